@@ -6,7 +6,7 @@ export AGENT_SANDBOX_EXTRA_CA ?= $(PIP_CERT)
 # Compiled tests are kept, whatever the shell says: compiling them again is a third of a run of the unit tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check test test-unit test-deep test-lowest attack bench lock engine golden clean
+.PHONY: help setup demo check test test-unit test-deep test-lowest attack agents bench lock engine golden clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-11s %s\n", $$1, $$2 }'
@@ -14,8 +14,8 @@ help: ## Show this list
 setup: ## Make .venv (finds a Python >= 3.12)
 	@scripts/setup
 
-demo: setup ## Show the main job end to end: the real stack where Docker runs, the proxy alone elsewhere
-	@.venv/bin/python scripts/demo.py
+demo: setup ## Show the main job end to end: the real stack where Docker runs, the proxy alone elsewhere; DAY=1: the first day
+	@.venv/bin/python scripts/demo.py $(if $(DAY),--day)
 
 check: setup ## Read the code: ruff, mypy, import-linter, shellcheck, shfmt
 	@scripts/check
@@ -31,6 +31,9 @@ test-deep: setup ## Every law on a thousand fresh examples, floods that last lon
 
 attack: setup ## Attack it, row by row, on a real engine, and print the score
 	@REQUIRE_ENGINE=1 scripts/test --quiet --attacks
+
+agents: setup ## Build every agent, and let each hold a conversation with a stand-in: minutes
+	@EVERY_AGENT=1 REQUIRE_ENGINE=1 scripts/test tests/e2e/test_agents.py
 
 bench: setup ## Measure beside peers, as ratios
 	@PYTHONPATH=. .venv/bin/python -P -m benchmarks

@@ -2,6 +2,9 @@
 
 With a Docker engine it is the real stack in a throw-away project; without one, the same policy in the same proxy on
 loopback. Either way the internet is a stand-in that this demo starts itself: nothing leaves the machine.
+
+`make demo DAY=1` is a user's first day, from the installation to a pushed branch; tests/e2e/test_first_day.py takes the
+same steps.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +25,7 @@ sys.path.insert(0, str(ROOT / "tests" / "lab"))
 
 from agent_sandbox.images import proxy_name  # noqa: E402
 from certificates import make_authority  # noqa: E402  # the lab is no package; the line above finds it
+from first_day import sit_down, steps, take  # noqa: E402
 from real_stacks import (  # noqa: E402
     HOSTS,
     Project,
@@ -31,6 +36,7 @@ from real_stacks import (  # noqa: E402
     remove_network,
     start_internet,
 )
+from users_machine import UsersMachine  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,12 +137,34 @@ def demo_proxy(folder: Path) -> int:
     return 0
 
 
+def demo_day(folder: Path) -> int:
+    """Show the first day, on a machine of its own."""
+    if os.geteuid() != 0 or not engine_answers():
+        print("the first day needs Linux, root and a Docker engine: it starts a machine of its own", file=sys.stderr)
+        return 1
+    say("This is a machine of its own, with the real engine. The outside is a stand-in.")
+    machine = UsersMachine(folder)
+    taken = steps()
+    try:
+        columns = shutil.get_terminal_size().columns
+        shell = sit_down(machine, folder, columns=columns, show=lambda text: print(text, end="", flush=True))
+        for step in taken:
+            take(step, shell)
+        shell.close()
+    finally:
+        machine.remove()
+    say(f"{len(taken)} commands.")
+    return 0
+
+
 def main() -> int:
-    """Show the stack where Docker runs, the proxy elsewhere."""
+    """Show the first day if that is asked for; else the stack where Docker runs, the proxy elsewhere."""
     with tempfile.TemporaryDirectory(prefix="agent-sandbox-demo-") as name:
         folder = Path(name)
         os.environ["XDG_STATE_HOME"] = str(folder / "home" / "state")  # what is trusted here ends with it
         os.chmod(folder, 0o755)  # noqa: PTH101, S103  # the stack's users are not the user who runs this
+        if "--day" in sys.argv[1:]:
+            return demo_day(folder)
         return (demo_stack if engine_answers() else demo_proxy)(folder)
 
 

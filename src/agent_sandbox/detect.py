@@ -1,4 +1,6 @@
-"""Find the package hosts that a project's lock and configuration files name. PURE: text in, hosts out.
+"""Find the package hosts that a project's lock and configuration files name, and the services that it needs.
+
+PURE: names and text in, services and hosts out.
 
 No registry is hard-coded: a host is offered because a file names it, together with that file's name.
 """
@@ -58,6 +60,15 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# The files at the top of a project that show which packages it uses, by service. Only their names count.
+MANIFESTS: Mapping[str, tuple[str, ...]] = {
+    "go": ("go.mod",),
+    "java": ("pom.xml", "build.gradle", "build.gradle.kts"),
+    "node": ("package.json",),
+    "python": ("pyproject.toml", "requirements*.txt"),
+    "ruby": ("Gemfile",),
+    "rust": ("Cargo.toml",),
+}
 # Files of npm and similar tools, which request scoped packages as `/@scope%2fname`.
 SCOPED = frozenset(
     {"package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", ".npmrc", ".yarnrc", ".yarnrc.yml"}
@@ -84,6 +95,20 @@ class Offer:
     def encoded_slash(self) -> bool:
         """Whether requests for packages in these files have `%2f` in the path."""
         return any(path.rpartition("/")[2] in SCOPED for path in self.files)
+
+
+def services_of(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the services that a project with these files needs, each with the files that show it.
+
+    >>> services_of(["package.json", "README.md", "requirements.txt", "requirements-dev.txt"])
+    {'node': ('package.json',), 'python': ('requirements-dev.txt', 'requirements.txt')}
+    """
+    ordered = sorted(names)
+    shown = {
+        service: tuple(name for name in ordered if any(fnmatchcase(name, pattern) for pattern in patterns))
+        for service, patterns in MANIFESTS.items()
+    }
+    return {service: files for service, files in shown.items() if files}
 
 
 def is_looked_at(name: str) -> bool:

@@ -73,7 +73,7 @@ def images_for(manifest: AgentManifest, owner: Owner) -> tuple[Image, ...]:
         Image(
             name=agent_name(manifest.name, owner),
             target="agent",
-            context=of_agent,
+            context={**of_agent, **manifest.build_files()},
             arguments={
                 **manifest.build_arguments(),
                 "DEV_UID": str(owner.uid),

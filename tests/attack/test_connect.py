@@ -244,7 +244,7 @@ def test_a_denied_name_is_explained_inside_the_tunnel_and_never_dialled(stand: S
 
 def test_a_denial_of_what_a_service_allows_names_the_service(stand: Stand) -> None:
     answer = stand.proxy.ask("github.com", get("/owner/name/info/refs?service=git-upload-pack", "github.com"))
-    assert b"or `- github` under `services`, " in answer
+    assert b"add `- github` under `services` in .devcontainer/policy.yaml, or `- " in answer
     stand.assert_nothing_got_out()
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 VALUE = "s3cr3t/with+signs=and&more\"\\'<0123456789>"
 BEARER = "{secret: tracker.token, transform: {type: bearer}}"
+RAW = "{secret: tracker.token, transform: {type: raw}}"
 BASIC = "{secret: tracker.token, transform: {type: basic, username: bot}}"
 POLICY = f"""\
 version: 1
@@ -40,6 +41,9 @@ domains:
   - host: allowed.test
     transform: {{request: {{headers: {{Authorization: {BASIC}}}, on_existing_header: replace}}}}
     rules: [{{path: {{prefix: /wiki/}}}}]
+  - host: allowed.test
+    transform: {{request: {{headers: {{X-API-Key: {RAW}}}}}}}
+    rules: [{{path: {{prefix: /keyed/}}}}]
   - host: "*.wild.test"
     transform: {{request: {{headers: {{Authorization: {BEARER}}}}}}}
   - {{host: allowed.test, rules: [{{path: {{prefix: /open/}}}}]}}
@@ -108,6 +112,19 @@ def test_a_secret_reaches_the_server_that_it_is_for(pair: Pair) -> None:
     assert arrived(pair) == [[f"Bearer {VALUE}"]]
     line = pair.proxy.line(path="/issues/1")
     assert line["reason"] == "allowed by policy.yaml:5, with secret tracker.token in authorization"
+
+
+def test_a_raw_secret_is_the_whole_value_of_its_header_and_no_echo_of_it_is_seen(pair: Pair) -> None:
+    def answer(stream: socket.socket, _: bytes) -> None:
+        (key,) = pair.server.requests[-1].field("x-api-key")
+        stream.sendall(ok(f"unknown key {key}".encode(), f"X-You-Sent: {key}".encode()))
+
+    pair.server.answers["/keyed/1"] = answer
+    got = pair.proxy.ask("allowed.test", get("/keyed/1", "allowed.test"))
+    assert got.startswith(b"HTTP/1.1 200")
+    assert pair.server.requests[0].field("x-api-key") == [VALUE]
+    assert b"unknown key *" in got
+    assert shows(got) == []
 
 
 BROUGHT = {

@@ -1,69 +1,73 @@
-"""The real command-line agents in their boxes hold whole conversations, through the proxy, with a stand-in model."""
+"""The real command-line agents in their boxes hold whole conversations, through the proxy, with a stand-in model.
+
+Each change tries the agents whose stacks other tests use too, and one more from npm and from PyPI each. `make agents`
+tries all.
+"""
 
 from __future__ import annotations
 
-import shlex
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import STANDIN_ADDRESS
+from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.resources import data_root
+from agent_talks import TALKS
+from real_stacks import STANDIN_ADDRESS, agent_sandbox, run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from real_stacks import Project, Projects
 
+TEMPLATES = data_root() / "templates"
+ALL = known_agents(TEMPLATES)
+TRIED = ALL if os.environ.get("EVERY_AGENT") else ("claude", "copilot", "codex", "hermes")
 
-@pytest.fixture(scope="module")
-def copilot(projects: Projects) -> Project:
-    """A running stack of Copilot CLI's."""
-    project = projects.make("app", "copilot")
+
+@pytest.mark.parametrize("name", TRIED)
+def test_an_agent_says_its_version_as_dev_without_a_network(name: str) -> None:
+    manifest = load_manifest(TEMPLATES, name)
+    agent_sandbox("build", name)
+    image = f"agent-sandbox/{name}:{agent_sandbox('--version').stdout.split()[-1]}"
+    program, *words = manifest.version_command
+    done = run("docker", "run", "--rm", "--network=none", f"--entrypoint={program}", image, *words)
+    assert manifest.version in done.stdout + done.stderr
+    assert run("docker", "run", "--rm", "--network=none", "--entrypoint=id", image, "-un").stdout == "dev\n"
+
+
+@pytest.fixture(scope="module", params=[name for name in TALKS if name in TRIED])
+def box(request: pytest.FixtureRequest, projects: Projects) -> Iterator[tuple[str, Project]]:
+    """A running stack of an agent, whose policy allows one host more."""
+    talk = TALKS[request.param]
+    project = projects.make("app", request.param, *(("--provider", talk.provider) if talk.provider else ()))
+    project.write_policy(project.policy.read_text().replace("\ndomains:\n", "\ndomains:\n  - allowed.test\n"))
     project.sandbox("up")
-    return project
+    yield request.param, project
+    project.compose("down", "--volumes", "--timeout=0")
 
 
-def ask_claude(project: Project, prompt: str) -> str:
-    """Let Claude Code answer one prompt with all permissions on."""
-    command = f"ANTHROPIC_API_KEY=sk-ant-placeholder claude -p {shlex.quote(prompt)} --dangerously-skip-permissions"
-    return project.exec("sh", "-c", command).stdout
+def ask(box: tuple[str, Project], prompt: str) -> str:
+    """Let the agent answer one prompt, unattended."""
+    name, project = box
+    return project.exec(*TALKS[name].command(load_manifest(TEMPLATES, name), prompt)).stdout
 
 
-def ask_copilot(project: Project, prompt: str) -> str:
-    """Let Copilot CLI answer one prompt with all permissions on."""
-    command = f"COPILOT_GITHUB_TOKEN=github_pat_placeholder copilot -p {shlex.quote(prompt)} --allow-all-tools"
-    return project.exec("sh", "-c", command).stdout
+def test_an_agent_completes_a_conversation(box: tuple[str, Project]) -> None:
+    assert "Hello from the stand-in." in ask(box, "say hi")
 
 
-def test_claude_code_completes_a_conversation(claude: Project) -> None:
-    assert "Hello from the stand-in." in ask_claude(claude, "say hi")
-    assert any(request["path"].startswith("/v1/messages") for request in claude.internet.requests("api.anthropic.com"))
-
-
-def test_claude_code_runs_a_command_that_is_allowed(claude: Project) -> None:
-    said = ask_claude(claude, "run>>curl -sS https://api.anthropic.com/from-a-tool<<")
-    assert '"path": "/from-a-tool"' in said
-    assert "/from-a-tool" in [request["path"] for request in claude.internet.requests("api.anthropic.com")]
-
-
-def test_a_command_of_claude_codes_that_is_denied_learns_why(claude: Project) -> None:
-    said = ask_claude(claude, "run>>curl -sS https://denied.test/<<")
-    assert "denied.test" in said
+def test_a_command_of_an_agents_reaches_what_the_policy_allows_alone_and_learns_why(box: tuple[str, Project]) -> None:
+    name, project = box
+    if not TALKS[name].runs_commands:
+        return
+    direct = f"curl -sS --noproxy '*' --max-time 5 http://{STANDIN_ADDRESS}/direct-{name}"
+    through = f"curl -sS https://allowed.test/from-{name}; curl -sS https://denied.test/"
+    said = ask(box, f"run>>{through}; {direct}; echo ended with $?<<")
+    assert f"/from-{name}" in said
     assert ".devcontainer/policy.yaml" in said
-    assert claude.internet.requests("denied.test") == []
-
-
-def test_a_command_of_claude_codes_that_goes_direct_gets_nowhere(claude: Project) -> None:
-    said = ask_claude(
-        claude, f"run>>curl -sS --noproxy '*' --max-time 5 http://{STANDIN_ADDRESS}/direct; echo ended with $?<<"
-    )
     assert "ended with 7" in said  # refused at once
-    assert [event for event in claude.internet.events() if event.get("path") == "/direct"] == []
-
-
-def test_copilot_cli_completes_a_conversation(copilot: Project) -> None:
-    assert "Hello from the stand-in." in ask_copilot(copilot, "say hi")
-
-
-def test_copilot_cli_runs_a_command(copilot: Project) -> None:
-    said = ask_copilot(copilot, "run>>curl -sS https://denied.test/ | head -c 300<<")
-    assert "RESULT:" in said
-    assert copilot.internet.requests("denied.test") == []
+    assert f"/from-{name}" in [request["path"] for request in project.internet.requests("allowed.test")]
+    assert project.internet.requests("denied.test") == []
+    assert [event for event in project.internet.events() if event.get("path") == f"/direct-{name}"] == []

@@ -54,6 +54,9 @@ def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontain
     # plain compose and agent-sandbox see the very same containers
     assert "running" in project.compose("ps", "agent", "--format", "{{.State}}").stdout
     assert project.sandbox("exec", "id", "-un").stdout == "dev\n"
+    note = "an editor started the agent container: recreating it; reload the editor's window afterwards\n"
+    assert project.sandbox("up", "--quiet").stderr == note
+    assert run(*inside, "id", "-un", env={"PATH": path}).stdout == "dev\n"
 
 
 def agent_of(project: Project) -> str:

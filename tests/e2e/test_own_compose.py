@@ -53,10 +53,10 @@ def test_both_stacks_run_side_by_side_and_the_users_files_stay_as_they_are(folde
     before = own_files(path, env=USERS)
     agent_sandbox("init", "claude", cwd=path)
     agent_sandbox("up", "--quiet", cwd=path)
-    agent = agent_of(path)
     assert compose(path, "config", "--services").split() == ["web"]
     compose(path, "up", "--detach", "--remove-orphans")
     compose(path, "--file", STACK, "up", "--detach")
+    agent = agent_of(path)
     assert sorted(compose(path, "--file", STACK, "ps", "--services").split()) == OURS
     compose(path, "down", "--timeout=0", "--remove-orphans")
     assert agent_of(path) == agent
@@ -72,21 +72,23 @@ def test_an_env_that_the_agent_writes_leads_nothing_elsewhere(folder: Path) -> N
     agent_sandbox("init", "claude", cwd=path)
     assert not (path / ".env").exists()
     agent_sandbox("up", "--quiet", cwd=path)
-    agent, meant = agent_of(path), compose(path, "--file", STACK, "config")
+    meant = compose(path, "--file", STACK, "config")
     lines = f"COMPOSE_FILE={STACK}:evil.yml\\nCOMPOSE_PROJECT_NAME=other\\nCOMPOSE_PROFILES=x\\nPATH=/workspace\\n"
     evil = "services: {agent: {privileged: true, volumes: [/:/host]}}"
     agent_sandbox("exec", "sh", "-c", f"printf '{lines}' > .env; echo '{evil}' > evil.yml", cwd=path)
     assert (path / ".env").read_text().startswith(f"COMPOSE_FILE={STACK}:evil.yml\n")
     assert compose(path, "--file", STACK, "config") == meant
     agent_sandbox("up", "--quiet", cwd=path)
-    assert agent_of(path) == agent
+    privileged = run("docker", "inspect", "--format", "{{.HostConfig.Privileged}}", agent_of(path).strip())
+    assert privileged.stdout == "false\n"
+    assert agent_sandbox("exec", "test", "-e", "/host", cwd=path, check=False).returncode == 1
     assert "open    .env: not protected: agent-sandbox doctor" in agent_sandbox("status", cwd=path).stdout
     refused = agent_sandbox("build", "--editor", "--path", str(path), check=False)
     what = (
         "COMPOSE_PROJECT_NAME is other: an editor starts the stack under this name,"
         " where agent-sandbox does not find it"
     )
-    assert (refused.returncode, refused.stderr.splitlines()[0]) == (1, f"error: {path}/.env: {what}")
+    assert (refused.returncode, refused.stderr.splitlines()[0]) == (1, f"error: {path}: {what}")
     # Another init protects it, and still does not use it.
     agent_sandbox("init", cwd=path)
     agent_sandbox("up", "--quiet", cwd=path)

@@ -138,7 +138,7 @@ def test_another_host_gets_nothing_whatever_the_policy_says(bound: Project) -> N
     assert bound.curl(f"http://{HOST}/")[0] == 403
     assert (len(sent(bound)), len(sent(bound, OTHER))) == before
     both = f"{SET} --host {HOST} --host {OTHER}"
-    expected = f"{NAME}  {HOST}\n\npolicy.yaml:5 needs {NAME} for {OTHER}: {both}\n"
+    expected = f"{NAME}  {HOST}  bearer\n\npolicy.yaml:5 needs {NAME} for {OTHER}: {both}\n"
     assert bound.sandbox("secret", "list").stdout == expected
 
 
@@ -205,3 +205,133 @@ def test_destroy_removes_what_there_was(bound: Project, value: str) -> None:
     assert any(name.endswith("_secrets") for name in volumes(bound))
     bound.sandbox("destroy", "--yes")
     assert volumes(bound) == []
+
+
+KEYED = f"""\
+version: 1
+services: [{{name: claude, secret: the.key}}]
+domains: [{OTHER}]
+"""
+API = "api.anthropic.com"
+VARIABLE = "ANTHROPIC_API_KEY"
+
+
+@pytest.fixture(scope="module")
+def keyed(projects: Projects, value: str) -> Project:
+    """A stack of Claude Code's with an API key, of which the agent has only the placeholder."""
+    project = projects.make("keyed", "claude")
+    project.write_policy(KEYED)
+    project.sandbox("up")
+    project.sandbox("secret", "set", "the.key", "--host", API, piped=f"{value}\n")
+    return project
+
+
+def keys(project: Project) -> list[str | None]:
+    """Return the key of each request to the API."""
+    headers = ({key.lower(): value for key, value in one["headers"].items()} for one in project.internet.requests(API))
+    return [one.get("x-api-key") for one in headers]
+
+
+def placeholder(project: Project) -> str:
+    return project.sandbox("exec", "--", "printenv", VARIABLE).stdout.strip()
+
+
+def test_every_way_into_the_sandbox_exports_the_placeholder(keyed: Project) -> None:
+    found = {
+        placeholder(keyed),
+        keyed.exec("zsh", "-c", f"printenv {VARIABLE}").stdout.strip(),
+        keyed.exec("zsh", "-ic", f"printenv {VARIABLE}").stdout.strip(),
+        keyed.exec("bash", "-lc", f"printenv {VARIABLE}").stdout.strip(),
+        keyed.exec("bash", "-ic", f"printenv {VARIABLE}").stdout.strip(),
+    }
+    (text,) = found
+    assert text.startswith("sk-ant-api03-")
+    assert keyed.exec("zsh", "-c", f"{VARIABLE}=own zsh -c 'printenv {VARIABLE}'").stdout == "own\n"
+
+
+def test_claude_code_holds_a_conversation_with_a_key_that_it_never_has(keyed: Project, value: str) -> None:
+    before = len(keys(keyed))
+    said = keyed.exec("zsh", "-c", "claude -p 'say hi' --dangerously-skip-permissions").stdout
+    assert "Hello from the stand-in." in said
+    assert set(keys(keyed)[before:]) == {value}
+
+
+def test_the_placeholder_goes_to_no_other_host_and_no_other_key_to_the_api(keyed: Project) -> None:
+    before = len(keys(keyed)), len(keyed.internet.requests(OTHER))
+    mine = placeholder(keyed)
+    status, body = keyed.curl(f"https://{OTHER}/", "-H", f"x-api-key: {mine}")
+    assert (status, "has a placeholder" in body) == (403, True)
+    assert keyed.curl(f"https://{API}/v1/models", "-H", "x-api-key: sk-attacker")[0] == 403
+    assert keyed.curl(f"https://{API}/v1/models", "-H", "Authorization: Bearer sk-attacker")[0] == 403
+    assert (len(keys(keyed)), len(keyed.internet.requests(OTHER))) == before
+
+
+def test_a_search_of_the_sandbox_finds_the_placeholder_and_no_key(keyed: Project, value: str) -> None:
+    told = keyed.exec("sh", "-c", PROCESSES, user="root", check=False).stdout
+    assert traces(value, [("processes", told), *said(keyed), *on_the_host(keyed)]) == []
+    assert "/usr/local/share/agent-sandbox/ca/placeholders.sh" in files_with(keyed, placeholder(keyed), "root")
+    assert files_with(keyed, value, "root") == []
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory, value: str) -> Path:
+    """A file of the user's with the key, out of the project."""
+    file = tmp_path_factory.mktemp("vault") / "key"
+    file.write_text(f"{value}\n")
+    file.chmod(0o600)
+    return file
+
+
+def status_of_a_request(project: Project) -> tuple[int, str]:
+    return project.curl(f"https://{API}/v1/models", "-H", "Accept: application/json")
+
+
+def test_a_source_is_fetched_into_memory_and_rotated_without_a_restart(
+    keyed: Project, source: Path, value: str
+) -> None:
+    keyed.sandbox("secret", "set", "the.key", "--host", API, "--from", f"file:{source}")
+    started = keyed.containers()["proxy"]["State"]["StartedAt"]
+    assert (status_of_a_request(keyed)[0], keys(keyed)[-1]) == (200, value)
+    stored = keyed.compose("exec", "-T", "proxy", "grep", "-rlF", value, "/state", check=False).stdout.splitlines()
+    assert stored == ["/state/run/secrets/the.key"]
+    other = secrets.token_urlsafe(32)
+    source.write_text(other)
+    assert keyed.sandbox("secret", "sync").stderr == "1 secret fetched from its source\n"
+    assert (status_of_a_request(keyed)[0], keys(keyed)[-1]) == (200, other)
+    assert keyed.containers()["proxy"]["State"]["StartedAt"] == started
+    assert traces(other, [*said(keyed), *on_the_host(keyed)]) == []
+
+
+def test_a_secret_can_be_tested(keyed: Project) -> None:
+    assert keyed.sandbox("secret", "test", "the.key").stderr == f"{API} answers 200\n"
+    denied = keyed.sandbox("secret", "test", "the.key", "--url", f"http://{API}/v1/models", check=False)
+    assert (denied.returncode, denied.stderr.startswith(f"error: http://{API}/v1/models: ")) == (1, True)
+
+
+def test_a_source_that_fails_is_a_502_and_a_line_of_status(keyed: Project, source: Path) -> None:
+    before = len(keys(keyed))
+    source.chmod(0o644)
+    with pytest.raises(CommandError, match="other users may open the file"):
+        keyed.sandbox("secret", "sync")
+    status, body = status_of_a_request(keyed)
+    assert (status, "secret the.key has no value now: its source failed" in body) == (502, True)
+    assert str(source) not in body
+    line = "secret  the.key has no value now: its source failed: agent-sandbox secret sync"
+    assert line in keyed.sandbox("status").stdout.splitlines()
+    assert len(keys(keyed)) == before
+
+
+def test_a_proxy_that_was_restarted_has_no_value_until_its_source_is_asked(keyed: Project, source: Path) -> None:
+    source.chmod(0o600)
+    keyed.sandbox("secret", "sync")
+    keyed.compose("restart", "proxy")
+    body = keyed.wait_until_it_answers(f"https://{API}/v1/models", 502)
+    assert "its source was not asked since the proxy started" in body
+    keyed.sandbox("proxy", "restart")
+    keyed.wait_until_it_answers(f"https://{API}/v1/models", 200)
+    assert keys(keyed)[-1] == source.read_text()
+
+
+def test_destroy_forgets_the_sources(keyed: Project) -> None:
+    keyed.sandbox("destroy", "--yes")
+    assert list((Path(os.environ["XDG_STATE_HOME"]) / "agent-sandbox" / "secrets").iterdir()) == []

@@ -196,20 +196,22 @@ def host_git(project: Project, *argv: str) -> None:
     run("chown", "-R", "1000:1000", str(project.path / ".git"))
 
 
+# Each changes the settings.
 DAILY = (
-    ("remote", "add", "origin", "https://example.com/x.git"),
+    ("remote", "add", "-f", "origin", "https://example.com/x.git"),
     ("push", "--quiet", "-u", "origin", "HEAD"),
-    ("push", "--quiet", "origin", "HEAD:refs/heads/x"),
     ("config", "branch.x.vscode-merge-base", "origin/main"),
-    ("checkout", "--quiet", "-b", "x", "origin/x"),
-    ("branch", "--quiet", "y"),
+    ("branch", "--quiet", "y", "origin/y"),
     ("branch", "--quiet", "-D", "y"),
+    ("checkout", "--quiet", "-b", "x", "origin/x"),
+    ("checkout", "--quiet", "-b", "z", "origin/x"),
 )
 
 
 def test_the_agent_works_on_while_git_on_the_host_changes_harmless_settings(project: Project) -> None:
     """And cannot write the settings, even if it opened the file before it was protected again."""
     git(project.path.parent, "init", "--quiet", "--bare", "origin.git")
+    git(project.path, "push", "--quiet", "../origin.git", "HEAD:refs/heads/x", "HEAD:refs/heads/y")
     agent = project.containers()["agent"]["Id"]
     process = project.exec("sh", "-c", "nohup sleep 1000 >/tmp/out 2>&1 & echo $!").stdout.strip()
     for number, argv in enumerate(DAILY):

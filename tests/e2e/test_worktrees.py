@@ -26,18 +26,23 @@ def host_git(folder: Path, *argv: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def main(projects: Projects) -> Path:
-    """A repository with settings and hooks of its own."""
-    folder = projects.folder / "main"
-    folder.mkdir()
-    for argv in (
-        ("init", "--quiet"),
-        ("commit", "--quiet", "--allow-empty", "--message=first"),
-        ("pack-refs", "--all"),
-    ):
-        host_git(folder, *argv)
-    (folder / ".git" / "config.worktree").write_text("")
-    return folder
+def origin(projects: Projects) -> Project:
+    """The main worktree, with a running stack as well."""
+
+    def fill(folder: Path) -> None:
+        for argv in (("init",), ("commit", "--allow-empty", "--message=first"), ("pack-refs", "--all")):
+            host_git(folder, *argv)
+        (folder / ".git" / "config.worktree").write_text("")
+
+    project = projects.make("main", "claude", fill=fill)
+    project.sandbox("up")
+    return project
+
+
+@pytest.fixture(scope="module")
+def main(origin: Project) -> Path:
+    """The directory of the main worktree."""
+    return origin.path
 
 
 def worktree(projects: Projects, main: Path, name: str) -> Project:
@@ -64,9 +69,19 @@ def two(projects: Projects, main: Path) -> Project:
 
 
 def lost(project: Project) -> list[str]:
-    found = json.loads(project.sandbox("status", "--json").stdout)["workspace"]
-    assert found["unprotected"] == []
-    return list(found["lost"])
+    return list(json.loads(project.sandbox("status", "--json").stdout)["workspace"]["lost"])
+
+
+def test_only_a_box_that_is_older_than_a_worktree_leaves_the_worktrees_entry_open(
+    origin: Project, one: Project, two: Project
+) -> None:
+    """As status says, until the next init and up there."""
+    told = {}
+    for project in (origin, one, two):
+        found = json.loads(project.sandbox("status", "--json").stdout)["workspace"]["unprotected"]
+        told[project.path.name] = [gap["path"] for gap in found]
+    entries = [f".git/worktrees/{name}/{file}" for name in ("one", "two") for file in ("commondir", "gitdir")]
+    assert told == {"main": entries, "one": [], "two": []}
 
 
 def test_agents_in_two_worktrees_of_a_repository_work_side_by_side(one: Project, two: Project, main: Path) -> None:
@@ -112,3 +127,40 @@ def test_a_worktree_is_not_pruned_inside(one: Project, main: Path) -> None:
     one.exec("git", "worktree", "prune", check=False)
     assert run(*HOST_GIT, "status", "--short", cwd=one.path).stdout == "?? .devcontainer/\n"
     assert str(one.path) in host_git(main, "worktree", "list")
+
+
+def test_settings_that_the_host_changes_are_protected_again_in_all_worktrees_at_once(
+    one: Project, two: Project, origin: Project
+) -> None:
+    """And no agent can write them, even if it opened the file before."""
+    config = origin.path / ".git" / "config"
+    inside = {one: str(config), two: str(config), origin: "/workspace/.git/config"}
+    agents = [project.containers()["agent"]["Id"] for project in inside]
+    host_git(origin.path, "remote", "add", "origin", "https://example.com/x.git")
+    for project, path in inside.items():
+        writer = f"exec 9>>{path}; : >/tmp/opened; until test -e /tmp/go; do sleep .1; done; echo x >&9"
+        project.exec("sh", "-c", f"nohup sh -c '{writer}' >/tmp/out 2>&1 & until test -e /tmp/opened; do :; done")
+    said = one.sandbox("exec", "echo", "ran")
+    assert said.stdout == "ran\n"
+    assert f"{config}: replaced on the host machine; only harmless settings differ" in said.stderr
+    before = config.read_bytes()
+    for project in (two, origin, one, two):
+        done = project.sandbox("exec", "echo", "ran")
+        assert (done.stdout, done.stderr, lost(project)) == ("ran\n", "", [])
+        assert project.exec("test", "-w", inside[project], check=False).returncode == 1
+        project.exec("sh", "-c", "touch /tmp/go; sleep .5")
+    assert config.read_bytes() == before
+    assert [project.containers()["agent"]["Id"] for project in inside] == agents
+
+
+def test_a_setting_that_may_run_something_is_not_accepted_in_a_worktree(one: Project, main: Path) -> None:
+    host_git(main, "config", "core.fsmonitor", "./x")
+    config = f"{main}/.git/config"
+    refused = one.sandbox("exec", "echo", "ran", check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"error: {config}: replaced on the host machine, so the agent can write it now" in refused.stderr
+    refused = one.sandbox("up", check=False)
+    assert f"this may run on your machine: {config}: core.fsmonitor; the agent was stopped" in refused.stderr
+    host_git(main, "config", "--unset", "core.fsmonitor")
+    one.sandbox("up")
+    assert lost(one) == []

@@ -40,16 +40,22 @@ def repository(path: str) -> None:
 
 
 async def git(method: str, path: str, query: str, fields: Mapping[str, str], body: bytes) -> Answer:
-    """Let `git http-backend` answer; of what is called private, to the one who has the token."""
+    """Let git's server answer; of what is called private, to the one who has the token."""
     if "private" in path and fields.get("authorization") != f"Basic {b64encode(f'bot:{TOKEN}'.encode()).decode()}":
         return Answer(status=401, body=b"who are you?")
     repository(path)
+    return await http_backend(ROOT, method, f"{path.removeprefix('/git')}?{query}", fields, body)
+
+
+async def http_backend(root: Path, method: str, url: str, fields: Mapping[str, str], body: bytes) -> Answer:
+    """Let `git http-backend` answer for the repositories below `root`; `fields` are the header, in lower case."""
+    path, _, query = url.partition("?")
     said = {"content-type": "CONTENT_TYPE", "content-encoding": "HTTP_CONTENT_ENCODING", "git-protocol": "GIT_PROTOCOL"}
     environment = {
         **os.environ,
         **{variable: fields[name] for name, variable in said.items() if name in fields},
-        "GIT_PROJECT_ROOT": str(ROOT), "GIT_HTTP_EXPORT_ALL": "1", "REQUEST_METHOD": method,
-        "PATH_INFO": path.removeprefix("/git"), "QUERY_STRING": query, "CONTENT_LENGTH": str(len(body)),
+        "GIT_PROJECT_ROOT": str(root), "GIT_HTTP_EXPORT_ALL": "1", "REQUEST_METHOD": method,
+        "PATH_INFO": path, "QUERY_STRING": query, "CONTENT_LENGTH": str(len(body)),
     }  # fmt: skip
     process = await asyncio.create_subprocess_exec(
         "git", "http-backend", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=environment

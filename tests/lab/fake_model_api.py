@@ -56,6 +56,31 @@ def next_turn(prompts: str, results: str) -> Say | Run:
     return Say(text=f"RESULT: {results}" if results else GREETING)
 
 
+def shell_tool(tools: Sequence[Any]) -> tuple[str, Any]:
+    """Return the name and the parameters' schema of the tool that runs a command, or an empty name."""
+    for tool in tools:
+        said = tool.get("function", tool)
+        schema: Any = next((said[key] for key in SCHEMAS if said.get(key)), {})
+        if {"command", "cmd"} & schema.get("properties", {}).keys():
+            return said["name"], schema
+    return "", {}
+
+
+SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema")
+FILLERS = {"string": "asked for by the test", "boolean": False, "integer": 10000, "number": 10000, "array": []}
+
+
+def arguments(schema: Any, command: str) -> dict[str, Any]:
+    """Return a call's arguments: the command, and something for whatever else is required."""
+    said: dict[str, Any] = {}
+    for name, kind in schema["properties"].items():
+        if name in ("command", "cmd"):
+            said[name] = ["bash", "-c", command] if kind.get("type") == "array" else command
+        elif name in schema.get("required", ()):
+            said[name] = kind["enum"][0] if kind.get("enum") else FILLERS[str(kind.get("type")).lower()]
+    return said
+
+
 def texts(content: Any) -> str:
     """Return the plain text of a message's content, a string or a list of typed parts."""
     if isinstance(content, list):
@@ -71,8 +96,8 @@ def anthropic(body: Any) -> Json | Events:
     parts = [part for message in body["messages"] for part in as_parts(message["content"])]
     results = "\n".join(texts(part.get("content", "")) for part in parts if part["type"] == "tool_result")
     prompts = "\n".join(part["text"] for part in parts if part["type"] == "text")
-    has_shell = any(tool["name"] == "Bash" for tool in body.get("tools", []))
-    block, delta, stop = anthropic_block(next_turn(prompts if has_shell else "", results))
+    shell, schema = shell_tool(body.get("tools", []))
+    block, delta, stop = anthropic_block(next_turn(prompts if shell else "", results), shell, schema)
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "usage": usage}
     if not body.get("stream"):
@@ -87,12 +112,12 @@ def anthropic(body: Any) -> Json | Events:
     ])  # fmt: skip
 
 
-def anthropic_block(turn: Say | Run) -> tuple[Any, Any, str]:
+def anthropic_block(turn: Say | Run, shell: str, schema: Any) -> tuple[Any, Any, str]:
     """Return a turn as (content block, its one delta, stop reason)."""
     if isinstance(turn, Say):
         return {"type": "text", "text": ""}, {"type": "text_delta", "text": turn.text}, "end_turn"
-    call = {"command": turn.command, "description": "asked for by the test"}
-    block = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {}}
+    call = arguments(schema, turn.command)
+    block = {"type": "tool_use", "id": "toolu_1", "name": shell, "input": {}}
     return block, {"type": "input_json_delta", "partial_json": json.dumps(call)}, "tool_use"
 
 
@@ -109,8 +134,8 @@ def completions(body: Any) -> Json | Events:
     messages = body["messages"]
     results = "\n".join(texts(message["content"]) for message in messages if message["role"] == "tool")
     prompts = "\n".join(texts(message["content"]) for message in messages if message["role"] == "user")
-    has_shell = any(tool["function"]["name"] == "bash" for tool in body.get("tools", []))
-    delta, stop = completions_delta(next_turn(prompts if has_shell else "", results))
+    shell, schema = shell_tool(body.get("tools", []))
+    delta, stop = completions_delta(next_turn(prompts if shell else "", results), shell, schema)
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     head = {"id": "chat_1", "created": 1, "model": body["model"]}
     if not body.get("stream"):
@@ -123,14 +148,73 @@ def completions(body: Any) -> Json | Events:
     ])  # fmt: skip
 
 
-def completions_delta(turn: Say | Run) -> tuple[Any, str]:
+def completions_delta(turn: Say | Run, shell: str, schema: Any) -> tuple[Any, str]:
     """Return a turn as (delta of the one choice, finish reason)."""
     if isinstance(turn, Say):
         return {"role": "assistant", "content": turn.text}, "stop"
-    call = {"command": turn.command, "description": "asked for by the test"}
-    function = {"name": "bash", "arguments": json.dumps(call)}
+    function = {"name": shell, "arguments": json.dumps(arguments(schema, turn.command))}
     tool_call = {"index": 0, "id": "call_1", "type": "function", "function": function}
     return {"role": "assistant", "tool_calls": [tool_call]}, "tool_calls"
+
+
+# OpenAI's Responses API, as Codex speaks it
+
+
+def responses(body: Any) -> Json | Events:
+    """Answer POST /v1/responses."""
+    items = [item for item in as_parts(body["input"]) if isinstance(item, dict)]
+    results = "\n".join(texts(item["output"]) for item in items if item.get("type") == "function_call_output")
+    prompts = "\n".join(texts(item.get("content", "")) for item in items if item.get("role") == "user")
+    shell, schema = shell_tool(body.get("tools", []))
+    item = responses_item(next_turn(prompts if shell else "", results), shell, schema)
+    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    done = {"id": "resp_1", "object": "response", "model": body["model"], "status": "completed", "output": [item]}
+    done |= {"created_at": 1, "usage": usage}
+    if not body.get("stream"):
+        return Json(done)
+    text = item.get("content", [{}])[0].get("text", "")
+    delta = {"type": "response.output_text.delta", "item_id": item["id"], "output_index": 0, "content_index": 0}
+    events = [
+        {"type": "response.created", "response": {**done, "status": "in_progress", "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        *([{**delta, "delta": text}] if text else []),
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": done},
+    ]
+    numbered = enumerate(events)
+    return Events([(str(event["type"]), {**event, "sequence_number": number}) for number, event in numbered])
+
+
+def responses_item(turn: Say | Run, shell: str, schema: Any) -> Any:
+    """Return a turn as an output item."""
+    if isinstance(turn, Say):
+        part = {"type": "output_text", "text": turn.text, "annotations": []}
+        return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+    call = json.dumps(arguments(schema, turn.command))
+    return {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": shell, "arguments": call}
+
+
+# Google's Gemini API
+
+
+def gemini(body: Any) -> Any:
+    """Answer POST :generateContent, or give the one event of :streamGenerateContent."""
+    parts = [part for content in body["contents"] for part in content["parts"]]
+    said = [part for content in body["contents"] if content["role"] == "user" for part in content["parts"]]
+    results = "\n".join(
+        json.dumps(part["functionResponse"]["response"]) for part in parts if "functionResponse" in part
+    )
+    prompts = "\n".join(part["text"] for part in said if "text" in part)
+    tools = [one for tool in body.get("tools", []) for one in tool.get("functionDeclarations", [])]
+    shell, schema = shell_tool(tools)
+    turn = next_turn(prompts if shell else "", results)
+    if isinstance(turn, Say):
+        part: dict[str, Any] = {"text": turn.text}
+    else:
+        part = {"functionCall": {"name": shell, "args": arguments(schema, turn.command)}}
+    usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+    candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+    return {"candidates": [candidate], "usageMetadata": usage}
 
 
 COPILOT_API = "api.individual.githubcopilot.com"
@@ -178,9 +262,33 @@ def copilot_host(method: str, path: str, body: Any) -> Json | Events | None:
     return None
 
 
+def openai_host(method: str, path: str, body: Any) -> Json | Events | None:
+    """Play api.openai.com; 426 sends a client that tries a WebSocket to server-sent events."""
+    if path.partition("?")[0] == "/v1/responses":
+        return responses(body) if method == "POST" else Json({}, status=426)
+    if method == "POST" and path == "/v1/chat/completions":
+        return completions(body)
+    return None
+
+
+def openrouter_host(method: str, path: str, body: Any) -> Json | Events | None:
+    """Play openrouter.ai."""
+    return completions(body) if method == "POST" and path == "/api/v1/chat/completions" else None
+
+
+def gemini_host(method: str, path: str, body: Any) -> Json | Events | None:
+    """Play generativelanguage.googleapis.com."""
+    if method != "POST" or ":" not in path:
+        return None
+    return Events([("", gemini(body))]) if ":streamGenerateContent" in path else Json(gemini(body))
+
+
 HOSTS: dict[str, Callable[[str, str, Any], Json | Events | None]] = {
     "api.anthropic.com": anthropic_host,
     "api.github.com": github_host,
+    "api.openai.com": openai_host,
+    "openrouter.ai": openrouter_host,
+    "generativelanguage.googleapis.com": gemini_host,
     COPILOT_API: copilot_host,
 }
 

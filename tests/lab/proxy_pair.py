@@ -11,7 +11,7 @@ from certificates import make_authority
 from proxy_stand import ProxyProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 NAMES = ("allowed.test", "a.wild.test", "b.wild.test")
@@ -33,12 +33,12 @@ class Pair:
 
 
 @contextmanager
-def start_pair(folder: Path, policy: str, **options: Any) -> Iterator[Pair]:
+def start_pair(folder: Path, policy: str, *, names: Sequence[str] = NAMES, **options: Any) -> Iterator[Pair]:
     """Start everything."""
-    authority = make_authority(folder, list(NAMES))
+    authority = make_authority(folder, list(names))
     with ExitStack() as stack:
         server = stack.enter_context(Capture(certificate=folder / "leaf.pem"))
         plain = stack.enter_context(Capture(answers=server.answers))
-        resolve = {(name, 443): server.port for name in NAMES} | {(name, 80): plain.port for name in NAMES}
+        resolve = {(name, 443): server.port for name in names} | {(name, 80): plain.port for name in names}
         proxy = ProxyProcess(folder, policy, resolve=resolve, upstream_ca=authority, **options)
         yield Pair(stack.enter_context(proxy), server, plain)

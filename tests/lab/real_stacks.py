@@ -27,7 +27,8 @@ STANDIN_ADDRESS = "198.51.100.130"  # the agent's network has no way there
 WORK = "work.test"  # client_stand.py
 HOSTS = (
     "allowed.test", "denied.test", "example.com", "github.com", "api.github.com", "api.anthropic.com",
-    "api.individual.githubcopilot.com", "telemetry.individual.githubcopilot.com",
+    "api.individual.githubcopilot.com", "telemetry.individual.githubcopilot.com", "api.openai.com",
+    "generativelanguage.googleapis.com", "openrouter.ai", "chatgpt.com", "models.dev", "api.factory.ai",
 )  # fmt: skip
 
 

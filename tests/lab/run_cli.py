@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.__main__ import main
+from agent_sandbox.cli.steps import missing_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,9 @@ def empty_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    # Nothing is missing; what is said otherwise is tested beside `missing_parts`.
+    monkeypatch.setattr(missing_parts, "report_missing_engine", lambda: None)
+    monkeypatch.setattr(missing_parts, "require_all_parts", lambda: None)
     return folder
 
 

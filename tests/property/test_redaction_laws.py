@@ -9,6 +9,7 @@ from urllib.parse import quote, quote_plus
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from agent_sandbox.policy.match.credential_kind import KINDS, CredentialKind
 from agent_sandbox.proxy.secrets.escaped_text import FIRST, EscapedText
 from agent_sandbox.proxy.secrets.escapes import LONGEST, escapes
 from agent_sandbox.proxy.secrets.redaction import Form, Redactor, redact, secret_encodings
@@ -28,6 +29,7 @@ few = st.frozensets(letters((2, 6)), max_size=3)
 pieces = st.lists(letters((0, 6)), max_size=6)
 values = st.text('aZ7/+="<& ', min_size=8, max_size=12)
 around = st.text('a/"é', max_size=4)
+kinds = st.sampled_from(list(KINDS.values()))
 
 
 @st.composite
@@ -103,9 +105,11 @@ def test_redactor_holds_back_only_a_possible_start_of_a_secret(stream: tuple[fro
         assert len(came) - gone == max((read(form, came)[1] for form in of), default=0)
 
 
-@given(values, around, around)
-def test_a_secret_is_found_in_what_servers_make_of_a_text(value: str, before: str, after: str) -> None:
-    found = secret_encodings(value, [f"Bearer {value}"])
+@given(values, kinds, around, around)
+def test_a_secret_is_found_in_what_servers_make_of_a_text(
+    value: str, kind: CredentialKind, before: str, after: str
+) -> None:
+    found = secret_encodings(value, kind, "bot")
     text = before + value + after
     for encode in (json.dumps, quote, quote_plus, escape, repr):
         assert b"*" * len(value) in redact(found, encode(text).encode())
@@ -114,8 +118,19 @@ def test_a_secret_is_found_in_what_servers_make_of_a_text(value: str, before: st
             assert b"*" * len(value) in redact(found, pack(written.encode()))
 
 
-@given(values)
-def test_no_form_is_listed_twice_or_short(value: str) -> None:
-    found = secret_encodings(value, [f"Bearer {value}"])
+@given(values, kinds, around, around)
+def test_what_was_sent_is_found_when_it_comes_back_as_it_is(
+    value: str, kind: CredentialKind, before: str, after: str
+) -> None:
+    sent = kind.write(value, "bot").encode()
+    shown = redact(secret_encodings(value, kind, "bot"), before.encode() + sent + after.encode())
+    assert kind.read(sent.decode()).strip() == value.strip()
+    for text in (value, *kind.encoded(value, "bot")):
+        assert text.encode() not in shown
+
+
+@given(values, kinds)
+def test_no_form_is_listed_twice_or_short(value: str, kind: CredentialKind) -> None:
+    found = secret_encodings(value, kind, "bot")
     assert len(set(found)) == len(found)
     assert min(len(form.text if isinstance(form, EscapedText) else form) for form in found) >= 8

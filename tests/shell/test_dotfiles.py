@@ -155,3 +155,11 @@ def test_a_linked_alias_that_became_a_directory_makes_room_for_its_files(shell: 
     write(shell.home, "alias/inner")
     start(shell)
     assert links(shell.home) == {name: f".dotfiles/{name}" for name in ("real/inner", "alias/inner")}
+
+
+def test_every_state_directory_takes_links_and_copies(shell: Shell) -> None:
+    states = (f"{shell.home}/.agent", f"{shell.home}/.config/agent")
+    write(shell.home, ".agent/AGENT.md", ".config/agent/settings.json", ".config/agent/notes.md")
+    assert start(shell, *states, AGENT_SANDBOX_STATE=":".join(states)) == ""
+    assert links(shell.home) == {name: f".dotfiles/{name}" for name in (".agent/AGENT.md", ".config/agent/notes.md")}
+    assert (shell.home / ".config" / "agent" / "settings.json").read_text() == ".config/agent/settings.json"

@@ -142,3 +142,18 @@ def test_garbage_is_not_collected_by_itself_in_a_worktree_whose_neighbours_are_r
     for folder, gc, maintenance in (("main", "", ""), ("feature", "0", "false")):
         assert ask("-C", folder, "config", "gc.auto") == gc
         assert ask("-C", folder, "config", "maintenance.auto") == maintenance
+
+
+def test_a_submodule_whose_repository_is_not_there_does_not_stop_git_in_a_worktree(shell: Shell) -> None:
+    system, home = str(shell.image / "etc" / "gitconfig"), str(shell.home)
+    made = (
+        "git config --global protocol.file.allow always; git config --global user.email x@example.com; "
+        "git config --global user.name x; git init -q lib; git -C lib commit -q --allow-empty -m x; git init -q main; "
+        "git -C main submodule --quiet add ../lib sub; git -C main commit -q -m x; "
+        "git -C main worktree add -q ../feature; git -C feature submodule --quiet update --init; "
+        "rm -r main/.git/worktrees/feature/modules; git -C feature status --short"
+    )
+    done = shell.run("sh", "-c", f"cd {home} && {made}", check=False, HOME=home)
+    assert "not a git repository" in done.stderr
+    done = shell.run("git", "-C", f"{home}/feature", "status", check=False, HOME=home, GIT_CONFIG_SYSTEM=system)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -22,7 +22,7 @@ SAID = (
 
 def git(home: Path, *argv: str, err: str = "", out: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
     real = home / "real"
-    says = f'printf %s {shlex.quote(out)}\nprintf %s {shlex.quote(err)} >&2\necho "$@" >{home}/called\n'
+    says = f'printf %s {shlex.quote(err)} >&2\nprintf %s {shlex.quote(out)}\necho "$@" >{home}/called\n'
     real.write_text(f"#!/bin/sh\n{says}exit {code}\n")
     real.chmod(0o755)
     return Shell(home=home).run(IMAGE / "git", *argv, check=False, AGENT_SANDBOX_GIT=str(real))
@@ -35,7 +35,7 @@ def git(home: Path, *argv: str, err: str = "", out: str = "", code: int = 0) -> 
         (("remote", "add", "x", "y"), f"{BUSY}\nfatal: could not set 'remote.x.url' to 'y'\n"),
         (("remote", "remove", "x"), f"{BUSY}\nfatal: could not unset 'branch.y.remote'\n"),
         (("branch", "-d", "x"), f"{BUSY}\nwarning: Update of config-file failed\n"),
-        (("-C", "push", "-c", "a.b=c", "push", "-u", "origin"), f"{BUSY}\n{BUSY}\n"),
+        (("-C", "push", "-c", "a.b=c", "push", "origin"), f"{BUSY}\n{BUSY}\n"),
         (("checkout", "-b", "x"), f"{BUSY}\nerror: unable to write upstream branch configuration\n"),
     ],
 )
@@ -43,6 +43,20 @@ def test_one_line_says_that_a_setting_was_not_saved(tmp_path: Path, argv: tuple[
     done = git(tmp_path, *argv, err=err, out="as git says it\n", code=4)
     assert (done.returncode, done.stdout, done.stderr) == (4, "as git says it\n", f"{SAID}\n")
     assert (tmp_path / "called").read_text() == f"{' '.join(argv)}\n"
+
+
+TRACKS = "branch 'x' set up to track 'origin/x'.\n"
+
+
+@pytest.mark.parametrize("argv", [("push", "-u", "origin", "x"), ("-C", "y", "push", "--set-upstream", "origin", "x")])
+def test_a_push_does_not_claim_an_upstream_that_was_not_saved(tmp_path: Path, argv: tuple[str, ...]) -> None:
+    done = git(tmp_path, *argv, err=f"To x\n{BUSY}\n{BUSY}\n", out=TRACKS)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"To x\n{SAID}\n")
+
+
+def test_a_push_tells_of_an_upstream_that_was_saved(tmp_path: Path) -> None:
+    done = git(tmp_path, "push", "-u", "origin", "x", err="To x\n", out=TRACKS, code=1)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"To x\n{TRACKS}")
 
 
 @pytest.mark.parametrize("argv", [("log",), ("config", "x"), ("push",), ("-C",), ("commit", "-m", "push"), ()])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ROUTES = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
 OWN = "eth0\t0053D90A\t00000000\t0001\t0\t0\t0\tF0FFFFFF\t0\t0\t0\n"
 DEFAULT = "eth1\t00000000\t016433C6\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+NOWHERE = "nowhere\t00000000\t00000000\t0001\t0\t0\t2147483647\t00000000\t0\t0\t0\n"
 LOOPBACK6 = "00000000000000000000000000000001 01 80 10 80       lo\n"
 
 
@@ -100,6 +101,7 @@ def test_the_proxy_has_to_refuse(
     [
         (ROUTES, ("closed", "no other route"), ("closed", "none")),
         (ROUTES + OWN, ("closed", "no other route"), ("closed", "eth0")),
+        (ROUTES + NOWHERE + OWN, ("closed", "no other route"), ("closed", "eth0")),
         (ROUTES + OWN + DEFAULT, ("LEAK", "eth1 by 198.51.100.1"), ("LEAK", "connected by eth0, eth1")),
     ],
 )
@@ -108,6 +110,58 @@ def test_routes_and_networks_are_read_from_the_kernel(
 ) -> None:
     files(monkeypatch, probe, route=routes, if_inet6=LOOPBACK6)
     assert (probe.has_a_way_out(), probe.has_other_networks()) == (way_out, another)
+
+
+def test_route_to_nowhere_with_a_gateway_or_a_port_is_a_way_out(
+    probe: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(monkeypatch, probe, route=ROUTES + NOWHERE.replace("\t00000000\t0001", "\t016433C6\t0003"))
+    assert probe.has_a_way_out() == ("LEAK", "nowhere by 198.51.100.1")
+    monkeypatch.setattr(probe.glob, "glob", lambda pattern: [pattern.replace("*", "eth1")])
+    files(monkeypatch, probe, route=ROUTES + OWN + NOWHERE)
+    assert probe.has_a_way_out() == ("LEAK", "nowhere by 0.0.0.0")
+    assert probe.has_other_networks() == ("LEAK", "connected by eth0, nowhere")
+
+
+@pytest.mark.parametrize(("group", "is_reserved"), [(60990, True), (1000, False)])
+def test_checker_connects_from_its_reserved_ports(
+    probe: ModuleType, monkeypatch: pytest.MonkeyPatch, group: int, *, is_reserved: bool
+) -> None:
+    monkeypatch.setattr(probe.os, "getegid", lambda: group)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(probe, "PROXY", server.getsockname())
+        with probe.connected_to_proxy() as talk:
+            assert (talk.getsockname()[1] in probe.CHECKER_PORTS) is is_reserved
+
+
+def test_checker_uses_another_port_if_all_reserved_ones_are_taken(
+    probe: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe.os, "getegid", lambda: 60990)
+    monkeypatch.setattr(probe, "CHECKER_PORTS", range(61001, 61102))
+    monkeypatch.setattr(probe.random, "sample", lambda ports, _count: ports[:1])
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("", 61001)):
+        monkeypatch.setattr(probe, "PROXY", server.getsockname())
+        with probe.connected_to_proxy() as talk:
+            assert talk.getsockname()[1] != 61001
+
+
+def test_only_the_chosen_groups_are_tried(
+    probe: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def walls() -> Iterator[tuple[object, ...]]:
+        yield probe.quick("a wall", probe.closed, "read-only")
+
+    def sockets() -> Iterator[tuple[object, ...]]:
+        yield probe.quick("a socket", probe.leak, "open")
+
+    monkeypatch.setattr(probe, "GROUPS", (walls, sockets))
+    monkeypatch.setattr(sys, "argv", ["probe.py", "--group", "walls"])
+    assert probe.main() == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1 tried, none got out"
+    monkeypatch.setattr(sys, "argv", ["probe.py", "--group", "wall"])
+    with pytest.raises(SystemExit):
+        probe.main()
 
 
 def test_what_was_tried_is_counted_in_words(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,8 @@ def test_anything_but_a_protocol_and_a_port_stops_the_start(shell: Shell, entry:
 
 def test_a_network_has_a_route(shell: Shell) -> None:
     (shell.home / "none").write_text("Iface Destination\n")
-    (shell.home / "one").write_text("Iface Destination\neth0 0A800000\n")
+    (shell.home / "one").write_text("Iface\tDestination\nnowhere\t00000000\neth0\t0A800000\n")
+    (shell.home / "nowhere").write_text("Iface\tDestination\nnowhere\t00000000\n")
     assert shell("messages proxy", "has_network one").returncode == 0
     assert shell("messages proxy", "has_network none", check=False).returncode == 1
+    assert shell("messages proxy", "has_network nowhere", check=False).returncode == 1

@@ -84,7 +84,7 @@ def test_a_ca_that_cannot_be_used_stops_the_start(trust: Shell, content: str | N
     assert done.returncode == 78
     assert done.stderr == (
         f"agent-sandbox: the proxy's certificate {ca} is missing, unreadable or expired; "
-        "see: docker compose logs proxy\n"
+        "see: agent-sandbox logs proxy\n"
     )
     assert (trust.home / "certs" / "ca-certificates.crt").read_text() == "stale"
 

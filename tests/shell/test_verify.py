@@ -36,7 +36,7 @@ def test_each_hole_alone_stops_the_start(wired: Shell, hole: str, where: str) ->
     assert done.returncode == 78
     assert done.stderr == (
         f"agent-sandbox: {where} can be reached without the proxy; "
-        "the firewall is not in force: docker compose up --force-recreate\n"
+        "the firewall is not in force: agent-sandbox down, then agent-sandbox up\n"
     )
 
 
@@ -75,7 +75,7 @@ def test_any_other_answer_stops_the_start(shell: Shell, proxy: StandInProxy, sta
     assert done.returncode == 78
     assert done.stderr == (
         f"agent-sandbox: the proxy at {proxy.address} does not deny a request that no policy allows "
-        f"(answer: '{f'{status} {verdict}'}'); see: docker compose logs proxy\n"
+        f"(answer: '{f'{status} {verdict}'}'); see: agent-sandbox logs proxy\n"
     )
 
 
@@ -106,5 +106,5 @@ def test_what_got_out_is_named_and_nothing_starts(shell: Shell) -> None:
     assert (done.returncode, done.stdout) == (78, "")
     assert done.stderr == (
         "LEAK    direct  udp\n2 tried, 1 got out\nagent-sandbox: the container is not sealed; "
-        "see the lines above; docker compose up --force-recreate recreates the stack\n"
+        "see the lines above; agent-sandbox down, then agent-sandbox up, recreates the stack\n"
     )

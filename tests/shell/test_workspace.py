@@ -21,7 +21,7 @@ def test_a_workspace_of_somebody_elses_is_named_with_both_numbers(shell: Shell) 
     done = shell("messages workspace", script, AGENT_SANDBOX_WORKSPACE="/proc/sys")
     assert done.stderr == (
         "agent-sandbox: /proc/sys belongs to user 501 but the agent is user 1000, so it cannot write there; "
-        "run agent-sandbox init again, then docker compose up -d\n"
+        "run agent-sandbox init again, then agent-sandbox up\n"
     )
 
 
@@ -84,7 +84,7 @@ def test_a_mount_that_a_link_has_led_elsewhere_ends_the_start(shell: Shell) -> N
     assert done.returncode == 78
     assert done.stderr == (
         "agent-sandbox: .git/config is a symbolic link, or below one, so its mount protects something else; "
-        "check it on the host machine and remove it; then run agent-sandbox init and docker compose up -d\n"
+        "check it on the host machine and remove it; then run agent-sandbox init and agent-sandbox up\n"
     )
 
 

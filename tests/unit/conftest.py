@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent_sandbox.runtime.compose import platforms
 from agent_sandbox.runtime.host import user_dirs
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def fence(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "AGENT_SANDBOX_EXTRA_CA"):
             patch.delenv(name, raising=False)
         patch.setattr(user_dirs, "ORGANISATION", home / "etc")
+        patch.setattr(platforms, "here", lambda: platforms.Surroundings(distribution=("ubuntu", "debian")))
         patch.setattr(socket.socket, "connect", connect_here)
         # Nothing of a test has to outlive a power cut, and a disk takes milliseconds over each of a thousand.
         patch.setattr(os, "fsync", lambda _handle: None)

@@ -3,7 +3,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_sandbox.detect import PATTERNS, Offer, is_looked_at, offers, places
+from agent_sandbox.detect import MANIFESTS, PATTERNS, Offer, is_looked_at, offers, places, services_of
+from agent_sandbox.policyfile.parse.aliases import service_meant
 from table_tests import each
 
 R = "https://registry.example.test"
@@ -191,3 +192,21 @@ def test_no_file_takes_long_however_it_is_made(name: str, unit: str) -> None:
     started = time.process_time()
     list(places(name.replace("*", ""), unit * (60_000 // len(unit))))
     assert time.process_time() - started < 2
+
+
+def test_each_file_that_shows_a_service_is_one_of_a_known_service() -> None:
+    assert {service for service in MANIFESTS if service_meant(service) != service} == set()
+
+
+@each(
+    ("names", "services"),
+    [
+        ((), {}),
+        (("README.md", "package.json.bak", "my-go.mod", "requirements.in", "PACKAGE.JSON"), {}),
+        (("go.mod", "package.json"), {"go": ("go.mod",), "node": ("package.json",)}),
+        (("requirements-dev.txt", "pyproject.toml"), {"python": ("pyproject.toml", "requirements-dev.txt")}),
+        (("Cargo.toml", "Gemfile", "pom.xml"), {"java": ("pom.xml",), "ruby": ("Gemfile",), "rust": ("Cargo.toml",)}),
+    ],
+)
+def test_the_names_of_files_show_services(names: tuple[str, ...], services: dict[str, tuple[str, ...]]) -> None:
+    assert services_of(names) == services

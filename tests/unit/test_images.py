@@ -24,10 +24,11 @@ def test_the_agents_image_is_told_what_to_install_and_for_whom() -> None:
     agent = images.images_for(MANIFEST, Owner(uid=501, gid=20))[-1]
     assert agent.arguments == {
         "AGENT_NAME": "claude",
+        "INSTALL": "npm",
         "NPM_PACKAGE": "@anthropic-ai/claude-code",
-        "NPM_VERSION": MANIFEST.npm.version,
+        "NPM_VERSION": MANIFEST.version,
         "VERSION_COMMAND": "claude --version",
-        "AGENT_STATE": ".claude",
+        "AGENT_STATE": "/home/dev/.claude",
         "DEV_UID": "501",
         "DEV_GID": "20",
     }
@@ -72,7 +73,7 @@ def test_the_agents_context_holds_what_boots_it() -> None:
 def test_what_images_are_built_from_is_read_once() -> None:
     (proxy, base, agent), (again, *_) = (images.images_for(MANIFEST, owner) for owner in (Owner(), Owner(uid=501)))
     assert proxy.context is again.context
-    assert base.context is agent.context
+    assert agent.context == {**base.context, **MANIFEST.build_files()}
     assert (proxy.context, base.context) == (images.proxy_context(), images.agent_context())
 
 

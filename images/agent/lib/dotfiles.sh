@@ -3,8 +3,9 @@
 # The agent's own settings are copied, because the agent writes to them.
 
 dotfiles=$HOME/.dotfiles
+IFS=: read -r -a states <<<"${AGENT_SANDBOX_STATE:-}"
 # Volumes for the user's and the agent's files.
-volumes=("$HOME/.cache" "$HOME/.local" ${AGENT_SANDBOX_STATE:+"$AGENT_SANDBOX_STATE"})
+volumes=("$HOME/.cache" "$HOME/.local" "${states[@]}")
 
 dotfile_paths() { # NUL-terminated, relative to ~/.dotfiles; links are linked to, not followed
   [[ ! -d $dotfiles ]] || find "$dotfiles" -mindepth 1 -name .git -prune -o \( -type f -o -type l \) -printf '%P\0'
@@ -39,7 +40,11 @@ is_ours() { # argument: path; a link that an earlier start made
 }
 
 is_setting() { # argument: path in ~; a file that the agent writes itself
-  [[ -n ${AGENT_SANDBOX_STATE:-} && $1 == "$AGENT_SANDBOX_STATE"/* && $1 =~ \.(json|toml|ya?ml)$ ]]
+  local state
+  for state in "${states[@]}"; do
+    [[ $1 != "$state"/* || ! $1 =~ \.(json|toml|ya?ml)$ ]] || return 0
+  done
+  return 1
 }
 
 copy_setting() { # arguments: path relative to ~/.dotfiles, target; once, since the agent's copy has its changes

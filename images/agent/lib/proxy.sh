@@ -14,8 +14,8 @@ proxy_address() {
   printf '%s\n' "${AGENT_SANDBOX_PROXY%:*}"
 }
 
-has_network() { # whether there is any route; argument, for tests: the routing table's file
-  [[ $(wc -l <"${1:-/proc/net/route}") -gt 1 ]]
+has_network() { # whether there is a route, except the one to nowhere; argument, for tests: the routing table's file
+  [[ $(grep -cv '^nowhere[[:space:]]' "${1:-/proc/net/route}") -gt 1 ]]
 }
 
 proxy_port() {

@@ -62,6 +62,6 @@ check_policy() { # arguments: iptables or ip6tables
   local chain held
   held=$("$1" -S)
   for chain in INPUT FORWARD OUTPUT; do
-    [[ $held == *"-P $chain DROP"* ]] || die "$1 does not drop by default in $chain" "another program changed the firewall: docker compose up --force-recreate"
+    [[ $held == *"-P $chain DROP"* ]] || die "$1 does not drop by default in $chain" "another program changed the firewall: agent-sandbox down, then agent-sandbox up"
   done
 }

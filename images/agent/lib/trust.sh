@@ -15,7 +15,7 @@ is_trusted() { # whether the trust store has the proxy's current CA certificate
 
 check_ca() {
   openssl x509 -in "$proxy_ca" -noout -checkend 0 >/dev/null 2>&1 ||
-    die "the proxy's certificate $proxy_ca is missing, unreadable or expired" "see: docker compose logs proxy"
+    die "the proxy's certificate $proxy_ca is missing, unreadable or expired" "see: agent-sandbox logs proxy"
 }
 
 replace() { # argument: file; replaces its content with stdin, atomically

@@ -15,9 +15,9 @@ check_refused() { # arguments: address, port
   local status=0
   connect "$1" "$2" || status=$?
   case $status in
-    0) die "$1 port $2 can be reached without the proxy" "the firewall is not in force: docker compose up --force-recreate" ;;
+    0) die "$1 port $2 can be reached without the proxy" "the firewall is not in force: agent-sandbox down, then agent-sandbox up" ;;
     1) ;;
-    *) die "$1 port $2 is not refused immediately" "the firewall is not in force: docker compose up --force-recreate" ;;
+    *) die "$1 port $2 is not refused immediately" "the firewall is not in force: agent-sandbox down, then agent-sandbox up" ;;
   esac
 }
 
@@ -39,7 +39,7 @@ check_proxy_denies() { # waits: after a restart of Docker, the proxy may start l
   local answer='' deadline=$((SECONDS + ${AGENT_SANDBOX_PROXY_WAIT:-30}))
   until answer=$(ask_for_a_denial) && [[ $answer =~ ^4(03|18)' blocked'$ ]]; do
     ((SECONDS < deadline)) || die "the proxy at $AGENT_SANDBOX_PROXY does not deny a request that no policy allows (answer: '$answer')" \
-      "see: docker compose logs proxy"
+      "see: agent-sandbox logs proxy"
     sleep 0.2
   done
 }
@@ -49,6 +49,6 @@ check_walls() { # runs the probe's quick attempts; `agent-sandbox verify` runs a
   # shellcheck disable=SC2154 # set by the program that sources this
   said=$("$here/probe.py") || {
     grep -v '^closed' <<<"$said" >&2
-    die "the container is not sealed" "see the lines above; docker compose up --force-recreate recreates the stack"
+    die "the container is not sealed" "see the lines above; agent-sandbox down, then agent-sandbox up, recreates the stack"
   }
 }

@@ -8,7 +8,7 @@ workspace=${AGENT_SANDBOX_WORKSPACE:-/workspace}
 check_workspace() { # only a warning: reading still works
   [[ -w $workspace ]] ||
     say "$workspace belongs to user $(stat -c %u "$workspace") but the agent is user $(id -u), so it cannot write there;" \
-      "run agent-sandbox init again, then docker compose up -d"
+      "run agent-sandbox init again, then agent-sandbox up"
 }
 
 mounted_paths() { # sets the array `mounted`: from a path, as AGENT_SANDBOX_PROTECTED has it, to ro or rw
@@ -39,5 +39,5 @@ check_protected() {
   local path
   path=$(lost_walls | head -n 1)
   [[ -z $path ]] || die "$path is a symbolic link, or below one, so its mount protects something else" \
-    "check it on the host machine and remove it; then run agent-sandbox init and docker compose up -d"
+    "check it on the host machine and remove it; then run agent-sandbox init and agent-sandbox up"
 }

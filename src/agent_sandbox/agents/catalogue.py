@@ -1,4 +1,7 @@
-"""Find and load agent manifests, `templates/<agent>/agent.yaml`."""
+"""Find and load agent manifests: those of `templates/`, and the user's own.
+
+A folder of agents has a folder for each agent, with an `agent.yaml` and, for a PyPI package, its `requirements.txt`.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -7,27 +10,43 @@ from agent_sandbox.agents.manifest import AgentManifest, parse_manifest
 from agent_sandbox.problems import Problem, UserError
 
 MANIFEST = "agent.yaml"
+LOCK = "requirements.txt"
 
 
-def known_agents(templates: Path) -> tuple[str, ...]:
+def known_agents(*folders: Path) -> tuple[str, ...]:
     """Return the names of all agents, sorted; folders that start with `_` contain shared files."""
-    return tuple(sorted(path.parent.name for path in templates.glob(f"[!_.]*/{MANIFEST}")))
+    return tuple(sorted({path.parent.name for folder in folders for path in folder.glob(f"[!_.]*/{MANIFEST}")}))
 
 
-def load_manifest(templates: Path, agent: str) -> AgentManifest:
-    """Return an agent's manifest; for an unknown agent, raise UserError with the known ones and the nearest."""
-    import yaml  # noqa: PLC0415 - most commands read no manifest
+def load_manifest(folder: Path, agent: str, *own: Path) -> AgentManifest:
+    """Return an agent's manifest from `folder`, or else from the user's `own` folders.
 
-    known = known_agents(templates)
+    For an unknown agent, raise UserError with the known ones and the nearest; likewise for one of the user's that has
+    the name of a shipped one.
+    """
+    known = known_agents(folder, *own)
     if agent not in known:
         raise UserError([_unknown(agent, known)])
-    path = templates / agent / MANIFEST
+    places = [place / agent / MANIFEST for place in (folder, *own) if agent in known_agents(place)]
+    if len(places) > 1:
+        hint = "rename your folder, and the `name` in the file"
+        raise UserError([Problem(where=str(places[1]), what=f"`{agent}` is an agent that is built in", hint=hint)])
+    return _read(places[0], agent)
+
+
+def _read(path: Path, agent: str) -> AgentManifest:
+    import yaml  # noqa: PLC0415 - most commands read no manifest
+
     try:
         loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         document = yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506 - safe, and in C where there is one
+        lock = path.with_name(LOCK)
+        text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
+    except OSError as error:
+        raise UserError([Problem(where=str(path), what=f"cannot be read: {error.strerror}")]) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError([Problem(where=str(path), what=f"is not YAML: {error}")]) from error
-    manifest = parse_manifest(document, file=str(path))
+    manifest = parse_manifest(document, file=str(path), lock=text)
     if manifest.name != agent:
         raise UserError([Problem(where=str(path), what=f"`name` is `{manifest.name}`, but the folder is `{agent}`")])
     return manifest

@@ -1,121 +1,269 @@
-"""Parse and check an agent manifest, `templates/<agent>/agent.yaml`.
-
-Not a pydantic model, because every `init` reads one and importing pydantic takes longer than the rest of `init`.
-"""
+"""Parse and check an agent manifest, `templates/<agent>/agent.yaml`."""
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any, ClassVar
 
+from agent_sandbox.agents.lock import faults_of_lock
+from agent_sandbox.agents.shape import Keys, OneOf, Shape, faults
 from agent_sandbox.problems import Problem, UserError
 
 SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}")
 # No line breaks: values are used in Dockerfile arguments, compose files and environments.
 LINE = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
+TEXT = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f]{1,10000}")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 PACKAGE = re.compile(r"(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*")
+PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]{0,63}[a-z0-9])?")
 VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?")
-BELOW_HOME = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_.-]*(/\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
-
-# A pattern describes a string, a list one or more of its element, a mapping exactly these keys.
-type Shape = re.Pattern[str] | list[Shape] | Mapping[str, Shape]
+RELEASE = re.compile(r"[0-9]+(\.[0-9]+){0,4}([a-z.-][0-9A-Za-z.-]{0,31})?")
+DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]{1,63}")
+URL = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?/[A-Za-z0-9._~/+%-]{1,400}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+BELOW = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_.-]*(/\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
+# As in templates/_shared/protected.yaml: a `*` matches any part of one name.
+HOST_PATH = re.compile(r"[.*A-Za-z0-9_][*A-Za-z0-9_.-]*(?<!\.)(/[.*A-Za-z0-9_][*A-Za-z0-9_.-]*(?<!/\.)(?<!/\.\.))*")
+EXTENSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*(\.[A-Za-z0-9][A-Za-z0-9-]*)+")
+DOWNLOAD: Mapping[str, Shape] = {"url": URL, "sha256": SHA256}
 
 SHAPE: Mapping[str, Shape] = {
     "name": SLUG,
     "title": LINE,
     "summary": LINE,
-    "install": {"npm": {"package": PACKAGE, "version": VERSION}},
+    "install": OneOf(
+        choices={
+            "npm": {"package": PACKAGE, "version": VERSION},
+            "pypi": {"package": PROJECT, "version": RELEASE},
+            "archive": {"version": RELEASE, "program": BELOW, "amd64": DOWNLOAD, "arm64": DOWNLOAD},
+        },
+        besides={"apt": [DEBIAN]},
+    ),
     "command": [LINE],
-    "unattended": [LINE],
     "version_command": [LINE],
-    "state": BELOW_HOME,
-    "env": {},
-    "services": [SLUG],
+    "unattended": {
+        "arguments?": [LINE],
+        "environment?": Keys(VARIABLE, "a valid variable name", LINE),
+        "files?": Keys(BELOW, "a path below the home directory", TEXT),
+    },
+    "resume?": [LINE],
+    "instructions?": BELOW,
+    "state": [BELOW],
+    "env?": Keys(VARIABLE, "a valid variable name", LINE),
+    "services?": [SLUG],
+    "providers?": [SLUG],
+    "editor?": {"vscode?": [EXTENSION], "jetbrains?": [EXTENSION]},
+    "host_reads?": [{"path": HOST_PATH, "why": LINE}],
 }
+# Variables that lead to the proxy, the trust store and the sandbox's own programs.
+RESERVED = re.compile(
+    r"AGENT_SANDBOX_.*|.*_PROXY|.*_(CA|CERT|CERTS|CAINFO|CAFILE)(_.*)?|.*_ROOTS_FILE_PATH"
+    r"|HOME|PATH|LD_.*|GIT_CONFIG_.*|JAVA_TOOL_OPTIONS|NODE_OPTIONS"
+)
+# Directories in dev's home directory that every agent has.
+TAKEN = (".cache", ".config/agent-sandbox", ".dotfiles", ".history", ".local")
+HOME = "/home/dev"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NpmPackage:
     """An npm package at a pinned version."""
 
+    kind: ClassVar = "npm"
     package: str
     version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PypiPackage:
+    """A PyPI package at a pinned version, and the hashed lock of it and all that it needs."""
+
+    kind: ClassVar = "pypi"
+    package: str
+    version: str
+    lock: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """A file to download, and its SHA-256."""
+
+    url: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """A program to download, by architecture: a `.tar.gz` with `program` in it, or else the program itself."""
+
+    kind: ClassVar = "archive"
+    version: str
+    program: str
+    downloads: Mapping[str, Download]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unattended:
+    """What makes the agent act without asking for permission.
+
+    `run` adds the arguments and variables, except with `--ask`. The files answer the agent's first questions; each is
+    copied into the home directory where the user has none.
+    """
+
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRead:
+    """A path of a project from which the agent, started on the host machine, would run something."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentManifest:
-    """One agent: its package, command, state directory and services."""
+    """One agent: how it is installed and started, what it keeps, and what it connects to."""
 
     name: str
     title: str
     summary: str
-    npm: NpmPackage
+    install: NpmPackage | PypiPackage | Archive
+    apt: tuple[str, ...] = ()
     command: tuple[str, ...]
-    # Arguments that make the agent act without asking for permission.
-    unattended: tuple[str, ...]
     version_command: tuple[str, ...]
-    state: str
-    env: Mapping[str, str]
-    services: tuple[str, ...]
+    unattended: Unattended = Unattended()
+    resume: tuple[str, ...] = ()
+    instructions: str = ""
+    # Directories below the home directory, each a volume.
+    state: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    services: tuple[str, ...] = ()
+    # Services of model providers, of which the user chooses.
+    providers: tuple[str, ...] = ()
+    # Extensions by the name of an editor.
+    editor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    host_reads: tuple[HostRead, ...] = ()
+
+    @property
+    def version(self) -> str:
+        """The pinned version."""
+        return self.install.version
+
+    def started(self, *, asks: bool, resumes: bool = False) -> tuple[str, ...]:
+        """Return the words that start the agent, for `env`: variables first."""
+        mode = Unattended() if asks else self.unattended
+        variables = (f"{name}={value}" for name, value in mode.environment.items())
+        return (*variables, *self.command, *(self.resume if resumes else ()), *mode.arguments)
 
     def build_arguments(self) -> dict[str, str]:
-        """Return the build arguments of the image's per-agent stage."""
+        """Return the build arguments of the image's per-agent stages."""
         return {
             "AGENT_NAME": self.name,
-            "NPM_PACKAGE": self.npm.package,
-            "NPM_VERSION": self.npm.version,
+            "AGENT_STATE": ":".join(f"{HOME}/{path}" for path in self.state),
             "VERSION_COMMAND": shlex.join(self.version_command),
-            "AGENT_STATE": self.state,
+            **self._source(),
         }
 
+    def _source(self) -> dict[str, str]:
+        match self.install:
+            case NpmPackage(package=package, version=version):
+                return {"INSTALL": "npm", "NPM_PACKAGE": package, "NPM_VERSION": version}
+            case PypiPackage():
+                return {"INSTALL": "pypi", "PROGRAM": self.command[0]}
+            case Archive(program=program):
+                return {"INSTALL": "archive", "ARCHIVE_PROGRAM": program, "PROGRAM": self.command[0]}
 
-def parse_manifest(document: Any, *, file: str) -> AgentManifest:  # noqa: ANN401 - whatever the file holds
-    """Return the manifest in a YAML document, or raise UserError with all problems."""
-    env = document.get("env") or {} if isinstance(document, dict) else {}
-    shape = {**SHAPE, "env": dict.fromkeys(env, LINE)} if isinstance(env, dict) else SHAPE
-    said = {"env": {}, **document} if isinstance(document, dict) else document
-    faults = [*_faults(said, shape, ""), *_invalid_names(env)]
-    if faults:
-        raise UserError(Problem(where=file, what=fault) for fault in faults)
+    def build_files(self) -> dict[str, bytes]:
+        """Return the files in the build context that only this agent's image has."""
+        files = {"apt": "".join(f"{package}\n" for package in self.apt)}
+        files |= {f"home/{path}": text for path, text in self.unattended.files.items()}
+        match self.install:
+            case PypiPackage(lock=lock):
+                files["requirements.txt"] = lock
+            case Archive(downloads=downloads):
+                lines = (f"{name} {one.sha256} {one.url}\n" for name, one in downloads.items())
+                files["archive"] = "".join(lines)
+            case NpmPackage():
+                pass
+        return {f"agent/{path}": text.encode() for path, text in files.items()}
+
+
+def parse_manifest(document: Any, *, file: str, lock: str = "") -> AgentManifest:  # noqa: ANN401 - whatever the file holds
+    """Return the manifest in a YAML document, or raise UserError with all problems; `lock` is for a PyPI package."""
+    found = [*faults(document, SHAPE)] or [*_contradictions(document, lock)]
+    if found:
+        raise UserError(Problem(where=file, what=fault) for fault in found)
+    said: Mapping[str, Any] = document
+    mode = said["unattended"]
     return AgentManifest(
         name=said["name"],
         title=said["title"],
         summary=said["summary"],
-        npm=NpmPackage(**said["install"]["npm"]),
+        install=_install(said["install"], lock),
+        apt=tuple(said["install"].get("apt", ())),
         command=tuple(said["command"]),
-        unattended=tuple(said["unattended"]),
         version_command=tuple(said["version_command"]),
-        state=said["state"],
-        env=dict(env),
-        services=tuple(said["services"]),
+        unattended=Unattended(
+            arguments=tuple(mode.get("arguments", ())),
+            environment=dict(mode.get("environment", {})),
+            files=dict(mode.get("files", {})),
+        ),
+        resume=tuple(said.get("resume", ())),
+        instructions=said.get("instructions", ""),
+        state=tuple(said["state"]),
+        env=dict(said.get("env", {})),
+        services=tuple(said.get("services", ())),
+        providers=tuple(said.get("providers", ())),
+        editor={name: tuple(extensions) for name, extensions in said.get("editor", {}).items()},
+        host_reads=tuple(HostRead(**row) for row in said.get("host_reads", ())),
     )
 
 
-def _faults(value: Any, shape: Shape, where: str) -> Iterator[str]:  # noqa: ANN401 - whatever the file holds
-    name = where.removeprefix(".") or "the manifest"
-    if isinstance(shape, re.Pattern):
-        if not (isinstance(value, str) and shape.fullmatch(value)):
-            yield f"`{name}` is {value!r}, which does not match {shape.pattern}"
-    elif isinstance(shape, list):
-        if not (isinstance(value, list) and value):
-            yield f"`{name}` must be a list of at least one"
+def _install(said: Mapping[str, Any], lock: str) -> NpmPackage | PypiPackage | Archive:
+    if "npm" in said:
+        return NpmPackage(**said["npm"])
+    if "pypi" in said:
+        return PypiPackage(**said["pypi"], lock=lock)
+    archive = said["archive"]
+    downloads = {name: Download(**archive[name]) for name in ("amd64", "arm64")}
+    return Archive(version=archive["version"], program=archive["program"], downloads=downloads)
+
+
+def _contradictions(said: Mapping[str, Any], lock: str) -> Iterator[str]:
+    """Yield what is wrong although each value is valid."""
+    yield from _faults_of_state(said["state"])
+    for name in (*said.get("env", {}), *said["unattended"].get("environment", {})):
+        if RESERVED.fullmatch(name):
+            yield f"the variable {name} belongs to the sandbox"
+    program = said["command"][0]
+    if "/" in program or "=" in program:
+        yield f"`command.0` is {program!r}; it must be the name of a program"
+    if not (said.get("services") or said.get("providers")):
+        yield "`services` and `providers` are both missing: the agent could connect to nothing"
+    if "pypi" in said["install"]:
+        yield from faults_of_lock(lock, **said["install"]["pypi"])
+
+
+def _faults_of_state(paths: Sequence[str]) -> Iterator[str]:
+    for path in paths:
+        if taken := next((one for one in TAKEN if _overlap(path, one)), None):
+            yield f"`state` names {path}, but the sandbox itself mounts ~/{taken}"
+    if len({path.replace("/", ".") for path in paths}) < len(set(paths)):
+        yield "`state` names two paths that differ only in `/` and `.`"
+    for one, other in permutations(paths, 2):
+        if _within(one, other):
+            yield f"`state` names {one}, which is in {other}" if one != other else f"`state` names {one} twice"
             return
-        for number, item in enumerate(value):
-            yield from _faults(item, shape[0], f"{where}.{number}")
-    elif isinstance(value, dict):
-        yield from (f"unknown key `{key}` in {name}" for key in value if key not in shape)
-        for key, inner in shape.items():
-            if key in value:
-                yield from _faults(value[key], inner, f"{where}.{key}")
-            else:
-                yield f"`{key}` is missing in {name}"
-    else:
-        yield f"`{name}` must be a mapping"
 
 
-def _invalid_names(env: Any) -> Iterator[str]:  # noqa: ANN401 - whatever the file holds
-    for name in env if isinstance(env, dict) else ():
-        if not (isinstance(name, str) and VARIABLE.fullmatch(name)):
-            yield f"`env` has the name {name!r}, which is not a valid variable name"
+def _within(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder}/")
+
+
+def _overlap(one: str, other: str) -> bool:
+    return _within(one, other) or _within(other, one)

@@ -107,10 +107,18 @@ class AskSecrets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskImage:
+    """Run a program of an image for its output, in a container that reaches nothing and can change nothing."""
+
+    image: str
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTraffic:
     """Have the running proxy print its audit log; when followed, until stdin ends."""
 
     argv: tuple[str, ...] = ()
 
 
-type Verb = Build | Up | Down | Destroy | Restart | Exec | Logs | AskProxy | AskSecrets | ReadTraffic
+type Verb = Build | Up | Down | Destroy | Restart | Exec | Logs | AskProxy | AskSecrets | AskImage | ReadTraffic

@@ -6,14 +6,13 @@ from typing import Annotated
 
 import typer
 
-from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, NoCache, Quiet
 from agent_sandbox.cli.steps.execute import backend, execute
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.agents import known_agents
 from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
 from agent_sandbox.runtime.project.dotenv import require_editor_name
 from agent_sandbox.runtime.project.installed import find_project
@@ -35,7 +34,7 @@ Editor = Annotated[
 
 def completions(*before: str) -> tuple[str, ...]:
     """Return the known agents, for shell completion."""
-    return tuple(agent for agent in known_agents(data_root() / "templates") if agent not in before)
+    return tuple(agent for agent in known_agents() if agent not in before)
 
 
 def build(  # noqa: PLR0913 - each is an option

@@ -1,5 +1,6 @@
 """`agent-sandbox destroy`."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project, own_images
+from agent_sandbox.runtime.sources.recipes import recipes_of
 from agent_sandbox.stack.engine import ENGINE
 
 Images = Annotated[bool, typer.Option(help="Also remove the images.")]
@@ -41,6 +43,7 @@ def destroy(
     if images and not dry_run:
         things["images"] = tuple(driver().labels_of(names))
     if not (dry_run or any(things.values())):
+        recipes_of(project.root, os.environ).forget()
         if not quiet:
             say(f"nothing to remove: {project.name} has no resources on this {ENGINE}")
         return DONE
@@ -48,6 +51,8 @@ def destroy(
         say("nothing was removed")
         return FIXABLE
     execute(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
+    if not dry_run:
+        recipes_of(project.root, os.environ).forget()
     if images and not (dry_run or quiet):
         _report_images(things["images"])
     return DONE

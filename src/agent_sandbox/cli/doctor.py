@@ -52,7 +52,7 @@ def as_lines(result: CheckResult) -> Iterator[str]:
     yield styled((f"{result.status:<4}", result.status), f"  {result.name:<10}  {first}")
     yield from (f"{'':<18}{line}" for line in others)  # none begins where a status does
     if result.hint:
-        yield f"{'':<18}{result.hint}"
+        yield styled(f"{'':<18}", (result.hint, "title"))
 
 
 def _verdict(failed: int, *, has_project: bool) -> str:

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.agents import catalogue
 from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps import missing_parts
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
-from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.agents import built_in, known_agents
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, agent_of
 from agent_sandbox.runtime.project.installed import require_outermost
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
@@ -36,14 +37,17 @@ AGAIN = {"agent-sandbox up": "applies the changes to the stack"}
 
 def completions(*before: str) -> tuple[str, ...]:
     """Return the known agents, for shell completion."""
-    return () if before else known_agents(data_root() / "templates")
+    return () if before else known_agents()
+
+
+BUILT_IN = ", ".join(catalogue.known_agents(built_in()))
+Agent = Annotated[
+    str | None, Argument(help=f"The agent to run in the sandbox: {BUILT_IN}, or your own; by default the project's.")
+]
 
 
 def init(  # noqa: PLR0913 - each is an option
-    agent: Annotated[
-        str | None,
-        Argument(help=f"The agent to run in the sandbox: {', '.join(completions())}; by default the project's."),
-    ] = None,
+    agent: Agent = None,
     *,
     path: Annotated[
         Path | None, Option(help="The project's directory; by default this one.", metavar="DIRECTORY")
@@ -53,12 +57,12 @@ def init(  # noqa: PLR0913 - each is an option
     memory: Annotated[str | None, Option(help="The agent's memory limit; by default 8g.")] = None,
     cpus: Annotated[str | None, Option(help="The agent's limit of processors, such as 1.5; by default 4.")] = None,
     pids: Annotated[str | None, Option(help="The agent's limit of processes; by default 4096.")] = None,
-    force: Annotated[
-        bool, Option(help="Replace generated files even if they were edited or are for another agent.")
-    ] = False,
+    provider: Annotated[str | None, Option(help="The model provider to allow, for an agent that has several.")] = None,
+    force: Annotated[bool, Option(help="Replace generated files even if they were edited.")] = False,
     detect: Annotated[
         bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
     ] = False,
+    no_detect: Annotated[bool, Option(help="Name no services for package.json, pyproject.toml and so on.")] = False,
     dotenv: Annotated[
         bool, Option(help=f"Make plain `{COMMAND}` in this directory use the sandbox, by two lines in .env.")
     ] = False,
@@ -74,7 +78,9 @@ def init(  # noqa: PLR0913 - each is an option
     In a project with its own compose file, .env stays as it is, and so does what `docker compose` does.
 
     Run it again after an upgrade or when the project has changed: it updates files that were not edited. It never
-    changes policy.yaml once that exists. Edited files, and another agent's stack, are kept and shown as a diff.
+    changes policy.yaml once that exists. Edited files are kept and shown as a diff.
+
+    Naming another agent switches the stack to it. The former agent's state is kept, and naming that one switches back.
     """
     if path is None:
         require_outermost(Path.cwd())
@@ -86,6 +92,8 @@ def init(  # noqa: PLR0913 - each is an option
         ide=ide,
         on_conflict=OnConflict.REPLACE if force else OnConflict.KEEP,
         detect=detect,
+        services=not no_detect,
+        provider=provider,
         gitignore=gitignore,
         dotenv=_either(dotenv=dotenv, no_dotenv=no_dotenv),
         limits={name: text for name, text in asked.items() if text is not None},
@@ -129,6 +137,7 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
         say("dry run: nothing was written")
     elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
         _say_next(prepared.project, NEXT)
+        missing_parts.report_missing_engine()
     elif any(change.writes and change.path == STACK for change in prepared.changes):
         _say_next(prepared.project, AGAIN)
 
@@ -165,6 +174,7 @@ def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:
             }
             for change in prepared.changes
         ],
+        "services": {name: list(files) for name, files in prepared.offered.services.items()},
         "offers": [
             {
                 "host": offer.host,

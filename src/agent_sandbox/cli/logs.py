@@ -1,11 +1,14 @@
 """`agent-sandbox logs [SERVICE...]`."""
 
+import json as jsonlib
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Follow, Logs
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
@@ -14,6 +17,7 @@ from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.refusals import NOT_COUNTED, read_refusals
 
 ERASE = "\x1b[2K"
 Services = Annotated[
@@ -21,21 +25,36 @@ Services = Annotated[
     typer.Argument(help="proxy, firewall or agent; by default all.", metavar="SERVICE", show_default=False),
 ]
 
+Firewall = Annotated[
+    bool, typer.Option("--firewall", help="Show what the firewall refused in the last day, one line per destination.")
+]
+Json = Annotated[bool, typer.Option("--json", help="With --firewall: print one JSON object per line.")]
+SHAPE = "%Y-%m-%d %H:%M:%S"
+
 
 def completions(*before: str) -> tuple[str, ...]:
     """Return the stack's containers, for shell completion."""
     return tuple(service for service in ("proxy", "firewall", "agent") if service not in before)
 
 
-def logs(
+def logs(  # noqa: PLR0913 - each is an option
     services: Services = None,
     *,
     path: ProjectPath = None,
     follow: Following = False,
     tail: Tail = None,
+    firewall: Firewall = False,
+    json: Json = False,
 ) -> int:
-    """Show the output of the stack's containers; `proxy logs` shows the proxy's decisions."""
+    """Show the output of the stack's containers; `proxy logs` shows the proxy's decisions.
+
+    `--firewall` shows what was refused before it reached the proxy: connections to an address or a port, and UDP.
+    """
+    if firewall or json:
+        _require_plain(services, follow=follow, firewall=firewall)
     project = open_project(path, cwd=Path.cwd())
+    if firewall:
+        return show_refusals(project, tail=tail, json=json)
     found = {container.service for container in driver().observe(project.name)}
     if not found:
         raise UserError([Problem(where=project.name, what="the stack is not running", hint="agent-sandbox up")])
@@ -48,6 +67,30 @@ def logs(
         driver().pass_on(backend().plan(project, verb), on_line=show)
     except KeyboardInterrupt:
         return INTERRUPTED
+    return DONE
+
+
+def _require_plain(services: list[str] | None, *, follow: bool, firewall: bool) -> None:
+    if not firewall:
+        hint = "agent-sandbox logs --firewall --json, or agent-sandbox proxy logs --json"
+        raise UserError([Problem(where="--json", what="the output of containers is not JSON", hint=hint)])
+    if services or follow:
+        what = "it shows no container's output, and cannot be followed"
+        raise UserError([Problem(where="--firewall", what=what, hint="agent-sandbox logs --firewall")])
+
+
+def show_refusals(project: Project, *, tail: int | None, json: bool) -> int:
+    """Print what the firewall refused, the last one last."""
+    found = read_refusals(driver(), driver().observe(project.name), now=datetime.now(UTC))
+    if found is None:
+        raise UserError([Problem(where=project.name, what="the firewall is not running", hint="agent-sandbox up")])
+    if not found.counted:
+        what, _, hint = NOT_COUNTED.partition("; ")
+        raise UserError([Problem(where="firewall", what=what, hint=hint)])
+    for one in found.last[-tail:] if tail else found.last if tail is None else ():
+        emit(jsonlib.dumps(one.as_json()) if json else one.as_text(shape=SHAPE))
+    if found.ipv6 and not json:
+        emit(f"IPv6: {found.ipv6} packets had no route, those of the sandbox's own checks included")
     return DONE
 
 

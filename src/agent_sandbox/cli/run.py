@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
@@ -16,7 +15,7 @@ from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.tty import entering
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.project.installed import has_stack
 
 Arguments = Annotated[
@@ -27,11 +26,12 @@ Arguments = Annotated[
     ),
 ]
 Ask = Annotated[bool, typer.Option("--ask", help="Let the agent ask for permission as it does outside.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the agent's last session.")]
 
 
 def completions(*before: str) -> tuple[str, ...]:
     """Return the known agents, for shell completion."""
-    return () if before else known_agents(data_root() / "templates")
+    return () if before else known_agents()
 
 
 def run(  # noqa: PLR0913 - each is an option
@@ -39,6 +39,7 @@ def run(  # noqa: PLR0913 - each is an option
     *,
     path: ProjectPath = None,
     ask: Ask = False,
+    resume: Resume = False,
     base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     yes: Yes = "",
@@ -57,34 +58,39 @@ def run(  # noqa: PLR0913 - each is an option
             return 0
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
     _require_agent(project, agent)
+    manifest = load_manifest(project.agent)
+    if resume and not manifest.resume:
+        raise UserError([Problem(where="--resume", what=f"{project.agent} cannot continue its last session")])
+    command = (*manifest.started(asks=ask, resumes=resume), *words)
     code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if code:
         return code
     if not dry_run:
         report_unwritable_project(project)
-    manifest = load_manifest(data_root() / "templates", project.agent)
-    command = (*manifest.command, *(() if ask else manifest.unattended), *words)
     execute(backend().plan(project, entering(*command)), dry_run=dry_run, quiet=True)
     return code
 
 
 def _split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Return the agent, "" if the first argument is none, and the arguments for its command."""
-    if arguments and arguments[0] in known_agents(data_root() / "templates"):
+    if arguments and arguments[0] in known_agents():
         return arguments[0], arguments[1:]
     return "", arguments
 
 
 def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) -> None:
+    from agent_sandbox.cli.steps import missing_parts  # noqa: PLC0415 - the first time only
     from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack  # noqa: PLC0415 - the first time only
     from agent_sandbox.render.reconcile import OnConflict  # noqa: PLC0415
     from agent_sandbox.runtime.init.initialise import InitOptions  # noqa: PLC0415
 
     folder = path or Path.cwd()
     if not agent:
-        known = ", ".join(known_agents(data_root() / "templates"))
+        known = ", ".join(known_agents())
         hint = f"agent-sandbox run AGENT makes one and starts it, where AGENT is one of: {known}"
         raise UserError([Problem(where=str(folder.absolute()), what="there is no stack here yet", hint=hint)])
+    if not dry_run:
+        missing_parts.require_all_parts()  # before anything is written
     options = InitOptions(agent=agent, path=folder, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
     prepared = write_stack(options, dry_run=dry_run)
     require_no_conflict(prepared)
@@ -99,5 +105,5 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
 def _require_agent(project: Project, agent: str) -> None:
     if agent and agent != project.agent:
         what = f"the stack of this project runs {project.agent}, not {agent}"
-        hint = f"agent-sandbox init {agent} --force makes it a stack for {agent}"
+        hint = f"agent-sandbox init {agent} switches to {agent} and keeps the state of {project.agent}"
         raise UserError([Problem(where=str(project.root), what=what, hint=hint)])

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.steps.decision_line import decision_line
+from agent_sandbox.cli.steps.decision_line import decision_table
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
@@ -21,18 +21,20 @@ from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHAR
 from agent_sandbox.runtime.proxy.clock import clock_off
 from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.runtime.proxy.decisions import local_time
-from agent_sandbox.runtime.status import Loaded, Status, look
+from agent_sandbox.runtime.refusals import NOT_COUNTED
+from agent_sandbox.runtime.status import SHOWN, Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.stack.engine import HOST
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 CHECKED = "; {starts} more by the sandbox's own checks"
+REFUSED = "refused  {} by the firewall in the last day: agent-sandbox logs --firewall"
 UNSEEN = "{} is not trusted: agent-sandbox trust"
 UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs --denied"
 CLOCK = f"the proxy's clock is {{}}, so certificates fail: set the clock of the {HOST}"
 # The style of each label that begins a line.
 LABELS = {"trust": "warn", "closed": "warn", "open": "fail", "policy": "title", "limits": "title", "log": "warn"}
-LABELS |= {"requests": "title"}
+LABELS |= {"requests": "title", "refused": "title"}
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 NOT_RUNNING = "not running: agent-sandbox up"
 # States in which a container neither runs nor is about to restart.
@@ -55,6 +57,8 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
     """Show the stack, its health, whether the proxy uses the policy on disk, and the last denials."""
     from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - not needed for `--help`
     from agent_sandbox.runtime.policies.missing_services import missing_services  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.stale_services import stale_services  # noqa: PLC0415 - not needed for `--help`
     from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - not needed for `--help`
 
     project = open_project(path, cwd=Path.cwd())
@@ -66,6 +70,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
         digest=lambda: load().digest,
         missing_services=missing_services(project, load),
         unmounted_layers=unmounted_layers(project, os.environ),
+        stale_services=stale_services(project.policy, this_machine(os.environ, project=project.root)),
         unseen=unseen_in(project.root, os.environ),
     )
     if json:
@@ -103,6 +108,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "problems": [asdict(problem) for problem in found.problems],
             "lacking": list(found.missing_services),
             "left_out": list(found.unmounted_layers),
+            "stale": list(found.stale_services),
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
         "limits_after_up": dict(_waiting(found)),
@@ -116,10 +122,17 @@ def as_json(found: Status) -> dict[str, Any]:
             "unprotected": [asdict(one) for one in found.gaps.unprotected],
             "unsearched": list(found.gaps.unsearched),
         },
+        "secrets": list(found.proxy.get("secrets", ())),
         "log": found.proxy.get("log", {}),
         "requests": found.proxy.get("requests", {}),
         "denials": list(found.denials),
         "unopened_denials": found.unopened,
+        "refusals": found.refusals
+        and {
+            "counted": found.refusals.counted,
+            "total": found.refusals.total,
+            "last": [one.as_json() for one in found.refusals.agents[-SHOWN:]],
+        },
     }
 
 
@@ -135,19 +148,21 @@ def as_text(found: Status) -> Iterator[str]:
     yield styled((project.name, "title"), f"  {project.agent}  {project.root}")
     yield from unseen
     yield from (_container_line(container, width) for container in found.containers)
-    yield from () if found.containers else (f"  {NOT_RUNNING}",)
+    yield from () if found.containers else (styled("  ", ("not running:", "warn"), " agent-sandbox up"),)
     yield from _ended(found.containers)
     yield from ([f"closed  {CLOCK.format(off)}"] if (off := _clock(found)) else [])
     yield f"policy  {' '.join(policy)}"
     yield from _kept(found.proxy.get("policy", {}))
     yield from (f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ()))
-    yield from (f"  {note}" for note in (*found.missing_services, *found.unmounted_layers))
+    yield from (f"  {note}" for note in (*found.missing_services, *found.unmounted_layers, *found.stale_services))
     yield from (f"  {problem}" for problem in found.known_problems[:PROBLEMS])
     yield from _limits(found)
     yield from _workspace(found)
+    yield from _secrets(found)
     yield from _log(found.proxy.get("log", {}))
     yield from counts
     yield from _denials(found)
+    yield from _refused(found)
 
 
 def _labelled(line: str) -> str:
@@ -165,7 +180,7 @@ def _container_line(container: Container, width: int) -> str:
 def _denials(found: Status) -> Iterator[str]:
     if found.denials or found.unopened:
         yield styled(("last denials", "title"))
-    yield from (decision_line(record, indent="  ") for record in found.denials)
+    yield from decision_table(found.denials)
     if found.unopened:
         yield UNOPENED.format(found.unopened)
 
@@ -191,6 +206,12 @@ def _ended(containers: Iterable[Container]) -> Iterator[str]:
     ended = ", ".join(container.service for container in containers if container.state in ENDED)
     if ended:
         yield f"closed  {ended}: {NOT_RUNNING}"
+
+
+def _secrets(found: Status) -> Iterator[str]:
+    """Yield a line for each secret that the proxy has no value of."""
+    for one in found.proxy.get("secrets", ()):
+        yield f"secret  {one['name']} has no value now: {one['problem']}: agent-sandbox secret sync"
 
 
 def _clock(found: Status) -> str:
@@ -224,6 +245,16 @@ def _log(log: Mapping[str, Any]) -> Iterator[str]:
     if log.get("dropped"):
         now = f", and it still cannot be written: {log['error']}" if log.get("error") else "; it is written again"
         yield f"log     {log['dropped']} records lost{now}"
+
+
+def _refused(found: Status) -> Iterator[str]:
+    if found.refusals is None:
+        return
+    if not found.refusals.counted and any(c.service == "agent" and c.ready for c in found.containers):
+        yield f"refused  {NOT_COUNTED}"  # counting begins when the agent container has started
+    if found.refusals.total:
+        yield REFUSED.format(found.refusals.total)
+        yield from (f"  {one.as_text(shape='%H:%M:%S')}" for one in found.refusals.agents[-SHOWN:])
 
 
 def _workspace(found: Status) -> Iterator[str]:

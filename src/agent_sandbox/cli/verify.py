@@ -3,6 +3,7 @@
 import json as jsonlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +17,10 @@ from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.process import Finished
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import ask_stack
+from agent_sandbox.runtime.refusals import read_refusals
 from agent_sandbox.stack.services.agent import PROBE
 
 Full = Annotated[bool, Option(help="Try everything, not only what is tried at every start.")]
@@ -25,6 +28,11 @@ Capture = Annotated[
     str, Option(help="Your own listener that the agent must not reach; it is tried too.", metavar="HOST:PORT")
 ]
 CODES = {0: DONE, 1: FIXABLE}
+UNKNOWN_OPTION = 2
+OTHER = Problem(where="the probe", what="the agent's image is of another version", hint="agent-sandbox up rebuilds it")
+# A group that the agent cannot have: the firewall and the proxy recognise the probe by it, see ADR 38.
+CHECKER_GROUP = 60_990
+OVER_NETWORK, INSIDE = ("direct", "names", "network", "proxy"), ("privileges", "sockets", "walls")
 SHOWN = 200
 LONGEST_SECONDS = 120
 # The verdicts that are not a leak.
@@ -40,14 +48,18 @@ def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "
     """
     project = open_project(path, cwd=Path.cwd())
     agent = require_running(project, "agent")
-    options = ("--json", *(("--full",) if full else ()), *(("--capture", capture) if capture else ()))
+    options = ("--json", *(("--full",) if full else ()))
+    listener = ("--capture", capture) if capture else ()
     with _announced(project):
-        done = driver().run_in(agent, PROBE, *options)
-    if done.code not in CODES:
-        raise UserError([driver().explain(done.err or done.out, doing="running the probe")])
-    probes = (*_probes(done.out), _sharing(project.name))
+        # Only the first can be denied anything by the proxy. Files must be tried with the agent's own group.
+        checker = f"{project.owner.uid}:{CHECKER_GROUP}"
+        runs = (
+            driver().run_in(agent, PROBE, *options, *listener, *_only(OVER_NETWORK), user=checker),
+            driver().run_in(agent, PROBE, *options, *_only(INSIDE)),
+        )
+    probes = (*(probe for done in runs for probe in _probes(done)), _sharing(project.name))
     leaks = [one for one in probes if one["verdict"] not in STYLES]
-    code = FIXABLE if leaks else CODES[done.code]
+    code = FIXABLE if leaks else max(CODES[done.code] for done in runs)
     if json:
         emit_json({"ok": code == DONE, "probes": probes})
     else:
@@ -55,9 +67,20 @@ def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "
     return code
 
 
+def _only(groups: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for group in groups for word in ("--group", group))
+
+
 @contextmanager
 def _announced(project: Project) -> Iterator[None]:
-    """Tell the proxy that the denials until the end of the block are not the agent's."""
+    """Tell the proxy that the denials of the probe, until the end of the block, are not the agent's.
+
+    The firewall reserves the probe's source ports. Where it cannot, the agent could use them, so nothing is announced.
+    """
+    found = read_refusals(driver(), driver().observe(project.name), now=datetime.now(UTC))
+    if found is None or not found.counted or project.owner.gid == CHECKER_GROUP:
+        yield
+        return
     _announce(project, LONGEST_SECONDS)
     try:
         yield
@@ -70,16 +93,20 @@ def _announce(project: Project, seconds: int) -> None:
         ask_stack(driver(), backend().plan(project, AskProxy(argv=("verify", "--seconds", str(seconds)))))
 
 
-def _probes(output: str) -> tuple[Mapping[str, Any], ...]:
+def _probes(done: Finished) -> tuple[Mapping[str, Any], ...]:
     """Return the probe's results, checked: the probe runs as the agent's user, which could forge the output."""
+    if done.code == UNKNOWN_OPTION:
+        raise UserError([OTHER])
+    if done.code not in CODES:
+        raise UserError([driver().explain(done.err or done.out, doing="running the probe")])
     try:
         probes = tuple(
-            {**{key: str(one[key]) for key in KEYS}, "ms": one["ms"]} for one in jsonlib.loads(output)["probes"]
+            {**{key: str(one[key]) for key in KEYS}, "ms": one["ms"]} for one in jsonlib.loads(done.out)["probes"]
         )
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise UserError([_unreadable(output)]) from error
+        raise UserError([_unreadable(done.out)]) from error
     if not probes or not all(isinstance(one["ms"], int) for one in probes):
-        raise UserError([_unreadable(output)])
+        raise UserError([_unreadable(done.out)])
     return probes
 
 

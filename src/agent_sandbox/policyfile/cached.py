@@ -38,7 +38,9 @@ def load_cached(path: Path, *, layers: Sequence[LayerFile] = (), cache_dir: Cach
 
         return load_policy(path, layers=present, read=read)
 
-    key = ["policy", *(f"{file.name} {file.tighten} {file.path.absolute()}" for file in files)]
+    # A service that is resolved later is not among the files that were read.
+    resolved = services_beside(path).found
+    key = ["policy", *resolved, *(f"{file.name} {file.tighten} {file.path.absolute()}" for file in files)]
     return _load(cache_dir, key, [str(file.path.absolute()) for file in files], load, encode_policy, decode_policy)
 
 
@@ -56,7 +58,7 @@ def load_offers(path: Path, *, cache_dir: CacheDir | None) -> Mapping[str, Polic
     def read(form: Mapping[str, Any], lists: Lists) -> Mapping[str, Policy]:
         return {name: decode_policy(offer, lists) for name, offer in form.items()}
 
-    key = ["offers", str(path.absolute().parent), *services_beside(path).names]
+    key = ["offers", str(path.absolute().parent), *services_beside(path).names, *services_beside(path).found]
     return _load(cache_dir, key, [], load, write, read)
 
 

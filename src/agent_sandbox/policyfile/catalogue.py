@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import override
 
 from agent_sandbox.policy.compiler.layer import Layer
-from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, found_beside, require_reading
+from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, TOOLS, UNRESOLVED, found_beside, require_reading
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.input_manifest import Read
 from agent_sandbox.policyfile.text.reading import read_policy
@@ -26,7 +26,10 @@ def services_beside(policy: Path, *, read: Read = read_policy) -> "Catalogue":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue(Mapping[str, Layer]):
-    """Services by name, one file each, read on access. Resolved services are only in the directory of a policy."""
+    """Services by name, one file each, read on access. Resolved services are only in the directory of a policy.
+
+    A policy can name one before it is resolved: it allows nothing until then.
+    """
 
     folder: Path
     beside: Path | None = None
@@ -38,11 +41,13 @@ class Catalogue(Mapping[str, Layer]):
 
         if name not in self.names:
             raise KeyError(name)
-        path = (self.beside if self.beside and name in RESOLVED else self.folder) / f"{name}.yaml"
+        path = (self.beside if self.beside and name in TOOLS else self.folder) / f"{name}.yaml"
         file, shown = str(path), f"{FOLDER}/{path.name}"
-        text = decode_policy(self.read(path, own_folder=name in RESOLVED), file=file)
+        if name in RESOLVED and name not in self.found:
+            return parse_service(UNRESOLVED, name=name, file=file, shown=shown)
+        text = decode_policy(self.read(path, own_folder=name in TOOLS), file=file)
         layer = parse_service(text, name=name, file=file, shown=shown)
-        return require_reading(layer, file=file) if name in RESOLVED else layer
+        return require_reading(layer, file=file) if name in TOOLS else layer
 
     @override
     def __contains__(self, name: object) -> bool:
@@ -64,9 +69,14 @@ class Catalogue(Mapping[str, Layer]):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all services; only these are ever looked up on disk."""
-        return tuple(sorted(_shipped(self.folder.absolute()).union(found_beside(self.beside) if self.beside else ())))
+        return tuple(sorted(_shipped(self.folder.absolute()).union(RESOLVED if self.beside else (), self.found)))
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """The services that are resolved in the directory of the policy."""
+        return found_beside(self.beside) if self.beside else ()
 
 
 @cache  # the shipped services never change while the program runs, and each access needs all names
 def _shipped(folder: Path) -> frozenset[str]:
-    return frozenset(path.stem for path in folder.glob("*.yaml")).difference(RESOLVED)
+    return frozenset(path.stem for path in folder.glob("*.yaml")).difference(TOOLS)

@@ -7,12 +7,14 @@ from pathlib import Path
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer, Location
 from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.file.service_spec import ServiceSpec
 from agent_sandbox.policyfile.authorities import load_authorities
 from agent_sandbox.policyfile.catalogue import Catalogue, services_beside
 from agent_sandbox.policyfile.gc_pause import collector_paused
 from agent_sandbox.policyfile.host_lists import load_host_list
 from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
 from agent_sandbox.policyfile.parse.parsing import parse_layer
+from agent_sandbox.policyfile.resolved import resolved_for
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.policyfile.text.input_manifest import Read
@@ -50,7 +52,18 @@ def load_layer(file: LayerFile, *, services: Catalogue, read: Read = read_policy
     text = decode_policy(read(file.path), file=where)
     known = services if file.name == PROJECT else services.shipped
     layer = parse_layer(text, name=file.name, file=where, shown=file.shown, services=known, tighten=file.tighten)
+    layer = _with_mirrors(layer, known)
     return with_files_beside(layer, file.path, text=text, where=where, read=read)
+
+
+def _with_mirrors(layer: Layer, services: Catalogue) -> Layer:
+    """Return the layer with the mirrors that are resolved for its services."""
+    named = [service.name for service in layer.spec.services]
+    more = tuple(ServiceSpec(name=mirror) for name in named if (mirror := resolved_for(name)) in services.found)
+    more = tuple(service for service in more if service.name not in named)
+    if not more:
+        return layer
+    return replace(layer, spec=layer.spec.model_copy(update={"services": (*layer.spec.services, *more)}))
 
 
 def with_files_beside(layer: Layer, path: Path, *, text: str, where: str, read: Read = read_policy) -> Layer:

@@ -16,8 +16,17 @@ if TYPE_CHECKING:
 
 # The tool whose configuration names the registry, by service.
 RESOLVED: Mapping[str, str] = {"debian": "apt", "node": "npm", "python": "pip"}
+# Shipped services whose tool may be configured for further registries: `go-mirror` adds them to `go`, in every policy
+# that names `go`.
+MIRRORED: Mapping[str, str] = {"go": "go", "java": "maven", "ruby": "bundler", "rust": "cargo"}
+MIRRORS: Mapping[str, str] = {f"{name}-mirror": name for name in MIRRORED}
+# All services that have a file beside the policy, and the tool of each.
+TOOLS: Mapping[str, str] = {**RESOLVED, **{mirror: MIRRORED[name] for mirror, name in MIRRORS.items()}}
 FOLDER = "services"
 COMMAND = "agent-sandbox policy services resolve"
+# What a service allows before it is resolved.
+UNRESOLVED = "title: not resolved yet\ndomains: []\n"
+ONLY_PROJECT = "its registries are resolved for each project: name it in .devcontainer/policy.yaml"
 READING = frozenset({"GET", "HEAD"})
 # The sections that such a file can have. All others, including future ones, are errors.
 SECTIONS = frozenset({"version", "domains", "title", "reason", "date"})
@@ -25,12 +34,12 @@ SECTIONS = frozenset({"version", "domains", "title", "reason", "date"})
 
 def paths_beside(policy: Path) -> tuple[Path, ...]:
     """Return the paths of the resolved services of a policy."""
-    return tuple(policy.parent / FOLDER / f"{name}.yaml" for name in RESOLVED)
+    return tuple(policy.parent / FOLDER / f"{name}.yaml" for name in TOOLS)
 
 
 def found_beside(folder: Path) -> tuple[str, ...]:
     """Return the services that are resolved in this directory; unreadable files count, as reading them reports why."""
-    paths = {name: folder / f"{name}.yaml" for name in RESOLVED}
+    paths = {name: folder / f"{name}.yaml" for name in TOOLS}
     return tuple(name for name, path in paths.items() if _exists(path))
 
 
@@ -44,10 +53,19 @@ def _exists(path: Path) -> bool:
     return True
 
 
+def resolved_for(name: str) -> str:
+    """Return the resolved service that belongs to a service: itself, or its mirror; empty if it has none.
+
+    >>> resolved_for("node"), resolved_for("go"), resolved_for("github")
+    ('node', 'go-mirror', '')
+    """
+    return name if name in TOOLS else f"{name}-mirror" if name in MIRRORED else ""
+
+
 def advice_for(name: str) -> str:
     """Return the hint for a service that has not been resolved yet."""
-    written = f"{FOLDER}/{name}.yaml for the project's policy; no other layer can name it"
-    return f"`{COMMAND} {name}` reads {RESOLVED[name]}'s configuration and writes {written}"
+    tool = RESOLVED[name]
+    return f"agent-sandbox policy allow {tool} takes its registry from {tool}'s configuration on this machine"
 
 
 def require_reading(layer: Layer, *, file: str) -> Layer:

@@ -3,7 +3,7 @@
 from functools import cache
 from importlib.resources import files
 
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import TOOLS
 
 FILE = "sources.yaml"
 
@@ -14,7 +14,7 @@ def is_source(service: str) -> bool:
     >>> is_source("github"), is_source("node"), is_source("vscode")
     (True, True, False)
     """
-    return service in RESOLVED or service in _sources()
+    return service in TOOLS or service in _sources()
 
 
 @cache

@@ -13,10 +13,11 @@ SET = "agent-sandbox secret set"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The name of a set secret, and the canonical hosts that it is bound to."""
+    """The name of a set secret, the canonical hosts that it is bound to, and why it has no value, if it has none."""
 
     name: str
     hosts: tuple[str, ...]
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,15 @@ def wanted(policy: Policy, bound: Sequence[Bound]) -> list[Wanted]:
         Wanted(secret=secret, host=str(pattern), origin=origin, hosts=_together(secret, pattern, missing, hosts))
         for (secret, pattern), origin in sorted(missing.items(), key=lambda row: (row[0][0], _place(row[1])))
     ]
+
+
+def kinds_of(policy: Policy) -> Mapping[str, tuple[str, ...]]:
+    """Return the kinds of credentials that the policy makes of each secret, sorted."""
+    injections = (rule.conditions.inject for rule in policy.rules.rules if rule.conditions.inject)
+    found: dict[str, set[str]] = {}
+    for credential in (one for injection in injections for one in injection.credentials):
+        found.setdefault(credential.secret, set()).add(credential.kind)
+    return {name: tuple(sorted(kinds)) for name, kinds in found.items()}
 
 
 def unheard(policy: Policy, bound: Bound) -> Iterator[str]:

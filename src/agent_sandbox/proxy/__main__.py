@@ -126,17 +126,29 @@ def health_command(options: argparse.Namespace) -> int:
 
 def secret_set_command(options: argparse.Namespace) -> int:
     """Store the content of stdin as a secret."""
-    from agent_sandbox.proxy.secrets.store import LONGEST, put_secret  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.secrets.store import (  # noqa: PLC0415 - as above
+        LONGEST,
+        put_secret,
+        put_sourced,
+        put_unresolved,
+    )
 
-    put_secret(options.folder, options.name, options.host, sys.stdin.buffer.read(LONGEST + 3))
+    if options.unresolved:
+        put_unresolved(options.folder, options.name, options.host)
+        return OK
+    put = put_sourced if options.sourced else put_secret
+    put(options.folder, options.name, options.host, sys.stdin.buffer.read(LONGEST + 3))
     return OK
 
 
 def secret_list_command(options: argparse.Namespace) -> int:
     """Print the names and hosts of all secrets."""
-    from agent_sandbox.proxy.secrets.store import listed  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.secrets.store import Unresolved, listed  # noqa: PLC0415 - as above
 
-    rows = [{"name": secret.name, "hosts": secret.hosts} for secret in listed(options.folder)]
+    rows = [
+        {"name": one.name, "hosts": one.hosts, **({"problem": one.why} if isinstance(one, Unresolved) else {})}
+        for one in listed(options.folder)
+    ]
     sys.stdout.write(json.dumps(rows) + "\n")
     return OK
 
@@ -196,6 +208,8 @@ def _keeping_secrets(commands: Commands) -> None:
     verbs = secret.add_subparsers(required=True, metavar="COMMAND")
     put = verbs.add_parser("set", help="store a secret, read from stdin", allow_abbrev=False)
     put.add_argument("--host", action="append", default=[], metavar="HOST", help="a host that it may be sent to")
+    put.add_argument("--sourced", action="store_true", help="keep the value in memory, not in the volume")
+    put.add_argument("--unresolved", action="store_true", help="record that there is no value now")
     for verb, command in (
         (put, secret_set_command),
         (verbs.add_parser("list", help="list secrets, without values", allow_abbrev=False), secret_list_command),

@@ -11,6 +11,7 @@ from socket import gethostname
 
 from OpenSSL import SSL
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.policyfile.cache_dir import CacheDir
 from agent_sandbox.policyfile.cached import load_cached, load_offers
 from agent_sandbox.printable import printable_lines
@@ -42,6 +43,8 @@ from agent_sandbox.proxy.reload.reloader import Reloader
 from agent_sandbox.proxy.reload.source_pin import SourcePin
 from agent_sandbox.proxy.reload.watch import Identity, files_of, identity, watch
 from agent_sandbox.proxy.secrets.injector import Injector
+from agent_sandbox.proxy.secrets.placeholder import Placeholders, load_placeholders, write_environment
+from agent_sandbox.proxy.secrets.store import unresolved
 from agent_sandbox.proxy.settings import Settings
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
@@ -59,14 +62,17 @@ async def run(settings: Settings, limits: Limits) -> None:
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
-    loop_guard = LoopGuard()
-    front = ExplicitProxy(_engine(settings, limits, store, audit_log, loop_guard), lambda: store.current)
+    loop_guard, placeholders = LoopGuard(), load_placeholders(settings.state / "private" / "placeholders.key")
+    engine = _engine(settings, limits, store, audit_log, loop_guard, placeholders=placeholders)
+    front = ExplicitProxy(engine, lambda: store.current)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
     entrances = await _entrances(settings, limits, front, store, audit_log)
     loop_guard.listens(listening, *entrances.listening.values())
     side = SideThread()
-    reloader = Reloader(store, review=front.review, record=audit_log.record, in_traffic=side.in_traffic)
+    show = partial(_show_placeholders, settings, placeholders)
+    show(store.current)
+    reloader = Reloader(store, review=front.review, record=audit_log.record, in_traffic=side.in_traffic, publish=show)
 
     def running() -> Answer:
         return {
@@ -75,12 +81,12 @@ async def run(settings: Settings, limits: Limits) -> None:
             "clock": now_utc().isoformat(timespec="seconds"),
             "connections": front.connections,
             "log": {"dropped": sum(writer.dropped for writer in writers), "error": writers[0].error},
+            "secrets": unresolved(settings.secrets),
         }
 
     started = now_utc().isoformat(timespec="seconds")
     control = await side.do(serve_control(settings.control, control_verbs(store, audit_log, reloader, running)))
-    _print_warnings(settings, store)
-    _write_ready_line(settings, {"listening": listening, **entrances.listening})
+    _report_start(settings, store, {"listening": listening, **entrances.listening})
 
     def look() -> Identity:
         return identity(files_of(store.current, settings.policy, settings.layers))
@@ -123,11 +129,25 @@ async def _entrances(
     return await open_entrances(settings.entrances, transparent, names)
 
 
-def _engine(
-    settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog, loop_guard: LoopGuard
+def _show_placeholders(settings: Settings, placeholders: Placeholders, policy: Policy) -> None:
+    """Write the placeholders for the sandbox; without them, its programs send no credential."""
+    try:
+        write_environment(settings.environment, placeholders.environment(policy))
+    except OSError as error:
+        sys.stderr.write(f"cannot write the placeholders of secrets: {error.strerror}\n")
+
+
+def _engine(  # noqa: PLR0913 - all that it connects
+    settings: Settings,
+    limits: Limits,
+    store: PolicyStore,
+    audit_log: AuditLog,
+    loop_guard: LoopGuard,
+    *,
+    placeholders: Placeholders,
 ) -> Engine:
     return Engine(
-        hooks=_hooks(settings, limits, store, audit_log),
+        hooks=_hooks(settings, limits, store, audit_log, placeholders),
         dialler=Dialler(
             limits=limits,
             overrides=settings.overrides,
@@ -143,7 +163,9 @@ def _engine(
     )
 
 
-def _hooks(settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog) -> Hooks:
+def _hooks(
+    settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog, placeholders: Placeholders
+) -> Hooks:
     hints = ServiceHints(lambda: load_offers(settings.policy, cache_dir=CacheDir(folder=settings.compiled)))
     hints.read()
     authority = load_authority(settings.state, now=now_utc())
@@ -155,7 +177,11 @@ def _hooks(settings: Settings, limits: Limits, store: PolicyStore, audit_log: Au
             matching_services=hints.matching_services,
             package_manager=hints.package_manager,
             own_page=OwnPage(audit_log.denials, hints.advise),
-            injector=Injector(settings.state / "secrets", own_layers=(layer.name for layer in settings.layers)),
+            injector=Injector(
+                settings.secrets,
+                own_layers=(layer.name for layer in settings.layers),
+                placeholders=placeholders,
+            ),
         ),
         Streamer(),
         AccessLog(audit_log, clock=time.monotonic),
@@ -175,6 +201,11 @@ def _server_tls(settings: Settings, store: PolicyStore) -> ServerTls:
     except SSL.Error as error:
         problem = Problem(where=f"--upstream-ca {settings.upstream_ca}", what="not a file of PEM certificates")
         raise UserError([problem]) from error
+
+
+def _report_start(settings: Settings, store: PolicyStore, listening: dict[str, str]) -> None:
+    _print_warnings(settings, store)
+    _write_ready_line(settings, listening)
 
 
 def _print_warnings(settings: Settings, store: PolicyStore) -> None:

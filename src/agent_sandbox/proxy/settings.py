@@ -62,6 +62,16 @@ class Settings:
         """The CA certificate."""
         return self.state / "ca" / "ca.crt"
 
+    @property
+    def secrets(self) -> Path:
+        """The secret store."""
+        return self.state / "secrets"
+
+    @property
+    def environment(self) -> Path:
+        """The placeholders of secrets as variables, in the directory that all containers see."""
+        return self.state / "ca" / "placeholders.sh"
+
 
 def parse_layer(text: str) -> LayerFile:
     """Parse NAME=FILE.

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.render import jsonc
 from agent_sandbox.render.faithful import require_same
 from agent_sandbox.render.template import Templates
@@ -15,22 +16,18 @@ from agent_sandbox.stack.workspace import Ide, Workspace
 
 FILE = "devcontainer.json"
 START_SECONDS = 120
-CUSTOMIZATIONS: Mapping[Ide, dict[str, Any]] = {
-    Ide.VSCODE: {"vscode": {"settings": {"terminal.integrated.defaultProfile.linux": "zsh"}}},
-    Ide.JETBRAINS: {},
-    Ide.NONE: {},
-}
+SETTINGS = {"terminal.integrated.defaultProfile.linux": "zsh"}
 
 
-def render_devcontainer(templates: Templates, workspace: Workspace) -> str:
+def render_devcontainer(templates: Templates, manifest: AgentManifest, workspace: Workspace) -> str:
     """Return the text of devcontainer.json, parsed back and compared."""
-    document = devcontainer_document(workspace)
+    document = devcontainer_document(manifest, workspace)
     text = templates.render(f"_shared/{FILE}.j2", doc=document)
     require_same(FILE, expected=document, actual=jsonc.parse(text).values)
     return text
 
 
-def devcontainer_document(workspace: Workspace) -> dict[str, Any]:
+def devcontainer_document(manifest: AgentManifest, workspace: Workspace) -> dict[str, Any]:
     """Return the members of devcontainer.json."""
     ready = f"until [ -e {READY} ]; do sleep 0.1; done"
     document = {
@@ -45,9 +42,21 @@ def devcontainer_document(workspace: Workspace) -> dict[str, Any]:
         "initializeCommand": ["agent-sandbox", "build", "--editor", "--path", "${localWorkspaceFolder}"],
         "postStartCommand": ["timeout", str(START_SECONDS), "sh", "-c", ready],
         "waitFor": "postStartCommand",
-        "customizations": CUSTOMIZATIONS[workspace.ide],
+        "customizations": _customizations(manifest, workspace.ide),
     }
     return {key: value for key, value in document.items() if value != {}}
+
+
+def _customizations(manifest: AgentManifest, ide: Ide) -> dict[str, Any]:
+    """Return the editor's settings, and the agent's extensions for it."""
+    extensions = list(manifest.editor.get(ide.value, ()))
+    match ide:
+        case Ide.VSCODE:
+            return {"vscode": {"settings": SETTINGS} | ({"extensions": extensions} if extensions else {})}
+        case Ide.JETBRAINS:
+            return {"jetbrains": {"plugins": extensions}} if extensions else {}
+        case Ide.NONE:
+            return {}
 
 
 def required_members(document: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.policyfile.parse.aliases import service_meant
 from agent_sandbox.problems import UserError
 from agent_sandbox.render import dotenv, jsonc
 from agent_sandbox.render.devcontainer import DOUBTFUL
@@ -17,15 +18,24 @@ from agent_sandbox.stack.engine import COMMAND, FILES_VARIABLE
 
 
 def notes(
-    changes: Sequence[Change], manifest: AgentManifest, offered: Offered, own_stacks: Sequence[str] = ()
+    changes: Sequence[Change],
+    manifest: AgentManifest,
+    offered: Offered,
+    own_stacks: Sequence[str] = (),
+    providers: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return the notes, each one sentence; `own_stacks` are the project's own compose files."""
+    """Return the notes, each one sentence; `own_stacks` are the project's own compose files.
+
+    `providers` are the model providers that the user chose.
+    """
     by_path = {change.path: change for change in changes}
     stack, named = by_path[STACK], by_path.get(DOTENV)
     return (
         *(f"{change.path}: merged; {change.why}" for change in changes if _replaced(change)),
         *_doubtful(by_path[DEVCONTAINER]),
-        *_missing_services(by_path[POLICY], manifest),
+        *_missing_services(by_path[POLICY], (*manifest.services, *providers)),
+        *_missing_provider(by_path[POLICY], manifest),
+        *_shown_services(by_path[POLICY], offered),
         *_offers(by_path[POLICY], offered),
         *_own(own_stacks, stack),
         *(_open(named, stack) if named else ()),
@@ -47,13 +57,31 @@ def _doubtful(change: Change) -> Iterator[str]:
             yield f"{DEVCONTAINER}:{present.line_of(key)}: `{key}` {why}; agent-sandbox keeps it"
 
 
-def _missing_services(change: Change, manifest: AgentManifest) -> Iterator[str]:
+def _missing_services(change: Change, services: Sequence[str]) -> Iterator[str]:
     if change.verdict is Verdict.WRITTEN:
         return
     named = _services(change.after)
-    for service in manifest.services:
+    for service in services:
         if named is not None and service not in named:
             yield f"{POLICY} does not name the service `{service}`: add it under `services`"
+
+
+def _shown_services(change: Change, offered: Offered) -> Iterator[str]:
+    """Yield what was written because of the project's files; or for a policy that exists, what it lacks."""
+    named = _services(change.after) or set()
+    for service, files in offered.services.items():
+        if change.verdict is Verdict.WRITTEN:
+            yield f"{POLICY} names the service `{service}`, for {', '.join(files)}"
+        elif service not in named:
+            command = f"agent-sandbox policy allow {service}"
+            yield f"{POLICY} does not name the service `{service}`, for {', '.join(files)}: {command}"
+
+
+def _missing_provider(change: Change, manifest: AgentManifest) -> Iterator[str]:
+    named = _services(change.after)
+    if manifest.providers and named is not None and named.isdisjoint(manifest.providers):
+        some = ", ".join(f"`{provider}`" for provider in manifest.providers)
+        yield f"{manifest.title} works with models of several providers: add one of {some} under `services` in {POLICY}"
 
 
 def _services(text: str) -> set[str] | None:
@@ -62,7 +90,8 @@ def _services(text: str) -> set[str] | None:
         services = (document or {}).get("services") or ()
         if not isinstance(services, list | tuple):
             return None
-        return {service["name"] if isinstance(service, dict) else str(service) for service in services}
+        words = (service["name"] if isinstance(service, dict) else str(service) for service in services)
+        return {service_meant(word) or word for word in words}
     except (UserError, AttributeError, LookupError, TypeError):
         return None  # `policy check` reports its problems
 
@@ -87,12 +116,14 @@ def _offers(change: Change, offered: Offered) -> Iterator[str]:
 
 def _own(own_stacks: Sequence[str], stack: Change) -> Iterator[str]:
     """Yield which of two stacks plain `docker compose` uses: the sandbox, or the project's own."""
-    for file in own_stacks:
-        if uses_dotenv(stack.after):
-            undo = f"`{INIT} --no-dotenv` gives it back to {file}"
+    own = next(iter(own_stacks), "")
+    if uses_dotenv(stack.after):
+        if own:
+            undo = f"`{INIT} --no-dotenv` gives it back to {own}"
             yield f"`{COMMAND}` in this directory uses the sandbox, by {DOTENV}; {undo}"
-        elif stack.verdict is Verdict.WRITTEN:
-            yield f"`{COMMAND}` in this directory still uses {file}; for the sandbox, use: {COMMAND} --file {STACK}"
+    elif stack.verdict is Verdict.WRITTEN:
+        keeps = f"still uses {own}" if own else "does not use the sandbox"
+        yield f"`{COMMAND}` in this directory {keeps}; for the sandbox, use: {COMMAND} --file {STACK}"
 
 
 def _open(change: Change, stack: Change) -> Iterator[str]:

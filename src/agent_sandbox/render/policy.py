@@ -1,7 +1,7 @@
 """Render a project's first policy.yaml: services, and comments that show how to allow more."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest
@@ -16,7 +16,7 @@ IDE_TITLES = {Ide.VSCODE: "VS Code", Ide.JETBRAINS: "the JetBrains IDE"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """The hosts that the project's files name: those to allow, and those left for the user to choose.
+    """The services that the project's files show, and the hosts that they name: to allow, or left for the user.
 
     With `detect`, hosts that this machine's configuration also names are allowed; a project's files may come from a
     stranger.
@@ -25,17 +25,29 @@ class Offered:
     allowed: tuple[Offer, ...] = ()
     left: tuple[Offer, ...] = ()
     detect: bool = False
+    # With the files that show each.
+    services: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def render_policy(templates: Templates, manifest: AgentManifest, ide: Ide, offered: Offered) -> str:
+def render_policy(
+    templates: Templates, manifest: AgentManifest, ide: Ide, offered: Offered, providers: Sequence[str] = ()
+) -> str:
     """Return the text of policy.yaml, parsed back and compared."""
-    services = [{"name": name, "why": f"what {manifest.title} connects to"} for name in manifest.services]
+    wanted = (*manifest.services, *providers)
+    services = [{"name": name, "why": f"what {manifest.title} connects to"} for name in wanted]
     if ide in IDE_TITLES:
         services.append({"name": ide.value, "why": f"what {IDE_TITLES[ide]} downloads into the container"})
+    named = {service["name"] for service in services}
+    services += [
+        {"name": name, "why": f"for {', '.join(files)}"}
+        for name, files in offered.services.items()
+        if name not in named
+    ]
     text = templates.render(
         f"_shared/{FILE}.j2",
         title=manifest.title,
         services=services,
+        providers=[] if providers else manifest.providers,
         offered=offered,
     )
     require_same(FILE, expected=_document(services, offered.allowed), actual=load_yaml(text))
@@ -45,7 +57,7 @@ def render_policy(templates: Templates, manifest: AgentManifest, ide: Ide, offer
 def _document(services: Sequence[dict[str, str]], allowed: Sequence[Offer]) -> dict[str, Any]:
     return {
         "version": 1,
-        "services": [service["name"] for service in services],
+        "services": [service["name"] for service in services] or None,
         "domains": [_entry(offer) for offer in allowed] or None,
     }
 

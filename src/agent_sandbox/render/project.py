@@ -1,6 +1,6 @@
 """Render all files of a project, and compare them with the existing ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,19 +37,21 @@ class Rendered:
     dotenv: bool
 
 
-def render_project(
+def render_project(  # noqa: PLR0913 - the values of a stack
     templates: Templates,
     stack: Stack,
     manifest: AgentManifest,
     workspace: Workspace,
     offered: Offered,
+    *,
+    providers: Sequence[str] = (),
 ) -> Rendered:
-    """Return the rendered files of this stack."""
+    """Return the rendered files of this stack; the policy starts with the services of the chosen `providers`."""
     return Rendered(
         stack_file=render_stack_file(templates, stack, manifest, workspace),
-        devcontainer=render_devcontainer(templates, workspace),
-        members=devcontainer_document(workspace),
-        policy=render_policy(templates, manifest, workspace.ide, offered),
+        devcontainer=render_devcontainer(templates, manifest, workspace),
+        members=devcontainer_document(manifest, workspace),
+        policy=render_policy(templates, manifest, workspace.ide, offered, providers),
         variables={FILES_VARIABLE: STACK, NAME_VARIABLE: stack.name},
         dotenv=workspace.dotenv,
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from agent_sandbox.detect import Offer
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
-from agent_sandbox.policyfile.resolved import COMMAND, FOLDER, RESOLVED
+from agent_sandbox.policyfile.resolved import COMMAND, FOLDER, MIRRORS, TOOLS
 from agent_sandbox.render.reconcile import Change, OnConflict, generated
 from agent_sandbox.render.scalar import to_yaml
 
@@ -23,7 +23,7 @@ def resolved_service(
 ) -> Change:
     """Return the change of the service's file."""
     body = render_registries(name, offers, date=date)
-    command = f"{COMMAND} {name}"
+    command = f"{COMMAND} {MIRRORS.get(name, name)}"
     return generated(path_of(name), before, body, comment="#", on_conflict=on_conflict, command=command)
 
 
@@ -31,7 +31,7 @@ def render_registries(name: str, offers: Sequence[Offer], *, date: str) -> str:
     """Return a service file with an entry for each host."""
     head = (
         "version: 1",
-        f"title: {to_yaml(f'Packages, from where {RESOLVED[name]} and this project fetch them')}",
+        f"title: {to_yaml(f'Packages, from where {TOOLS[name]} and this project fetch them')}",
         f'date: "{date}"',
         "reason: The registries that are configured, for reading. Publishing needs a rule in policy.yaml.",
         "domains:",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +14,7 @@ from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.project.installed import limits_said
 from agent_sandbox.runtime.protect.mount_checks import Gaps, Inside, look_inside, look_over
 from agent_sandbox.runtime.proxy.decisions import is_probe
+from agent_sandbox.runtime.refusals import Refusals, read_refusals
 
 # More than are shown, because probes are left out.
 DENIALS = 200
@@ -44,8 +46,10 @@ class Status:
     denials: tuple[Mapping[str, Any], ...]
     # How many of the last denials no rule can allow, such as those that `verify` causes.
     unopened: int = 0
+    refusals: Refusals | None = None
     missing_services: tuple[str, ...] = ()
     unmounted_layers: tuple[str, ...] = ()
+    stale_services: tuple[str, ...] = ()
     inside: Inside = field(default_factory=Inside)
     connected: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
@@ -88,6 +92,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
     digest: Callable[[], str],
     missing_services: tuple[str, ...] = (),
     unmounted_layers: tuple[str, ...] = (),
+    stale_services: tuple[str, ...] = (),
     unseen: tuple[str, ...] = (),
 ) -> Status:
     """Collect the status; a stopped proxy or an invalid policy is part of it, not an error."""
@@ -105,8 +110,10 @@ def look(  # noqa: PLR0913 - each is a question of its own
         proxy=_asked(ask, "status") if running else {},
         denials=denials,
         unopened=unopened,
+        refusals=read_refusals(driver, found, now=datetime.now(UTC)),
         missing_services=missing_services,
         unmounted_layers=unmounted_layers,
+        stale_services=stale_services,
         inside=look_inside(driver, found, project.root),
         connected=intruders.connected,
         strangers=intruders.strangers,

@@ -6,7 +6,7 @@ from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.stack.engine import ISOLATED
 from agent_sandbox.stack.model import Network, Stack, Volume
 from agent_sandbox.stack.naming import addresses, network_name, stack_name
-from agent_sandbox.stack.services.agent import agent_service, local_volume, state_volume
+from agent_sandbox.stack.services.agent import agent_service, local_volume, state_volumes
 from agent_sandbox.stack.services.firewall import firewall_service
 from agent_sandbox.stack.services.proxy import proxy_service
 from agent_sandbox.stack.workspace import Workspace
@@ -36,7 +36,7 @@ def build_stack(manifest: AgentManifest, workspace: Workspace, images: StackImag
     """Return the stack of one project: `proxy`, `firewall`, `agent`."""
     name = stack_name(workspace.title, workspace.path)
     where = addresses(workspace.path)
-    volumes = {**VOLUMES, local_volume(manifest.name): LOCAL, state_volume(manifest.name): STATE}
+    volumes = {**VOLUMES, local_volume(manifest.name): LOCAL, **dict.fromkeys(state_volumes(manifest), STATE)}
     return Stack(
         name=name,
         agent=manifest.name,

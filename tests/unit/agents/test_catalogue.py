@@ -13,9 +13,9 @@ title: Example
 summary: An agent
 install: {npm: {package: example, version: 1.2.3}}
 command: [example]
-unattended: [--yes]
+unattended: {arguments: [--yes]}
 version_command: [example, --version]
-state: .example
+state: [.example]
 services: [example]
 """
 

@@ -2,7 +2,16 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.agents.manifest import AgentManifest, NpmPackage, parse_manifest
+from agent_sandbox.agents.manifest import (
+    AgentManifest,
+    Archive,
+    Download,
+    HostRead,
+    NpmPackage,
+    PypiPackage,
+    Unattended,
+    parse_manifest,
+)
 from agent_sandbox.problems import Problem, UserError
 from table_tests import each
 
@@ -12,23 +21,130 @@ VALID: dict[str, Any] = {
     "summary": "An agent",
     "install": {"npm": {"package": "@example/agent", "version": "1.2.3"}},
     "command": ["example"],
-    "unattended": ["--yes"],
     "version_command": ["example", "--version"],
-    "state": ".example",
-    "env": {"EXAMPLE_HOME": "/home/dev/.example"},
+    "unattended": {"arguments": ["--yes"]},
+    "state": [".example"],
     "services": ["example"],
 }
+LOCK = f"example==1.2.3 \\\n    --hash=sha256:{'0' * 64}\n"
+PYPI = {"pypi": {"package": "example", "version": "1.2.3"}}
+FILES = {"url": "https://example.com/example.tar.gz", "sha256": "0" * 64}
+ARCHIVE = {"archive": {"version": "1.2.3", "program": "bin/example", "amd64": FILES, "arm64": FILES}}
 
 
-def test_a_manifest_says_what_the_image_is_built_with() -> None:
-    manifest = parse_manifest(VALID | {"version_command": ["example", "say it"]}, file="f")
-    assert manifest.build_arguments() == {
-        "AGENT_NAME": "example",
-        "NPM_PACKAGE": "@example/agent",
-        "NPM_VERSION": "1.2.3",
-        "VERSION_COMMAND": "example 'say it'",
-        "AGENT_STATE": ".example",
+def faults(wrong: dict[str, Any], lock: str = "") -> list[str]:
+    with pytest.raises(UserError) as raised:
+        parse_manifest(VALID | wrong, file="f", lock=lock)
+    return [problem.what for problem in raised.value.problems]
+
+
+def test_a_manifest_is_a_value() -> None:
+    said = VALID | {
+        "install": {**VALID["install"], "apt": ["libfoo1"]},
+        "unattended": {"arguments": ["--yes"], "environment": {"YOLO": "1"}, "files": {".example/a.json": "{}\n"}},
+        "resume": ["--continue"],
+        "instructions": ".example/AGENTS.md",
+        "state": [".example", ".config/example"],
+        "env": {"EXAMPLE_HOME": "/home/dev/.example"},
+        "providers": ["anthropic"],
+        "editor": {"vscode": ["Example.agent"]},
+        "host_reads": [{"path": ".example/*.json", "why": "hooks"}],
     }
+    assert parse_manifest(said, file="f") == AgentManifest(
+        name="example",
+        title="Example",
+        summary="An agent",
+        install=NpmPackage(package="@example/agent", version="1.2.3"),
+        apt=("libfoo1",),
+        command=("example",),
+        version_command=("example", "--version"),
+        unattended=Unattended(arguments=("--yes",), environment={"YOLO": "1"}, files={".example/a.json": "{}\n"}),
+        resume=("--continue",),
+        instructions=".example/AGENTS.md",
+        state=(".example", ".config/example"),
+        env={"EXAMPLE_HOME": "/home/dev/.example"},
+        services=("example",),
+        providers=("anthropic",),
+        editor={"vscode": ("Example.agent",)},
+        host_reads=(HostRead(path=".example/*.json", why="hooks"),),
+    )
+
+
+@each(
+    ("install", "lock", "expected"),
+    [
+        (VALID["install"], "", NpmPackage(package="@example/agent", version="1.2.3")),
+        (PYPI, LOCK, PypiPackage(package="example", version="1.2.3", lock=LOCK)),
+        (
+            ARCHIVE,
+            "",
+            Archive(
+                version="1.2.3",
+                program="bin/example",
+                downloads=dict.fromkeys(("amd64", "arm64"), Download(**FILES)),
+            ),
+        ),
+    ],
+)
+def test_an_agent_comes_from_npm_pypi_or_an_archive(install: dict[str, Any], lock: str, expected: object) -> None:
+    assert parse_manifest(VALID | {"install": install}, file="f", lock=lock).install == expected
+
+
+@each(
+    ("install", "lock", "arguments"),
+    [
+        (VALID["install"], "", {"INSTALL": "npm", "NPM_PACKAGE": "@example/agent", "NPM_VERSION": "1.2.3"}),
+        (PYPI, LOCK, {"INSTALL": "pypi", "PROGRAM": "example"}),
+        (ARCHIVE, "", {"INSTALL": "archive", "ARCHIVE_PROGRAM": "bin/example", "PROGRAM": "example"}),
+    ],
+)
+def test_build_arguments_say_what_to_install(install: dict[str, Any], lock: str, arguments: dict[str, str]) -> None:
+    said = VALID | {"install": install, "version_command": ["example", "say it"], "state": [".a", ".config/b"]}
+    assert parse_manifest(said, file="f", lock=lock).build_arguments() == {
+        "AGENT_NAME": "example",
+        "AGENT_STATE": "/home/dev/.a:/home/dev/.config/b",
+        "VERSION_COMMAND": "example 'say it'",
+        **arguments,
+    }
+
+
+@each(
+    ("said", "lock", "files"),
+    [
+        ({}, "", {"agent/apt": b""}),
+        ({"install": {**VALID["install"], "apt": ["aa", "bb"]}}, "", {"agent/apt": b"aa\nbb\n"}),
+        ({"unattended": {"files": {".x/y": "z"}}}, "", {"agent/apt": b"", "agent/home/.x/y": b"z"}),
+        ({"install": PYPI}, LOCK, {"agent/apt": b"", "agent/requirements.txt": LOCK.encode()}),
+        (
+            {"install": ARCHIVE},
+            "",
+            {
+                "agent/apt": b"",
+                "agent/archive": "".join(
+                    f"{name} {'0' * 64} https://example.com/example.tar.gz\n" for name in ("amd64", "arm64")
+                ).encode(),
+            },
+        ),
+    ],
+)
+def test_build_files_hold_what_only_this_agents_image_needs(
+    said: dict[str, Any], lock: str, files: dict[str, bytes]
+) -> None:
+    assert parse_manifest(VALID | said, file="f", lock=lock).build_files() == files
+
+
+@each(
+    ("asks", "resumes", "words"),
+    [
+        (False, False, ("YOLO=1", "example", "--yes")),
+        (True, False, ("example",)),
+        (False, True, ("YOLO=1", "example", "--continue", "--yes")),
+        (True, True, ("example", "--continue")),
+    ],
+)
+def test_agent_starts_unattended_unless_it_is_to_ask(asks: bool, resumes: bool, words: tuple[str, ...]) -> None:  # noqa: FBT001 - rows
+    said = VALID | {"unattended": {"arguments": ["--yes"], "environment": {"YOLO": "1"}}, "resume": ["--continue"]}
+    assert parse_manifest(said, file="f").started(asks=asks, resumes=resumes) == words
 
 
 @each(
@@ -40,20 +156,72 @@ def test_a_manifest_says_what_the_image_is_built_with() -> None:
         {"title": "two\nlines"},
         {"command": []},
         {"command": ["a\nb"]},
-        {"state": "../elsewhere"},
-        {"state": "/etc"},
-        {"state": ".a/../../b"},
+        {"command": ["A=1"]},
+        {"command": ["/bin/sh"]},
+        {"state": [".a\n"]},
+        {"state": ["../elsewhere"]},
+        {"state": ["/etc"]},
+        {"state": [".a/../../b"]},
+        {"state": []},
         {"env": {"lower": "x"}},
         {"env": {"A": "x\ny"}},
+        {"unattended": {"environment": {"PATH x": "y"}}},
+        {"unattended": {"files": {"../x": "y"}}},
+        {"unattended": {"files": {".x": "a\0b"}}},
+        {"instructions": "/etc/passwd"},
         {"install": {"npm": {"package": "x; rm -rf /", "version": "1.0.0"}}},
         {"install": {"npm": {"package": "x", "version": "latest"}}},
+        {"install": {**VALID["install"], "apt": ["-o"]}},
+        {"install": {**VALID["install"], "apt": ["foo bar"]}},
+        {"install": {"archive": {**ARCHIVE["archive"], "amd64": {**FILES, "url": "http://example.com/x"}}}},
+        {"install": {"archive": {**ARCHIVE["archive"], "amd64": {**FILES, "url": "https://example.com/x y"}}}},
+        {"install": {"archive": {**ARCHIVE["archive"], "arm64": {**FILES, "sha256": "0"}}}},
+        {"install": {"archive": {**ARCHIVE["archive"], "program": "--help"}}},
         {"install": {}},
+        {"editor": {"vscode": ["no-publisher"]}},
+        {"editor": {"emacs": ["a.b"]}},
+        {"host_reads": [{"path": "../x", "why": "y"}]},
+        {"host_reads": [{"path": "/x", "why": "y"}]},
+        {"host_reads": [{"path": "a/./b", "why": "y"}]},
+        {"host_reads": [{"path": "a/../b", "why": "y"}]},
     ],
 )
 def test_what_could_break_out_of_its_place_is_refused(wrong: dict[str, Any]) -> None:
+    assert len(faults(wrong)) == 1
+
+
+@each(
+    ("wrong", "fault"),
+    [
+        ({"install": {**VALID["install"], **PYPI}}, "`install` must have exactly one of npm, pypi, archive"),
+        ({"install": {"apt": ["aa"]}}, "`install` must have exactly one of npm, pypi, archive"),
+        ({"install": PYPI}, "requirements.txt, beside it, does not pin example==1.2.3"),
+        ({"services": ["a"], "providers": []}, "`providers` must be a list of at least one"),
+        ({"state": [".local/share/x"]}, "`state` names .local/share/x, but the sandbox itself mounts ~/.local"),
+        ({"state": [".config"]}, "`state` names .config, but the sandbox itself mounts ~/.config/agent-sandbox"),
+        ({"state": [".a", ".a/b"]}, "`state` names .a/b, which is in .a"),
+        ({"state": [".a", ".b", ".a"]}, "`state` names .a twice"),
+        ({"state": [".x", "a/b", "a.b"]}, "`state` names two paths that differ only in `/` and `.`"),
+        ({"command": ["A=1"]}, "`command.0` is 'A=1'; it must be the name of a program"),
+        ({"env": {"HTTPS_PROXY": "x"}}, "the variable HTTPS_PROXY belongs to the sandbox"),
+        ({"env": {"AGENT_SANDBOX_PROTECTED": "x"}}, "the variable AGENT_SANDBOX_PROTECTED belongs to the sandbox"),
+        ({"unattended": {"environment": {"PATH": "/x"}}}, "the variable PATH belongs to the sandbox"),
+        ({"unattended": {"environment": {"SSL_CERT_FILE": "x"}}}, "the variable SSL_CERT_FILE belongs to the sandbox"),
+        ({"stat": [".a"]}, "unknown key `stat` in the manifest; did you mean `state`?"),
+        ({"unattended": ["--yes"]}, "`unattended` must be a mapping"),
+    ],
+)
+def test_fault_is_named_with_its_place(wrong: dict[str, Any], fault: str) -> None:
+    assert faults(wrong) == [fault]
+
+
+def test_an_agent_without_services_needs_providers() -> None:
+    alone = {key: value for key, value in VALID.items() if key != "services"}
     with pytest.raises(UserError) as raised:
-        parse_manifest(VALID | wrong, file="f")
-    assert len(raised.value.problems) == 1
+        parse_manifest(alone, file="f")
+    what = "`services` and `providers` are both missing: the agent could connect to nothing"
+    assert raised.value.problems == (Problem(where="f", what=what),)
+    assert parse_manifest(alone | {"providers": ["anthropic"]}, file="f").services == ()
 
 
 @pytest.mark.parametrize("document", [None, [], "text", 1])
@@ -69,27 +237,8 @@ def test_every_fault_is_told_at_once() -> None:
     with pytest.raises(UserError) as raised:
         parse_manifest(wrong, file="f")
     assert [problem.what for problem in raised.value.problems] == [
-        "unknown key `nmae` in the manifest",
+        "unknown key `nmae` in the manifest; did you mean `name`?",
         "`title` is missing in the manifest",
         "`command` must be a list of at least one",
         "`env` must be a mapping",
     ]
-
-
-def test_a_manifest_is_a_value() -> None:
-    assert parse_manifest(VALID, file="f") == AgentManifest(
-        name="example",
-        title="Example",
-        summary="An agent",
-        npm=NpmPackage(package="@example/agent", version="1.2.3"),
-        command=("example",),
-        unattended=("--yes",),
-        version_command=("example", "--version"),
-        state=".example",
-        env={"EXAMPLE_HOME": "/home/dev/.example"},
-        services=("example",),
-    )
-
-
-def test_variables_may_be_left_out() -> None:
-    assert parse_manifest({key: value for key, value in VALID.items() if key != "env"}, file="f").env == {}

@@ -34,9 +34,10 @@ def test_for_an_editor_the_projects_name_must_be_the_stacks(
     assert exit_code(lambda: build(editor=True)) == 1
     assert len(up_to_date.calls) == calls
     assert capsys.readouterr().err == (
-        f"error: {project}/.env: COMPOSE_PROJECT_NAME is other: an editor starts the stack under this name, "
+        f"error: {project}: COMPOSE_PROJECT_NAME is other: an editor starts the stack under this name, "
         "where agent-sandbox does not find it\n"
-        "  hint: name your own stack with `name:` in its compose file, and remove COMPOSE_PROJECT_NAME\n"
+        "  hint: name your own stack with `name:` in its compose file, "
+        "and remove COMPOSE_PROJECT_NAME from .env or your shell\n"
     )
     assert exit_code(lambda: build(quiet=True)) == 0
 

@@ -1,4 +1,5 @@
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from agent_sandbox.cli.destroy import destroy
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.images import base_name
+from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_stack import compose_line
 from fake_tty import Person
@@ -85,3 +87,16 @@ def test_a_dry_run_only_prints(engine: FakeDocker, capsys: pytest.CaptureFixture
     assert exit_code(lambda: destroy(dry_run=True)) == 0
     planned = f"docker {compose_line(Path.cwd())}{REMOVE}\ndocker {LEFT}\n"
     assert (capsys.readouterr().out, engine.calls) == (planned, [])
+
+
+def test_the_sources_of_secrets_are_forgotten_but_not_if_nothing_is_removed(
+    engine: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert engine.rules
+    recipes_of(project, os.environ).add(Recipe(name="a", hosts=("a.test",), source="pass a"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    exit_code(destroy)
+    exit_code(lambda: destroy(dry_run=True))
+    assert len(recipes_of(project, os.environ).load()) == 1
+    assert exit_code(lambda: destroy(yes=True)) == 0
+    assert recipes_of(project, os.environ).load() == ()

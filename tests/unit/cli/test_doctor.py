@@ -21,7 +21,7 @@ def test_a_failure_is_exit_code_1_and_says_what_to_do(nowhere: Path, capsys: pyt
     assert exit_code(doctor) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "fail  docker      docker: the docker command was not found"
-    assert lines[1].strip().startswith("install Docker Engine (Linux), Docker Desktop or Colima (macOS)")
+    assert lines[1].strip().startswith("sudo apt install docker.io")
     assert lines[-1] == "1 to fix"
 
 

@@ -17,8 +17,11 @@ from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init import initialise
+from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.registries import this_machine
+from agent_sandbox.runtime.trust.prompt import unseen_in
 from run_cli import Ask
+from table_tests import each
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
@@ -96,7 +99,7 @@ def test_detect_allows_what_this_machine_names_too_and_nothing_that_only_the_pro
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = replace(this_machine(os.environ), environ={"NPM_CONFIG_REGISTRY": "https://npm.example.test/"})
-    monkeypatch.setattr(initialise, "this_machine", lambda _: replace(machine, run=lambda _: ""))
+    monkeypatch.setattr(initialise, "this_machine", lambda _, **__: replace(machine, run=lambda _: ""))
     (empty_project / "package-lock.json").write_text(HOSTILE)
     answer = ask("init", "claude", "--detect")
     policy = load_policy(empty_project / POLICY)
@@ -185,17 +188,72 @@ def test_a_file_that_nobody_edited_is_brought_up_to_date(ask: Ask) -> None:
     assert "Next:" not in ask("init", "claude").err
 
 
-def test_another_agent_takes_the_place_of_one_only_when_that_is_said(empty_project: Path, ask: Ask) -> None:
-    ask("init", "claude")
-    before = (empty_project / COMPOSE).read_text()
+SWITCHED = (
+    "note: the stack runs copilot instead of claude from the next `agent-sandbox up`; claude's sign-in, settings and "
+    "sessions are kept: `agent-sandbox init claude` switches back\n"
+)
+
+
+def test_naming_another_agent_switches_to_it_and_back_without_loss(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude", "--memory", "3g", "--name", "mine")
+    (empty_project / POLICY).write_text("version: 1\nservices: [claude]\n")
+    before = tree(empty_project)
+    planned = ask("init", "copilot", "--dry-run")
+    assert "\n+x-agent-sandbox: {agent: copilot," in planned.out
+    assert (SWITCHED in planned.err, tree(empty_project)) == (True, before)
     answer = ask("init", "copilot")
-    what = f"{COMPOSE}: it is the stack of `claude`; nothing was written"
-    assert (answer.code, what in answer.err) == (1, True)
-    assert [line for line in answer.out.splitlines() if line.startswith("+") and "agent:" in line and "copilot" in line]
-    assert (empty_project / COMPOSE).read_text() == before
-    forced = ask("init", "copilot", "--force")
-    assert (forced.code, verdicts(forced.out)[COMPOSE]) == (0, "updated")
-    assert f"note: {POLICY} does not name the service `copilot`" in forced.err
+    assert (answer.code, verdicts(answer.out)[COMPOSE], verdicts(answer.out)[POLICY]) == (0, "updated", "unchanged")
+    assert SWITCHED in answer.err
+    assert f"note: {POLICY} does not name the service `copilot`" in answer.err
+    back = ask("init", "claude")
+    assert (back.code, tree(empty_project)) == (0, before)
+
+
+def test_an_edited_stack_is_kept_when_another_agent_is_named(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    edited = (empty_project / COMPOSE).read_text() + "# mine\n"
+    (empty_project / COMPOSE).write_text(edited)
+    answer = ask("init", "copilot")
+    assert (answer.code, f"{COMPOSE}: it was edited; nothing was written" in answer.err) == (1, True)
+    assert (empty_project / COMPOSE).read_text() == edited
+
+
+def test_the_name_of_the_former_agent_is_not_repeated_if_it_is_none(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    text = (empty_project / COMPOSE).read_text().replace("agent: claude,", 'agent: "x\\e[31m",')
+    (empty_project / COMPOSE).write_text(text)
+    assert "instead of" not in ask("init", "copilot", "--force").err
+
+
+def test_a_provider_is_allowed_from_the_start(empty_project: Path, ask: Ask) -> None:
+    answer = ask("init", "opencode", "--provider", "anthropic")
+    assert answer.code == 0
+    assert "\n  - anthropic # what OpenCode connects to\n" in (empty_project / POLICY).read_text()
+    assert load_policy(empty_project / POLICY).rules.rules
+    assert "works with models of several providers" not in answer.err
+
+
+def test_without_a_provider_the_choice_is_named(empty_project: Path, ask: Ask) -> None:
+    said = ask("init", "pi").err
+    some = "`anthropic`, `openai`, `openrouter`, `gemini`"
+    assert f"note: Pi works with models of several providers: add one of {some} under `services` in {POLICY}\n" in said
+    assert "  # - anthropic # a provider of models: remove the `#` to use it\n" in (empty_project / POLICY).read_text()
+    assert f"note: {POLICY} does not name the service `openai`" in ask("init", "pi", "--provider", "openai").err
+
+
+NO_PROVIDER = """\
+error: --provider: opencode has no provider `nobody`
+  hint: use one of: anthropic, openai, openrouter, gemini
+"""
+
+
+@each(
+    ("agent", "problem"),
+    [("opencode", NO_PROVIDER), ("claude", "error: --provider: claude has no providers to choose from\n")],
+)
+def test_an_unknown_provider_is_an_error(empty_project: Path, ask: Ask, agent: str, problem: str) -> None:
+    answer = ask("init", agent, "--provider", "nobody")
+    assert (answer.code, answer.err, [*empty_project.iterdir()]) == (1, problem, [])
 
 
 def test_the_policy_is_never_written_again(empty_project: Path, ask: Ask) -> None:
@@ -329,6 +387,7 @@ def test_a_program_gets_json(empty_project: Path, ask: Ask) -> None:
         "limits": {"memory": "8g", "cpus": "4", "pids": "4096"},
         "written": True,
         "files": [{"path": path, "verdict": "written", "why": "", "diff": ""} for path in ALL],
+        "services": {},
         "offers": [
             {"host": "npm.example.test", "files": [".npmrc"], "schemes": ["https"], "ports": [], "allowed": False}
         ],
@@ -451,7 +510,7 @@ def test_without_an_agent_those_that_there_are_are_named(ask: Ask) -> None:
         1,
         f"error: no agent was named\n  hint: agent-sandbox init AGENT, where AGENT is one of: {known}\n",
     )
-    assert f"The agent to run in the sandbox: {known};" in ask("init", "-h").out
+    assert f"The agent to run in the sandbox: {known}, or your own;" in " ".join(ask("init", "-h").out.split())
 
 
 def test_a_stack_that_is_called_anew_says_what_the_one_of_before_keeps(empty_project: Path, ask: Ask) -> None:
@@ -463,7 +522,7 @@ def test_a_stack_that_is_called_anew_says_what_the_one_of_before_keeps(empty_pro
 
 def test_without_an_agent_it_is_the_one_that_is_there(empty_project: Path, ask: Ask) -> None:
     for agent in AGENTS:
-        ask("init", agent, "--force")
+        ask("init", agent)
         before = tree(empty_project)
         answer = ask("init")
         assert (answer.code, verdicts(answer.out)) == (0, dict.fromkeys(ALL, "unchanged"))
@@ -552,6 +611,76 @@ def test_git_offers_only_the_policy_to_commit(empty_project: Path, ask: Ask) -> 
     found = subprocess.run(status, check=True, capture_output=True, text=True).stdout.splitlines()
     assert [line for line in found if "devcontainer" in line or ".env" in line] == [f"?? {POLICY}"]
     assert "note: .git/info" not in ask("init", "claude").err
+
+
+@pytest.fixture
+def npm_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Have a machine with npm, which asks a mirror, and no other tool."""
+    says = {"npm": "https://npm.example.org/"}
+    monkeypatch.setattr(registries, "answer_of", lambda argv, **_: says.get(argv[0], ""))
+    monkeypatch.setattr(registries, "ROOT", tmp_path)
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_the_services_that_the_projects_files_show_are_active_resolved_and_trusted(
+    empty_project: Path, ask: Ask
+) -> None:
+    (empty_project / "package.json").write_text('{"scripts": {"postinstall": "touch /pwned"}}')
+    (empty_project / "package-lock.json").write_text('"resolved": "https://npm.example.org/a.tgz"')
+    (empty_project / "go.mod").touch()
+    answer = ask("init", "claude")
+    assert [line for line in answer.err.splitlines() if line.startswith("note: ")] == [
+        f"note: {POLICY} names the service `go`, for go.mod",
+        f"note: {POLICY} names the service `node`, for package.json",
+        "note: node is https://npm.example.org, named by npm's configuration, package-lock.json",
+    ]
+    text = (empty_project / POLICY).read_text()
+    assert "  - go # for go.mod\n  - node # for package.json\n" in text
+    assert "npm.example.org" not in text
+    policy = load_policy(empty_project / POLICY)
+    assert decide(policy, get(policy, "https://npm.example.org/@a%2Fb")).allowed
+    assert unseen_in(empty_project, os.environ) == ()
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_a_service_that_cannot_be_resolved_yet_leaves_a_policy_that_works(empty_project: Path, ask: Ask) -> None:
+    (empty_project / "requirements.txt").touch()
+    answer = ask("init", "claude")
+    assert (answer.code, "note: python allows nothing yet: " in answer.err) == (0, True)
+    assert load_policy(empty_project / POLICY).refusal == ""
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_no_detect_names_none(empty_project: Path, ask: Ask) -> None:
+    (empty_project / "package.json").touch()
+    answer = ask("init", "claude", "--no-detect")
+    assert ("node" in answer.err, "- node" in (empty_project / POLICY).read_text()) == (False, False)
+    assert not (empty_project / ".devcontainer" / "services").exists()
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_an_existing_policy_is_not_changed_by_what_the_files_show(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    before = tree(empty_project)
+    (empty_project / "package.json").touch()
+    answer = ask("init", "claude")
+    note = f"note: {POLICY} does not name the service `node`, for package.json: agent-sandbox policy allow node\n"
+    assert note in answer.err
+    assert tree(empty_project) == before | {"package.json": ""}
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_a_dry_run_resolves_nothing(empty_project: Path, ask: Ask) -> None:
+    (empty_project / "package.json").touch()
+    answer = ask("init", "claude", "--dry-run")
+    assert f"note: {POLICY} names the service `node`, for package.json\n" in answer.err
+    assert tree(empty_project) == {"package.json": ""}
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_a_program_learns_which_services_the_files_show(empty_project: Path, ask: Ask) -> None:
+    (empty_project / "package.json").touch()
+    assert json.loads(ask("init", "claude", "--json").out)["services"] == {"node": ["package.json"]}
 
 
 def test_gitignore_is_changed_on_request_alone(empty_project: Path, ask: Ask) -> None:

@@ -1,4 +1,6 @@
+import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -6,6 +8,7 @@ import pytest
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.logs import logs
 from fake_docker import FakeDocker
+from fake_refusals import refusals_said
 from fake_stack import with_containers
 
 
@@ -44,3 +47,69 @@ def test_a_stack_that_is_down_has_none(project: Path, docker: FakeDocker, capsys
     docker.says("ps --all")
     assert exit_code(logs) == 1
     assert capsys.readouterr().err == "error: app-1: the stack is not running\n  hint: agent-sandbox up\n"
+
+
+PLACES = [(["tcp", "10.0.0.2", 22], 80_000, 3), (["udp", "192.0.2.1", 53], 86_000, 1)]
+
+
+@pytest.fixture
+def refused(project: Path, docker: FakeDocker) -> FakeDocker:
+    """Have a firewall that refused two destinations."""
+    assert project.exists()
+    docker.says("firewall0000 /usr/local/lib/agent-sandbox/refusals", out=refusals_said(places=PLACES, ipv6="4"))
+    return with_containers(docker, firewall="healthy", agent="healthy")
+
+
+def test_what_the_firewall_refused_is_listed_by_destination(
+    refused: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused.rules
+    assert exit_code(lambda: logs(firewall=True)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ", 1)[-1] for line in lines] == [
+        "tcp 10.0.0.2:22  3 times  (the address of every allowed name; the proxy serves HTTP and HTTPS there)",
+        "udp 192.0.2.1:53  once",
+        "IPv6: 4 packets had no route, those of the sandbox's own checks included",
+    ]
+
+
+@pytest.mark.parametrize(("tail", "ports"), [(None, [22, 53]), (1, [53]), (0, [])])
+def test_refusals_as_json_are_one_object_a_line(
+    refused: FakeDocker, capsys: pytest.CaptureFixture[str], tail: int | None, ports: list[int]
+) -> None:
+    assert refused.rules
+    assert exit_code(lambda: logs(firewall=True, json=True, tail=tail)) == 0
+    assert [json.loads(line)["port"] for line in capsys.readouterr().out.splitlines()] == ports
+
+
+WHY = "agent-sandbox logs firewall says why, and agent-sandbox up starts it in a stack of an earlier version"
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("healthy", f"error: firewall: what the firewall refuses is not counted\n  hint: {WHY}\n"),
+        ("exited", "error: app-1: the firewall is not running\n  hint: agent-sandbox up\n"),
+    ],
+)
+def test_firewall_that_counts_nothing_is_an_error(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], state: str, said: str
+) -> None:
+    assert project.exists()
+    with_containers(docker, firewall=state)
+    assert exit_code(lambda: logs(firewall=True)) == 1
+    assert capsys.readouterr().err == said
+
+
+def test_options_that_do_not_go_together_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: logs(json=True)) == 1
+    assert capsys.readouterr().err == (
+        "error: --json: the output of containers is not JSON\n"
+        "  hint: agent-sandbox logs --firewall --json, or agent-sandbox proxy logs --json\n"
+    )
+    for services, follow in ((["proxy"], False), (None, True)):
+        assert exit_code(partial(logs, services, firewall=True, follow=follow)) == 1
+        assert capsys.readouterr().err == (
+            "error: --firewall: it shows no container's output, and cannot be followed\n"
+            "  hint: agent-sandbox logs --firewall\n"
+        )

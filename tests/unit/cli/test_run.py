@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from run_cli import Ask
 def command(project: Path) -> tuple[str, ...]:
     """Return the command of the project's agent, with the arguments that make it ask for nothing."""
     manifest = load_manifest(data_root() / "templates", read_project(project).agent)
-    return (*manifest.command, *manifest.unattended)
+    return manifest.started(asks=False)
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_an_agent_in_a_directory_without_a_stack_gets_one(
     ]
     assert started == [empty_project]
     manifest = load_manifest(data_root() / "templates", agent)
-    words = " ".join((ENTER, *manifest.command, *manifest.unattended, "-p", "say hi"))
+    words = " ".join((ENTER, *manifest.started(asks=False), "-p", "say hi"))
     assert became[0].endswith(f" agent {words} in {empty_project}")
 
 
@@ -131,6 +132,26 @@ def test_ask_leaves_the_agent_its_questions(empty_project: Path, became: list[st
     ask("run", AGENTS[0], "--ask", "--quiet")
     manifest = load_manifest(data_root() / "templates", AGENTS[0])
     assert became[0].endswith(f" {ENTER} {' '.join(manifest.command)} in {empty_project}")
+
+
+@pytest.mark.usefixtures("started")
+def test_resume_continues_the_last_session(empty_project: Path, became: list[str], ask: Ask) -> None:
+    manifest = load_manifest(data_root() / "templates", AGENTS[0])
+    ask("run", AGENTS[0], "--resume", "--quiet")
+    assert became[0].endswith(f" {ENTER} {' '.join(manifest.started(asks=False, resumes=True))} in {empty_project}")
+    assert manifest.resume
+
+
+def test_an_agent_that_cannot_resume_does_not_start(
+    empty_project: Path, started: list[Path], ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask("init", AGENTS[0])
+    manifest = replace(load_manifest(data_root() / "templates", AGENTS[0]), resume=())
+    monkeypatch.setattr(module, "load_manifest", lambda _agent: manifest)
+    answer = ask("run", "--resume")
+    what = f"error: --resume: {AGENTS[0]} cannot continue its last session\n"
+    assert (answer.code, answer.err, started) == (1, what, [])
+    assert empty_project.exists()
 
 
 def test_quiet_prints_nothing(empty_project: Path, started: list[Path], became: list[str], ask: Ask) -> None:
@@ -154,7 +175,7 @@ def test_another_agents_stack_is_kept(empty_project: Path, started: list[Path], 
     assert (answer.code, started) == (1, [])
     assert answer.err == (
         f"error: {empty_project}: the stack of this project runs {first}, not {second}\n"
-        f"  hint: agent-sandbox init {second} --force makes it a stack for {second}\n"
+        f"  hint: agent-sandbox init {second} switches to {second} and keeps the state of {first}\n"
     )
 
 

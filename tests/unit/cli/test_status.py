@@ -6,7 +6,9 @@ import pytest
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.status import status
 from agent_sandbox.policyfile import load_policy
+from agent_sandbox.runtime.refusals import NOT_COUNTED
 from fake_docker import FakeDocker
+from fake_refusals import refusals_said
 from fake_stack import inspected, trust, with_containers, with_inspected
 
 
@@ -46,6 +48,36 @@ def test_a_person_sees_services_policy_and_denials(
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
+
+
+def test_what_the_firewall_refused_is_shown_last(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    places = [(["tcp", "192.0.2.1", port], 86_000 + port, 2) for port in range(1, 8)]
+    docker.says("firewall0000 /usr/local/lib/agent-sandbox/refusals", out=refusals_said(places=places))
+    with_containers(docker, firewall="healthy", agent="healthy")
+    assert exit_code(status) == 0
+    lines = capsys.readouterr().out.splitlines()[-6:]
+    assert lines[0] == "refused  14 by the firewall in the last day: agent-sandbox logs --firewall"
+    assert [line.split("  ")[2:] for line in lines[1:]] == [
+        [f"tcp 192.0.2.1:{port}", "2 times"] for port in range(3, 8)
+    ]
+    assert exit_code(lambda: status(json=True)) == 0
+    found = json.loads(capsys.readouterr().out)["refusals"]
+    assert (found["counted"], found["total"], [one["port"] for one in found["last"]]) == (True, 14, [3, 4, 5, 6, 7])
+
+
+def test_firewall_that_cannot_count_is_told(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    with_containers(docker, firewall="healthy", agent="healthy")
+    assert exit_code(status) == 0
+    expected = f"refused  {NOT_COUNTED}"
+    assert capsys.readouterr().out.splitlines()[-1] == expected
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["refusals"] == {"counted": False, "total": 0, "last": []}
 
 
 def test_a_proxy_that_no_start_has_asked_counts_none(
@@ -244,6 +276,7 @@ def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: 
         "problems": [],
         "lacking": [],
         "left_out": [],
+        "stale": [],
         "in_proxy": {"digest": digest},
     }
     assert [(service["service"], service["ready"]) for service in got["services"]] == [("proxy", True), ("agent", True)]
@@ -307,6 +340,17 @@ def test_a_layer_that_the_stack_does_not_see_is_told(
     assert len(json.loads(capsys.readouterr().out)["policy"]["left_out"]) == 1
 
 
+def test_a_service_whose_registry_has_changed_is_told(
+    up: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up.rules
+    monkeypatch.setattr("agent_sandbox.runtime.policies.stale_services.stale_services", lambda *_: ("it changed",))
+    assert exit_code(status) == 0
+    assert "  it changed" in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["policy"]["stale"] == ["it changed"]
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
     [
@@ -338,3 +382,17 @@ def test_a_service_that_came_back_is_told_with_how_often_and_why(
     assert exit_code(lambda: status(json=True)) == 0
     (service,) = json.loads(capsys.readouterr().out)["services"]
     assert (service["restarts"], service["out_of_memory"]) == (3, True)
+
+
+def test_a_secret_without_a_value_is_told(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    secret = {"name": "the.key", "problem": "its source failed"}
+    docker.says("agent_sandbox.proxy status", out=json.dumps({"secrets": [secret]}))
+    with_containers(docker, proxy="healthy")
+    assert exit_code(status) == 0
+    line = "secret  the.key has no value now: its source failed: agent-sandbox secret sync"
+    assert line in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["secrets"] == [secret]

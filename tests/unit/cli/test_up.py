@@ -8,6 +8,7 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.up import up
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.protect.snapshot import record
+from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
@@ -174,7 +175,9 @@ def test_up_reports_a_missing_docker_command(
 ) -> None:
     monkeypatch.setenv("PATH", str(project))
     assert exit_code(up) == 1
-    assert capsys.readouterr().err.startswith("error: docker: the docker command was not found\n  hint: install Docker")
+    assert capsys.readouterr().err.startswith(
+        "error: docker: the docker command was not found\n  hint: sudo apt install docker.io"
+    )
 
 
 def test_compose_v1_alone_is_told(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,7 +185,9 @@ def test_compose_v1_alone_is_told(up_to_date: FakeDocker, capsys: pytest.Capture
         "compose", err="docker: 'compose' is not a docker command.\nSee 'docker --help'\n", code=1
     )
     assert exit_code(lambda: up(quiet=True)) == 1
-    assert capsys.readouterr().err.startswith("error: docker: the docker command has no compose v2\n  hint: install")
+    assert capsys.readouterr().err.startswith(
+        "error: docker: the docker command has no compose v2\n  hint: sudo apt install docker-compose-v2\n"
+    )
 
 
 def test_what_the_user_has_not_looked_at_is_not_started(
@@ -201,3 +206,20 @@ def test_what_the_user_has_not_looked_at_is_not_started(
     docker.says("ps --all").says("image inspect", err="none", code=1)
     exit_code(lambda: up(yes=fingerprint))
     assert docker.calls != []
+
+
+def test_up_fetches_secrets_from_their_sources_and_starts_without_those_that_fail(
+    up_to_date: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_KEY", "correct horse")
+    for name in ("A_KEY", "B_KEY"):
+        recipes_of(project, os.environ).add(Recipe(name=name, hosts=("x.test",), source=f"env:{name}"))
+    up_to_date.says("ps --all").says("secret set").says("up --detach")
+    assert exit_code(up) == 0
+    told = [call.partition(" secret set ")[2] for call in up_to_date.calls if " secret set " in call]
+    assert told == [
+        "A_KEY --host x.test --sourced --folder /state/secrets",
+        "B_KEY --host x.test --unresolved --folder /state/secrets",
+    ]
+    warning = "warning: env:B_KEY: the source of B_KEY gives no value: the variable B_KEY is not set; export B_KEY,"
+    assert warning in capsys.readouterr().err

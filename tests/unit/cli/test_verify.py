@@ -1,18 +1,27 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
-from agent_sandbox.cli.verify import verify
+from agent_sandbox.cli.verify import CHECKER_GROUP, verify
+from agent_sandbox.proxy.audit.audit_log import CHECKER_PORTS
+from agent_sandbox.runtime.init.facts import owner_of
+from bash_harness import ROOT
 from fake_docker import FakeDocker
+from fake_refusals import refusals_said
 from fake_stack import with_containers
 
-PROBE = "exec agent0000000 /usr/local/lib/agent-sandbox/probe.py"
+PROBE = "agent0000000 /usr/local/lib/agent-sandbox/probe.py --json"
+OVER_NETWORK = " --group direct --group names --group network --group proxy"
+INSIDE = " --group privileges --group sockets --group walls"
+REFUSALS = "firewall0000 /usr/local/lib/agent-sandbox/refusals"
 
 
 CLOSED = {"group": "direct", "tried": "tcp", "verdict": "closed", "told": "refused", "mend": "", "ms": 1}
 OPEN = {"group": "names", "tried": "dns", "verdict": "LEAK", "told": "sent", "mend": "look", "ms": 2}
+WALL = {**CLOSED, "group": "walls", "tried": "write", "told": "read-only"}
 NONE_SHARES = {
     "group": "network",
     "tried": "containers in one namespace",
@@ -28,6 +37,11 @@ def said(*probes: object) -> str:
     return json.dumps({"ok": True, "probes": probes})
 
 
+def probing(docker: FakeDocker, *, out: str = "", err: str = "", code: int = 0) -> None:
+    """Have the probe say this of the network, and that one wall inside holds."""
+    docker.says(OVER_NETWORK, out=out, err=err, code=code).says(f"{PROBE}{INSIDE}", out=said(WALL))
+
+
 def running(docker: FakeDocker, *rows: str) -> None:
     """Have containers with these networks on the engine: `ID NAME MODE`."""
     docker.says("inspect --type container --format", out="".join(f"{row}\n" for row in rows))
@@ -38,15 +52,16 @@ def test_what_the_probe_found_is_printed_and_counted(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
-    docker.says(PROBE, out=said(CLOSED, OPEN), code=1)
+    probing(docker, out=said(CLOSED, OPEN), code=1)
     with_containers(docker, agent="healthy")
     assert exit_code(verify) == 1
     assert capsys.readouterr().out.splitlines() == [
         "closed  direct      tcp                                   refused",
         "LEAK    names       dns                                   sent",
         "        fix:  look",
+        "closed  walls       write                                 read-only",
         "closed  network     containers in one namespace           only the agent's own",
-        "3 tried, 1 got out",
+        "4 tried, 1 got out",
     ]
 
 
@@ -54,10 +69,10 @@ def test_nothing_that_got_out_is_exit_code_0(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
-    docker.says(PROBE, out=said(CLOSED, {**CLOSED, "verdict": "note"}))
+    probing(docker, out=said(CLOSED, {**CLOSED, "verdict": "note"}))
     with_containers(docker, agent="healthy")
     assert exit_code(verify) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "3 tried, none got out"
+    assert capsys.readouterr().out.splitlines()[-1] == "4 tried, none got out"
 
 
 @pytest.mark.parametrize("found", [(CLOSED,), ({**CLOSED, "verdict": "opened"},)])
@@ -65,40 +80,43 @@ def test_a_verdict_that_is_unknown_or_a_probe_that_failed_is_not_ok(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], found: tuple[object, ...]
 ) -> None:
     assert project.exists()
-    docker.says(PROBE, out=said(*found), code=1)
+    probing(docker, out=said(*found), code=1)
     with_containers(docker, agent="healthy")
     assert exit_code(lambda: verify(json=True)) == 1
-    assert json.loads(capsys.readouterr().out) == {"ok": False, "probes": [*found, NONE_SHARES]}
+    assert json.loads(capsys.readouterr().out) == {"ok": False, "probes": [*found, WALL, NONE_SHARES]}
 
 
 def test_another_container_in_the_agents_namespace_is_a_leak(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
-    docker.says(PROBE, out=said(CLOSED))
+    probing(docker, out=said(CLOSED))
     running(docker, f"{AGENT} /app-1-agent-1 container:{'e' * 64}", f"{OTHER} /db container:{AGENT}")
     with_containers(docker, agent="healthy")
     assert exit_code(verify) == 1
-    assert capsys.readouterr().out.splitlines()[1:] == [
+    assert capsys.readouterr().out.splitlines()[2:] == [
         "LEAK    network     containers in one namespace           db",
         "        fix:  docker stop db",
-        "2 tried, 1 got out",
+        "3 tried, 1 got out",
     ]
 
 
 def test_options_are_the_probes(project: Path, docker: FakeDocker) -> None:
-    assert project.exists()
-    docker.says(PROBE, out=said(CLOSED))
+    docker.says(OVER_NETWORK, out=said(CLOSED)).says(INSIDE, out=said(WALL))
     with_containers(docker, agent="unhealthy")
     assert exit_code(lambda: verify(full=True, json=True, capture="198.51.100.9:9")) == 0
-    assert f"{PROBE} --json --full --capture 198.51.100.9:9" in docker.calls
+    owner = owner_of(project)
+    assert [line for line in docker.calls if "probe.py" in line] == [
+        f"exec --user {owner.uid}:60990 {PROBE} --full --capture 198.51.100.9:9{OVER_NETWORK}",
+        f"exec {PROBE} --full{INSIDE}",
+    ]
 
 
 def test_what_the_probe_says_can_not_steer_a_terminal(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
-    docker.says(PROBE, out=said({**CLOSED, "told": "\x1b[2J\nclosed"}))
+    probing(docker, out=said({**CLOSED, "told": "\x1b[2J\nclosed"}))
     with_containers(docker, agent="healthy")
     assert exit_code(verify) == 0
     assert capsys.readouterr().out.splitlines()[0].endswith("  \\x1b[2J\\x0aclosed")
@@ -122,7 +140,7 @@ def test_what_no_probe_prints_is_refused(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], out: str
 ) -> None:
     assert project.exists()
-    docker.says(PROBE, out=out)
+    probing(docker, out=out)
     with_containers(docker, agent="healthy")
     assert exit_code(verify) == 1
     assert capsys.readouterr().err == (
@@ -144,16 +162,61 @@ def test_a_container_without_the_probe_is_told(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
-    docker.says(PROBE, err="OCI runtime exec failed: no such file or directory\n", code=126)
+    probing(docker, err="OCI runtime exec failed: no such file or directory\n", code=126)
     with_containers(docker, agent="healthy")
     assert exit_code(verify) == 1
     assert "no such file or directory" in capsys.readouterr().err
 
 
+def told(docker: FakeDocker) -> list[str]:
+    """Return the seconds that the proxy was told, and "" for each run of the probe."""
+    lines = [line for line in docker.calls if "agent_sandbox.proxy verify" in line or "probe.py" in line]
+    return [line.partition(" --seconds ")[2].partition(" ")[0] for line in lines]
+
+
 def test_the_proxy_is_told_when_verification_starts_and_ends(project: Path, docker: FakeDocker) -> None:
     assert project.exists()
-    docker.says("agent_sandbox.proxy verify", out='{"ok": true}').says(PROBE, out="no json")
+    docker.says("agent_sandbox.proxy verify", out='{"ok": true}').says(REFUSALS, out=refusals_said())
+    probing(docker, out="no json")
+    with_containers(docker, firewall="healthy", agent="healthy")
+    assert exit_code(verify) == 1
+    assert told(docker) == ["120", "", "", "0"]
+
+
+@pytest.mark.parametrize(("out", "code"), [("", 1), (refusals_said(started=False), 0)])
+def test_proxy_is_not_told_of_a_probe_that_it_cannot_tell_from_the_agent(
+    project: Path, docker: FakeDocker, out: str, code: int
+) -> None:
+    assert project.exists()
+    docker.says(REFUSALS, out=out, code=code)
+    probing(docker, out=said(CLOSED))
+    with_containers(docker, firewall="healthy", agent="healthy")
+    assert exit_code(verify) == 0
+    assert told(docker) == ["", ""]
+
+
+def test_image_whose_probe_is_older_has_to_be_rebuilt(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    probing(docker, err="probe.py: error: unrecognized arguments: --group", code=2)
     with_containers(docker, agent="healthy")
     assert exit_code(verify) == 1
-    told = [line for line in docker.calls if "agent_sandbox.proxy verify" in line or PROBE in line]
-    assert [line.partition(" --seconds ")[2].partition(" ")[0] for line in told] == ["120", "", "0"]
+    assert capsys.readouterr().err == (
+        "error: the probe: the agent's image is of another version\n  hint: agent-sandbox up rebuilds it\n"
+    )
+
+
+def test_each_group_of_the_probe_is_run_once() -> None:
+    groups = re.search(r"^GROUPS = \((.*)\)$", (ROOT / "images/agent/probe.py").read_text(), re.MULTILINE)
+    assert groups is not None
+    words = f"{OVER_NETWORK}{INSIDE}".split()
+    assert sorted(groups[1].split(", ")) == sorted(words[1::2])
+
+
+def test_firewall_probe_and_proxy_agree_on_how_the_probe_is_recognised() -> None:
+    rules, probe = ((ROOT / "images/agent" / name).read_text() for name in ("lib/refusals.sh", "probe.py"))
+    first, last = CHECKER_PORTS[0], CHECKER_PORTS[-1]
+    assert f"readonly checker_group={CHECKER_GROUP} " in rules
+    assert f"readonly checker_ports={first}-{last}\n" in rules
+    assert f"CHECKER_GROUP, CHECKER_PORTS = {CHECKER_GROUP}, range({first}, {last + 1})\n" in probe

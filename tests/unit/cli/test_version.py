@@ -21,5 +21,5 @@ def test_and_for_a_program(ask: Ask) -> None:
         "agent-sandbox": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "agents": {name: load_manifest(templates, name).npm.version for name in known_agents(templates)},
+        "agents": {name: load_manifest(templates, name).version for name in known_agents(templates)},
     }

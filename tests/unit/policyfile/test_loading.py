@@ -82,7 +82,7 @@ def test_no_file_of_a_project_says_what_another_layer_allows(tmp_path: Path, nam
     (problem,) = error.value.problems
     assert (problem.where, problem.what) == (
         f"{tmp_path}/{name}.yaml:1:12",
-        "service 'python' has not been resolved yet",
+        "service 'python': only a project's policy can name it",
     )
 
 

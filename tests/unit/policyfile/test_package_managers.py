@@ -1,5 +1,6 @@
 from agent_sandbox.policyfile.package_managers import aliases, package_managers
-from agent_sandbox.policyfile.resolved import COMMAND, RESOLVED
+from agent_sandbox.policyfile.parse.aliases import service_meant
+from agent_sandbox.policyfile.resolved import RESOLVED
 
 
 def test_each_service_that_is_resolved_has_its_words_and_no_other_has() -> None:
@@ -10,7 +11,5 @@ def test_each_service_that_is_resolved_has_its_words_and_no_other_has() -> None:
 def test_each_says_the_command_that_resolves_it() -> None:
     assert {package_manager.service: package_manager.tool for package_manager in package_managers()} == RESOLVED
     for package_manager in package_managers():
-        assert (
-            package_manager.way
-            == f"`{COMMAND} {package_manager.service}`, then `- {package_manager.service}` under `services`"
-        )
+        assert package_manager.way == f"agent-sandbox policy allow {package_manager.tool}"
+        assert service_meant(package_manager.tool) == package_manager.service

@@ -7,7 +7,7 @@ from agent_sandbox.policy.file.spec import ServiceFileSpec
 from agent_sandbox.policyfile.catalogue import services_beside
 from agent_sandbox.policyfile.loading import load_policy
 from agent_sandbox.policyfile.parse.parsing import parse_service
-from agent_sandbox.policyfile.resolved import SECTIONS, advice_for, found_beside, paths_beside, require_reading
+from agent_sandbox.policyfile.resolved import SECTIONS, TOOLS, advice_for, found_beside, paths_beside, require_reading
 from agent_sandbox.problems import UserError
 from table_tests import each
 
@@ -33,7 +33,7 @@ def test_what_lies_in_a_closed_folder_is_no_absence(tmp_path: Path, monkeypatch:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "lstat", closed)
-    assert found_beside(tmp_path) == ("debian", "node", "python")
+    assert found_beside(tmp_path) == tuple(TOOLS)
 
 
 @pytest.mark.parametrize("methods", ["GET", "HEAD", "GET, HEAD"])
@@ -95,9 +95,7 @@ def test_whatever_the_language_learns_is_refused_there_until_it_is_meant() -> No
 def test_it_lies_beside_the_policy_and_is_named_like_any_other(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("services: [python]")
-    with pytest.raises(UserError) as error:
-        load_policy(policy)
-    assert str(error.value) == f"{policy}:1:12: service 'python' has not been resolved yet; {advice_for('python')}"
+    assert load_policy(policy).rules.rules == ()
     (tmp_path / "services").mkdir()
     (tmp_path / "services" / "python.yaml").write_text(READING)
     assert [str(rule.origin) for rule in load_policy(policy).rules.rules] == ["services/python.yaml:1"]
@@ -110,7 +108,9 @@ def test_a_file_beside_the_policy_never_stands_for_a_shipped_service(tmp_path: P
         (folder / f"{name}.yaml").write_text("domains: [evil.test]")
     services = services_beside(tmp_path / "policy.yaml")
     assert found_beside(folder) == ("node",)
-    assert ("mine" in services, "node" in services, "python" in services) == (False, True, False)
+    assert ("mine" in services, "node" in services, "python" in services) == (False, True, True)
+    assert services["python"].spec.domains == ()
+    assert "python" not in services.shipped
     assert "evil.test" not in {str(entry.host) for entry in services["claude"].spec.domains}
 
 
@@ -133,8 +133,7 @@ def test_a_linked_folder_is_refused_as_trust_does_not_see_into_it(tmp_path: Path
 
 def test_the_advice_names_the_command_and_what_it_asks() -> None:
     assert advice_for("debian") == (
-        "`agent-sandbox policy services resolve debian` reads apt's configuration "
-        "and writes services/debian.yaml for the project's policy; no other layer can name it"
+        "agent-sandbox policy allow apt takes its registry from apt's configuration on this machine"
     )
 
 
@@ -143,4 +142,37 @@ def test_their_files_are_known_before_they_are_there() -> None:
         "a/services/debian.yaml",
         "a/services/node.yaml",
         "a/services/python.yaml",
+        "a/services/go-mirror.yaml",
+        "a/services/java-mirror.yaml",
+        "a/services/ruby-mirror.yaml",
+        "a/services/rust-mirror.yaml",
     ]
+
+
+def test_a_mirror_counts_in_every_policy_that_names_its_service(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    (tmp_path / "services").mkdir()
+    for name in ("go-mirror", "rust-mirror", "node-mirror", "github-mirror"):
+        (tmp_path / "services" / f"{name}.yaml").write_text(READING.replace("packages", name))
+
+    def mirrors() -> list[str]:
+        hosts = (str(rule.conditions.host) for rule in load_policy(policy).rules.rules)
+        return [host for host in hosts if host.endswith(".example.org")]
+
+    for text, hosts in {
+        "services: [golang]": ["go-mirror.example.org"],
+        "services: [go, {name: go-mirror}]": ["go-mirror.example.org"],
+        "services: [go-mirror]": ["go-mirror.example.org"],
+        "services: [rust, go]": ["rust-mirror.example.org", "go-mirror.example.org"],
+        "services: [node, github]": [],
+    }.items():
+        policy.write_text(text)
+        assert sorted(mirrors()) == sorted(hosts)
+
+
+def test_a_mirror_can_only_be_read(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("services: [go]")
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "go-mirror.yaml").write_text('domains: ["*.example.org"]')
+    with pytest.raises(UserError, match="a resolved service can only allow reading from exact hosts"):
+        load_policy(tmp_path / "policy.yaml")

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.policy import Effect, Policy
+from agent_sandbox.policy import Policy
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.proxy.audit.audit_log import AuditLog
+from agent_sandbox.proxy.audit.audit_log import CHECKED_NAME, AuditLog
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.control_verbs import control_verbs
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
@@ -21,7 +21,8 @@ class Desk:
     def __init__(self) -> None:
         self.bad = False
         self.lines: list[bytes] = []
-        self.audit_log = AuditLog([self.lines.append], clock=lambda: 0.0)
+        self.now = 0.0
+        self.audit_log = AuditLog([self.lines.append], clock=lambda: 0.0, monotonic=lambda: self.now)
         store = PolicyStore(Path("p.yaml"), load=self.load, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
         reloader = Reloader(store, review=nothing_is_open, record=self.audit_log.record)
         self.verbs = control_verbs(store, self.audit_log, reloader, lambda: {"listening": "127.0.0.1:1"})
@@ -75,7 +76,7 @@ async def test_denials_are_as_many_as_were_asked_for() -> None:
 
 async def test_verify_sets_denials_apart_for_a_bounded_time() -> None:
     desk = Desk()
-    refused = AuditRecord(event=Event.REQUEST, decision=Effect.DENY)
+    refused = AuditRecord(event=Event.DNS, host=CHECKED_NAME)
     for seconds, counted in ((1, 0), (0, 1), ("x", 2), (None, 3)):
         assert await desk.verbs["verify"]({"seconds": seconds}) == {"ok": True}
         desk.audit_log.record(refused)
@@ -85,12 +86,8 @@ async def test_verify_sets_denials_apart_for_a_bounded_time() -> None:
 
 
 async def test_verify_is_over_after_two_minutes_at_most() -> None:
-    now = [0.0]
     desk = Desk()
-    desk.audit_log = AuditLog([], clock=lambda: now[0])
-    desk.audit_log.verify_for(120)
-    now[0] = 119.0
-    desk.audit_log.record(AuditRecord(event=Event.REQUEST, decision=Effect.DENY))
-    now[0] = 120.0
-    desk.audit_log.record(AuditRecord(event=Event.REQUEST, decision=Effect.DENY))
+    await desk.verbs["verify"]({"seconds": 1 << 40})
+    for desk.now in (119.0, 120.0):
+        desk.audit_log.record(AuditRecord(event=Event.DNS, host=CHECKED_NAME))
     assert desk.audit_log.counts == {"allowed": 0, "denied": 1, "starts": 1}

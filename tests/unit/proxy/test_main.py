@@ -162,3 +162,21 @@ def test_secrets_are_kept_listed_and_forgotten(
     assert json.loads(capsys.readouterr().out) == [{"name": "token", "hosts": ["a.test", "b.test"]}]
     assert [subject.main(["secret", "remove", "token", folder]) for _ in range(2)] == [0, 1]
     assert capsys.readouterr() == ("", "there is no secret 'token'\n")
+
+
+def test_a_secret_with_a_source_is_stored_without_its_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("secrets", "run"):
+        (tmp_path / name).mkdir()
+    folder = f"--folder={tmp_path / 'secrets'}"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"correct horse\n")))
+    assert subject.main(["secret", "set", "token", "--host=a.test", "--sourced", folder]) == 0
+    assert subject.main(["secret", "list", folder]) == 0
+    assert subject.main(["secret", "set", "token", "--host=a.test", "--unresolved", folder]) == 0
+    assert subject.main(["secret", "list", folder]) == 0
+    row = {"name": "token", "hosts": ["a.test"]}
+    assert list(map(json.loads, capsys.readouterr().out.splitlines())) == [
+        [row],
+        [{**row, "problem": "its source failed"}],
+    ]

@@ -125,3 +125,42 @@ def test_an_authority_that_is_to_be_trusted_has_to_be_there(settings: Settings, 
     with pytest.raises(UserError) as caught:
         asyncio.run(run(missing, Limits()))
     assert str(caught.value).startswith(f"--upstream-ca {tmp_path}/none.pem: ")
+
+
+KEYED = """version: 1
+domains:
+  - host: a.test
+    transform:
+      request:
+        headers:
+          X-API-Key: {secret: key, transform: {type: raw}, client_shim: {kind: env, name: A_KEY, prefix: sk-}}
+"""
+
+
+async def test_the_placeholders_of_the_policy_in_force_are_there_for_the_sandbox(settings: Settings) -> None:
+    settings.policy.write_text(KEYED)
+    serving = asyncio.create_task(run(settings, Limits()))
+    while not settings.control.exists():  # noqa: ASYNC110 - as above
+        await asyncio.sleep(0.01)
+    first = settings.environment.read_text()
+    settings.policy.write_text("version: 1\n")
+    reader, writer = await asyncio.open_unix_connection(settings.control)
+    writer.write(b'{"verb": "reload"}\n')
+    assert json.loads(await reader.read())["ok"]
+    writer.close()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+    assert first.startswith('export A_KEY="${A_KEY:-sk-')
+    assert settings.environment.read_text() == ""
+
+
+async def test_placeholders_that_cannot_be_written_are_said_and_stop_nothing(
+    settings: Settings, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings.environment.mkdir(parents=True)
+    serving = asyncio.create_task(run(settings, Limits()))
+    while not settings.control.exists():  # noqa: ASYNC110 - as above
+        await asyncio.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+    assert "cannot write the placeholders of secrets: Is a directory\n" in capfd.readouterr().err

@@ -6,6 +6,7 @@ import pytest
 from agent_sandbox.render.devcontainer import (
     DOUBTFUL,
     OPENERS,
+    SETTINGS,
     devcontainer_document,
     openers,
     render_devcontainer,
@@ -14,7 +15,7 @@ from agent_sandbox.render.devcontainer import (
 from agent_sandbox.render.jsonc import parse
 from agent_sandbox.stack.services.agent import READY
 from agent_sandbox.stack.workspace import Ide
-from sample_project import TEMPLATES, WORKSPACE, with_title
+from sample_project import MANIFEST, TEMPLATES, WORKSPACE, with_title
 from table_tests import each
 
 
@@ -22,11 +23,13 @@ from table_tests import each
 @each("ide", Ide)
 def test_the_file_says_what_the_document_says(title: str, ide: Ide) -> None:
     workspace = replace(with_title(title), ide=ide)
-    assert parse(render_devcontainer(TEMPLATES, workspace)).values == devcontainer_document(workspace)
+    assert parse(render_devcontainer(TEMPLATES, MANIFEST, workspace)).values == devcontainer_document(
+        MANIFEST, workspace
+    )
 
 
 def test_the_editor_opens_the_same_stack_as_dev_and_leaves_its_entrypoint_alone() -> None:
-    document = devcontainer_document(WORKSPACE)
+    document = devcontainer_document(MANIFEST, WORKSPACE)
     chosen = ("dockerComposeFile", "service", "remoteUser", "overrideCommand", "updateRemoteUserUID")
     assert {key: document[key] for key in chosen} == {
         "dockerComposeFile": "docker-compose.yml",
@@ -38,15 +41,27 @@ def test_the_editor_opens_the_same_stack_as_dev_and_leaves_its_entrypoint_alone(
 
 
 def test_images_are_built_before_and_nothing_runs_inside_before_all_is_ready() -> None:
-    document = devcontainer_document(WORKSPACE)
+    document = devcontainer_document(MANIFEST, WORKSPACE)
     assert document["initializeCommand"] == ["agent-sandbox", "build", "--editor", "--path", "${localWorkspaceFolder}"]
     assert READY in document["postStartCommand"][-1]
     assert document["waitFor"] == "postStartCommand"
 
 
-def test_only_vs_code_is_told_about_vs_code() -> None:
-    keys = {ide: "customizations" in devcontainer_document(replace(WORKSPACE, ide=ide)) for ide in Ide}
-    assert keys == {Ide.VSCODE: True, Ide.JETBRAINS: False, Ide.NONE: False}
+@each(
+    ("ide", "extensions", "expected"),
+    [
+        (Ide.VSCODE, {}, {"vscode": {"settings": SETTINGS}}),
+        (Ide.VSCODE, {"vscode": ("a.b",)}, {"vscode": {"settings": SETTINGS, "extensions": ["a.b"]}}),
+        (Ide.JETBRAINS, {"vscode": ("a.b",)}, None),
+        (Ide.JETBRAINS, {"jetbrains": ("a.b",)}, {"jetbrains": {"plugins": ["a.b"]}}),
+        (Ide.NONE, {"vscode": ("a.b",), "jetbrains": ("a.b",)}, None),
+    ],
+)
+def test_an_editor_gets_its_settings_and_the_agents_extensions(
+    ide: Ide, extensions: dict[str, tuple[str, ...]], expected: dict[str, Any] | None
+) -> None:
+    manifest = replace(MANIFEST, editor=extensions)
+    assert devcontainer_document(manifest, replace(WORKSPACE, ide=ide)).get("customizations") == expected
 
 
 @pytest.mark.parametrize(

@@ -118,11 +118,31 @@ def test_a_project_with_a_stack_of_its_own_is_told_how_to_reach_it() -> None:
     assert told(own_stacks=own) == (taken,)
     assert told(own_stacks=own, compose=WITHOUT_DOTENV) == (left,)
     assert told(own_stacks=own, compose=WITHOUT_DOTENV, stack=Verdict.UPDATED) == ()
-    assert told(compose=WITHOUT_DOTENV) == ()
+    assert told(compose=WITHOUT_DOTENV) == (left.replace("still uses compose.yaml", "does not use the sandbox"),)
 
 
 def test_a_file_that_is_added_to_the_stack_is_told() -> None:
     expected = ".env: `COMPOSE_FILE` also names more.yml:b.yml: these files can weaken the sandbox, so check them first"
     assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml:b.yml'\n") == (expected,)
     assert told(variables=f"COMPOSE_FILE={STACK}\n") == ()
-    assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml'\n", compose=WITHOUT_DOTENV) == ()
+    assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml'\n", compose=WITHOUT_DOTENV, stack=Verdict.UNCHANGED) == ()
+
+
+@each(
+    ("verdict", "policy", "expected"),
+    [
+        (Verdict.WRITTEN, "services: [claude, node]", f"{POLICY} names the service `node`, for package.json"),
+        (
+            Verdict.UNCHANGED,
+            "services: [claude, rust]",
+            f"{POLICY} does not name the service `node`, for package.json: agent-sandbox policy allow node",
+        ),
+    ],
+)
+def test_the_services_that_the_projects_files_show_are_told(verdict: Verdict, policy: str, expected: str) -> None:
+    assert told(policy=policy, verdict=verdict, offered=Offered(services={"node": ("package.json",)})) == (expected,)
+
+
+@pytest.mark.parametrize("policy", ["services: [claude, node]", "services: [claude-code, {name: npm}]"])
+def test_a_service_that_is_named_by_any_name_is_not_missed(policy: str) -> None:
+    assert told(policy=policy, offered=Offered(services={"node": ("package.json",)})) == ()

@@ -98,3 +98,15 @@ def test_every_line_that_teaches_is_a_comment() -> None:
         "- claude # what Claude Code connects to",
         "domains:",
     ]
+
+
+def test_services_that_files_show_are_active_with_a_comment_that_names_the_files() -> None:
+    shown = {"node": ("package.json",), "python": ("pyproject.toml", "requirements.txt"), "claude": ("x",)}
+    text = render(Offered(services=shown))
+    assert load_yaml(text)["services"] == ["claude", "node", "python"]
+    assert "  - node # for package.json\n  - python # for pyproject.toml, requirements.txt\n" in text
+
+
+def test_no_name_of_a_file_ends_its_comment() -> None:
+    text = render(Offered(services={"python": ("requirements\u2028- evil.txt",)}))
+    assert load_yaml(text)["services"] == ["claude", "python"]

@@ -8,6 +8,7 @@ from typing import assert_never
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
+    AskImage,
     AskProxy,
     AskSecrets,
     Build,
@@ -30,6 +31,11 @@ DIRECTORY = ".devcontainer"
 # The label that compose sets on everything of a project.
 PROJECT_LABEL = "com.docker.compose.project"
 START_SECONDS = 120  # seconds; a cold start takes 5, but a slow machine needs time to report what it lacks
+# A container that reaches nothing, can change nothing and leaves nothing.
+ALONE = (
+    *("--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
+    *("--security-opt", "no-new-privileges", "--user", "65534:65534", "--env", "HOME=/nonexistent"),
+)
 # The requested base image: another one needs a new build, none does not.
 BASE_LABEL = "agent-sandbox.base"
 # A setting in the user's shell could select the legacy builder, which has no secrets.
@@ -75,6 +81,8 @@ class ComposePlanner:
                 steps = (self._run(project, "reading the logs", *_logs(verb)),)
             case AskProxy() | AskSecrets() | ReadTraffic():
                 steps = (self._in_proxy(project, verb),)
+            case AskImage():
+                steps = (self._in_image(project, verb),)
             case _:
                 assert_never(verb)
         return steps
@@ -126,6 +134,11 @@ class ComposePlanner:
             case _:
                 assert_never(verb)
         return self._run(project, purpose, "exec", "-T", "proxy", *PROGRAM, *argv)
+
+    def _in_image(self, project: Project, verb: AskImage) -> RunCommand:
+        program, *arguments = verb.argv
+        argv = (self.program, "run", *ALONE, "--entrypoint", program, verb.image, *arguments)
+        return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="asking the image")
 
     def _left_volumes(self, project: Project) -> RunCommand:
         """Return the step that removes volumes that no file names any more, such as a former agent's."""

@@ -17,6 +17,7 @@ SUMMARY = "Run AI coding agents with all permissions on, in a sandbox that reach
 
 COMMANDS: dict[str, str] = {
     "init": "Write .devcontainer/ and .env into a project.",
+    "agents": "List the agents that there are, or check one.",
     "build": "Build the images that are missing or outdated.",
     "up": "Build missing images and start the stack.",
     "trust": "Review what a project's settings allow, and trust them.",
@@ -56,7 +57,10 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "set": "Store a secret and bind it to hosts.",
             "list": "List the secrets and their hosts, and which are missing.",
+            "setup": "Set the API key of a service, with its policy.",
+            "test": "Send a harmless request with a secret.",
             "remove": "Remove a secret.",
+            "sync": "Fetch the secrets again that have a source.",
         },
     ),
     "proxy": (

@@ -1,8 +1,15 @@
 """`agent-sandbox policy allow 'METHOD URL'`, or a host."""
 
+from typing import Annotated
+
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
-from agent_sandbox.cli.steps.policy_edit import METHODS, Reload, Rule, Url, add_rule
+from agent_sandbox.cli.framework.parameters import Argument
+from agent_sandbox.cli.steps.policy_edit import METHODS, Reload, Url, add_rule
 from agent_sandbox.policy.decision import Effect
+
+Rule = Annotated[
+    str, Argument(help="'GET https://example.com/path', quoted or as two words; a host; or a service, such as npm.")
+]
 
 
 def completions(*before: str) -> tuple[str, ...]:
@@ -19,5 +26,5 @@ def allow(  # noqa: PLR0913 - each is an option
     dry_run: DryRun = False,
     reload: Reload = False,
 ) -> None:
-    """Allow a request, `METHOD URL` with optional `*` and `**` in the path, or a whole host."""
+    """Allow a request, `METHOD URL` with optional `*` and `**` in the path, a whole host, or a service."""
     add_rule(Effect.ALLOW, rule, url, policy=policy, path=path, dry_run=dry_run, reload=reload)

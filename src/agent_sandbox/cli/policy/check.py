@@ -1,24 +1,29 @@
 """`agent-sandbox policy check [FILE]`."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
-from agent_sandbox.cli.policy.lint import subject_at
 from agent_sandbox.cli.steps.policy_file import layer_lines, named_policy
 from agent_sandbox.cli.terminal.excerpt import excerpt
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.match.host_pattern import Reach
+from agent_sandbox.policyfile.layer_file import PROJECT
+from agent_sandbox.policyfile.resolved import advice_for
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
-from agent_sandbox.policytools.lint.table import MISREAD, lint
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.policies.layers import layers_here, load_here
+from agent_sandbox.runtime.policies.named_services import unresolved
+
+if TYPE_CHECKING:
+    from agent_sandbox.policytools.lint.table import Found
 
 
 def check(
@@ -34,7 +39,7 @@ def check(
             return FIXABLE
         emit_json({"file": str(where), "valid": False, "problems": [asdict(problem) for problem in error.problems]})
         return FIXABLE
-    warnings = lint(subject_at(where), MISREAD) if _may_be_misread(loaded) else ()
+    warnings = _misread(where) if _may_be_misread(loaded) else ()
     rules, layers = len(loaded.rules.rules), layers_here(os.environ, beside=where)
     if json:
         used = [{"name": layer.name, "file": str(layer.path)} for layer in layers]
@@ -45,15 +50,27 @@ def check(
         emit_lines((valid, *layer_lines(loaded, layers)))
         if loaded.refusal:
             emit_lines([styled(("everything is denied:", "deny"), f" {loaded.refusal}")])
+        for name in unresolved(where):
+            say(("note:", "warn"), f" {name} is not resolved here yet, so it allows nothing: {advice_for(name)}")
         for one in warnings:
             say(("warning:", "warn"), f" {where}:{one.finding.line}: {one.finding.what}")
             say(("  hint:", "title"), f" {one.finding.fix}")
     return DONE
 
 
+def _misread(where: Path) -> "Sequence[Found]":
+    from agent_sandbox.cli.policy.lint import subject_at  # noqa: PLC0415 - brings pydantic, which few policies need
+    from agent_sandbox.policytools.lint.table import MISREAD, lint  # noqa: PLC0415 - as above
+
+    return lint(subject_at(where), MISREAD)
+
+
 def _may_be_misread(policy: Policy) -> bool:
-    """Return whether any rule has more than an exact host; a list of hosts cannot be misread, and may be long."""
-    asked = (rule.conditions for rule in policy.rules.rules)
+    """Return whether a rule of the file itself has more than an exact host.
+
+    Services are checked when they are written; a list of hosts cannot be misread, and may be long.
+    """
+    asked = (rule.conditions for rule in policy.rules.rules if rule.origin.layer == PROJECT)
     return any(one.query or one.path or one.host.reach is not Reach.EXACT for one in asked)
 
 

@@ -54,4 +54,4 @@ def as_text(file: Path, found: Sequence[Found]) -> Iterator[str]:
         yield styled("  ", ("why", "title"), f"   {finding.why}")
         yield styled("  ", ("fix", "title"), f"   {finding.fix}")
     many = f"{len(found)} findings" if len(found) > 1 else "1 finding"
-    yield f"{many}; to accept one, write a comment above its line: {ACCEPT}"
+    yield styled(f"{many}; to accept one, write a comment above its line: ", (ACCEPT, "command"))

@@ -1,7 +1,6 @@
 """`agent-sandbox policy services [list | [show] NAME | diff OLD [NEW] [NAME] | resolve [NAME]]`."""
 
 import os
-from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,14 +11,14 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy_file import POLICY_FILE, find_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.tty import terminal
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import MIRRORED, RESOLVED, resolved_for
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from agent_sandbox.detect import Offer
-    from agent_sandbox.policy.compiler.layer import Layer
+    from agent_sandbox.policyfile.catalogue import Catalogue
     from agent_sandbox.runtime.policies.resolving import Resolved, Take
 
 
@@ -53,7 +52,7 @@ def completions(*before: str) -> tuple[str, ...]:
         case (Do.SHOW,):
             return _names()
         case (Do.RESOLVE,):
-            return tuple(RESOLVED)
+            return tuple(sorted((*RESOLVED, *MIRRORED)))
     return ()
 
 
@@ -115,7 +114,7 @@ def _counted(least: int, most: int) -> str:
     return f"{' or '.join(map(str, range(least, most + 1)))} {'word' if most == 1 else 'words'}"
 
 
-def _known(path: Path | None) -> "Mapping[str, Layer]":
+def _known(path: Path | None) -> "Catalogue":
     """Return the services that the project's policy may name, or outside a project the shipped ones."""
     from agent_sandbox.policyfile import services_beside, shipped_services  # noqa: PLC0415 - not needed for `--help`
 
@@ -128,7 +127,8 @@ def _known(path: Path | None) -> "Mapping[str, Layer]":
 def _list(path: Path | None, *, json: bool) -> None:
     from agent_sandbox.cli.steps.policy_services import list_as_json, list_as_text  # noqa: PLC0415 - as above
 
-    known = dict(_known(path))
+    found = _known(path)
+    known = {name: layer for name, layer in found.items() if name not in RESOLVED or name in found.found}
     _emit(list_as_json(known) if json else list_as_text(known), json=json)
 
 
@@ -136,17 +136,17 @@ def _show(wanted: str, path: Path | None, *, others: tuple[Do, ...], json: bool)
     from agent_sandbox.cli.steps.policy_services import show_as_json, show_as_text  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.parse.aliases import service_called  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.parse.checking import nearest_service  # noqa: PLC0415 - as above
-    from agent_sandbox.policyfile.resolved import RESOLVED, advice_for  # noqa: PLC0415 - as above
+    from agent_sandbox.policyfile.resolved import advice_for  # noqa: PLC0415 - as above
 
     known = _known(path)
-    if wanted not in known and (called := service_called(wanted, known)):
+    if wanted not in known and (called := service_called(wanted, {*known, *RESOLVED})) and called != wanted:
         say(f"{wanted} is called `{called}` in policies:")
         wanted = called
+    if wanted in RESOLVED and wanted not in known.found:
+        raise UserError([Problem(where=wanted, what="has not been resolved yet", hint=advice_for(wanted))])
     if wanted not in known:
-        what, hint = "not a known service", nearest_service(wanted, [*known, *others])
-        if wanted in RESOLVED:
-            what, hint = "has not been resolved yet", advice_for(wanted)
-        raise UserError([Problem(where=wanted, what=what, hint=hint)])
+        hint = nearest_service(wanted, [*known, *others])
+        raise UserError([Problem(where=wanted, what="not a known service", hint=hint)])
     _emit(show_as_json(wanted, known[wanted]) if json else show_as_text(wanted, known[wanted]), json=json)
 
 
@@ -190,20 +190,21 @@ def _resolve(  # noqa: PLR0913 - each is an option
     json: bool,
 ) -> None:
     from agent_sandbox.cli.steps.policy_services import resolved_as_json, resolved_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.resolve_services import write_resolved  # noqa: PLC0415 - as above
     from agent_sandbox.policy.explain.advice import APPLY  # noqa: PLC0415 - as above
+    from agent_sandbox.policyfile.parse.aliases import service_called  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.policies.resolving import resolve, write  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.policies.resolving import resolve  # noqa: PLC0415 - as above
 
     policy = find_policy(path, cwd=Path.cwd())
     take = _taker(from_project=from_project, ask=not (dry_run or json))
-    plan = resolve(name, policy, this_machine(os.environ), take=take, source=source, force=force)
+    machine = this_machine(os.environ, project=policy.absolute().parent.parent)
+    name = name and (resolved_for(service_called(name, {*RESOLVED, *MIRRORED}) or name) or name)
+    plan = resolve(name, policy, machine, take=take, source=source, force=force)
     writes = not dry_run and not plan.kept
     if writes:
-        texts = {str(POLICY_FILE.parent / change.path): change.after for change in plan.changes}
         # `--from-project` shows no hosts, so it cannot make them trusted: the next start asks about them.
-        with nullcontext() if from_project else remembering(policy, texts, os.environ):
-            write(policy, plan)
+        write_resolved(policy, [plan], trust=not from_project)
     _emit(resolved_as_json(plan, written=writes) if json else resolved_as_text(plan, written=writes), json=json)
     for problem in plan.nothing:
         say(("note:", "title"), f" {problem}")

@@ -165,7 +165,7 @@ def _choose(found: Suggestions, file: Path) -> int:
         say(f"{left} that you declined before left out; agent-sandbox policy suggest lists them")
     for number, proposal in enumerate(proposals, start=1):
         emit_lines([*_proposal(proposal)][:-1])
-        service = next(iter(proposal.services), "")
+        service = proposal.package_manager.service if proposal.package_manager else next(iter(proposal.services), "")
         keys = f"y/s/N/q; s adds the service {service}" if service else "y/N/q"
         answer = _ask(f"add the rule? ({number} of {len(proposals)}) [{keys}] ")
         if answer == "q":

@@ -7,6 +7,7 @@ from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.framework.typer_options import Quiet
 from agent_sandbox.cli.steps.execute import backend, driver, execute, require_made
 from agent_sandbox.cli.steps.policy_file import require_policy
+from agent_sandbox.cli.steps.secret_sources import sync_after_start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.runtime.diagnose import why_not_up
 
@@ -19,3 +20,5 @@ def restart(*, path: ProjectPath = None, dry_run: DryRun = False, quiet: Quiet =
         require_made(project, "proxy")
     plan = backend().plan(project, Restart(service="proxy"))
     execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(driver(), project))
+    if not dry_run:
+        sync_after_start(project)

@@ -1,5 +1,6 @@
 """`agent-sandbox secret remove NAME`."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +9,11 @@ from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.secret_binding import named_secrets, read_binding
+from agent_sandbox.cli.steps.secret_sources import proxy_runs
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import tell_stack
+from agent_sandbox.runtime.sources.recipes import recipes_of
 
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]
 
@@ -24,6 +27,10 @@ def remove(name: Name, *, path: ProjectPath = None) -> None:
     """Remove a secret. Requests that the policy allows only with this secret are denied from now on."""
     bound = read_binding(name, ())
     project = open_project(path, cwd=Path.cwd())
+    had_source = recipes_of(project.root, os.environ).remove(bound.name)
+    if had_source and not proxy_runs(project):
+        say(f"{bound.name} is removed: it will not be fetched any longer")
+        return
     require_running(project, "proxy")
     tell_stack(driver(), backend().plan(project, AskSecrets(argv=("remove", bound.name))))
     say(f"{bound.name} is removed: the proxy no longer injects it")

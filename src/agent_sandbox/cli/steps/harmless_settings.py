@@ -4,13 +4,16 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.printable import printable
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.drivers import load_driver
+from agent_sandbox.runtime.git.ask import pushes_by_name
 from agent_sandbox.runtime.git.git_config import settings_in
+from agent_sandbox.runtime.git.repositories import GIT
 from agent_sandbox.runtime.protect.harmless_settings import is_harmless
 from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside
 from agent_sandbox.runtime.protect.snapshot import LOSSLESS, NOT_ALONE, Held, accept, read_held, recorded
@@ -31,7 +34,8 @@ def accept_harmless(project: Project, found: Sequence[Container], inside: Inside
     if not inside.lost or then.pending:
         return inside
     now = read_settings(project, inside.lost)
-    if not all(is_harmless(path, then, now) for path in inside.lost):
+    by_name = pushes_by_name(project.root)
+    if not all(is_harmless(path, then, now, pushes_by_name=by_name and _is_own(path)) for path in inside.lost):
         return inside
     left = protect_again(project, found, inside, then, now)
     if left == Inside():
@@ -41,6 +45,11 @@ def accept_harmless(project: Project, found: Sequence[Container], inside: Inside
             for line in lines:
                 say(f"  {printable(line)}")
     return left
+
+
+def _is_own(path: str) -> bool:
+    """Return whether these are the settings of the project's own repository: in others, git may push differently."""
+    return Path(path).is_absolute() or Path(path) == Path(GIT, "config")
 
 
 def protect_again(project: Project, found: Sequence[Container], inside: Inside, then: Held, now: Held) -> Inside:

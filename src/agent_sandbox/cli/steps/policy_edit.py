@@ -16,6 +16,7 @@ from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
     from agent_sandbox.policytools.edit.short_rule import ShortRule
+    from agent_sandbox.runtime.policies.registries import Machine
 
 Rule = Annotated[str, Argument(help="'GET https://example.com/path', quoted or as two words; or a host.")]
 Url = Annotated[str | None, Argument(help="The URL, if RULE is only the method.")]
@@ -28,13 +29,18 @@ def add_rule(  # noqa: PLR0913 - the command's options
     effect: Effect, rule: str, url: str | None, *, policy: Path | None, path: Path | None, dry_run: bool, reload: bool
 ) -> None:
     """Add the rule to the policy file and print where, or print the diff; then reload the policy if asked to."""
+    from agent_sandbox.policyfile.parse.aliases import service_meant  # noqa: PLC0415 - as above
     from agent_sandbox.policytools.edit.short_rule import read_short_rule  # noqa: PLC0415 - not needed for `--help`
 
     if reload and policy:
         what, hint = "--reload loads the project's policy", "leave out --policy or --reload"
         raise UserError([Problem(where="--policy", what=what, hint=hint)])
-    wanted = read_short_rule(effect, (rule, *([] if url is None else [url])))
-    added = put(wanted, named_policy(policy, path=path), dry_run=dry_run)
+    file = named_policy(policy, path=path)
+    if effect is Effect.ALLOW and url is None and (service := service_meant(rule)):
+        added = put_service(service, file, dry_run=dry_run)
+    else:
+        wanted = read_short_rule(effect, (rule, *([] if url is None else [url])))
+        added = put(wanted, file, dry_run=dry_run)
     if reload and not dry_run:
         from agent_sandbox.cli.steps.reload_policy import reload_stack, report  # noqa: PLC0415 - only with --reload
 
@@ -66,16 +72,63 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
     return False
 
 
-def put_service(name: str, file: Path) -> None:
-    """Add the service to the file and print where."""
+def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
+    """Add the service to the file, or print the diff; return whether anything changed.
+
+    A service whose registries come from this machine's configuration is resolved, also if the file names it already.
+    """
     # Not needed for `--help`.
-    from agent_sandbox.runtime.policies.edit import planned_service, write_edit  # noqa: PLC0415
+    from agent_sandbox.policyfile.resolved import ONLY_PROJECT, RESOLVED, resolved_for  # noqa: PLC0415
+    from agent_sandbox.runtime.policies.edit import named_service, planned_service, write_edit  # noqa: PLC0415
+    from agent_sandbox.runtime.policies.layers import is_layer  # noqa: PLC0415
     from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
 
-    before, after = planned_service(file, name, os.environ)
+    if name in RESOLVED and is_layer(file, os.environ):
+        what = f"only a project's policy can name {name}"
+        raise UserError([Problem(where=str(file), what=what, hint=ONLY_PROJECT)])
+    there = named_service(file, name)
+    if there:
+        emit_lines([f"{there}: `{name}` is already under `services`"])
+    else:
+        before, after = planned_service(file, name, os.environ)
+        if dry_run:
+            emit_lines(diff_lines(difference(file, before, after.text)))
+            return False
+        with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
+            write_edit(file, before, after)
+        emit_lines([f"{file}:{after.line}: added `- {name}` under `services`"])
+    if (resolved := resolved_for(name)) and not dry_run:
+        from agent_sandbox.cli.steps.resolve_services import resolve_these  # noqa: PLC0415
+
+        for line in resolve_these(file, [resolved], image=lambda: _image_of(file)):
+            say(line)
+        return True
+    return not there
+
+
+def _image_of(file: Path) -> "Machine | None":
+    """Return the image of the project with this policy; None without a stack, an engine or an image."""
+    from agent_sandbox.cli.steps.resolve_services import agent_image  # noqa: PLC0415 - few services need it
+    from agent_sandbox.runtime.project.installed import open_project  # noqa: PLC0415 - as above
+
+    try:
+        return agent_image(open_project(file.absolute().parent.parent, cwd=Path.cwd()))
+    except UserError:
+        return None
+
+
+def put_secret(service: str, option: str, secret: str, file: Path) -> None:
+    """Give the service in the file its secret and print where."""
+    # Not needed for `--help`.
+    from agent_sandbox.runtime.policies.edit import planned_secret, write_edit  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
+
+    before, after = planned_secret(file, service, option, secret, os.environ)
+    if after is None:
+        return
     with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
         write_edit(file, before, after)
-    emit_lines([f"{file}:{after.line}: added `- {name}` under `services`"])
+    emit_lines([f"{file}:{after.line}: the service {service} has `{option}: {secret}`"])
 
 
 def difference(file: Path, before: str, after: str) -> str:

@@ -1,38 +1,12 @@
 """Read a secret's value, typed without echo or piped in. Errors never show the value."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import typer
 
 from agent_sandbox.problems import Problem, UserError
-
-MOST = 64 << 10
-# Shorter values occur in responses by chance, so echoes of them could not be redacted.
-LEAST = 8
-PRINTABLE = frozenset(range(0x20, 0x7F))
-LINE_ENDS = frozenset(b"\r\n")
-
-type Test = Callable[[bytes], object]
-TABLE: tuple[tuple[Test, str, str], ...] = (
-    (lambda value: len(value) > MOST, "it is longer than 64 KiB", "a secret is one line, as in a header"),
-    (LINE_ENDS.intersection, "it has more than one line", "give only the line with the secret"),
-    (
-        lambda value: set(value) - PRINTABLE - LINE_ENDS,
-        "it contains characters that are not printable ASCII",
-        "a header cannot carry others; give encoded secrets (base64, hex) in their encoded form",
-    ),
-    (
-        lambda value: value != value.strip(b" "),
-        "it begins or ends with a space",
-        "a header value cannot; give only the secret",
-    ),
-    (
-        lambda value: len(value) < LEAST,
-        f"it has fewer than {LEAST} characters",
-        "echoes of a short secret cannot be told from other text in responses; create a longer one",
-    ),
-)
+from agent_sandbox.runtime.sources.value import MOST, faults, without_line_end
 
 
 def read_value(name: str) -> bytes:
@@ -48,13 +22,12 @@ def _faults(value: bytes) -> Iterator[tuple[str, str]]:
     if not value:
         yield "there is no value", "pipe it in, or run this at a terminal to be asked for it"
         return
-    yield from ((what, hint) for test, what, hint in TABLE if test(value))
+    yield from faults(value)
 
 
 def _piped() -> bytes:
     """Return stdin without one trailing line end, which most programs print."""
-    value = sys.stdin.buffer.read(MOST + len(b"\r\n") + 1)
-    return value.removesuffix(b"\n").removesuffix(b"\r") if value.endswith(b"\n") else value
+    return without_line_end(sys.stdin.buffer.read(MOST + len(b"\r\n") + 1))
 
 
 def _typed(name: str) -> bytes:

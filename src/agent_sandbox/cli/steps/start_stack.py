@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Up
+from agent_sandbox.backends.verbs import Build, Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.harmless_settings import accept_harmless
 from agent_sandbox.cli.steps.policy_file import require_policy
+from agent_sandbox.cli.steps.resolve_services import agent_image, resolve_named
+from agent_sandbox.cli.steps.secret_sources import sync_after_start
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
@@ -19,6 +21,8 @@ from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.init.build_inputs import build_of
+from agent_sandbox.runtime.policies.registries import this_machine
+from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.project.installed import images_of
 from agent_sandbox.runtime.protect.mount_checks import look_inside
 from agent_sandbox.runtime.protect.snapshot import record
@@ -26,6 +30,8 @@ from agent_sandbox.runtime.protect.snapshot import record
 FOLDER = str(Path(STACK).parent)
 POLL_SECONDS = 0.5
 MADE_TOGETHER = {"proxy": ("proxy",), "firewall": ("agent", "firewall")}
+
+EDITORS = "an editor started the agent container: recreating it; reload the editor's window afterwards"
 
 
 def start(
@@ -37,16 +43,29 @@ def start(
     require_policy(project)  # with an invalid policy the proxy denies everything: report the problems here
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
     try:
+        if not dry_run:
+            _resolve(project, build, quiet=quiet)
         found = () if dry_run else _found(project, quiet=quiet)
         anew = dict.fromkeys((*_open_services(project, found), *_unhealthy(found)))
+        if any(one.by_editor and one.ready for one in found):
+            say(EDITORS)
         plan = backend().plan(project, Up(build=build, anew=tuple(anew)))
         execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(driver(), project))
         if not dry_run:
             record(project.root, os.environ)
+            sync_after_start(project)
     except KeyboardInterrupt:
         say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what was started")
         return INTERRUPTED
     return DONE
+
+
+def _resolve(project: Project, build: Build, *, quiet: bool) -> None:
+    machine = this_machine(os.environ, project=project.root)
+    stale = stale_services(project.policy, machine)  # first: what is resolved now is not
+    resolved = resolve_named(project.policy, image=lambda: agent_image(project, build=build, quiet=quiet))
+    for note in (*stale, *resolved):
+        say(f"note: {note}")
 
 
 def report_unwritable_project(project: Project) -> None:

@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent_sandbox.cli.steps.protection_prompt import settle
+from agent_sandbox.cli.steps.resolve_services import resolve_named
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
-from agent_sandbox.render.paths import DOTENV
+from agent_sandbox.render.paths import DOTENV, POLICY
 from agent_sandbox.render.reconcile import Change
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.runtime.init.orphaned_stack import orphaned_stack
@@ -33,7 +34,7 @@ def write_stack(options: InitOptions, *, dry_run: bool = False, ask: bool = True
     notes = (*prepared.notes, *orphaned_stack(prepared, store))
     prepared.write()
     remember(store, prepared, look(prepared.project, os.environ))
-    return replace(prepared, notes=(*notes, *_unseen(prepared.project)))
+    return replace(prepared, notes=(*notes, *resolve_named(prepared.project / POLICY), *_unseen(prepared.project)))
 
 
 def require_no_conflict(prepared: Prepared) -> None:

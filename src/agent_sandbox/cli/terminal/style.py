@@ -8,8 +8,9 @@ The word itself always says what its colour says.
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-# Of the 16 colours of every terminal, those that are readable on a light and on a dark background.
-GREEN, RED, MAGENTA, BOLD = "32", "31", "35", "1"
+# Of the 16 colours of every terminal, those that are readable on a light and on a dark background. Where bold is
+# brighter, red and magenta gain by it, and green would be lost on white.
+GREEN, RED, MAGENTA, BOLD = "32", "1;31", "1;35", "1"
 STYLES: Mapping[str, str] = {
     "allow": GREEN,
     "deny": RED,
@@ -17,7 +18,7 @@ STYLES: Mapping[str, str] = {
     "ok": GREEN,
     "warn": MAGENTA,
     "fail": RED,
-    "error": f"{BOLD};{RED}",
+    "error": RED,
     "title": BOLD,
     "command": BOLD,  # a command to copy: no line break goes into it
 }

@@ -23,7 +23,7 @@ from agent_sandbox.policy.http.query import QueryPattern
 from agent_sandbox.policy.match.host_list import ListedHosts
 from agent_sandbox.policy.match.host_pattern import EVERY, HostPattern, Reach
 from agent_sandbox.policy.match.host_service import HostServiceRow
-from agent_sandbox.policy.match.injection import Credential, Injection
+from agent_sandbox.policy.match.injection import Credential, Existing, Injection
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.match.upstream import Authorities, Upstream, UpstreamProxy
 
@@ -135,15 +135,19 @@ def _read_operations(form: Plain) -> OperationPattern:
     return OperationPattern(named=tuple((kind, tuple(names)) for kind, names in form))
 
 
+CREDENTIAL = tuple(part.name for part in fields(Credential))
+LISTS = ("others", "parameters")
+
+
 def _write_injection(inject: Injection) -> Plain:
-    return [inject.replaces, [[one.header, one.secret, one.username] for one in inject.credentials]]
+    return [inject.existing, [[getattr(one, name) for name in CREDENTIAL] for one in inject.credentials]]
 
 
 def _read_injection(form: Plain) -> Injection:
-    replaces, credentials = form
-    parts = ("header", "secret", "username")
-    made = tuple(Credential(**dict(zip(parts, one, strict=True))) for one in credentials)
-    return Injection(credentials=made, replaces=replaces)
+    existing, credentials = form
+    rows = (dict(zip(CREDENTIAL, one, strict=True)) for one in credentials)
+    made = tuple(Credential(**{**row, **{name: tuple(row[name]) for name in LISTS}}) for row in rows)
+    return Injection(credentials=made, existing=Existing(existing))
 
 
 def _unchanged(value: Plain) -> Plain:

@@ -30,28 +30,29 @@ NO_TEXT = re.compile("y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 ENCODED = str.maketrans({"*": "%2A", '"': "%22", "`": "%60"})
 
 
-def advise(
+def advise(  # noqa: PLR0913 - each is a part of the suggestion
     asked: Request | str,
     decision: Decision,
     *,
     port: int = 443,
     services: Sequence[str] = (),
+    services_first: bool = False,
     package_manager: PackageManager | None = None,
 ) -> str:
     """Return the suggestion, empty for an allowed request. For a CONNECT, `asked` is the host, and `port` is its port.
 
-    `services` would allow the request. `package_manager` is the tool that seems to fetch from its registry there.
+    `services` would allow the request; those of git servers and registries come first, because a clone or an
+    installation needs many requests. `package_manager` is the tool that seems to fetch from its registry there.
     """
     if decision.allowed:
         return ""
     if decision.cause in BEYOND_AN_ENTRY:
         return f"{BEYOND_AN_ENTRY[decision.cause].format(decision.rule)}, {APPLY}"
     if isinstance(asked, Request):
-        return (
-            _for_operation(asked)
-            if decision.cause is Cause.OPERATION
-            else _for_request(asked, decision, services, package_manager)
-        )
+        if decision.cause is Cause.OPERATION:
+            return _for_operation(asked)
+        tool = package_manager if not services else None
+        return _for_request(asked, decision, services, tool, services_first=services_first)
     return _for_private(asked, port) or f"add `{entry_for_host(asked, port)}` under `domains` in {FILE}, {APPLY}"
 
 
@@ -63,22 +64,30 @@ def _for_operation(asked: Request) -> str:
 
 
 def _for_request(
-    asked: Request, decision: Decision, services: Sequence[str], package_manager: PackageManager | None
+    asked: Request,
+    decision: Decision,
+    services: Sequence[str],
+    package_manager: PackageManager | None,
+    *,
+    services_first: bool,
 ) -> str:
     if decision.wants and asked.scheme == "http":
         return OVER_TLS.format(decision.wants)
     if asked.method not in NAMEABLE:
         return f"no rule can name the method {asked.method}"
-    others = "".join(f"or `- {service}` under `services`, " for service in services)
-    if package_manager and not services:
-        others = f"or for everything that {package_manager.tool} fetches: {package_manager.way}, "
     if UNSPELLABLE.search(asked.path):
-        way = f"add `{entry_below(asked)}` under `domains` in {FILE}"
+        line = f"`{entry_below(asked)}` under `domains`"
     else:
-        way = f"add `{entry_for_exactly(asked, query=False)}` under `allow` in {FILE}"
-    if decision.wants:
-        others = f"which {WITHOUT.format(decision.wants)}, {others}"
-    return _for_private(asked.host, asked.port) or f"{way}, {others}{APPLY}"
+        line = f"`{entry_for_exactly(asked, query=False)}` under `allow`"
+    but = f", which {WITHOUT.format(decision.wants)}" if decision.wants else ""
+    named = [f"`- {service}` under `services`" for service in services]
+    if services_first:
+        ways = [f"add {named[0]} in {FILE}", *named[1:], f"{line}{but}"]
+    else:
+        ways = [f"add {line} in {FILE}{but}", *named]
+    if package_manager:
+        ways.insert(0, f"for everything that {package_manager.tool} fetches: {package_manager.way}")
+    return _for_private(asked.host, asked.port) or f"{', or '.join(ways)}, {APPLY}"
 
 
 def _for_private(host: str, port: int) -> str:

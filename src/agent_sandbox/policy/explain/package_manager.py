@@ -24,8 +24,8 @@ class PackageManager:
 
     @property
     def way(self) -> str:
-        """The command that finds the registry, and the entry that allows it."""
-        return f"`agent-sandbox policy services resolve {self.service}`, then `- {self.service}` under `services`"
+        """The command that finds the registry and allows it."""
+        return f"agent-sandbox policy allow {self.tool}"
 
 
 def package_manager_of(request: Request, package_managers: Iterable[PackageManager]) -> PackageManager | None:

@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from typing import Literal, override
 
 from agent_sandbox.policy.errors import InvalidValue
-from agent_sandbox.policy.match.injection import Credential, Injection, parse_secret_name
+from agent_sandbox.policy.match.credential_kind import BEARER
+from agent_sandbox.policy.match.injection import Credential, Existing, Injection, parse_secret_name
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.match.ssh_address import repository_of
 from agent_sandbox.policy.text import safe_repr
@@ -18,11 +19,37 @@ Levels = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auth:
-    """How a part of a service takes a secret: the host, the user name, and the `client_shim` that clients need."""
+    """How a service, or a part of one, takes a secret.
+
+    It is sent to `host`, in `header`. `client_shim` is what clients need to send a placeholder, which is in the
+    variable `env` and begins with `prefix`. `others` and `parameters` are more headers, and parameters of the query, in
+    which the server takes a credential. `test` is the path of a harmless GET that needs the secret.
+    """
 
     host: str
+    kind: str = BEARER
     username: str | None = None
+    header: str = "authorization"
     client_shim: str = ""
+    env: str = ""
+    prefix: str = ""
+    others: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    test: str = ""
+
+    def injection(self, secret: str, existing: Existing, *, placeholder: bool) -> Injection:
+        """Return the injection of the secret with this name."""
+        credential = Credential(
+            header=self.header,
+            secret=secret,
+            kind=self.kind,
+            username=self.username,
+            env=self.env if placeholder else "",
+            prefix=self.prefix if placeholder else "",
+            others=self.others,
+            parameters=self.parameters,
+        )
+        return Injection(credentials=(credential,), existing=existing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +60,8 @@ class Access:
     auth: Auth | None = None
 
 
-# The options of a service by name: each takes repositories or an access level.
-Declared = Mapping[str, Repositories | Access]
+# The options of a service by name: each takes repositories, an access level, or a secret for the whole service.
+Declared = Mapping[str, Repositories | Access | Auth]
 
 PLACEHOLDER = "{repo}"
 ANY_REPOSITORY = "*/*"
@@ -44,6 +71,8 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?:\*|[A-Za-z0-9._-]{1,1
 KEY = "[key]"
 # Options that other products have, and people try.
 ACCESS_WORDS = frozenset({"access", "level", "permission", "permissions", "push", "read", "readwrite", "write"})
+# In `Chosen.secrets`: a secret of the whole service.
+WHOLE = ""
 # Values of `when` in a rule: whether the policy names repositories.
 ANY, NAMED = "any", "named"
 
@@ -68,7 +97,7 @@ class Chosen:
     # Whether the service has an option for repositories; without it `{repo}` is ordinary text in a path.
     has_repositories: bool = False
     levels: Mapping[str, Levels] = field(default_factory=dict)
-    # By the option in the `when` of a rule and the rule's host.
+    # By the option in the `when` of a rule, or WHOLE, and the rule's host.
     secrets: Mapping[tuple[str, str], Injection] = field(default_factory=dict)
     readonly: bool = False
 
@@ -83,7 +112,7 @@ class Chosen:
 
     def secret_for(self, host: str, when: Mapping[str, str]) -> Injection | None:
         """Return what is injected into requests of a rule with this host and `when`."""
-        return next((self.secrets[option, host] for option in when if (option, host) in self.secrets), None)
+        return next((self.secrets[option, host] for option in (*when, WHOLE) if (option, host) in self.secrets), None)
 
     def paths(self, pattern: PathPattern) -> Iterator[PathPattern]:
         """Yield the pattern for each repository, or the pattern itself if it has no placeholder."""
@@ -122,6 +151,9 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
     secrets: dict[tuple[str, str], Injection] = {}
     for name, value in given.items():
         kind = declared[name]
+        if isinstance(kind, Auth):
+            secrets[WHOLE, kind.host] = _secret_of_service(name, kind, value)
+            continue
         if not isinstance(kind, Access):
             repositories = _repositories(name, value)
             continue
@@ -186,13 +218,32 @@ def _secret(option: str, auth: Auth, value: object) -> Injection:
     if value.get("client_shim", shim) != shim:
         hint = f"write `client_shim: {{kind: {auth.client_shim}}}`"
         raise InvalidOption(f"`{option}` does not have this `client_shim`", hint, *at, "client_shim")
-    try:
-        secret = parse_secret_name(value["secret"])
-    except InvalidValue as invalid:
-        raise InvalidOption(invalid.what, invalid.hint, *at, "secret") from invalid
-    credential = Credential(header="authorization", secret=secret, username=auth.username)
     # A client with a placeholder sends it in the header, which the secret then replaces.
-    return Injection(credentials=(credential,), replaces="client_shim" in value)
+    has_placeholder = "client_shim" in value
+    existing = Existing.REPLACE if has_placeholder else Existing.FAIL
+    return auth.injection(_secret_name(value["secret"], *at, "secret"), existing, placeholder=has_placeholder)
+
+
+def _secret_of_service(option: str, auth: Auth, value: object) -> Injection:
+    known = ("name", "on_existing_header")
+    given = {"name": value} if isinstance(value, str) else value
+    example = f"write `{option}: NAME`, or `{option}: {{name: NAME, on_existing_header: keep}}`"
+    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+        raise InvalidOption(f"`{option}` needs the name of a secret", example, option)
+    _refuse_unknown(given, known, example, option)
+    existing = given.get("on_existing_header", Existing.FAIL)
+    if existing not in tuple(Existing):
+        word = str(existing)
+        raise InvalidOption(f"unknown value {safe_repr(word)}", _known(word, tuple(Existing)), option, known[1])
+    at = (option,) if isinstance(value, str) else (option, known[0])
+    return auth.injection(_secret_name(given["name"], *at), Existing(existing), placeholder=True)
+
+
+def _secret_name(text: str, *at: str) -> str:
+    try:
+        return parse_secret_name(text)
+    except InvalidValue as invalid:
+        raise InvalidOption(invalid.what, invalid.hint, *at) from invalid
 
 
 def _refuse_unknown(value: Mapping[str, object], known: Sequence[str], hint: str, *at: str) -> None:

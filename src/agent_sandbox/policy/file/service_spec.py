@@ -10,7 +10,7 @@ from agent_sandbox.policy.file.entry_spec import DomainSpec, PathSpec, Reachable
 from agent_sandbox.policy.file.fields import AtLeastOne, Strict, Written, written_out
 from agent_sandbox.policy.file.service_options import Access, Auth, Chosen, Declared, InvalidOption, choose
 from agent_sandbox.policy.file.short_form import write_out_host
-from agent_sandbox.policy.file.transform_spec import KindSpec, TransformSpec
+from agent_sandbox.policy.file.transform_spec import KindSpec, Prefix, TransformSpec, Variable
 from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policy.match.host_pattern import HostPattern
 
@@ -29,8 +29,12 @@ class ServiceSpec(BaseModel):
     @field_validator("name")
     @classmethod
     def _is_known(cls, name: str, info: ValidationInfo) -> str:
-        known = (info.context or {}).get("services", [name])
+        context = info.context or {}
+        known = context.get("services", [name])
         if name not in known:
+            called: str | None = context.get("called", lambda *_: None)(name, known)
+            if called is not None:
+                return called
             raise PydanticCustomError("word", "service", {"kind": "service", "word": name, "words": list(known)})
         return name
 
@@ -51,10 +55,32 @@ class ServiceSpec(BaseModel):
 
 
 class AuthSpec(KindSpec):
-    """How a part of the service takes a secret, and the host that the secret is sent to."""
+    """How the service, or a part of it, takes a secret, and the host that the secret is sent to."""
 
     host: str
+    header: str = "authorization"
     client_shim: str = ""
+    env: Written[Variable] = None
+    prefix: Written[Prefix] = None
+    others: AtLeastOne[str] = ()
+    parameters: AtLeastOne[str] = ()
+    test: str = ""
+
+    @property
+    def declared(self) -> Auth:
+        """The same as an `Auth`."""
+        return Auth(
+            host=self.host,
+            kind=self.type,
+            username=self.username,
+            header=self.header,
+            client_shim=self.client_shim,
+            env=self.env or "",
+            prefix=self.prefix or "",
+            others=self.others,
+            parameters=self.parameters,
+            test=self.test,
+        )
 
 
 class AccessSpec(Strict):
@@ -66,8 +92,7 @@ class AccessSpec(Strict):
     @property
     def declared(self) -> Access:
         """The same as an `Access`."""
-        auth = Auth(**self.auth.model_dump(exclude={"type"})) if self.auth else None
-        return Access(levels=self.access, auth=auth)
+        return Access(levels=self.access, auth=self.auth.declared if self.auth else None)
 
 
 class ServiceRuleSpec(RuleSpec):

@@ -22,11 +22,17 @@ from agent_sandbox.policy.file.entry_spec import (
 from agent_sandbox.policy.file.fields import Listed, Strict, Text, Written, fits, written_out
 from agent_sandbox.policy.file.graphql_spec import GraphqlSpec
 from agent_sandbox.policy.file.service_options import Declared, Repositories
-from agent_sandbox.policy.file.service_spec import AccessSpec, ServiceEntry, ServiceSpec
+from agent_sandbox.policy.file.service_spec import AccessSpec, AuthSpec, ServiceEntry, ServiceSpec
 from agent_sandbox.policy.file.settings_spec import SettingsSpec, UpstreamSpec
 from agent_sandbox.policy.file.short_form import write_out_allow, write_out_deny, write_out_host
 from agent_sandbox.policy.file.test_spec import TestSpec
-from agent_sandbox.policy.file.transform_spec import CredentialSpec, KindSpec, RequestTransformSpec, TransformSpec
+from agent_sandbox.policy.file.transform_spec import (
+    CredentialSpec,
+    KindSpec,
+    RequestTransformSpec,
+    ShimSpec,
+    TransformSpec,
+)
 from agent_sandbox.policy.match.host_list import parse_file_name
 from agent_sandbox.policy.match.host_service import parse_host_service_name
 
@@ -88,13 +94,13 @@ class ServiceFileSpec(PolicySpec):
     """The file of a service: its rules, its options, and its other names (`also`)."""
 
     also: Listed[Text] = ()
-    options: dict[str, Repositories | AccessSpec] = Field(default_factory=dict)
+    options: dict[str, Repositories | AccessSpec | AuthSpec] = Field(default_factory=dict)
     domains: Section[ServiceEntry] = ()
 
     @property
     @override
     def declared(self) -> Declared:
-        return {name: kind.declared if isinstance(kind, AccessSpec) else kind for name, kind in self.options.items()}
+        return {name: kind if isinstance(kind, str) else kind.declared for name, kind in self.options.items()}
 
 
 # The model below each key (or `parent/key`), for hints about unknown keys.
@@ -113,6 +119,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "request": RequestTransformSpec,
     "headers": CredentialSpec,
     "headers/transform": KindSpec,
+    "client_shim": ShimSpec,
     "settings": SettingsSpec,
     "upstream": UpstreamSpec,
     "tests": TestSpec,

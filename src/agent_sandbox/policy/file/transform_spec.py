@@ -2,21 +2,29 @@
 
 import re
 from collections.abc import Collection
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.errors import InvalidValue
-from agent_sandbox.policy.file.fields import Strict, Written, call_parser, fits
+from agent_sandbox.policy.file.fields import AtLeastOne, Strict, Written, call_parser, fits
 from agent_sandbox.policy.http.headers import check_header_names
-from agent_sandbox.policy.match.injection import Credential, Injection, injection, parse_secret_name
+from agent_sandbox.policy.match.credential_kind import KINDS, KindName
+from agent_sandbox.policy.match.injection import (
+    Credential,
+    Existing,
+    Injection,
+    injection,
+    parse_prefix,
+    parse_secret_name,
+    parse_variable,
+)
 from agent_sandbox.policy.text import safe_repr
 
 USERNAME = re.compile(r"[\x20-\x39\x3b-\x7e]{1,100}")
 # Bounded because each denial names them all.
 MOST_HEADERS = 16
-BEARER, BASIC = "bearer", "basic"
 
 
 def _username(text: str) -> str:
@@ -24,6 +32,11 @@ def _username(text: str) -> str:
         raise InvalidValue(
             f"not a user name: {safe_repr(text)}", "use ASCII characters, no colon, no space at either end"
         )
+    return text
+
+
+def _header_name(text: str) -> str:
+    check_header_names((text,))
     return text
 
 
@@ -39,39 +52,71 @@ def _names(headers: dict[str, "CredentialSpec"]) -> dict[str, "CredentialSpec"]:
 
 
 SecretName = Annotated[str, PlainValidator(fits(parse_secret_name), json_schema_input_type=str)]
+Variable = Annotated[str, PlainValidator(fits(parse_variable), json_schema_input_type=str)]
+Prefix = Annotated[str, PlainValidator(fits(parse_prefix), json_schema_input_type=str)]
+HeaderName = Annotated[str, PlainValidator(fits(_header_name), json_schema_input_type=str)]
 Username = Annotated[str, PlainValidator(fits(_username), json_schema_input_type=str)]
 
 
+def _username_where_taken() -> dict[str, Any]:
+    """Return the JSON Schema that requires a user name for the kinds that take one, and rejects it for the others."""
+    return {
+        "if": {"properties": {"type": {"enum": [name for name, kind in KINDS.items() if kind.takes_username]}}},
+        "then": {"required": ["username"]},
+        "else": {"properties": {"username": False}},
+    }
+
+
 class KindSpec(Strict):
-    """How a secret is encoded in its header: `Bearer SECRET`, or `Basic` with a user name."""
+    """How a secret is written into its header, such as `Bearer SECRET`, or `Basic` with a user name."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "if": {"properties": {"type": {"const": BASIC}}},
-            "then": {"required": ["username"]},
-            "else": {"properties": {"username": False}},
-        }
-    )
+    model_config = ConfigDict(json_schema_extra=_username_where_taken())
 
-    type: Literal["basic", "bearer"]
+    type: KindName
     username: Written[Username] = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        if self.type == BASIC and self.username is None:
-            what, hint = "`type: basic` needs a user name", "write `username: NAME` beside it"
-        elif self.type == BEARER and self.username is not None:
-            what, hint = "`type: bearer` takes no user name", "remove `username`, or write `type: basic`"
+        takes_username = KINDS[self.type].takes_username
+        if takes_username and self.username is None:
+            what, hint = f"`type: {self.type}` needs a user name", "write `username: NAME` beside it"
+        elif self.username is not None and not takes_username:
+            what, hint = f"`type: {self.type}` takes no user name", "remove `username`, or write `type: basic`"
         else:
             return self
         raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
 
 
+class ShimSpec(Strict):
+    """What clients in the sandbox send in place of the secret: a placeholder, from an environment variable."""
+
+    kind: Literal["env"]
+    name: Variable
+    prefix: Written[Prefix] = None
+
+
 class CredentialSpec(Strict):
-    """The name of a secret, and how the secret is encoded."""
+    """The name of a secret, how the secret is written, and what clients send in its place."""
 
     secret: SecretName
     transform: KindSpec
+    client_shim: Written[ShimSpec] = None
+    other_headers: AtLeastOne[HeaderName] = ()
+    other_parameters: AtLeastOne[str] = ()
+
+    def credential(self, header: str) -> Credential:
+        """Return the credential for this header."""
+        shim = self.client_shim
+        return Credential(
+            header=header.lower(),
+            secret=self.secret,
+            kind=self.transform.type,
+            username=self.transform.username,
+            env=shim.name if shim else "",
+            prefix=(shim.prefix or "") if shim else "",
+            others=tuple(sorted({name.lower() for name in self.other_headers})),
+            parameters=tuple(sorted(set(self.other_parameters))),
+        )
 
 
 class RequestTransformSpec(Strict):
@@ -82,7 +127,7 @@ class RequestTransformSpec(Strict):
         AfterValidator(_names),
         Field(json_schema_extra={"minProperties": 1, "maxProperties": MOST_HEADERS}),
     ]
-    on_existing_header: Literal["fail", "replace"] = "fail"
+    on_existing_header: Literal["fail", "replace", "keep"] = "fail"
 
 
 class TransformSpec(Strict):
@@ -94,11 +139,8 @@ class TransformSpec(Strict):
     def injection(self) -> Injection:
         """The credentials as an `Injection`."""
         return injection(
-            (
-                Credential(header=name.lower(), secret=one.secret, username=one.transform.username)
-                for name, one in self.request.headers.items()
-            ),
-            replaces=self.request.on_existing_header == "replace",
+            (one.credential(name) for name, one in self.request.headers.items()),
+            existing=Existing(self.request.on_existing_header),
         )
 
 

@@ -67,6 +67,15 @@ def parameters_of(query: str) -> list[Parameter]:
     return [(_decoded(name), _decoded(value)) for name, _, value in pieces]
 
 
+def has_parameter(query: str, name: str) -> bool:
+    """Return whether some server reads a parameter of this name in the query.
+
+    >>> has_parameter("a=1;K%65y=2", "key"), has_parameter("a=key", "key")
+    (True, False)
+    """
+    return bool(query) and any(_widely((name, ""))[0] == found for found, _ in _every_reading(query))
+
+
 def without_values(query: str) -> str:
     """Return the query as a denial may show it: denials are logged, and a value can be secret.
 

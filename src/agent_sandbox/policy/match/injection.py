@@ -3,44 +3,79 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, override
 
 from agent_sandbox.policy.errors import InvalidValue
+from agent_sandbox.policy.match.credential_kind import BEARER, KINDS, CredentialKind
 from agent_sandbox.policy.text import safe_repr
 
 # The beginnings of well-known tokens, long enough not to match the name of a secret.
 A_VALUE = re.compile(
     r"(?:gh[opsur]_|github_pat_|glpat-|hf_|npm_|AKIA)[A-Za-z0-9]{16}|sk-(?=(?:\D*\d){2})[A-Za-z0-9-]{16}"
 )
+# No variable that changes what programs do, such as PATH, LD_PRELOAD and HTTPS_PROXY, ends like this.
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}_(?:KEY|TOKEN|SECRET|PASSWORD|PAT)", re.ASCII)
+# Safe in a shell and in a header.
+PREFIX = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII)
 # Safe as a file name.
 SECRET = re.compile(r"(?!-|\.{1,2}\Z)[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A secret in a header (lower-case name): a bearer token, or the password of `username`."""
+    """A secret in a header (lower-case name), in the form of its kind; `username` is set if the kind takes one."""
 
     header: str
     secret: str
+    kind: str = BEARER
     username: str | None = None
+    # The variable with the placeholder that clients send, and how the placeholder begins.
+    env: str = ""
+    prefix: str = ""
+    # Other headers (lower-case names) in which the server takes a credential; what goes for `header` goes for them.
+    others: tuple[str, ...] = ()
+    # Parameters of a query in which it takes one, too. They are never replaced.
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def row(self) -> CredentialKind:
+        """The kind's row in the table."""
+        return KINDS[self.kind]
 
     @override
     def __str__(self) -> str:
         return f"secret {self.secret} in {self.header}{f' as {self.username!r}' if self.username else ''}"
 
 
+class Existing(StrEnum):
+    """What happens to a request with a credential of the client's own, which is not the placeholder."""
+
+    FAIL = "fail"  # it is not allowed by this rule
+    REPLACE = "replace"  # the secret replaces the credential
+    KEEP = "keep"  # it is sent as it is, without the secret
+
+
+# After the credentials, in messages.
+SHOWN = {
+    Existing.FAIL: "",
+    Existing.REPLACE: " replacing what is sent",
+    Existing.KEEP: " unless another credential is sent",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injection:
-    """Credentials, one per header, sorted; `replaces`: whether they may replace a header that the client sends."""
+    """Credentials, one per header, sorted."""
 
     credentials: tuple[Credential, ...]
-    replaces: bool = False
+    existing: Existing = Existing.FAIL
 
     @property
     def written(self) -> dict[str, Any]:
         """The injection as the value of `transform` in a policy file."""
-        headers = {one.header: {"secret": one.secret, "transform": _kind(one)} for one in self.credentials}
-        return {"request": {"headers": headers, "on_existing_header": "replace" if self.replaces else "fail"}}
+        headers = {one.header: _written(one) for one in self.credentials}
+        return {"request": {"headers": headers, "on_existing_header": str(self.existing)}}
 
     @property
     def secrets(self) -> str:
@@ -49,22 +84,47 @@ class Injection:
 
     @override
     def __str__(self) -> str:
-        return f"{self.secrets}{' replacing what is sent' if self.replaces else ''}"
+        return f"{self.secrets}{SHOWN[self.existing]}"
 
 
-def injection(credentials: Iterable[Credential], *, replaces: bool = False) -> Injection:
+def injection(credentials: Iterable[Credential], *, existing: Existing = Existing.FAIL) -> Injection:
     """Return the injection of these credentials.
 
     >>> str(injection([Credential(header="x-key", secret="b"), Credential(header="authorization", secret="a")]))
     'secret a in authorization and secret b in x-key'
     """
-    return Injection(credentials=tuple(sorted(credentials, key=lambda one: one.header)), replaces=replaces)
+    return Injection(credentials=tuple(sorted(credentials, key=lambda one: one.header)), existing=existing)
 
 
-def _kind(credential: Credential) -> dict[str, str]:
-    if credential.username is None:
-        return {"type": "bearer"}
-    return {"type": "basic", "username": credential.username}
+def _written(credential: Credential) -> dict[str, Any]:
+    username = {} if credential.username is None else {"username": credential.username}
+    shim = {"kind": "env", "name": credential.env, **({"prefix": credential.prefix} if credential.prefix else {})}
+    return {
+        "secret": credential.secret,
+        "transform": {"type": credential.kind, **username},
+        **({"client_shim": shim} if credential.env else {}),
+        **({"other_headers": list(credential.others)} if credential.others else {}),
+        **({"other_parameters": list(credential.parameters)} if credential.parameters else {}),
+    }
+
+
+def parse_variable(text: str) -> str:
+    """Return the name of an environment variable for a placeholder, or raise InvalidValue."""
+    if not VARIABLE.fullmatch(text):
+        raise InvalidValue(
+            f"not a variable for a credential: {safe_repr(text)}",
+            "use capital letters, digits and `_`, with `_KEY`, `_TOKEN`, `_SECRET`, `_PASSWORD` or `_PAT` at the end",
+        )
+    return text
+
+
+def parse_prefix(text: str) -> str:
+    """Return the beginning of a placeholder, or raise InvalidValue."""
+    if not PREFIX.fullmatch(text):
+        raise InvalidValue(
+            f"not the beginning of a placeholder: {safe_repr(text)}", "use at most 40 letters, digits, `_` and `-`"
+        )
+    return text
 
 
 def parse_secret_name(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Other names of services. Hints use them; a policy cannot."""
+"""Other names of services, for policies, commands and hints."""
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
@@ -6,19 +6,18 @@ from importlib.resources import files
 from pathlib import Path
 
 from agent_sandbox.policy.compiler.layer import Layer
-from agent_sandbox.policy.file.spec import ServiceFileSpec
 from agent_sandbox.policyfile.package_managers import aliases
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.resources import data_root
 
 
 def service_called(word: str, names: Collection[str]) -> str | None:
-    """Return the one of these services that has this alias, or None.
+    """Return the one of these services that has this name or alias, or None.
 
-    >>> service_called("golang", ["go"]), service_called("golang", ["rust"])
-    ('go', None)
+    >>> service_called("golang", ["go"]), service_called("golang", ["rust"]), service_called("go", ["go"])
+    ('go', None, 'go')
     """
-    name = _by_alias().get(word.casefold())
+    name = word if word in names else _by_alias().get(word.casefold())
     return name if name in names else None
 
 
@@ -35,7 +34,7 @@ def service_meant(word: str) -> str | None:
 def known_elsewhere(word: str) -> bool:
     """Return whether the word is a service of a policy format that `policy import` reads, without a counterpart here.
 
-    >>> known_elsewhere("Factory"), known_elsewhere("github")
+    >>> known_elsewhere("Pi"), known_elsewhere("github")
     (True, False)
     """
     return word.casefold() in _elsewhere()
@@ -48,14 +47,19 @@ def _elsewhere() -> frozenset[str]:
     return frozenset(map(str, names)) if isinstance(names, list) else frozenset()
 
 
+def every_alias() -> Collection[str]:
+    """Return the other names of all services."""
+    return _by_alias().keys()
+
+
 def also_called(layer: Layer) -> tuple[str, ...]:
     """Return the aliases of a service."""
-    return layer.spec.also if isinstance(layer.spec, ServiceFileSpec) else ()
+    return getattr(layer.spec, "also", ())  # only a service's file has them
 
 
 @cache
 def _by_alias() -> Mapping[str, str]:
-    """Return all services by alias, read once, and only after an unknown name."""
+    """Return all services by alias, read once, and only after a name that is none of a service."""
     return {alias: name for name, also in _all() for alias in also}
 
 

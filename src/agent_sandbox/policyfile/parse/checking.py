@@ -12,7 +12,7 @@ from agent_sandbox.policy.compiler.layer import Location
 from agent_sandbox.policy.file.spec import MODELS, RESERVED_KEYS, PolicySpec
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policyfile.parse.aliases import known_elsewhere, service_called, service_meant
-from agent_sandbox.policyfile.resolved import RESOLVED, advice_for
+from agent_sandbox.policyfile.resolved import ONLY_PROJECT, RESOLVED
 from agent_sandbox.policyfile.text.document import Document, Place
 from agent_sandbox.problems import Problem, UserError
 
@@ -52,7 +52,7 @@ def check_document(
     # An empty file is a policy that allows nothing.
     value = {} if document.value is None else document.value
     try:
-        spec = model.model_validate(value, context={"services": services})
+        spec = model.model_validate(value, context={"services": services, "called": service_called})
     except ValidationError as error:
         reported = {problem.where for problem in document.problems}
         problems += (problem for problem in _problems(error, document, file) if problem.where not in reported)
@@ -109,8 +109,8 @@ def _belongs(above: str, key: str) -> str:
 
 def _unknown_word(details: ErrorDetails) -> Words:
     context = details.get("ctx", {})
-    if context["kind"] == "service" and context["word"] in RESOLVED:
-        return f"service {safe_repr(context['word'])} has not been resolved yet", advice_for(context["word"])
+    if context["kind"] == "service" and service_called(context["word"], RESOLVED):
+        return f"service {safe_repr(context['word'])}: only a project's policy can name it", ONLY_PROJECT
     if context["kind"] == "method" and context["word"].casefold() in EVERY_METHOD:
         short = details["loc"][:1] == ("allow",)
         return f"unknown method {safe_repr(context['word'])}", "name them: `GET,POST`" if short else NO_METHODS
@@ -213,14 +213,10 @@ def nearest(word: str, known: Sequence[str]) -> str:
 
 def nearest_service(word: str, services: Collection[str]) -> str:
     """Return a hint for an unknown service: by alias first, then by spelling."""
-    # Services that are not resolved yet count as known.
-    known = sorted({*services, *RESOLVED})
-    called = service_called(word, known)
+    called = service_called(word, services)
     if called is None and known_elsewhere(word):
         return ELSEWHERE
-    if called is None:
-        return nearest(word, known)
-    return f"did you mean `{called}`?" if called in services else f"did you mean `{called}`? {advice_for(called)}"
+    return f"did you mean `{called}`?" if called else nearest(word, sorted(services))
 
 
 WORDS: Mapping[str, Callable[[ErrorDetails], Words]] = {

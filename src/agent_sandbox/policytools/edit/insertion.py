@@ -36,7 +36,7 @@ def insertion(text: str, section: str, entry: str) -> Insertion | None:
     shape = outline(text)
     root = shape.root
     if root is None or root.is_nothing:
-        return _lines(text, shape.end, f"{section}:", f"{' ' * USUAL_INDENT}- {written(entry)}")
+        return whole_lines(text, shape.end, f"{section}:", f"{' ' * USUAL_INDENT}- {written(entry)}")
     if root.style is Style.FLOW:
         return _in_flow_mapping(text, root, section, entry)
     here = root.section(section)
@@ -88,11 +88,11 @@ def _in_flow(text: str, here: Node, piece: str) -> Insertion:
 def _next_item(text: str, here: Node, entry: str) -> Insertion:
     gap = here.children[0].column - here.column - 1
     item = f"{' ' * here.column}-{' ' * (gap if 1 <= gap <= 8 else 1)}{written(entry)}"
-    return _lines(text, _after_line(text, here.end), item)
+    return whole_lines(text, after_line(text, here.end), item)
 
 
 def _first_item(text: str, root: Node, here: Node, entry: str) -> Insertion:
-    item = _lines(text, _after_line(text, here.end), f"{' ' * (root.column + _indent(root))}- {written(entry)}")
+    item = whole_lines(text, after_line(text, here.end), f"{' ' * (root.column + _indent(root))}- {written(entry)}")
     if here.is_nothing:
         return item
     # `null` is removed with the space before it; a comment after it stays.
@@ -104,7 +104,7 @@ def _new_section(text: str, shape: Outline, root: Node, name: str, entry: str) -
     margin = " " * root.column
     apart = any(_below_blank(text[: key.start - key.column]) for key in root.keys[1:])
     lines = (f"{margin}{name}:", f"{margin}{' ' * _indent(root)}- {written(entry)}")
-    return _lines(text, shape.end, *(("", *lines) if apart else lines))
+    return whole_lines(text, shape.end, *(("", *lines) if apart else lines))
 
 
 def _below_blank(above: str) -> bool:
@@ -117,7 +117,7 @@ def _indent(root: Node) -> int:
     return next((child.column - root.column for child in lists), USUAL_INDENT)
 
 
-def _after_line(text: str, at: int) -> int:
+def after_line(text: str, at: int) -> int:
     """Return the start of the next line, or `at` itself if it starts a line, as at the end of a block scalar (`|`)."""
     if BREAK.search(text[max(at - 1, 0) : at]):
         return at
@@ -125,7 +125,7 @@ def _after_line(text: str, at: int) -> int:
     return found.end() if found else len(text)
 
 
-def _lines(text: str, at: int, *lines: str) -> Insertion:
+def whole_lines(text: str, at: int, *lines: str) -> Insertion:
     """Return the insertion of whole lines at the start of a line, with the file's line ending."""
     found = BREAK.search(text)
     ending = found[0] if found else "\n"

@@ -10,7 +10,7 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.file.entry_spec import EntrySpec
 from agent_sandbox.policy.match.host_list import ListedHosts
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.policytools.edit.comments import Comment, remarks
 
 # `# accepted: upload-host, the agent publishes its report there`
@@ -44,7 +44,7 @@ class Subject:
     def resolved(self) -> Iterator[tuple[int, str, Rule]]:
         """The allows of resolved services: the line that names the service, the service's name, and the rule."""
         for number, service in enumerate(self.layer.spec.services):
-            for rule in self.policy.rules.rules if service.name in RESOLVED else ():
+            for rule in self.policy.rules.rules if service.name in TOOLS else ():
                 if rule.effect is Effect.ALLOW and rule.origin.layer == f"service {service.name}":
                     yield self.layer.origin("services", number).line, service.name, rule
 

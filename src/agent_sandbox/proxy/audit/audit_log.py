@@ -3,8 +3,10 @@
 The health check sends the same request every few seconds; it gets a record only when the reason has changed.
 """
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
@@ -12,25 +14,37 @@ from agent_sandbox.proxy.audit.record import AuditRecord, encode, render
 
 REMEMBERED = 1_000
 UNCOUNTED = frozenset({Event.HEALTH, Event.START, Event.POLICY, Event.TLS})
+# The firewall lets only the probe of `agent-sandbox verify` connect from these ports, see images/agent/lib/refusals.sh.
+CHECKER_PORTS = range(61_000, 62_000)
+# The source port of the connection that is served; asyncio copies it into all tasks of the connection.
+source_port: ContextVar[int] = ContextVar("source_port", default=0)
+# A name that nobody can have (RFC 6761); only our own checks ask for it.
+CHECKED_NAME = "agent-sandbox.invalid"
 
 
 class AuditLog:
     """Receives audit records and passes each, encoded, to all `sinks`, which must not block."""
 
-    def __init__(self, sinks: Iterable[Callable[[bytes], None]], *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        sinks: Iterable[Callable[[bytes], None]],
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._sinks = tuple(sinks)
-        self._clock = clock
+        self._clock, self._monotonic = clock, monotonic
         self._denials: deque[dict[str, object]] = deque(maxlen=REMEMBERED)
         self._counts: Counter[str] = Counter()
         self._health = ""
         self._verifying_until = 0.0
 
     def verify_for(self, seconds: float) -> None:
-        """Count the denials of the next seconds with the start checks, for `agent-sandbox verify`; 0 ends it.
+        """Count the denials of `agent-sandbox verify` in the next seconds with the start checks; 0 ends it.
 
-        They keep their audit records: the agent could see that a verification runs, and hide its own among them.
+        The caller has seen that the firewall reserves the source ports. They keep their audit records.
         """
-        self._verifying_until = self._clock() + seconds
+        self._verifying_until = self._monotonic() + seconds
 
     def record(self, line: AuditRecord) -> None:
         """Write `line` to all sinks."""
@@ -44,7 +58,7 @@ class AuditLog:
         values = render(line, now=now)
         if line.event in UNCOUNTED:
             pass
-        elif line.decision is Effect.DENY and now < self._verifying_until:
+        elif line.decision is Effect.DENY and self._is_verifying(line):
             self._counts["start"] += 1
         else:
             self._counts[line.decision] += 1
@@ -53,6 +67,10 @@ class AuditLog:
         encoded = encode(values)
         for sink in self._sinks:
             sink(encoded)
+
+    def _is_verifying(self, line: AuditRecord) -> bool:
+        ours = source_port.get() in CHECKER_PORTS or (line.event is Event.DNS and line.host == CHECKED_NAME)
+        return ours and self._monotonic() < self._verifying_until
 
     def denials(self, count: int) -> list[dict[str, object]]:
         """Return the last `count` denials, oldest first."""

@@ -18,6 +18,7 @@ from agent_sandbox.policy import (
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
 from agent_sandbox.policy.match.injection import Injection
+from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.probes import event_of_denial
@@ -37,6 +38,8 @@ from agent_sandbox.proxy.wire.header_fields import (
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, value_of
 
 LIMITS = Limits()
+# The status for a secret whose source gives no value: not a denial that the policy could change.
+NO_VALUE = 502
 ABOUT_SANDBOX = "answered by the proxy: the page about this sandbox"
 
 
@@ -104,10 +107,13 @@ class Enforcer:
             sent = _forwarded(head, kept, request, websocket=exchange.websocket)
             if isinstance(put_in, Filling):
                 request, sent = request._replace(secrets=True), sent._replace(fields=put_in.into(sent.fields))
-            exchange.allow(decision, request, sent, echoes=put_in.echoes if isinstance(put_in, Filling) else ())
-        else:
-            self._deny(exchange, request, decision, policy, put_in)
-            exchange.event = event_of_denial(request, tunnel)
+            stray = self._injector.stray_placeholder(policy, sent)
+            if stray is None:
+                exchange.allow(decision, request, sent, echoes=put_in.echoes if isinstance(put_in, Filling) else ())
+                return
+            decision, put_in = _without(decision, stray), stray
+        self._deny(exchange, request, decision, policy, put_in)
+        exchange.event = event_of_denial(request, tunnel)
 
     def _deny(
         self,
@@ -119,13 +125,17 @@ class Enforcer:
     ) -> None:
         package_manager = self._package_manager(request)
         exchange.tool = package_manager.tool if package_manager else ""
+        status: int = policy.settings.block_status
         if isinstance(put_in, WithoutSecretError):
             advice = put_in.hint
+            status = NO_VALUE if put_in.fault else status
         else:
             services = self._matching_services(request, policy)
-            advice = advise(request, decision, services=services, package_manager=package_manager)
-        status, near_miss = policy.settings.block_status, decision.near_miss
-        denial = exchange.denial(decision.reason, status=status, rule=decision.rule, near_miss=near_miss, hint=advice)
+            first = any(map(is_source, services))
+            advice = advise(request, decision, services=services, services_first=first, package_manager=package_manager)
+        denial = exchange.denial(
+            decision.reason, status=status, rule=decision.rule, near_miss=decision.near_miss, hint=advice
+        )
         exchange.deny(denial, cause=str(decision.cause))
 
     def _inject(
@@ -142,9 +152,9 @@ class Enforcer:
             filling = self._injector.filling(injection, request, exchange.head.fields, websocket=exchange.websocket)
         except WithoutSecretError as why:
             plain = decide(policy, request)
-            denial = replace(decision, effect=Effect.DENY, reason=str(why), cause=Cause.INJECTION)
-            return plain if plain.allowed else denial, why
-        return replace(decision, reason=f"{decision.reason}, with {injection}"), filling
+            return plain if plain.allowed else _without(decision, why), why
+        what = injection if filling.fields else "the client's own credential"
+        return replace(decision, reason=f"{decision.reason}, with {what}"), filling
 
     def _hold(self, exchange: Exchange) -> None:
         """Leave the request denied until its body is complete."""
@@ -152,6 +162,10 @@ class Enforcer:
         exchange.outcome = replace(exchange.outcome, reason=reason)
         if not self._holding.admits(exchange):
             exchange.deny(exchange.not_read("too many request bodies are being read at once", status=429))
+
+
+def _without(decision: Decision, why: WithoutSecretError) -> Decision:
+    return replace(decision, effect=Effect.DENY, reason=str(why), cause=Cause.INJECTION)
 
 
 def _refuse(exchange: Exchange, doubt: ValueError) -> None:

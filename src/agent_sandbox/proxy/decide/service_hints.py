@@ -8,6 +8,7 @@ from agent_sandbox.policy import Policy, Request, advise, decide
 from agent_sandbox.policy.explain.matching_services import matching_services
 from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
 from agent_sandbox.policyfile.package_managers import package_managers
+from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.problems import UserError
 
 type Load = Callable[[], Mapping[str, Policy]]
@@ -28,6 +29,7 @@ class ServiceHints:
 
     def _read(self) -> None:
         package_managers()
+        is_source("")  # reads its list
         # The file of a resolved service may have problems; `policy check` reports them.
         with suppress(UserError):
             self._known = self._load()
@@ -39,7 +41,8 @@ class ServiceHints:
     def advise(self, request: Request, policy: Policy) -> str:
         """Return what would allow `request`; empty if it is allowed."""
         services, tool = self.matching_services(request, policy), self.package_manager(request)
-        return advise(request, decide(policy, request), services=services, package_manager=tool)
+        first = any(map(is_source, services))
+        return advise(request, decide(policy, request), services=services, services_first=first, package_manager=tool)
 
     def package_manager(self, request: Request) -> PackageManager | None:
         """Return the package manager that seems to have sent `request`: only its configuration names its registry."""

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Policy
+from agent_sandbox.proxy.audit.audit_log import source_port
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.front.connect import ConnectDeniedError, Opened, decide_tunnel
@@ -58,7 +59,8 @@ class ExplicitProxy:
 
     async def serve_by(self, opening: Opening, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection. `opening` decides where it leads and returns the tunnel, None if it is refused."""
-        client = str((writer.get_extra_info("peername") or ("",))[0])
+        client, port, *_ = writer.get_extra_info("peername") or ("", 0)
+        source_port.set(port)
         with self._registry.admit(client, writer.transport.abort) as place:
             peekable = PeekableReader(reader, place)
             try:

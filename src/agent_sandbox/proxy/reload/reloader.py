@@ -38,11 +38,13 @@ class Reloader:
         review: Callable[[PolicyTransition], Awaitable[int]],
         record: Callable[[AuditRecord], None],
         in_traffic: Callable[[Coroutine[Any, Any, Taken]], Awaitable[Taken]] = _here,
+        publish: Callable[[Policy], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._review = review
         self._record = record
         self._in_traffic = in_traffic
+        self._publish = publish
         # Of two concurrent reloads, the one that read the older file must not finish last.
         self._one_by_one = asyncio.Lock()
 
@@ -56,6 +58,7 @@ class Reloader:
                 )
                 return {**self._outcome(), "ok": False, "valid": self._store.valid}
             revision, closed = await self._in_traffic(self._replace(policy))
+            await asyncio.to_thread(self._publish, policy)
             changed = await asyncio.to_thread(change, revision.old, revision.new)
             self._record(_line(Effect.ALLOW, COUNTED.format(**changed.counts, closed=closed)))
             return {**self._outcome(), "ok": True, "change": changed.summary(), "closed": closed}

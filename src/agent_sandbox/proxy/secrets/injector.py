@@ -1,40 +1,45 @@
 """Inject secrets into request headers: only over TLS, and only for the hosts that they are bound to."""
 
-from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
-from agent_sandbox.policy import Request
-from agent_sandbox.policy.match.injection import Credential, Injection
+from agent_sandbox.policy import Policy, Request
+from agent_sandbox.policy.http.query import has_parameter
+from agent_sandbox.policy.match.injection import Credential, Existing, Injection
 from agent_sandbox.policy.match.upstream import Upstream
+from agent_sandbox.proxy.secrets.placeholder import Placeholders, is_placeholder
 from agent_sandbox.proxy.secrets.redactable import asks_to_hide, folded
 from agent_sandbox.proxy.secrets.redaction import Echoes, secret_encodings
-from agent_sandbox.proxy.secrets.store import Secret, read_secret
-from agent_sandbox.proxy.wire.message import Fields
+from agent_sandbox.proxy.secrets.store import Secret, Unresolved, read_secret
+from agent_sandbox.proxy.wire.message import Fields, RequestHead
 
 
 class WithoutSecretError(Exception):
-    """Why a secret cannot be injected; `hint` says how to fix it."""
+    """Why a secret cannot be injected; `hint` says how to fix it. `fault`: its source gives no value."""
 
-    def __init__(self, why: str, hint: str = "") -> None:
+    def __init__(self, why: str, hint: str = "", *, fault: bool = False) -> None:
         super().__init__(why)
         self.hint = hint
+        self.fault = fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:
     """The header fields to inject into one request, and what echoes of them would look like."""
 
-    fields: Fields = field(repr=False)
-    echoes: Echoes = field(repr=False)
+    fields: Fields = field(default=(), repr=False)
+    echoes: Echoes = field(default=(), repr=False)
+    # Headers that are removed, as `folded` returns them.
+    replaced: frozenset[bytes] = frozenset()
 
     def into(self, fields: Fields) -> Fields:
-        """Return `fields` with the injected ones added, replacing those of the same names."""
-        replaced = {folded(name) for name, _ in self.fields}
-        kept = tuple(one for one in fields if folded(one[0]) not in replaced and not asks_to_hide(*one))
+        """Return `fields` with the injected ones added, in place of the replaced ones."""
+        if not self.fields:
+            return fields
+        kept = tuple(one for one in fields if folded(one[0]) not in self.replaced and not asks_to_hide(*one))
         return (*kept, *self.fields, (b"accept-encoding", b"identity"))
 
 
@@ -44,9 +49,12 @@ class Injector:
     `own_layers` are the layers that the user or the organisation writes; the project's is not among them.
     """
 
-    def __init__(self, folder: Path | None, *, own_layers: Iterable[str] = ()) -> None:
+    def __init__(
+        self, folder: Path | None, *, own_layers: Iterable[str] = (), placeholders: Placeholders | None = None
+    ) -> None:
         self._folder = folder
         self._own_layers = frozenset(own_layers)
+        self._placeholders = placeholders or Placeholders(b"")
 
     def check_authorities(self, upstream: Upstream | None) -> None:
         """Raise WithoutSecretError if the project's layer adds CAs: its own server could then pass for any host."""
@@ -58,23 +66,39 @@ class Injector:
         """Return what to inject into an allowed request with the fields `sent`, or raise WithoutSecretError."""
         if request.scheme != "https":
             raise WithoutSecretError("a secret is sent only over https")
+        own = next(self._own(injection, request.query, sent), None)
+        if own and injection.existing is Existing.KEEP:
+            return Filling()
         if websocket:
             raise WithoutSecretError("no secret is injected into a WebSocket: its frames are not redacted")
-        brought = {folded(name) for name, _ in sent}
-        for one in injection.credentials:
-            if folded(one.header.encode()) in brought and not injection.replaces:
-                why = f"the request already has the header `{one.header}`, into which {one.secret} is to be injected"
-                how = f"send it without `{one.header}`, or set `on_existing_header: replace` in the policy"
-                raise WithoutSecretError(why, how)
+        if own:
+            raise _already(*own)
         filled = [self._filled(one, request.host) for one in injection.credentials]
         fields, echoes = zip(*filled, strict=True)
-        return Filling(fields=fields, echoes=tuple(chain.from_iterable(echoes)))
+        replaced = frozenset(chain.from_iterable(map(_headers, injection.credentials)))
+        return Filling(fields=fields, echoes=tuple(chain.from_iterable(echoes)), replaced=replaced)
+
+    def stray_placeholder(self, policy: Policy, head: RequestHead) -> WithoutSecretError | None:
+        """Return why a request must not be forwarded that still has a placeholder of this sandbox, or None."""
+        if not policy.asks_secrets or not (place := self._placeholders.place(head.target, head.fields)):
+            return None
+        why = f"`{place}` has a placeholder, which the proxy replaces only where the policy and its owner say so"
+        return WithoutSecretError(why, "agent-sandbox secret list")
+
+    def _own(self, injection: Injection, query: str, sent: Fields) -> Iterator[tuple[Credential, str]]:
+        """Yield each credential with a place that has one of the client's own, unless it would be replaced there."""
+        for one in injection.credentials:
+            yield from ((one, f"?{name}") for name in one.parameters if has_parameter(query, name))
+            if injection.existing is not Existing.REPLACE:
+                taken, placeholder = _headers(one), self._placeholders.ending(one.secret)
+                own = (name for name, value in sent if folded(name) in taken and not is_placeholder(value, placeholder))
+                yield from ((one, folded(name).decode("latin-1")) for name in own)
 
     def _filled(self, credential: Credential, host: str) -> tuple[tuple[bytes, bytes], Echoes]:
         """Return the field to inject, and what echoes of it would look like."""
         secret = self._secret(credential, host)
-        sent = _value(credential, secret)
-        return (credential.header.encode("ascii"), sent.encode("ascii")), _echoes(secret.value, sent)
+        sent = credential.row.write(secret.value, credential.username or "")
+        return (credential.header.encode("ascii"), sent.encode("ascii")), _echoes(secret.value, credential)
 
     def _secret(self, credential: Credential, host: str) -> Secret:
         found = read_secret(self._folder, credential.secret) if self._folder else None
@@ -83,20 +107,32 @@ class Injector:
         if host not in found.hosts:
             how = _how(credential.secret, *found.hosts, host)
             raise WithoutSecretError(f"secret {credential.secret} is not bound to {host}", how)
+        if isinstance(found, Unresolved):
+            why = f"secret {credential.secret} has no value now: {found.why}"
+            raise WithoutSecretError(why, "agent-sandbox secret sync", fault=True)
         return found
+
+
+def _already(one: Credential, header: str) -> WithoutSecretError:
+    if header != folded(one.header.encode()).decode():
+        why = f"the request has a credential of its own in `{header}`, where {one.secret} is to be injected"
+        return WithoutSecretError(why, f"send it without `{header}`, or set `on_existing_header` in the policy")
+    why = f"the request already has the header `{one.header}`, into which {one.secret} is to be injected"
+    how = f"send it without `{one.header}`, or set `on_existing_header: replace` in the policy"
+    return WithoutSecretError(why, how)
+
+
+@lru_cache(maxsize=64)
+def _headers(credential: Credential) -> frozenset[bytes]:
+    """Return the headers that the credential replaces."""
+    return frozenset(folded(name.encode()) for name in (credential.header, *credential.others))
 
 
 def _how(name: str, *hosts: str) -> str:
     return " ".join(("agent-sandbox secret set", name, *(f"--host {host}" for host in hosts)))
 
 
-def _value(credential: Credential, secret: Secret) -> str:
-    if credential.username is None:
-        return f"Bearer {secret.value}"
-    return f"Basic {b64encode(f'{credential.username}:{secret.value}'.encode('ascii')).decode('ascii')}"
-
-
 # Cached, because computing them takes as long as the rest of a request.
 @lru_cache(maxsize=64)
-def _echoes(value: str, sent: str) -> Echoes:
-    return secret_encodings(value, [sent])
+def _echoes(value: str, credential: Credential) -> Echoes:
+    return secret_encodings(value, credential.row, credential.username or "")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from agent_sandbox.policy.match.credential_kind import CredentialKind
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText, TextFinder
 
 JSON_IN_HTML = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&"})
@@ -23,17 +24,17 @@ Form = bytes | EscapedText
 Echoes = tuple[Form, ...]
 
 
-def secret_encodings(value: str, sent: Iterable[str]) -> Echoes:
-    """Return the forms in which a secret may be echoed that was sent in these header values.
+def secret_encodings(value: str, kind: CredentialKind, username: str = "") -> Echoes:
+    """Return the forms in which a secret may be echoed that was sent as a credential of this kind.
 
-    >>> secret_encodings("secret", ["Bearer secret"])[1:]
+    >>> from agent_sandbox.policy.match.credential_kind import KINDS
+    >>> secret_encodings("secret", KINDS["bearer"])[1:]
     (b'736563726574', b'c2VjcmV0', b'NlY3Jld', b'zZWNyZX')
     """
-    sent = tuple(sent)
-    tokens = [one.removeprefix("Basic ").rstrip("=") for one in sent if one.startswith("Basic ")]
+    tokens = kind.encoded(value, username)
     texts = dict.fromkeys((value, *tokens))
-    # A token is already base64; encoding it again does not reveal the value.
-    packed = (value, *_in_json(value), *(text for text in (*sent, *tokens) if value not in text))
+    sent = kind.write(value, username)
+    packed = (value, *_in_json(value), *(text for text in (sent, *tokens) if value not in text))
     as_bytes = {part for text in packed for part in _in_base64(text.encode())}
     as_bytes |= {value.encode().hex().encode(), value.encode().hex().upper().encode()}
     as_bytes |= {run.encode() for text in texts for run in RUN.findall(text) if run != text}

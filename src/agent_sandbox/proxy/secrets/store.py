@@ -1,10 +1,15 @@
-"""The secret store: one file per secret in a volume that only the proxy mounts, with the hosts it is bound to."""
+"""The secret store: one file per secret in a volume that only the proxy mounts, with the hosts it is bound to.
+
+The value of a secret with a source on the host machine is not in the volume but in memory: it is resolved again at each
+start. So is the reason why it could not be resolved.
+"""
 
 import json
 import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +24,7 @@ from agent_sandbox.problems import Problem, UserError
 RECREATE = "run agent-sandbox init, then agent-sandbox up, to create a stack that can store secrets"
 # A shorter secret would match other text in responses by chance.
 SHORTEST, LONGEST = 8, 64 * 1024
+NOT_YET, FAILED = "its source was not asked since the proxy started", "its source failed"
 VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
@@ -31,22 +37,43 @@ class Secret:
     value: str = field(repr=False)
 
 
-def read_secret(folder: Path, name: str) -> Secret | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unresolved:
+    """A secret whose source gave no value, and why."""
+
+    name: str
+    hosts: tuple[str, ...]
+    why: str
+
+
+def memory_of(folder: Path) -> Path:
+    """Return the directory for values that are never on disk: a tmpfs beside the volume."""
+    return folder.parent / "run" / "secrets"
+
+
+def read_secret(folder: Path, name: str) -> Secret | Unresolved | None:
     """Return the secret, None if it does not exist or its file is not valid."""
     if not SECRET.fullmatch(name):
         return None
+    found = _parsed(name, _content(folder / name))
+    if not isinstance(found, Unresolved):
+        return found
+    return _parsed(name, _content(memory_of(folder) / name)) or found
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a regular file, without following a link; nothing if there is none."""
     try:
-        handle = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
-        return None
+        return b""
     try:
-        whole = os.read(handle, 4 * LONGEST) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+        return os.read(handle, 4 * LONGEST) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
     finally:
         os.close(handle)
-    return _parsed(name, whole)
 
 
-def _parsed(name: str, data: bytes) -> Secret | None:
+def _parsed(name: str, data: bytes) -> Secret | Unresolved | None:
     try:
         content = read_json(data)
     except NotJsonError:
@@ -54,6 +81,8 @@ def _parsed(name: str, data: bytes) -> Secret | None:
     match content:
         case {"hosts": [*hosts], "value": str() as value} if _is_fit(value):
             return Secret(name=name, hosts=tuple(map(str, hosts)), value=value)
+        case {"hosts": [*hosts], "unresolved": str() as why}:
+            return Unresolved(name=name, hosts=tuple(map(str, hosts)), why=why)
     return None
 
 
@@ -63,18 +92,53 @@ def _is_fit(value: str) -> bool:
 
 def put_secret(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> None:
     """Write or replace a secret atomically. Raises UserError if it is invalid or cannot be written."""
-    problems = list(_problems(name, hosts, value))
+    _require([*_problems(name, hosts), *_value_problems(value)])
+    _write(folder / name, hosts, value=_text(value))
+    _forget(folder, name)
+
+
+def put_sourced(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> None:
+    """Write or replace a secret that has a source: its value goes into memory, the rest to the volume."""
+    _require([*_problems(name, hosts), *_value_problems(value)])
+    # The value first, with its hosts: until the volume says that the secret has a source, the former value counts.
+    _write(_memory(folder) / name, hosts, value=_text(value))
+    _write(folder / name, hosts, unresolved=NOT_YET)
+
+
+def put_unresolved(folder: Path, name: str, hosts: Sequence[str]) -> None:
+    """Record that the source of a secret failed, so that no former value is used any longer.
+
+    The reason stays on the host machine, because clients in the sandbox see what the proxy says.
+    """
+    _require(list(_problems(name, hosts)))
+    _forget(folder, name)
+    _write(folder / name, hosts, unresolved=NOT_YET)
+    _write(_memory(folder) / name, hosts, unresolved=FAILED)
+
+
+def _memory(folder: Path) -> Path:
+    """Return the directory for values in memory, which is created in a new tmpfs."""
+    memory = memory_of(folder)
+    with suppress(OSError):  # writing to it will say why
+        memory.mkdir(mode=0o700)
+    return memory
+
+
+def _require(problems: list[Problem]) -> None:
     if problems:
         raise UserError(problems)
-    content = {"hosts": sorted({canonical_host(host) for host in hosts}), "value": _text(value)}
+
+
+def _write(path: Path, hosts: Sequence[str], **content: str) -> None:
+    named = {"hosts": sorted({canonical_host(host) for host in hosts}), **content}
     try:
-        write_file(folder / name, json.dumps(content).encode("ascii"))
+        write_file(path, json.dumps(named).encode("ascii"))
     except OSError as error:
         what = f"cannot store the secret: {error.strerror}"
         raise UserError([Problem(where="", what=what, hint=RECREATE)]) from error
 
 
-def _problems(name: str, hosts: Sequence[str], value: bytes) -> Iterator[Problem]:
+def _problems(name: str, hosts: Sequence[str]) -> Iterator[Problem]:
     try:
         parse_secret_name(name)
     except InvalidValue as invalid:
@@ -86,6 +150,9 @@ def _problems(name: str, hosts: Sequence[str], value: bytes) -> Iterator[Problem
             canonical_host(host)
         except Ambiguous as doubt:
             yield Problem(where="", what=str(doubt), hint="name exact hosts; wildcards are not allowed")
+
+
+def _value_problems(value: bytes) -> Iterator[Problem]:
     if not _is_fit(_text(value)):
         what = f"the value is not one line of {SHORTEST} to {LONGEST} ASCII characters"
         yield Problem(where="", what=what, hint='pass it on stdin: printf %s "$VALUE" | ...')
@@ -95,15 +162,25 @@ def _text(value: bytes) -> str:
     return value.removesuffix(b"\n").removesuffix(b"\r").decode("latin-1")
 
 
-def listed(folder: Path) -> list[Secret]:
+def listed(folder: Path) -> list[Secret | Unresolved]:
     """Return all secrets, sorted by name."""
     found = (read_secret(folder, path.name) for path in sorted(folder.iterdir())) if folder.is_dir() else ()
     return [secret for secret in found if secret is not None]
+
+
+def unresolved(folder: Path) -> list[dict[str, str]]:
+    """Return the secrets that have no value now, and why, for `status`."""
+    return [{"name": one.name, "problem": one.why} for one in listed(folder) if isinstance(one, Unresolved)]
 
 
 def remove_secret(folder: Path, name: str) -> None:
     """Remove a secret. Raises UserError if there is none of that name."""
     try:
         (folder / parse_secret_name(name)).unlink()
+        _forget(folder, name)
     except (InvalidValue, FileNotFoundError) as error:
         raise UserError([Problem(where="", what=f"there is no secret {safe_repr(name)}")]) from error
+
+
+def _forget(folder: Path, name: str) -> None:
+    (memory_of(folder) / name).unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """List what a project has on the Docker engine, by its label: the project's files may be broken."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from agent_sandbox.backends.compose.plan import PROJECT_LABEL
@@ -10,6 +11,9 @@ from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.stack.limits import size
 
 SERVICE_LABEL = "com.docker.compose.service"
+# The compose files of a container, and how the Dev Containers CLI names the one that it adds.
+FILES_LABEL = "com.docker.compose.project.config_files"
+EDITORS_FILE = "/docker-compose.devcontainer."
 # The order in which the services start: each waits for the one before it.
 ORDER = ("proxy", "firewall", "agent")
 # The engine's values for "unlimited".
@@ -58,14 +62,23 @@ def _container(found: Mapping[str, Any]) -> Container:
         health=health.get("Status", ""),
         unchecked=health.get("Status") == "unhealthy" and health.get("FailingStreak") == 0,
         check_seconds=_check_seconds(config.get("Healthcheck") or {}),
+        started=_time(state.get("StartedAt") or ""),
         exit_code=state.get("ExitCode", 0),
         error=state.get("Error", ""),
         last_check=checks[-1].get("Output", "").strip(),
         limits=_limits(found.get("HostConfig") or {}),
         out_of_memory=state.get("OOMKilled", False),
         restarts=found.get("RestartCount", 0),
+        by_editor=EDITORS_FILE in config["Labels"].get(FILES_LABEL, ""),
         networks=tuple(sorted((found.get("NetworkSettings") or {}).get("Networks") or ())),
     )
+
+
+def _time(said: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(said)
+    except ValueError:
+        return None
 
 
 def _check_seconds(check: Mapping[str, Any]) -> float:

@@ -77,9 +77,9 @@ class ComposeDriver:
         with self.engine.required():
             return process.watch(step.argv, cwd=step.cwd, on_line=on_line)
 
-    def run_in(self, container: Container, *argv: str) -> Finished:
+    def run_in(self, container: Container, *argv: str, user: str = "") -> Finished:
         """Execute a program in the container."""
-        return self.engine.ask("exec", container.id, *argv)
+        return self.engine.ask("exec", *(("--user", user) if user else ()), container.id, *argv)
 
     def stop(self, container: Container, *, doing: str) -> None:
         """Stop the container within two seconds."""
@@ -111,5 +111,5 @@ class ComposeDriver:
 DRIVER: Driver = ComposeDriver(
     engine=DOCKER,
     planner=ComposePlanner(program=DOCKER.program),
-    features=frozenset({Feature.BUILD_PLUGIN, Feature.ISOLATED_NETWORK}),
+    features=frozenset({Feature.BUILD_PLUGIN, Feature.CONTEXTS, Feature.ISOLATED_NETWORK}),
 )

@@ -16,6 +16,7 @@ from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.compose.checks.version import Version
 from agent_sandbox.runtime.compose.faults import last_lines, problem_of
+from agent_sandbox.runtime.compose.remedies import Need, remedy
 from agent_sandbox.runtime.host.process import Finished, capture
 
 # One object per line: an image may have several names.
@@ -30,7 +31,8 @@ class Engine:
     program: str
     title: str
     oldest: Version
-    install: str
+    # What mends any missing part, unless that depends on the platform.
+    install: str = ""
     # What the engine puts before the names of images that were built on it.
     local_prefix: str = ""
 
@@ -43,10 +45,17 @@ class Engine:
             if error.filename != self.program:
                 raise
             what = f"the {self.program} command was not found"
-            raise UserError([Problem(where=self.program, what=what, hint=self.install)]) from error
+            raise UserError([self._missing(self.program, what)]) from error
         except PermissionError as error:
             what = f"no permission to run the {self.program} command"
-            raise UserError([Problem(where=str(error.filename), what=what, hint=self.install)]) from error
+            raise UserError([self._missing(str(error.filename), what)]) from error
+
+    def _missing(self, where: str, what: str) -> Problem:
+        return Problem(where=where, what=what, hint=self.remedy(Need.COMMAND))
+
+    def remedy(self, need: Need, said: str = "") -> str:
+        """Return what mends a missing part on this platform."""
+        return self.install or remedy(need, said)
 
     def ask(self, *arguments: str, cwd: Path | None = None, timeout: float = 60.0) -> Finished:
         """Run the command with these arguments and return its output and exit code."""
@@ -84,7 +93,6 @@ DOCKER = Engine(
     title="Docker Engine",
     # The first version with `start_interval` for health checks; without it, a stack takes minutes to start.
     oldest=(25, 0, 0),
-    install="install Docker Engine (Linux), Docker Desktop or Colima (macOS), and make sure that `docker` is on PATH",
 )
 
 

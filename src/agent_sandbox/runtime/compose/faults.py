@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_sandbox.problems import Problem
+from agent_sandbox.runtime.compose.remedies import Need, remedy
 
 LAST_LINES = 12
 
@@ -16,10 +17,10 @@ class Fault:
     pattern: re.Pattern[str]
     where: str = "docker"
     what: str
-    hint: str
+    hint: str | Need
 
 
-def fault(pattern: str, *, what: str, hint: str, where: str = "docker") -> Fault:
+def fault(pattern: str, *, what: str, hint: str | Need, where: str = "docker") -> Fault:
     """Return a row of the table; the pattern ignores case."""
     return Fault(pattern=re.compile(pattern, re.IGNORECASE), where=where, what=what, hint=hint)
 
@@ -29,24 +30,28 @@ FAULTS: tuple[Fault, ...] = (
         r"permission denied while trying to connect to the docker (?:daemon socket|API) at (?P<socket>[^:\s]+:[^:\s]+)",
         where="{socket}",
         what="no permission to use the Docker daemon",
-        hint="add yourself to its group (sudo usermod -aG docker $USER), log out and in, and try again",
+        hint=Need.PERMISSION,
     ),
     fault(
         r"context \"(?P<name>[^\"]*)\"[^\n]*not found",
         what='the Docker context "{name}" does not exist',
-        hint="see `docker context ls`, then `docker context use NAME`, or unset DOCKER_CONTEXT",
+        hint=Need.CONTEXT,
     ),
     fault(
         r"(?:cannot connect to the docker daemon|failed to connect to the docker API) at (?P<socket>\S+?)[.;]?\s",
         where="{socket}",
         what="the Docker daemon does not answer",
-        hint="start it (Linux: sudo systemctl start docker; macOS: open Docker Desktop, or colima start), or choose"
-        " another: unset DOCKER_HOST where it is set, or `docker context use NAME`",
+        hint=Need.RUNNING,
+    ),
+    fault(
+        r"could not be found in this WSL",
+        what="Docker Desktop is not connected to this WSL 2 distribution",
+        hint=Need.COMMAND,
     ),
     fault(
         r"error during connect:.*?(?:dial (?P<dial>[^\n]*)|stderr=(?P<ssh>[^\n]*)|$)",
         what="cannot reach the Docker daemon: {dial}{ssh}",
-        hint="check where DOCKER_HOST and `docker context ls` point",
+        hint=Need.REACHABLE,
     ),
     fault(
         r"client version (?P<client>\S+) is too (?P<how>new|old)\W+.*?API version(?: is)? (?P<server>[\d.]+)",
@@ -57,7 +62,7 @@ FAULTS: tuple[Fault, ...] = (
         r"no space left on device",
         where="disk",
         what="no space left on the disk that Docker uses",
-        hint="see `docker system df`; `docker builder prune` removes the cache of earlier builds",
+        hint=Need.SPACE,
     ),
     fault(
         r"error setting rlimits?[^\n]*operation not permitted",
@@ -85,13 +90,13 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         r"(?:buildx component is missing or broken|unknown flag: --secret|'buildx' is not a docker command)",
         what="the docker command has no buildx, which builds the images",
-        hint="install the plugin (Debian and Ubuntu: docker-buildx or docker-buildx-plugin)",
+        hint=Need.BUILDX,
     ),
     fault(
         r"(?:'compose' is not a docker command|unknown command: docker compose|unknown shorthand flag: 'f' in -f"
         r"|unknown flag: --project-name)",
         what="the docker command has no compose v2",
-        hint="install the plugin (Debian and Ubuntu: docker-compose-v2 or docker-compose-plugin)",
+        hint=Need.COMPOSE,
     ),
     fault(
         r"(?:pull access denied for|failed to resolve reference \"|no such image:) ?\S*"
@@ -126,7 +131,8 @@ def known_fault(said: str, table: tuple[Fault, ...] = FAULTS) -> Problem | None:
     for row in table:
         if match := row.pattern.search(said):
             groups = {name: value or "" for name, value in match.groupdict().items()}
-            return Problem(where=row.where.format(**groups), what=row.what.format(**groups).strip(" :"), hint=row.hint)
+            hint = remedy(row.hint, said) if isinstance(row.hint, Need) else row.hint
+            return Problem(where=row.where.format(**groups), what=row.what.format(**groups).strip(" :"), hint=hint)
     return None
 
 

@@ -6,14 +6,15 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import DIGEST_LABEL
-from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
+from agent_sandbox.runtime.host.agents import built_in, known_agents, load_manifest
 from agent_sandbox.runtime.policies.layers import layers_here, load_here
 from agent_sandbox.runtime.policies.missing_services import missing_services
+from agent_sandbox.runtime.policies.registries import this_machine
+from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.installed import bound_by, images_of, is_own
 from agent_sandbox.runtime.trust.prompt import unseen_in
@@ -21,13 +22,12 @@ from agent_sandbox.runtime.trust.prompt import unseen_in
 
 def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
     """Check that all shipped agent manifests load."""
-    folder = data_root() / "templates"
-    agents = known_agents(folder)
+    agents = known_agents()
     for agent in agents:
-        load_manifest(folder, agent)
+        load_manifest(agent)
     if not agents:
-        return fail("templates", f"there are none in {folder}", "install agent-sandbox again")
-    return ok("templates", ", ".join(agents))
+        return fail("templates", f"there are none in {built_in()}", "install agent-sandbox again")
+    return ok("templates", f"{len(agents)} agents: `agent-sandbox agents` lists them")
 
 
 def stack(machine: Machine) -> CheckResult:
@@ -57,6 +57,9 @@ def policy(machine: Machine) -> CheckResult:
         return warn("policy", f"everything is denied: {loaded.refusal}", f"edit {machine.project.policy}")
     for missed in missing_services(machine.project, lambda: loaded):
         return warn("policy", missed)
+    here = this_machine(os.environ, project=machine.project.root)
+    for stale in stale_services(machine.project.policy, here, afresh=True):
+        return warn("policy", stale)
     return ok("policy", f"{len(loaded.rules.rules)} rules, digest {loaded.digest[:12]}")
 
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from agent_sandbox.problems import UserError
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.doctor import project, workspace
+from agent_sandbox.runtime.doctor.firewall import firewall
 from agent_sandbox.runtime.doctor.upstream import upstream
 from agent_sandbox.runtime.driver.protocol import Machine, Row, Stage
 from agent_sandbox.runtime.driver.result import CheckResult, Status, fail
@@ -17,6 +18,7 @@ CHECKS = (
     Row(name="mounts", stage=Stage.WORKSPACE, check=workspace.mounts, engine=True, project=True),
     Row(name="workspace", stage=Stage.WORKSPACE, check=workspace.names, project=True),
     Row(name="git", stage=Stage.WORKSPACE, check=workspace.git, project=True),
+    Row(name="firewall", stage=Stage.WORKSPACE, check=firewall, engine=True, project=True),
     Row(name="images", stage=Stage.START, check=project.images, engine=True, project=True),
 )
 
@@ -37,6 +39,23 @@ def examine(machine: Machine, checks: Iterable[Row] | None = None) -> Iterator[C
             if result.status is not Status.FAIL or result.what not in seen:
                 yield result
             seen.add(result.what)
+
+
+def engine_problems(machine: Machine) -> tuple[Problem, ...]:
+    """Return what is missing on this machine before any stack can start, each once."""
+    rows = [row for row in machine.host.checks if row.stage is Stage.ENGINE and not row.engine]
+    return tuple(dict.fromkeys(problem for row in rows for problem in _problems(row, machine)))
+
+
+def _problems(row: Row, machine: Machine) -> Iterator[Problem]:
+    try:
+        found = row.check(machine)
+    except UserError as error:
+        yield from error.problems
+        return
+    for result in (found,) if isinstance(found, CheckResult) else found:
+        if result.status is Status.FAIL:
+            yield Problem(where=row.name, what=result.what, hint=result.hint)
 
 
 def results_of(row: Row, machine: Machine) -> tuple[CheckResult, ...]:

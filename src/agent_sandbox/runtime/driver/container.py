@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -9,7 +10,7 @@ class Container:
     """One container of a stack. `health` is empty without a health check.
 
     `unchecked`: the engine calls it unhealthy because it was paused, although no check failed. The next check comes
-    within `check_seconds`.
+    within `check_seconds`. `by_editor`: an editor started it, with a start command of its own around ours.
     """
 
     id: str
@@ -19,6 +20,7 @@ class Container:
     health: str = ""
     unchecked: bool = False
     check_seconds: float = 0
+    started: datetime | None = None
     exit_code: int = 0
     error: str = ""
     last_check: str = ""
@@ -26,6 +28,7 @@ class Container:
     limits: Mapping[str, str] = field(default_factory=dict)
     out_of_memory: bool = False
     restarts: int = 0
+    by_editor: bool = False
 
     @property
     def ready(self) -> bool:

@@ -24,6 +24,7 @@ class Feature(StrEnum):
     """What not every engine can do. The other code asks for a feature, never for an engine's name."""
 
     BUILD_PLUGIN = "build plugin"  # images are built by a plugin, which can be missing
+    CONTEXTS = "contexts"  # the command can use an engine on another machine
     ISOLATED_NETWORK = "isolated network"  # an internal network on which the engine has no address
 
 
@@ -68,8 +69,8 @@ class Driver(Protocol):
     def watch(self, step: RunCommand, *, on_line: Callable[[str], None]) -> Finished:
         """Run one command until it ends, with a stdin that stays open as long as this process."""
 
-    def run_in(self, container: Container, *argv: str) -> Finished:
-        """Run a program in a running container."""
+    def run_in(self, container: Container, *argv: str, user: str = "") -> Finished:
+        """Run a program in a running container, as `UID:GID` or as the container's user."""
 
     def stop(self, container: Container, *, doing: str) -> None:
         """Stop a container, at once if it does not end by itself."""

@@ -21,6 +21,8 @@ NO_SUBSTITUTES_EITHER = ("-c", "core.useReplaceRefs=false", "-c", "core.commitGr
 # the settings name is gone.
 NO_PROGRAMS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 NO_WORK_TREE: Mapping[str, str] = {**NO_FETCH, "GIT_OPTIONAL_LOCKS": "0", "GIT_WORK_TREE": "/"}
+# Values of `push.default` with which a plain `git push` goes to the branch of the same name, or nowhere.
+BY_NAME = frozenset({"simple", "current", "matching", "nothing"})
 WAITS = "git does not answer: the repository's settings include a file that blocks"
 WAITS_HINT = "look for a named pipe among the files that `git config --list --show-origin` reads"
 
@@ -42,3 +44,13 @@ def ask_git(*words: str, cwd: Path) -> Finished:
     if said.code == TIMED_OUT:
         raise UserError([Problem(where=str(repository or cwd), what=WAITS, hint=WAITS_HINT)])
     return said
+
+
+def pushes_by_name(project: Path) -> bool:
+    """Return whether a plain `git push` of the user's never goes to a branch of another name."""
+    try:
+        said = ask_git("config", "--includes", "-z", "--get-all", "push.default", cwd=project)
+    except (OSError, UserError):
+        return False
+    # 1 means that it is not set: git's own default is `simple`.
+    return said.code in {0, 1} and BY_NAME.issuperset(said.out.removesuffix("\0").split("\0") if said.out else ())

@@ -38,6 +38,11 @@ class Outside:
     name: str
 
     @property
+    def has_submodules(self) -> bool:
+        """Whether the worktree has submodules; git does not work in them inside, because their paths are relative."""
+        return (self.own / MODULES).exists()
+
+    @property
     def own(self) -> Path:
         """The directory with what is this worktree's own."""
         return self.common / WORKTREES / self.name

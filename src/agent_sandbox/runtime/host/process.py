@@ -42,14 +42,17 @@ def capture(  # noqa: PLR0913 - each is an option of its own
     stdin: bytes = b"",
     environment: Mapping[str, str] = MappingProxyType({}),
     errors: str = "replace",
+    own_session: bool = False,
 ) -> Finished:
     """Run `argv` without a terminal and return its output; the exit code is `TIMED_OUT` after a timeout.
 
     Its stdin is a pipe, so the input is never on disk. `errors` decodes what is not UTF-8: with
-    "surrogateescape" a file name comes back as it is on the disk.
+    "surrogateescape" a file name comes back as it is on the disk. With `own_session` it cannot open our terminal.
     """
     source = subprocess.PIPE if stdin else subprocess.DEVNULL
-    with _started(argv, cwd=cwd, stdin=source, stderr=subprocess.PIPE, environment=environment) as child:
+    with _started(
+        argv, cwd=cwd, stdin=source, stderr=subprocess.PIPE, environment=environment, own_session=own_session
+    ) as child:
         try:
             out, err = child.communicate(stdin, timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -118,13 +121,14 @@ def _spooled(content: bytes) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _started(
+def _started(  # noqa: PLR0913 - as for `capture`
     argv: Sequence[str],
     *,
     cwd: Path | None,
     stdin: int | IO[bytes],
     stderr: int,
     environment: Mapping[str, str] = MappingProxyType({}),
+    own_session: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a child process and end it if the block raises."""
     with _interruptible() as started:
@@ -135,7 +139,9 @@ def _started(
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            process_group=0,
+            # Both make it the leader of a process group.
+            process_group=None if own_session else 0,
+            start_new_session=own_session,
         )
         with child:
             try:

@@ -4,12 +4,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, Cache, Freshness
 from agent_sandbox.images import Image, images_for
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root
@@ -24,9 +23,8 @@ def images_to_build(
     """Return the images of the named agents, or without names those of the project that `opened` returns."""
     root = find_root(path, cwd=cwd)
     installed = root is not None and os.path.exists(root / STACK_FILE)
-    templates = data_root() / "templates"
     if not agents and not installed:
-        known = ", ".join(known_agents(templates))
+        known = ", ".join(known_agents())
         where, what = str(root or cwd), "there is no stack here, and no agent was named"
         raise UserError(
             [Problem(where=where, what=what, hint=f"agent-sandbox build AGENT, where AGENT is one of: {known}")]
@@ -34,7 +32,7 @@ def images_to_build(
     if not agents:
         return images_of(opened())
     owner = read_project(root).owner if root and installed else owner_of(root or cwd)
-    images = (image for agent in agents for image in images_for(load_manifest(templates, agent), owner))
+    images = (image for agent in agents for image in images_for(load_manifest(agent), owner))
     return tuple({image.name: image for image in images}.values())
 
 

@@ -30,10 +30,14 @@ def to_exclude(project: Path, changes: Iterable[Change], file: str) -> tuple[str
     """Return the new files of this machine that git does not ignore yet."""
     by_path = {one.path: one for one in changes}
     new = [path for path, one in by_path.items() if one.verdict is Verdict.WRITTEN and path in OF_THIS_MACHINE]
+    return not_ignored(project, new, file, shared=by_path.get(GITIGNORE))
+
+
+def not_ignored(project: Path, new: Iterable[str], file: str, *, shared: Change | None = None) -> tuple[str, ...]:
+    """Return those of these new files that git does not ignore yet; `shared` is a planned change of `.gitignore`."""
     ignored = _lines(project, file)
     if ignored is None:
         return ()
-    shared = by_path.get(GITIGNORE)
     ignored |= _split(shared.after) if shared else _lines(project, GITIGNORE) or set()
     return tuple(path for path in new if not _is_in(path, ignored))
 

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_sandbox.agents.catalogue import load_manifest
-from agent_sandbox.detect import gathered, namings
+from agent_sandbox.agents.manifest import SLUG, AgentManifest
+from agent_sandbox.detect import gathered, namings, services_of
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.foreign import load_foreign
@@ -19,11 +19,12 @@ from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
+from agent_sandbox.runtime.host.agents import load_manifest
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
-from agent_sandbox.runtime.policies.registries import known_places, this_machine, whole
-from agent_sandbox.runtime.policies.scan import naming_files
+from agent_sandbox.runtime.policies.registries import known_places, names_registries, this_machine, whole
+from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.dotenv import variable
 from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
 from agent_sandbox.runtime.protect.protected import Protection, find_protected, spelled
@@ -35,6 +36,7 @@ from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 TITLE_LENGTH = 100
+NOT_IN_SUBMODULES = "git does not work inside in this worktree's submodules, and ignores them; in a clone it does"
 LOST = "was protected and is now a link or a pipe, which cannot be protected"
 LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
 
@@ -49,6 +51,10 @@ class InitOptions:
     ide: Ide | None
     on_conflict: OnConflict
     detect: bool
+    # Whether a new policy names the services that the project's files show.
+    services: bool = True
+    # A model provider that the first policy allows, of those that the agent works with.
+    provider: str | None = None
     # Whether `.env` names the stack; by default not if plain `docker compose` already uses other files here.
     dotenv: bool | None = None
     # Whether `.gitignore` lists the files of this machine, for all who clone the project.
@@ -64,6 +70,7 @@ class Prepared:
     """Everything that `init` would do."""
 
     project: Path
+    manifest: AgentManifest
     stack: Stack
     workspace: Workspace
     changes: tuple[Change, ...]
@@ -95,7 +102,8 @@ class Prepared:
 def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     """Return what `init` would write, without writing."""
     templates = data_root() / "templates"
-    manifest = load_manifest(templates, options.agent)
+    manifest = load_manifest(options.agent)
+    providers = _providers(manifest, options.provider)
     project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
@@ -119,24 +127,24 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     )
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
     stack = build_stack(manifest, workspace, images)
-    offered = _offered(project, environ, detect=options.detect)
-    rendered = render_project(Templates(templates), stack, manifest, workspace, offered)
+    offered = _offered(project, environ, options)
+    rendered = render_project(Templates(templates), stack, manifest, workspace, offered, providers=providers)
     former = frozenset({record.name} if record else ())
     changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
-    if record and record.agent != manifest.name and options.on_conflict is OnConflict.KEEP:
-        changes = tuple(_kept_for(record.agent, change) for change in changes)
     if options.gitignore:
         changes = (*changes, ignoring(project, changes))
     file = exclude_file(project, outside)
     excluded = to_exclude(project, changes, file) if file else ()
     return Prepared(
         project=project,
+        manifest=manifest,
         stack=stack,
         workspace=workspace,
         changes=changes,
         offered=offered,
         notes=(
-            *notes(changes, manifest, offered, _own_stacks(project)),
+            *_switched(record, manifest),
+            *notes(changes, manifest, offered, _own_stacks(project), providers),
             *_beyond(workspace.limits),
             *_about_git(git),
             *_about(protection, options.unprotect),
@@ -183,6 +191,8 @@ def _about_git(git: Outside | NoGit | None) -> Iterator[str]:
     match git:
         case Outside():
             yield f"git works inside on {git.common}, which the agent can write except for its settings and hooks"
+            if git.has_submodules:
+                yield NOT_IN_SUBMODULES
         case NoGit():
             yield f"git does not work inside: {git.why}; {git.hint}"
 
@@ -205,11 +215,19 @@ def _kept_out_of_git(excluded: Collection[str], file: str | None) -> Iterator[st
         yield f"{file} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
 
 
-def _offered(project: Path, environ: Mapping[str, str], *, detect: bool) -> Offered:
-    """Return the hosts that the project's files name; with `detect`, those that this machine also names are allowed."""
-    named = tuple(namings(naming_files(project)))
-    known = known_places(this_machine(environ)) if detect and named else frozenset()
+def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) -> Offered:
+    """Return the services that the project's files show, and the hosts that they name.
+
+    With `detect`, hosts that this machine also names are allowed. Hosts of a service that is resolved are left to it.
+    """
+    services = services_of(names_at_top(project)) if options.services else {}
+    texts = naming_files(project)
+    resolved = {path for path in texts for service in services if names_registries(service, path)}
+    named = tuple(namings({path: text for path, text in texts.items() if path not in resolved}))
+    detect = options.detect
+    known = known_places(this_machine(environ, project=project)) if detect and named else frozenset()
     return Offered(
+        services=services,
         allowed=gathered(one for one in named if whole(one[1]) in known),
         left=gathered(one for one in named if whole(one[1]) not in known),
         detect=detect,
@@ -229,10 +247,25 @@ def _beyond(chosen: Limits) -> Iterator[str]:
             yield f"--{name} {kept(chosen)[name]} is more than this machine has ({has}), so it limits nothing"
 
 
-def _kept_for(agent: str, change: Change) -> Change:
-    """Keep another agent's stack as if it was edited: replacing it needs `--force`."""
-    swaps = change.path == STACK and change.verdict is Verdict.UPDATED
-    return replace(change, verdict=Verdict.KEPT, why=f"it is the stack of `{agent}`") if swaps else change
+def _switched(record: Record | None, manifest: AgentManifest) -> Iterator[str]:
+    """Yield a note if the stack ran another agent until now."""
+    # The record is in a file that anyone may have written.
+    if record and record.agent != manifest.name and SLUG.fullmatch(record.agent):
+        former = record.agent
+        yield (
+            f"the stack runs {manifest.name} instead of {former} from the next `agent-sandbox up`; {former}'s sign-in, "
+            f"settings and sessions are kept: `agent-sandbox init {former}` switches back"
+        )
+
+
+def _providers(manifest: AgentManifest, chosen: str | None) -> tuple[str, ...]:
+    """Return the chosen provider, or raise UserError if the agent does not work with it."""
+    if chosen is None or chosen in manifest.providers:
+        return (chosen,) if chosen else ()
+    if not manifest.providers:
+        raise UserError([Problem(where="--provider", what=f"{manifest.name} has no providers to choose from")])
+    hint = f"use one of: {', '.join(manifest.providers)}"
+    raise UserError([Problem(where="--provider", what=f"{manifest.name} has no provider `{chosen}`", hint=hint)])
 
 
 def _own_stacks(project: Path) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.policytools.edit.adding_service import add_service
 from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Readers, edit
+from agent_sandbox.policytools.edit.service_secret import set_service_secret
 from agent_sandbox.policytools.edit.short_rule import ShortRule
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import write_all
@@ -31,6 +32,21 @@ def planned_service(file: Path, name: str, environ: Mapping[str, str]) -> tuple[
     """Return the file's text and the text with the service added; raise UserError if it cannot be added."""
     text = decode_policy(read_policy(file), file=str(file))
     return text, add_service(text, name, _readers(file, environ))
+
+
+def named_service(file: Path, name: str) -> str:
+    """Return the place where the file already names the service, empty if it does not."""
+    layer = load_layer(LayerFile(name=PROJECT, path=file), services=services_beside(file))
+    line = next((line for line, one in enumerate(layer.spec.services) if one.name == name), None)
+    return "" if line is None else f"{file}:{layer.origin('services', line).line}"
+
+
+def planned_secret(
+    file: Path, service: str, option: str, secret: str, environ: Mapping[str, str]
+) -> tuple[str, Edited | None]:
+    """Return the file's text and the text in which the service has the secret; None if it has one already."""
+    text = decode_policy(read_policy(file), file=str(file))
+    return text, set_service_secret(text, service, option, secret, _readers(file, environ))
 
 
 def write_edit(file: Path, before: str, after: Edited) -> None:

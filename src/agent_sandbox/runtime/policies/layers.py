@@ -50,6 +50,11 @@ def _cache_dir(environ: Mapping[str, str]) -> CacheDir | None:
     return CacheDir(folder=folder / "policies")
 
 
+def is_layer(file: Path, environ: Mapping[str, str]) -> bool:
+    """Return whether a policy file is the user's or the organisation's layer."""
+    return file.absolute() in {folder / FILE for folder in layer_folders(environ).values()}
+
+
 def layers_here(environ: Mapping[str, str], *, beside: Path) -> tuple[LayerFile, ...]:
     """Return the existing layers, lowest first, except `beside`, which may be one of them."""
     every = (layer_beside(name, folder / FILE) for name, folder in layer_folders(environ).items())

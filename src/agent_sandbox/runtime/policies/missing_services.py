@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 
-from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.problems import UserError
-from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.agents import load_manifest
 
 LACKING = "no policy names the service `{0}`, which {1} needs for its API: add `- {0}` under `services` in {2}"
 
@@ -15,7 +14,7 @@ def missing_services(project: Project, load: Callable[[], Policy]) -> tuple[str,
     """Return a note for each missing service; nothing for a policy that does not load."""
     try:
         named = {rule.origin.layer for rule in load().rules.rules}
-        wanted = load_manifest(data_root() / "templates", project.agent).services
+        wanted = load_manifest(project.agent).services
     except UserError:
         return ()
     policy = project.policy.relative_to(project.root)

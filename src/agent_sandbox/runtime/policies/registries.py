@@ -4,7 +4,9 @@ Tools run in `/`, and Python in isolated mode: a project cannot run code or pass
 files are read as text.
 """
 
+import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +15,16 @@ from pathlib import Path
 
 from agent_sandbox.detect import Offer, Place, gathered, place_of, places
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import capture
 from agent_sandbox.runtime.host.user_dirs import home_directory
 from agent_sandbox.runtime.policies.scan import naming_files
 
 ROOT = Path("/")
+SECONDS = 20.0  # enough for a slow tool; a broken one must not hold up a start
+DEVCONTAINER = ".devcontainer"
+NO_HOME = "/nonexistent"
 URL = re.compile(r"https?://[^\s'\",\]]+")
 MAX_BYTES = 1 << 20
 # The project files that name registries, by tool.
@@ -31,9 +36,24 @@ FILES: Mapping[str, tuple[str, ...]] = {
 PIP_INDEX = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
 PIP_MORE = ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
 NPM = ("npm_config_registry", "NPM_CONFIG_REGISTRY", "YARN_NPM_REGISTRY_SERVER", "YARN_REGISTRY")
-PIP_KEYS = re.compile(r"^\S+\.(index-url|extra-index-url|find-links)=(.*)$", re.MULTILINE)
-# pip knows both: the index, and the host of the files.
+APT_SUFFIXES = frozenset({".list", ".sources"})  # apt reads no others
+NPM_TOOLS = ("npm", "pnpm", "yarn")  # the first that is installed answers
+GO = ("GOPROXY", "GOSUMDB")
+GO_LINES = re.compile(r"^(?:GOPROXY|GOSUMDB)=(.*)$", re.MULTILINE)
+GO_ENV = (".config/go/env", "Library/Application Support/go/env")
+CARGO_LINES = re.compile(r"^[ \t]*(?:registry|index)[ \t]*=[ \t]*\"(?:sparse\+)?(https?://[^\"]+)\"", re.MULTILINE)
+CARGO_VARIABLE = re.compile(r"CARGO_REGISTRIES_\w+_INDEX")
+BUNDLE_MIRROR = re.compile(r"^BUNDLE_MIRROR__[^\n]*?: (.*)$", re.MULTILINE)
+GEM_SOURCE = re.compile(r"^[ \t]*- (.*)$", re.MULTILINE)
+PIP_KEYS = re.compile(r"^(?:\S+\.)?(index-url|extra-index-url|find-links) *= *(.*)$", re.MULTILINE)
+PIP_FILES = (".config/pip/pip.conf", ".pip/pip.conf", "Library/Application Support/pip/pip.conf")
+# pip knows both: the index, and the host of the files. Python can have pip's wheel without pip being installed.
 PIP_DEFAULT = """
+import importlib.util, sys
+if not importlib.util.find_spec('pip'):
+    import ensurepip, pathlib
+    bundled = pathlib.Path(ensurepip.__file__).parent / '_bundled'
+    sys.path += map(str, [*bundled.glob('pip-*.whl'), *pathlib.Path('/usr/share/python-wheels').glob('pip-*.whl')])
 from pip._internal.models.index import PyPI as known
 print(known.simple_url, f'https://{known.file_storage_domain}/')
 """
@@ -49,19 +69,35 @@ class Machine:
 
     environ: Mapping[str, str]
     run: Run
-    root: Path = ROOT
+    # None for an image, whose files are read with its own programs.
+    root: Path | None = ROOT
+    # Follows the name of each source.
+    where: str = ""
 
     def variables(self, names: Iterable[str]) -> Namings:
         """Yield the URLs in these variables."""
         for name in names:
             yield from urls_in(name, self.environ.get(name, ""))
 
+    def text(self, path: str) -> str:
+        """Return the beginning of a file, or an empty string if it does not exist."""
+        return self.run(("cat", f"/{path}")) if self.root is None else text_of(self.root / path)
+
+    def names(self, folder: str) -> list[str]:
+        """Return the sorted names of the files in a directory."""
+        if self.root is None:
+            return sorted(self.run(("ls", f"/{folder}")).split("\n"))
+        return sorted(path.name for path in (self.root / folder).glob("*"))
+
+    def home_text(self, path: str) -> str:
+        """Return the beginning of a file of the user's home directory, empty without one."""
+        home = home_directory(self.environ)
+        return text_of(home / path) if home else ""
+
     def of_home(self, *paths: str) -> Namings:
         """Yield the URLs in these files of the user's home directory."""
-        home = home_directory(self.environ)
-        if home is not None:
-            for path in paths:
-                yield from ((f"~/{path}", place) for place in places(Path(path).name, text_of(home / path)))
+        for path in paths:
+            yield from ((f"~/{path}", place) for place in places(Path(path).name, self.home_text(path)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,40 +120,94 @@ class Named:
         return gathered([*self.machine, *more])
 
 
+class NoRegistryError(UserError):
+    """Raised if nothing names a registry of a service."""
+
+
 def whole(place: Place) -> Place:
     """Return a place with its default port if it has none."""
     scheme, host, port = place
     return scheme, host, port or DEFAULT_PORTS[scheme]
 
 
-def this_machine(environ: Mapping[str, str]) -> Machine:
-    """Return this machine."""
-    return Machine(environ=environ, run=answer_of, root=ROOT)
+def this_machine(environ: Mapping[str, str], *, project: Path | None = None) -> Machine:
+    """Return this machine, without what an agent could have written in this `project` or in one with a stack.
+
+    No program from there is run, and no configuration from there counts, such as that of a home directory which is a
+    project itself.
+    """
+    closed = {name for name, value in environ.items() if value.startswith("/") and _in_project(Path(value), project)}
+    # A tool takes an empty variable for none; without HOME, some ask the system for it.
+    changed = {**dict.fromkeys(closed, ""), "NODE_OPTIONS": "", "PATH": program_path(environ, project=project)}
+    if "HOME" in closed:
+        changed["HOME"] = NO_HOME
+
+    def run(argv: Sequence[str]) -> str:
+        return answer_of(argv, environment=changed)
+
+    kept = {name: value for name, value in environ.items() if name not in closed}
+    return Machine(environ=kept, run=run, root=ROOT)
 
 
-def answer_of(argv: Sequence[str]) -> str:
-    """Return the output of a program run in `/`, or nothing if it is missing or fails."""
+def answer_of(argv: Sequence[str], *, environment: Mapping[str, str]) -> str:
+    """Return the output of a program run in `/` with these variables, or nothing if it is missing or fails."""
+    program = shutil.which(argv[0], path=environment["PATH"])
+    if program is None:
+        return ""
     try:
-        finished = capture(argv, cwd=ROOT)
+        # Scripts such as npm look up their interpreter on PATH.
+        finished = capture((program, *argv[1:]), cwd=ROOT, environment=environment, timeout=SECONDS)
     except OSError:
         return ""
     return finished.out if finished.code == 0 else ""
 
 
+def program_path(environ: Mapping[str, str], *, project: Path | None = None) -> str:
+    """Return PATH without the directories that an agent can write: relative ones, and those in a project.
+
+    An active virtual environment or `node_modules/.bin` is such a directory.
+    """
+    folders = map(Path, environ.get("PATH", os.defpath).split(os.pathsep))
+    return os.pathsep.join(
+        str(folder) for folder in folders if folder.is_absolute() and not _in_project(folder, project)
+    )
+
+
+def _in_project(folder: Path, project: Path | None) -> bool:
+    """Return whether a directory, as written or with its links resolved, is in this project or one with a stack."""
+    try:
+        places = {Path(os.path.normpath(folder)), folder.resolve()}
+        roots = {project, project.resolve()} if project else set()
+        above = {parent for place in places for parent in (place, *place.parents)}
+        return not roots.isdisjoint(above) or any(os.path.lexists(parent / DEVCONTAINER) for parent in above)
+    except (OSError, RuntimeError):  # unreachable, or a loop of links
+        return True
+
+
 def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Path] = ()) -> Named:
-    """Return the registries of one service by source; raise UserError if there are none."""
+    """Return the registries of one service by source; raise NoRegistryError if there are none."""
     found = Named(
-        machine=tuple(dict.fromkeys((*ASK[name](machine), *_of_files(name, more)))),
+        machine=tuple(dict.fromkeys((*answers(name, machine), *_of_files(name, more)))),
         project=tuple(dict.fromkeys(_of_project(name, project))),
     )
     if not (found.machine or found.project):
         what = "no configuration on this machine or in the project names a public registry"
         hint = (
-            f"configure {RESOLVED[name]}, or name a file of its configuration: --from FILE; "
+            f"configure {TOOLS[name]}, or name a file of its configuration: --from FILE; "
             "a mirror in a private network goes under `host_services` in policy.yaml"
         )
-        raise UserError([Problem(where=name, what=what, hint=hint)])
+        raise NoRegistryError([Problem(where=name, what=what, hint=hint)])
     return found
+
+
+def answers(name: str, machine: Machine) -> Namings:
+    """Yield the registries of a service that a machine names, each with its source."""
+    return ((f"{by}{machine.where}", place) for by, place in ASK[name](machine))
+
+
+def image_machine(run: Run) -> Machine:
+    """Return an image as a machine whose programs `run` runs; it has no variables and no home directory."""
+    return Machine(environ={}, run=run, root=None, where=" in the image")
 
 
 def known_places(machine: Machine) -> frozenset[Place]:
@@ -127,7 +217,8 @@ def known_places(machine: Machine) -> frozenset[Place]:
 
 def ask_pip(machine: Machine) -> Namings:
     """Yield the indexes of pip and uv, or pip's default."""
-    config = PIP_KEYS.findall(machine.run((_python(machine), "-I", "-m", "pip", "config", "list")))
+    python = _python(machine)
+    config = PIP_KEYS.findall(machine.run((python, "-I", "-m", "pip", "config", "list")) or _pip_files(machine))
     chosen = [
         *machine.variables(PIP_INDEX),
         *(one for key, value in config if key == "index-url" for one in urls_in("pip's configuration", value)),
@@ -137,30 +228,72 @@ def ask_pip(machine: Machine) -> Namings:
     yield from machine.variables(PIP_MORE)
     yield from (one for key, value in config if key != "index-url" for one in urls_in("pip's configuration", value))
     if not chosen:
-        yield from urls_in("pip's own default", machine.run((_python(machine), "-I", "-c", PIP_DEFAULT)))
+        yield from urls_in("pip's own default", machine.run((python, "-I", "-c", PIP_DEFAULT)))
+
+
+def _pip_files(machine: Machine) -> str:
+    """Return pip's configuration as its files have it, for a machine where pip is not installed."""
+    return "\n".join((*map(machine.home_text, PIP_FILES), machine.text("etc/pip.conf")))
 
 
 def ask_npm(machine: Machine) -> Namings:
     """Yield npm's registry, and those of scopes and Yarn in the user's files."""
     yield from machine.variables(NPM)
-    yield from urls_in("npm's configuration", machine.run(("npm", "config", "get", "registry")))
+    yield from next(filter(None, (list(_configured(machine, tool)) for tool in NPM_TOOLS)), ())
     yield from machine.of_home(".npmrc", ".yarnrc", ".yarnrc.yml")
+
+
+def _configured(machine: Machine, tool: str) -> Namings:
+    return urls_in(f"{tool}'s configuration", machine.run((tool, "config", "get", "registry")))
 
 
 def ask_apt(machine: Machine) -> Namings:
     """Yield the archives of apt's sources."""
-    etc = machine.root / "etc"
-    if not re.search(r"^ID=\"?debian\"?$", text_of(etc / "os-release"), re.MULTILINE):
+    if not re.search(r"^ID=\"?debian\"?$", machine.text("etc/os-release"), re.MULTILINE):
         return
-    folder = etc / "apt"
-    for path in (folder / "sources.list", *sorted((folder / "sources.list.d").glob("*"))):
-        yield from urls_in(f"/{path.relative_to(machine.root)}", apt_uris(path.name, text_of(path)))
+    parts = "etc/apt/sources.list.d"
+    more = (f"{parts}/{name}" for name in machine.names(parts) if Path(name).suffix in APT_SUFFIXES)
+    for path in ("etc/apt/sources.list", *more):
+        yield from urls_in(f"/{path}", apt_uris(Path(path).name, machine.text(path)))
+
+
+def ask_go(machine: Machine) -> Namings:
+    """Yield Go's module proxies and checksum database, as configured."""
+    for name in GO:
+        yield from urls_in(name, machine.environ.get(name, "").replace("|", ","))
+    for path in GO_ENV:
+        chosen = GO_LINES.findall(machine.home_text(path))
+        yield from urls_in(f"~/{path}", "\n".join(chosen).replace("|", ","))
+
+
+def ask_cargo(machine: Machine) -> Namings:
+    """Yield the registries in Cargo's configuration."""
+    for path in (".cargo/config.toml", ".cargo/config"):
+        yield from urls_in(f"~/{path}", "\n".join(CARGO_LINES.findall(machine.home_text(path))))
+    yield from machine.variables(name for name in sorted(machine.environ) if CARGO_VARIABLE.fullmatch(name))
+
+
+def ask_maven(machine: Machine) -> Namings:
+    """Yield the mirrors and repositories in Maven's settings."""
+    settings = re.sub(r"<!--.*?(?:-->|\Z)", "", machine.home_text(".m2/settings.xml"), flags=re.DOTALL)
+    yield from urls_in("~/.m2/settings.xml", "\n".join(re.findall(r"<url>([^<]*)</url>", settings)))
+
+
+def ask_bundler(machine: Machine) -> Namings:
+    """Yield Bundler's mirrors, and RubyGems' sources."""
+    yield from machine.variables(name for name in sorted(machine.environ) if name.startswith("BUNDLE_MIRROR__"))
+    yield from urls_in("~/.bundle/config", "\n".join(BUNDLE_MIRROR.findall(machine.home_text(".bundle/config"))))
+    yield from urls_in("~/.gemrc", "\n".join(GEM_SOURCE.findall(machine.home_text(".gemrc"))))
 
 
 ASK: Mapping[str, Callable[[Machine], Namings]] = {
     "debian": ask_apt,
+    "go-mirror": ask_go,
+    "java-mirror": ask_maven,
     "node": ask_npm,
     "python": ask_pip,
+    "ruby-mirror": ask_bundler,
+    "rust-mirror": ask_cargo,
 }
 
 
@@ -193,14 +326,19 @@ def text_of(path: Path) -> str:
 def _python(machine: Machine) -> str:
     """Return a Python with pip: the user's, or else ours."""
     own = "python3"
-    return own if machine.run((own, "-I", "-m", "pip", "--version")) else sys.executable
+    return own if machine.root is None or machine.run((own, "-I", "-m", "pip", "--version")) else sys.executable
+
+
+def names_registries(name: str, path: str) -> bool:
+    """Return whether this file of a project can name registries of a resolved service."""
+    last = path.rpartition("/")[2]
+    return any(fnmatchcase(last, pattern) for pattern in FILES.get(name, ()))
 
 
 def _of_project(name: str, project: Path) -> Namings:
-    for path, text in naming_files(project).items():
-        last = path.rpartition("/")[2]
-        if any(fnmatchcase(last, pattern) for pattern in FILES[name]):
-            yield from ((path, place) for place in places(last, text))
+    for path, text in naming_files(project).items() if name in FILES else ():
+        if names_registries(name, path):
+            yield from ((path, place) for place in places(path.rpartition("/")[2], text))
 
 
 def _of_files(name: str, files: Sequence[Path]) -> Namings:

@@ -8,14 +8,14 @@ from pathlib import Path
 from agent_sandbox.detect import Offer
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.http.request import USUAL_PORTS
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import MIRRORED, RESOLVED, TOOLS
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.policytools.suggest.host_warnings import careful
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.registries import path_of, resolved_service
 from agent_sandbox.runtime.host.files import read_text, write_all
-from agent_sandbox.runtime.policies.registries import Machine, Named, registries
+from agent_sandbox.runtime.policies.registries import Machine, Named, NoRegistryError, registries
 
 # Decides whether to include a host that only the project's files name; arguments: service, host.
 Take = Callable[[str, Offer], bool]
@@ -64,8 +64,8 @@ def resolve(  # noqa: PLR0913 - each is an option
 def _found(
     name: str | None, policy: Path, machine: Machine, source: Path | None
 ) -> tuple[dict[str, Named], tuple[Problem, ...]]:
-    if name is not None and name not in RESOLVED:
-        hint = f"one of: {', '.join(RESOLVED)}; all other services ship with agent-sandbox"
+    if name is not None and name not in TOOLS:
+        hint = f"one of: {', '.join((*RESOLVED, *MIRRORED))}; all other services ship with agent-sandbox"
         raise UserError([Problem(where=name, what="not a resolved service", hint=hint)])
     found: dict[str, Named] = {}
     nothing: list[Problem] = []
@@ -73,10 +73,10 @@ def _found(
     for one in [name] if name else RESOLVED:
         try:
             found[one] = registries(one, policy.parent.parent, machine, more=more)
-        except UserError as error:
+        except NoRegistryError as error:
             nothing += error.problems
     if not found:
-        raise UserError(nothing)
+        raise NoRegistryError(nothing)
     return found, tuple(nothing)
 
 

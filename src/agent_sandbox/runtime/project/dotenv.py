@@ -7,11 +7,13 @@ from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
+from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.record import uses_dotenv
 from agent_sandbox.runtime.host.files import MAX_BYTES, read_bytes, read_text
 from agent_sandbox.stack.engine import FILE_KIND, FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE
 
 FILE = ".env"
+BESIDE = Path(STACK).with_name(FILE)
 # Each is read, parsed and shown, so a megabyte of names would be too much work.
 MAX_FILES = 32
 LONGEST_NAME = 200  # is longer than any name of ours, and short enough to print
@@ -22,7 +24,9 @@ NOT_IN_NAMES = re.compile(r"[^-_a-z0-9]")
 OTHER_NAME = (
     f"{NAME_VARIABLE} is {{}}: an editor starts the stack under this name, where agent-sandbox does not find it"
 )
-OTHER_NAME_HINT = f"name your own stack with `name:` in its {FILE_KIND}, and remove {NAME_VARIABLE}"
+OTHER_NAME_HINT = (
+    f"name your own stack with `name:` in its {FILE_KIND}, and remove {NAME_VARIABLE} from .env or your shell"
+)
 
 
 def variable(text: str, name: str) -> str | None:
@@ -54,23 +58,30 @@ def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
 def editor_name(root: Path, environ: Mapping[str, str]) -> str | None:
     """Return the project name that an editor uses instead of the compose file's, or None.
 
-    The Dev Containers CLI prefers the variable in its environment or in `.env`, also behind a link.
+    The Dev Containers CLI prefers the variable in its environment, or in `.env`, to the name in the compose file; and
+    Compose, which it asks for that, the variable in a `.env` beside the file.
     """
-    file = Path(os.path.realpath(root / FILE))
+    line = EDITOR_NAME.search(LINE_ENDS.sub("\n", _read(root / FILE)))
+    beside = variable(_read(root / BESIDE), NAME_VARIABLE)
+    said = (environ.get(NAME_VARIABLE), line[1] if line else None, beside)
+    return next(filter(None, (NOT_IN_NAMES.sub("", (name or "").lower())[:LONGEST_NAME] for name in said)), None)
+
+
+def _read(path: Path) -> str:
+    """Return a file's text, also behind a link; "" for what an editor cannot read either."""
+    file = Path(os.path.realpath(path))
     try:
         data = read_bytes(file.parent, file.name, limit=MAX_BYTES + 1) or b""
     except OSError:
-        data = b""  # the editor cannot read it either
+        return ""
     if len(data) > MAX_BYTES:
         what = f"larger than {MAX_BYTES >> 20} MiB, so it was not searched for {NAME_VARIABLE}"
-        raise UserError([Problem(where=str(root / FILE), what=what)])
-    line = EDITOR_NAME.search(LINE_ENDS.sub("\n", data.decode(errors="replace")))
-    said = (environ.get(NAME_VARIABLE, ""), line[1] if line else "")
-    return next(filter(None, (NOT_IN_NAMES.sub("", name.lower())[:LONGEST_NAME] for name in said)), None)
+        raise UserError([Problem(where=str(path), what=what)])
+    return data.decode(errors="replace")
 
 
 def require_editor_name(root: Path, name: str, environ: Mapping[str, str]) -> None:
     """Raise UserError if an editor would start the stack of this name under another one."""
     found = editor_name(root, environ)
     if found not in (None, name):
-        raise UserError([Problem(where=str(root / FILE), what=OTHER_NAME.format(found), hint=OTHER_NAME_HINT)])
+        raise UserError([Problem(where=str(root), what=OTHER_NAME.format(found), hint=OTHER_NAME_HINT)])

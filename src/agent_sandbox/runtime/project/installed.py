@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import Image, base_name, images_for
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.record import parse_record
-from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root
@@ -95,7 +94,7 @@ def has_stack(path: Path | None, *, cwd: Path) -> bool:
 
 def _require_stack(root: Path | None, cwd: Path) -> Path:
     if root is None or not os.path.exists(root / STACK_FILE):
-        known = ", ".join(known_agents(data_root() / "templates"))
+        known = ", ".join(known_agents())
         hint = f"agent-sandbox init AGENT makes one, where AGENT is one of: {known}"
         raise UserError([Problem(where=str(root or cwd), what="there is no stack here", hint=hint)])
     return root
@@ -178,7 +177,7 @@ def foreign_images(project: Project) -> tuple[str, ...]:
 
 
 def _known(project: Project) -> tuple[Image, ...]:
-    return images_for(load_manifest(data_root() / "templates", project.agent), project.owner)
+    return images_for(load_manifest(project.agent), project.owner)
 
 
 def _document(text: str, file: Path) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.foreign import load_foreign
@@ -22,7 +23,7 @@ FOLDER = Path(POLICY).parent
 FILES_KEY = "compose"  # in trust records and fingerprints: another word would end all trust
 # The policy's other files: resolved services, the list that `domains_file` names, and the certificates that
 # `settings.upstream.ca` names.
-SERVICES = tuple(f"{FOLDER}/services/{name}.yaml" for name in ("debian", "node", "python"))
+SERVICES = tuple(f"{FOLDER}/services/{name}.yaml" for name in TOOLS)
 LIST_KEY, UPSTREAM_KEY = "domains_file", "upstream"
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 MARK = "\ufeff"

@@ -18,8 +18,10 @@ MERGE = re.compile(r"branch\.(.+)\.merge")
 FIXED = re.compile(rf"{LEADS.pattern}|branch\..+\.merge|user\.signingkey")
 
 
-def is_harmless(path: str, then: Held, now: Held) -> bool:
+def is_harmless(path: str, then: Held, now: Held, *, pushes_by_name: bool = False) -> bool:
     """Return whether a file has git's settings, and differs from its snapshot in harmless ones only.
+
+    A new branch may follow one of another name if `pushes_by_name`: a plain `git push` does not go there.
 
     Stricter than `rewritten`, because nobody looks before it is accepted: a known remote or branch must lead where it
     did, and new lines must have the form in which git writes them.
@@ -29,7 +31,8 @@ def is_harmless(path: str, then: Held, now: Held) -> bool:
         return False
     before, after = then.settings.get(path, ()), now.settings[path]
     # This file outweighs `config`, whose remotes and branches are not looked at here.
-    if _is_led_elsewhere(before, after) or any(_merges_another(one) for one in after if one not in before):
+    strays = not pushes_by_name and any(_merges_another(one) for one in after if one not in before)
+    if strays or _is_led_elsewhere(before, after):
         return False
     if path.endswith(".worktree") and _leads(before) != _leads(after):
         return False

@@ -15,6 +15,7 @@ from agent_sandbox.runtime.git.git_config import NotSaidError, Patience, Setting
 from agent_sandbox.runtime.git.repositories import GIT, MODULES, WORKTREES, Found, Kind, Place, search, target_of
 from agent_sandbox.runtime.git.submodules import names_by
 from agent_sandbox.runtime.git.worktree import Outside
+from agent_sandbox.runtime.host.agents import host_reads
 from agent_sandbox.runtime.protect.listing import Listing
 from agent_sandbox.stack.workspace import Access, Protected
 
@@ -203,7 +204,8 @@ def _spelled(sign: str) -> str:
 
 def _placed(project: Path, table: Table, found: Found, settings: Settings) -> Iterator[Protected]:
     listing = Listing(project)
-    yield from _at(listing, "", table["workspace"])
+    of_agents = (Protected(path=row.path, why=row.why) for row in host_reads())
+    yield from _at(listing, "", (*table["workspace"], *of_agents))
     for place in found.places:
         # Without a hooks directory in `.git`, `init` creates it as `git init` would. Other repositories are left alone.
         rows = table[place.kind.value] if GIT in Path(place.path).parts else _where_there(table[place.kind.value])

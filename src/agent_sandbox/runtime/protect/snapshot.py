@@ -11,7 +11,7 @@ from pathlib import Path
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.git.git_config import settings_of
-from agent_sandbox.runtime.git.repositories import GIT
+from agent_sandbox.runtime.git.repositories import GIT, MODULES, WORKTREES
 from agent_sandbox.runtime.host.files import problem_of, read_bytes, write_all
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.project.installed import read_stack_file
@@ -57,6 +57,11 @@ def is_settings(path: str) -> bool:
     return (GIT in place.parts or place.is_absolute()) and place.name in {"config", "config.worktree"}
 
 
+def is_of_others(path: str) -> bool:
+    """Return whether a protected path has what other worktrees of the repository change all the time."""
+    return Path(path).is_absolute() and Path(path).name in {WORKTREES, MODULES}
+
+
 def protected_paths(root: Path) -> tuple[str, ...]:
     """Return the paths that the project's stack mounts read-only."""
     return tuple(sorted(read_only_mounts(read_stack_file(root))))
@@ -77,7 +82,7 @@ def recorded(root: Path, environ: Mapping[str, str]) -> Held:
 def record(root: Path, environ: Mapping[str, str]) -> None:
     """Store a snapshot of the protected paths."""
     paths = protected_paths(root)
-    now = read_held(root, paths)
+    now = read_held(root, (path for path in paths if not is_of_others(path)))
     _write(root, environ, replace(now, paths=paths, stamps=_stamps(root, now.settings)))
 
 
@@ -88,10 +93,19 @@ def accept(root: Path, environ: Mapping[str, str], then: Held, now: Held) -> Non
     _write(root, environ, replace(then, texts=texts, settings=settings, stamps=stamps))
 
 
-def settings_replaced(root: Path, environ: Mapping[str, str]) -> bool:
-    """Return whether another file is where one with git's settings was, which ended its mount; asks no engine."""
+def settings_replaced(root: Path, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the new stamps if another file is where one with git's settings was, which ended its mount.
+
+    Asks no engine.
+    """
     stamps = recorded(root, environ).stamps
-    return _stamps(root, stamps) != stamps
+    found = _stamps(root, stamps)
+    return found if found != stamps else {}
+
+
+def restamp(root: Path, environ: Mapping[str, str], stamps: Mapping[str, str]) -> None:
+    """Store the stamps of files that another command, of a stack that shares them, has protected again."""
+    _write(root, environ, replace(recorded(root, environ), stamps=stamps))
 
 
 def leave_pending(root: Path, environ: Mapping[str, str], then: Held, paths: tuple[str, ...]) -> None:

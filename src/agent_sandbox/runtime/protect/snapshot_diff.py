@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_sandbox.render.paths import DOTENV, STACK
 from agent_sandbox.runtime.git.git_config import UNREADABLE
-from agent_sandbox.runtime.protect.snapshot import NOT_ALONE, Held, is_settings, read_held
+from agent_sandbox.runtime.protect.snapshot import NOT_ALONE, Held, is_of_others, is_settings, read_held
 
 MOST_LINES = 60
 # `git fetch --all` and a lazy fetch pass the name of a remote where git expects an option or a name.
@@ -64,9 +64,11 @@ def rewritten(path: str, then: Held, now: Held) -> Rewritten:
 def unwatched(root: Path, then: Held) -> tuple[str, ...]:
     """Return the paths that differ from their snapshot, for a container that does not report its mounts.
 
-    Without the stack's own files: users edit them while nothing runs, and `trust` asks about them.
+    Without the stack's own files: users edit them while nothing runs, and `trust` asks about them. And without what
+    other worktrees change.
     """
-    paths = tuple(path for path in then.paths if path not in {DOTENV, str(Path(STACK).parent)})
+    own = {DOTENV, str(Path(STACK).parent)}
+    paths = tuple(path for path in then.paths if path not in own and not is_of_others(path))
     now = read_held(root, paths)
     return tuple(path for path in paths if rewritten(path, then, now).lines)
 

@@ -22,4 +22,5 @@ def held_secrets(driver: Driver, plan: Plan) -> tuple[Bound, ...]:
 
 def _read(rows: Any) -> Iterator[Bound]:  # noqa: ANN401 - whatever the answer holds
     for row in rows:
-        yield Bound(name=str(row["name"]), hosts=tuple(sorted(map(str, row["hosts"]))))
+        hosts = tuple(sorted(map(str, row["hosts"])))
+        yield Bound(name=str(row["name"]), hosts=hosts, problem=str(row.get("problem", "")))

@@ -27,7 +27,7 @@ def written_here(root: Path, agent: str, environ: Mapping[str, str]) -> Written:
         limits=limit_texts(DEFAULT),
     )
     prepared = prepare(options, environ)
-    return Written(files=generated(prepared), members=devcontainer_document(prepared.workspace))
+    return Written(files=generated(prepared), members=devcontainer_document(prepared.manifest, prepared.workspace))
 
 
 def generated(prepared: Prepared) -> dict[str, str]:

@@ -11,13 +11,14 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.match.upstream import Upstream
 from agent_sandbox.policyfile import load_policy
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, TOOLS
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.policytools.compare.difference import Change, by_restrictions, difference, undenied
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import POLICY
-from agent_sandbox.runtime.project.trust_snapshot import LOSSLESS, Standing
+from agent_sandbox.runtime.policies.named_services import named_in
+from agent_sandbox.runtime.project.trust_snapshot import LOSSLESS, MARK, Standing
 
 SERVICE = "service "
 TOLD = {
@@ -52,7 +53,15 @@ def policy_of(standing: Standing) -> Policy:
 
 def reaches(now: Standing, before: Standing) -> tuple[str, ...]:
     """Return one line for each thing that a project newly allows."""
-    return widens(policy_of(now), policy_of(before), chosen=_chosen(now))
+    return (*widens(policy_of(now), policy_of(before), chosen=_chosen(now)), *_to_resolve(now, before))
+
+
+def _to_resolve(now: Standing, before: Standing) -> Iterator[str]:
+    """Yield a line for each newly named service whose registries the next start takes from this machine."""
+    named, had = (named_in(one.policy.get(POLICY, "").removeprefix(MARK)) for one in (now, before))
+    for name in sorted((named - had).intersection(RESOLVED)):
+        if f"{Path(POLICY).parent}/{FOLDER}/{name}.yaml" not in now.policy:
+            yield f"{SERVICE}{name}: GET from the registries that {TOOLS[name]} on this machine is configured for"
 
 
 def _chosen(standing: Standing) -> Mapping[str, str]:
@@ -103,7 +112,7 @@ def _counted(opens: tuple[Change, ...], chosen: Mapping[str, str]) -> Iterator[s
 
 def _is_shipped(change: Change) -> bool:
     layer = change.origin.layer
-    return layer.startswith(SERVICE) and layer.removeprefix(SERVICE) not in RESOLVED
+    return layer.startswith(SERVICE) and layer.removeprefix(SERVICE) not in TOOLS
 
 
 def _told(change: Change) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.manifest import HOME, AgentManifest
 from agent_sandbox.stack.environment import (
     CA_DIRECTORY,
     TRUST_DIRECTORY,
@@ -16,7 +16,6 @@ from agent_sandbox.stack.model import Condition, Dependency, Healthcheck, Mount,
 from agent_sandbox.stack.naming import Addresses
 from agent_sandbox.stack.workspace import Access, Workspace
 
-HOME = "/home/dev"
 WORKSPACE = "/workspace"
 PROTECTED = "AGENT_SANDBOX_PROTECTED"  # the variable that lists the protected paths and their access
 READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
@@ -24,7 +23,7 @@ PROGRAMS = "/usr/local/lib/agent-sandbox"
 HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
 ENTER = f"{PROGRAMS}/enter"  # runs a command, unless one has
 PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
-REPROTECT = f"{PROGRAMS}/reprotect.py"  # protects files again, from another container
+REPROTECT = f"{PROGRAMS}/protect_again.py"  # protects files again, from another container
 
 
 def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspace: Workspace) -> Service:
@@ -98,9 +97,21 @@ def _certificates() -> Iterator[Mount]:
     yield Mount(kind=MountKind.VOLUME, source="ca-public", target=CA_DIRECTORY, read_only=True)
 
 
-def state_volume(agent: str) -> str:
-    """Return the key of an agent's state volume; another agent of the project must not read its sign-in."""
-    return f"state-{agent}"
+def state_volume(agent: str, place: str = "") -> str:
+    """Return the key of an agent's state volume; another agent of the project must not read its sign-in.
+
+    An agent's first state directory needs no `place`. In the others a `.` separates names, which no agent's name has.
+
+    >>> state_volume("example", ".config/example")
+    'state-example..config.example'
+    """
+    return f"state-{agent}" + (f".{place.replace('/', '.')}" if place else "")
+
+
+def state_volumes(manifest: AgentManifest) -> dict[str, str]:
+    """Return the state directories below the home directory, by the keys of their volumes."""
+    first, *others = manifest.state
+    return {state_volume(manifest.name): first, **{state_volume(manifest.name, path): path for path in others}}
 
 
 def local_volume(agent: str) -> str:
@@ -109,9 +120,8 @@ def local_volume(agent: str) -> str:
 
 
 def _kept(manifest: AgentManifest) -> Iterator[Mount]:
-    yield Mount(
-        kind=MountKind.VOLUME, source=state_volume(manifest.name), target=f"{HOME}/{manifest.state}", read_only=False
-    )
+    for source, folder in state_volumes(manifest).items():
+        yield Mount(kind=MountKind.VOLUME, source=source, target=f"{HOME}/{folder}", read_only=False)
     yield Mount(kind=MountKind.VOLUME, source=local_volume(manifest.name), target=f"{HOME}/.local", read_only=False)
     for source, folder in (("home-cache", ".cache"), ("history", ".history")):
         yield Mount(kind=MountKind.VOLUME, source=source, target=f"{HOME}/{folder}", read_only=False)

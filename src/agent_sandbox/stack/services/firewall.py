@@ -13,6 +13,7 @@ from agent_sandbox.stack.model import (
 )
 from agent_sandbox.stack.naming import Addresses
 
+REFUSALS = "/usr/local/lib/agent-sandbox/refusals"  # prints what the firewall refused
 READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 MIB = 1 << 20
 # If the proxy is gone, the kernel gives up after three seconds, not minutes. Shorter neighbour timeouts, which the

@@ -7,6 +7,7 @@ from agent_sandbox.backends.compose.plan import ComposePlanner
 from agent_sandbox.backends.plan import BuildImage, HandOver, RemoveImages, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
+    AskImage,
     AskProxy,
     AskSecrets,
     Build,
@@ -214,3 +215,12 @@ def test_a_restart_waits_until_the_service_does_its_work_again() -> None:
 
 def test_a_project_whose_files_nobody_has_looked_at_is_found_by_its_name() -> None:
     assert PLANNER.compose_argv(replace(PROJECT, files=())) == COMPOSE[:-2]
+
+
+def test_an_image_is_asked_in_a_container_that_reaches_nothing_and_can_change_nothing() -> None:
+    (step,) = PLANNER.plan(PROJECT, AskImage(image="image:1", argv=("npm", "config", "get", "registry")))
+    assert step.argv == (
+        *("docker", "run", "--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
+        *("--security-opt", "no-new-privileges", "--user", "65534:65534", "--env", "HOME=/nonexistent"),
+        *("--entrypoint", "npm", "image:1", "config", "get", "registry"),
+    )

@@ -22,10 +22,7 @@ def test_agents_are_completed() -> None:
 
 
 def test_options_of_a_command_are_completed_with_their_help() -> None:
-    assert (
-        candidates(["init", "claude", "--for"])
-        == "--force\tReplace generated files even if they were edited or are for another agent."
-    )
+    assert candidates(["init", "claude", "--for"]) == "--force\tReplace generated files even if they were edited."
     assert names("init", "--d") == ["--detect", "--dotenv", "--dry-run"]
 
 
@@ -81,7 +78,7 @@ def test_containers_and_agents_are_completed_once_each() -> None:
 def test_services_are_completed_where_they_are_named() -> None:
     assert names("policy", "services", "gith") == ["github"]
     assert names("policy", "services", "show", "no") == ["node"]
-    assert names("policy", "services", "resolve", "") == ["debian", "node", "python"]
+    assert names("policy", "services", "resolve", "") == ["debian", "go", "java", "node", "python", "ruby", "rust"]
     assert names("policy", "services", "diff", "") == []
     assert {"list", "show", "diff", "resolve"} < {*names("policy", "services", "")}
 

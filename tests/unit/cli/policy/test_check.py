@@ -106,3 +106,12 @@ def test_a_warning_that_was_accepted_is_none(policy: Path, capsys: pytest.Captur
     policy.write_text(f'{services}domains:\n  # accepted: adds-up, all of it is meant\n  - "*.github.com"\n')
     assert exit_code(check) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_service_that_allows_nothing_yet_is_a_note(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("services: [npm, go]\n")
+    assert exit_code(check) == 0
+    assert capsys.readouterr().err == (
+        "note: node is not resolved here yet, so it allows nothing: "
+        "agent-sandbox policy allow npm takes its registry from npm's configuration on this machine\n"
+    )

@@ -233,8 +233,7 @@ def test_what_looks_like_a_registry_is_told_with_what_finds_it(
 ) -> None:
     policy.write_text("domains: [a.test]\n")
     assert exit_code(lambda: explain("GET", "https://b.test/x", header=["User-Agent: npm/10.2 node/v20"])) == 0
-    way = "`agent-sandbox policy services resolve node`, then `- node` under `services`"
-    assert f"\n  to allow  for everything that npm fetches: {way}\n" in capsys.readouterr().out
+    assert "\n  to allow  for everything that npm fetches: agent-sandbox policy allow npm\n" in capsys.readouterr().out
 
 
 ONE = "methods: [POST], schemes: [https], path: {exact: '/graphql'}, graphql: {mutation: [addComment]}"

@@ -19,14 +19,14 @@ FROM = (
     "a mirror in a private network goes under `host_services` in policy.yaml"
 )
 COMMAND = "agent-sandbox policy services resolve"
-WRITTEN = "services/python.yaml for the project's policy; no other layer can name it"
-ADVICE = f"`{COMMAND} python` reads pip's configuration and writes {WRITTEN}"
+ADVICE = "agent-sandbox policy allow pip takes its registry from pip's configuration on this machine"
 
 
 @pytest.fixture
 def npm(policy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Have no tool but npm, which asks a mirror, and return the project."""
-    monkeypatch.setattr(registries, "answer_of", lambda argv: "https://npm.example.org/" if argv[0] == "npm" else "")
+    says = {"npm": "https://npm.example.org/"}
+    monkeypatch.setattr(registries, "answer_of", lambda argv, **_: says.get(argv[0], ""))
     monkeypatch.setattr(registries, "ROOT", tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return policy.parent
@@ -166,7 +166,7 @@ def test_a_service_is_resolved_beside_the_policy_and_used(ask: Ask, npm: Path) -
 
 
 def test_all_that_were_written_are_named_to_be_used(ask: Ask, npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registries, "answer_of", lambda argv: f"https://{Path(argv[0]).name}.example.org/")
+    monkeypatch.setattr(registries, "answer_of", lambda argv, **_: f"https://{Path(argv[0]).name}.example.org/")
     ask("policy", "services", "resolve", "node")
     answer = ask("policy", "services", "resolve")
     written = sorted(file.stem for file in (npm / "services").iterdir())
@@ -253,7 +253,7 @@ def test_what_a_flag_takes_in_is_not_remembered_as_agreed_to(
 def test_where_only_the_project_names_any_nothing_is_written(
     ask: Ask, evil: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registries, "answer_of", lambda _: "")
+    monkeypatch.setattr(registries, "answer_of", lambda *_, **__: "")
     answer = ask("policy", "services", "resolve", "node")
     assert (answer.code, evil.exists()) == (1, False)
     assert answer.err.endswith(

@@ -58,8 +58,7 @@ def test_a_service_and_what_is_resolved_stand_beside_the_rule(log: Path, capsys:
     log.write_text("\n".join((denied("GET https://go.dev/dl/"), denied("GET https://a.test/a", tool="npm"))))
     assert exit_code(lambda: suggest(log)) == 0
     assert capsys.readouterr().out == (
-        "for everything that npm fetches: `agent-sandbox policy services resolve node`, then `- node` "
-        "under `services`\n"
+        "for everything that npm fetches: agent-sandbox policy allow npm\n"
         "  once, 2026-01-02 10:00:00\n"
         "  or agent-sandbox policy allow 'GET https://a.test/a'\n"
         "\n"

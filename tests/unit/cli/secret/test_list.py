@@ -1,10 +1,12 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.secret.list import list as list_secrets
+from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 
@@ -31,7 +33,7 @@ def running(project: Path, docker: FakeDocker) -> FakeDocker:
 def test_names_and_hosts_are_shown_and_what_is_missing(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     running.says(f"{PROGRAM} secret list", out=json.dumps(HELD))
     assert exit_code(list_secrets) == 0
-    shown = f"key            b.test, c.test\ntracker.token  api.example.com\n\n{MISSING}\n"
+    shown = f"key            b.test, c.test   unused\ntracker.token  api.example.com  bearer\n\n{MISSING}\n"
     assert capsys.readouterr() == (shown, "")
     assert (
         running.calls[-1] == f"{compose_line(Path.cwd())} exec -T proxy {PROGRAM} secret list --folder /state/secrets"
@@ -49,7 +51,10 @@ def test_a_program_gets_it_as_json(running: FakeDocker, capsys: pytest.CaptureFi
     running.says(f"{PROGRAM} secret list", out=json.dumps(HELD))
     assert exit_code(lambda: list_secrets(json=True)) == 0
     assert json.loads(capsys.readouterr().out) == {
-        "secrets": HELD[::-1],
+        "secrets": [
+            {**HELD[1], "kinds": [], "source": "", "problem": ""},
+            {**HELD[0], "kinds": ["bearer"], "source": "", "problem": ""},
+        ],
         "wanted": [
             {
                 "secret": "other",
@@ -68,3 +73,17 @@ def test_a_proxy_that_does_not_run_is_told(
     docker.says("ps --all")
     assert exit_code(list_secrets) == 1
     assert capsys.readouterr().err == "error: app-1: the stack is not running\n  hint: agent-sandbox up\n"
+
+
+def test_a_source_is_shown_and_that_it_failed(
+    running: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipes_of(project, os.environ).add(Recipe(name="tracker.token", hosts=("api.example.com",), source="pass t"))
+    held = [{**HELD[0], "problem": "its source failed"}]
+    running.says(f"{PROGRAM} secret list", out=json.dumps(held))
+    assert exit_code(list_secrets) == 0
+    shown = "tracker.token  api.example.com  bearer  from pass t; no value now: its source failed"
+    assert capsys.readouterr().out.splitlines()[0] == shown
+    assert exit_code(lambda: list_secrets(json=True)) == 0
+    (row,) = json.loads(capsys.readouterr().out)["secrets"]
+    assert row == {**held[0], "kinds": ["bearer"], "source": "pass t"}

@@ -1,9 +1,11 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.secret.remove import remove
+from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 
@@ -42,3 +44,20 @@ def test_a_proxy_that_does_not_run_is_told(
     with_containers(docker, proxy="exited")
     assert exit_code(lambda: remove("a")) == 1
     assert capsys.readouterr().err.startswith("error: app-1: the proxy is exited with code 1\n")
+
+
+@pytest.mark.parametrize(
+    ("proxy", "said"),
+    [
+        ("healthy", "a is removed: the proxy no longer injects it\n"),
+        ("exited", "a is removed: it will not be fetched any longer\n"),
+    ],
+)
+def test_a_source_is_removed_too_even_if_the_proxy_does_not_run(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], proxy: str, said: str
+) -> None:
+    recipes_of(project, os.environ).add(Recipe(name="a", hosts=("a.test",), source="pass a"))
+    docker.says(f"{PROGRAM} secret remove")
+    with_containers(docker, proxy=proxy)
+    assert exit_code(lambda: remove("a")) == 0
+    assert (capsys.readouterr().err, recipes_of(project, os.environ).load()) == (said, ())

@@ -1,9 +1,11 @@
 import io
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 from run_cli import Ask
@@ -109,3 +111,46 @@ def test_a_policy_that_is_broken_is_no_matter_of_a_secret(running: FakeDocker, a
     answer = ask("secret", "set", "a", "--host", "a.test")
     assert (answer.code, answer.err) == (0, "a is now injected into requests to a.test where the policy says so\n")
     assert running.calls
+
+
+HELD = Recipe(name="a", hosts=("a.test",), source="env:A_KEY")
+
+
+def test_a_source_is_remembered_and_its_value_goes_to_the_proxy_alone(
+    running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_KEY", "the value of it")
+    answer = ask("secret", "set", "a", "--host", "a.test", "--from", "env:A_KEY")
+    assert (answer.code, answer.out) == (0, "")
+    assert answer.err.startswith("a is now injected into requests to a.test where the policy says so\n")
+    assert running.calls[-1].endswith("secret set a --host a.test --sourced --folder /state/secrets")
+    assert (running.folder / "told").read_text() == "the value of it"
+    assert recipes_of(project, os.environ).load() == (HELD,)
+    left = [file for folder in (project, Path.home()) for file in folder.rglob("*") if file.is_file()]
+    assert [file for file in (*left, running.folder / "calls") if b"the value of it" in file.read_bytes()] == []
+
+
+def test_a_source_that_gives_nothing_is_not_remembered(
+    running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("A_KEY", raising=False)
+    answer = ask("secret", "set", "a", "--host", "a.test", "--from", "env:A_KEY")
+    assert answer.code == 1
+    assert answer.err.startswith("error: env:A_KEY: the source of a gives no value: the variable A_KEY is not set\n")
+    assert (recipes_of(project, os.environ).load(), (running.folder / "told").exists()) == ((), False)
+
+
+def test_a_source_can_be_set_before_the_first_up(
+    project: Path, docker: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_KEY", "the value of it")
+    docker.says("ps --all")
+    answer = ask("secret", "set", "a", "--host", "a.test", "--from", "env:A_KEY")
+    assert (answer.code, answer.err) == (0, "a will be fetched from its source by agent-sandbox up\n")
+    assert recipes_of(project, os.environ).load() == (HELD,)
+
+
+def test_a_value_that_is_typed_in_replaces_a_source(running: FakeDocker, ask: Ask, project: Path) -> None:
+    recipes_of(project, os.environ).add(HELD)
+    assert ask("secret", "set", "a", "--host", "a.test").code == 0
+    assert (recipes_of(project, os.environ).load(), (running.folder / "told").read_text()) == ((), VALUE)

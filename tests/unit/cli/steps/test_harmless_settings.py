@@ -1,4 +1,5 @@
 import hashlib
+import json
 import os
 import shlex
 import subprocess
@@ -61,11 +62,45 @@ def test_a_harmless_change_is_shown_and_protected_again_while_the_agent_works_on
         f"  --- a/{CONFIG}",
         "  +\tfetch = +refs/heads/*:refs/remotes/origin/*",
     )
-    run, look = docker.calls
-    assert run.split()[-4:] == [REPROTECT, "x", digest(repository), CONFIG]
+    _, run, look = docker.calls
+    said = json.loads(run.partition(f"{REPROTECT} x ")[2])
+    assert said["files"] == [[digest(repository), {AGENT.id: CONFIG}]]
     assert look == f"exec agent0000000 {HEALTHY}"
     assert not settings_replaced(repository.root, os.environ)
     assert "url = https://example.com/x.git" in recorded(repository.root, os.environ).texts[CONFIG]
+
+
+FOLLOWS_MAIN = ("config", "branch.docs.merge", "refs/heads/main")
+
+
+@pytest.mark.parametrize(("default", "left"), [("simple", Inside()), ("upstream", LOST)])
+def test_a_branch_that_begins_at_another_one_is_accepted_unless_a_push_would_go_there(
+    repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, default: str, left: Inside
+) -> None:
+    """As `git checkout -b docs origin/main` and `git worktree add -b docs origin/main` write it."""
+    mine = repository.root / "mine"
+    mine.write_text(f"[push]\n\tdefault = {default}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(mine))
+    git(repository, *FOLLOWS_MAIN)
+    docker.says("run").says("exec")
+    assert accept_harmless(repository, [AGENT], LOST) == left
+
+
+def test_a_branch_of_a_submodule_that_begins_at_another_one_is_not_accepted(
+    repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own settings may say that a push goes there."""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    path = ".git/modules/lib/config"
+    subprocess.run(["git", "init", "--quiet", "--bare", repository.root / Path(path).parent], check=True)
+    compose = repository.root / ".devcontainer" / "docker-compose.yml"
+    mounts = f"[{{target: /workspace/{path}, read_only: true}}]"
+    compose.write_text(stamped(f"services: {{agent: {{volumes: {mounts}}}}}\n", comment="#"))
+    record(repository.root, os.environ)
+    subprocess.run(["git", "--git-dir", repository.root / Path(path).parent, *FOLLOWS_MAIN], check=True)
+    lost = Inside(lost=(path,))
+    assert accept_harmless(repository, [AGENT], lost) == lost
+    assert docker.calls == []
 
 
 def test_a_file_with_the_same_content_is_protected_again(
@@ -167,3 +202,27 @@ def test_a_command_looks_at_a_healthy_agent_again_once_settings_were_replaced(
         require_agent(repository)
     hint = "check it, then run agent-sandbox up: it recreates the agent container and protects the file again"
     assert str(refused.value) == f"{CONFIG}: replaced on the host machine, so the agent can write it now; {hint}"
+
+
+def test_settings_that_another_command_protected_again_are_looked_at_once(
+    repository: Project, docker: FakeDocker
+) -> None:
+    """As a command in another worktree of the repository does."""
+    with_containers(docker, agent="healthy")
+    docker.says("exec")
+    git(repository, "config", "user.name", "Ann")
+    before = recorded(repository.root, os.environ)
+    for _ in range(2):
+        require_agent(repository)
+    assert len([call for call in docker.calls if HEALTHY in call]) == 1
+    after = recorded(repository.root, os.environ)
+    assert replace(after, stamps=before.stamps) == before
+
+
+def test_a_silent_agent_is_looked_at_again(repository: Project, docker: FakeDocker) -> None:
+    with_containers(docker, agent="healthy")
+    docker.says("exec", code=126)
+    git(repository, "config", "user.name", "Ann")
+    for _ in range(2):
+        require_agent(repository)
+    assert len([call for call in docker.calls if HEALTHY in call]) == 2

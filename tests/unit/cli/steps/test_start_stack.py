@@ -29,6 +29,22 @@ def test_a_stack_that_is_up_is_no_more_than_that(up_to_date: FakeDocker, capsys:
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("health", ["healthy", "starting"])
+def test_a_running_container_of_an_editors_is_not_recreated_in_silence(
+    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str], health: str
+) -> None:
+    label = {
+        "com.docker.compose.project.config_files": "/p/a.yml,/x/docker-compose.devcontainer.containerFeatures-1.yml"
+    }
+    labels = {"com.docker.compose.service": "agent"} | label
+    found = inspected("agent", health) | {"Config": {"Image": "x", "Labels": labels}}
+    up_to_date.says("up --detach").says("ps --all --quiet", out="agent\n").says(f"exec agent0000000 {HEALTHY}")
+    up_to_date.says("inspect --type container", out=json.dumps([found]))
+    assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
+    note = "an editor started the agent container: recreating it; reload the editor's window afterwards\n"
+    assert capsys.readouterr().err == (note if health == "healthy" else "")
+
+
 def test_harmless_settings_are_accepted_and_an_unhealthy_agent_is_waited_for(
     project: Path, up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

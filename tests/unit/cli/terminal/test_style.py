@@ -59,5 +59,5 @@ def test_only_colours_that_both_backgrounds_leave_readable_are_used() -> None:
 
 def test_each_part_ends_its_own_style() -> None:
     assert painted(iter((("a  ", "allow"), ("b", ""), ("  ", "deny"), ("c", "deny")))) == (
-        "\x1b[32ma\x1b[0m  b  \x1b[31mc\x1b[0m"
+        "\x1b[32ma\x1b[0m  b  \x1b[1;31mc\x1b[0m"
     )

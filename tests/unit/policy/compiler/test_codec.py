@@ -34,6 +34,12 @@ domains:
       headers:
         Authorization: {secret: a, transform: {type: basic, username: bot}}
         X-Key: {secret: b, transform: {type: bearer}}
+        X-Raw:
+          secret: c
+          transform: {type: raw}
+          client_shim: {kind: env, name: C_KEY, prefix: c-}
+          other_headers: [Cookie]
+          other_parameters: [key]
       on_existing_header: replace
 allow: [GET https://e.test/]
 deny: [POST https://a.test/admin/**]

@@ -128,6 +128,14 @@ def test_services_that_would_allow_it_are_told_beside_the_line(policy_of: Policy
     assert advice == f"{line}, or `- github` under `services`, or `- copilot` under `services`, {APPLY}"
 
 
+def test_a_registry_or_git_server_is_told_by_its_service_first(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    request = request_of("GET https://c.test/x")
+    decision = decide(policy_of(POLICY), request)
+    advice = advise(request, decision, services=("go", "rust"), services_first=True)
+    first = "add `- go` under `services` in .devcontainer/policy.yaml, or `- rust` under `services`"
+    assert advice == f"{first}, or `- GET https://c.test/x` under `allow`, {APPLY}"
+
+
 @each(
     ("line", "for_host", "for_request"),
     [
@@ -194,7 +202,7 @@ def test_where_a_tool_seems_to_fetch_packages_what_finds_its_registry_is_told(
     first = "add `- GET https://c.test/simple/a/` under `allow` in .devcontainer/policy.yaml"
     assert (
         advise(request, decision, package_manager=package_manager)
-        == f"{first}, or for everything that pip fetches: {package_manager.way}, {APPLY}"
+        == f"for everything that pip fetches: {package_manager.way}, or {first}, {APPLY}"
     )
     assert (
         advise(request, decision, package_manager=package_manager, services=["py"])

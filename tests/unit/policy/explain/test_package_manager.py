@@ -39,4 +39,4 @@ def test_without_anybody_to_know_nobody_asks() -> None:
 
 
 def test_it_says_what_finds_the_registry() -> None:
-    assert PIP.way == "`agent-sandbox policy services resolve python`, then `- python` under `services`"
+    assert PIP.way == "agent-sandbox policy allow pip"

@@ -4,12 +4,12 @@ from typing import Any
 import pytest
 
 from agent_sandbox.policy.file.service_options import Access, Auth, Chosen, Declared, InvalidOption, choose
-from agent_sandbox.policy.match.injection import Credential, injection
+from agent_sandbox.policy.match.injection import Credential, Existing, injection
 from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from table_tests import each
 
 READWRITE = ("read", "readwrite")
-BASIC = Auth(host="git.test", username="bot", client_shim="git-askpass")
+BASIC = Auth(host="git.test", kind="basic", username="bot", client_shim="git-askpass")
 DECLARED: Declared = {
     "repos": "repositories",
     "git": Access(levels=READWRITE, auth=BASIC),
@@ -187,7 +187,7 @@ def test_a_problem_of_an_option_survives_a_copy() -> None:
 
 def test_a_secret_goes_with_the_rules_of_its_option_at_its_host() -> None:
     chosen = choose("github", DECLARED, with_auth(secret="t"))
-    basic = injection([Credential(header="authorization", secret="t", username="bot")])
+    basic = injection([Credential(header="authorization", secret="t", kind="basic", username="bot")])
     assert chosen.secret_for("git.test", {"repos": "named", "git": "read"}) == basic
     assert chosen.secret_for("other.test", {"git": "read"}) is None
     assert chosen.secret_for("git.test", {"api": "read"}) is None
@@ -198,10 +198,80 @@ def test_what_a_client_is_given_in_place_of_a_secret_is_replaced() -> None:
     chosen = choose("github", DECLARED, with_auth(secret="t", client_shim=shim))
     secret = chosen.secret_for("git.test", {"git": "read"})
     assert secret is not None
-    assert secret.replaces
+    assert secret.existing is Existing.REPLACE
 
 
 def test_a_service_without_repositories_takes_a_secret_as_well() -> None:
     declared = {"api": Access(levels=("read",), auth=Auth(host="api.test"))}
     chosen = choose("s", declared, {"api": {"access": "read", "auth": {"secret": "t"}}})
     assert chosen.secret_for("api.test", {"api": "read"}) == injection([Credential(header="authorization", secret="t")])
+
+
+KEYED: Declared = {
+    "secret": Auth(
+        host="api.test", kind="raw", header="x-api-key", env="API_KEY", prefix="sk-", others=("authorization",)
+    )
+}
+
+
+@each(
+    ("value", "existing"),
+    [
+        ("token", Existing.FAIL),
+        ({"name": "token"}, Existing.FAIL),
+        ({"name": "token", "on_existing_header": "keep"}, Existing.KEEP),
+        ({"name": "token", "on_existing_header": "replace"}, Existing.REPLACE),
+    ],
+)
+def test_a_secret_of_a_whole_service_goes_with_all_its_rules_at_the_host(value: object, existing: Existing) -> None:
+    chosen = choose("s", KEYED, {"secret": value})
+    credential = Credential(
+        header="x-api-key", secret="token", kind="raw", env="API_KEY", prefix="sk-", others=("authorization",)
+    )
+    assert chosen.secret_for("api.test", {}) == injection([credential], existing=existing)
+    assert chosen.secret_for("other.test", {}) is None
+
+
+EITHER = "write `secret: NAME`, or `secret: {name: NAME, on_existing_header: keep}`"
+
+
+@each(
+    ("value", "what", "hint", "at"),
+    [
+        (True, "`secret` needs the name of a secret", EITHER, ("secret",)),
+        ({}, "`secret` needs the name of a secret", EITHER, ("secret",)),
+        ({"name": "t", "nam": 1}, "unknown key 'nam'", EITHER, ("secret", "nam", "[key]")),
+        (
+            {"name": "t", "on_existing_header": "keeps"},
+            "unknown value 'keeps'",
+            "did you mean `keep`?",
+            ("secret", "on_existing_header"),
+        ),
+        (
+            "a b",
+            "not a secret name: 'a b'",
+            "use letters, digits, `.`, `_` and `-`, such as `github.token`",
+            ("secret",),
+        ),
+        (
+            {"name": "a b"},
+            "not a secret name: 'a b'",
+            "use letters, digits, `.`, `_` and `-`, such as `github.token`",
+            ("secret", "name"),
+        ),
+    ],
+)
+def test_a_secret_of_a_service_is_a_name(value: object, what: str, hint: str, at: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidOption) as invalid:
+        choose("s", KEYED, {"secret": value})
+    assert (invalid.value.what, invalid.value.hint, invalid.value.at) == (what, hint, at)
+
+
+def test_only_a_part_with_a_client_shim_has_a_placeholder() -> None:
+    auth = Auth(host="api.test", client_shim="env", env="GH_TOKEN", prefix="ghp_")
+    declared: Declared = {"api": Access(levels=("read",), auth=auth)}
+    for more, env in (({}, ""), ({"client_shim": {"kind": "env"}}, "GH_TOKEN")):
+        chosen = choose("s", declared, {"api": {"access": "read", "auth": {"secret": "t", **more}}})
+        secret = chosen.secret_for("api.test", {"api": "read"})
+        assert secret is not None
+        assert secret.credentials[0].env == env

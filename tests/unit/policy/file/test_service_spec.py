@@ -32,6 +32,16 @@ def test_a_service_is_one_that_is_known() -> None:
     ]
 
 
+def test_a_service_may_be_named_by_another_name_that_the_context_knows() -> None:
+    context = {
+        "services": ["node"],
+        "called": lambda word, names: "node" if (word, names) == ("npm", ["node"]) else None,
+    }
+    assert ServiceSpec.model_validate({"name": "npm"}, context=context).name == "node"
+    with pytest.raises(ValidationError):
+        ServiceSpec.model_validate({"name": "pip"}, context=context)
+
+
 def test_options_are_checked_where_the_service_is_at_hand() -> None:
     assert told({"name": "github", "repos": ["a/b", "c"]}, SERVICES) == [((), "invalid_value", ("repos", 1))]
     good = ServiceSpec.model_validate(

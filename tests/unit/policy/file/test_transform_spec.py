@@ -1,7 +1,7 @@
 import pytest
 
 from agent_sandbox.policy.file.spec import PolicySpec
-from agent_sandbox.policy.match.injection import Credential, injection
+from agent_sandbox.policy.match.injection import Credential, Existing, injection
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.problems import UserError
 from table_tests import each
@@ -25,23 +25,37 @@ domains:
       request:
         headers:
           Authorization: {secret: forge.token, transform: {type: basic, username: bot}}
-          X-Key: {secret: key, transform: {type: bearer}}
+          X-Key:
+            secret: key
+            transform: {type: raw}
+            client_shim: {kind: env, name: KEY_TOKEN}
+            other_headers: [X-B, A]
+            other_parameters: [k, b]
         on_existing_header: replace
     rules:
       - {methods: [GET], transform: {request: {headers: {X-Key: {secret: other, transform: {type: bearer}}}}}}
 """
     (entry,) = read(text).domains
-    basic = Credential(header="authorization", secret="forge.token", username="bot")
+    basic = Credential(header="authorization", secret="forge.token", kind="basic", username="bot")
     own = entry.rules[0].transform
     assert entry.transform is not None
     assert own is not None
-    assert entry.transform.injection == injection([basic, Credential(header="x-key", secret="key")], replaces=True)
+    assert entry.transform.injection == injection(
+        [
+            basic,
+            Credential(
+                header="x-key", secret="key", kind="raw", env="KEY_TOKEN", others=("a", "x-b"), parameters=("b", "k")
+            ),
+        ],
+        existing=Existing.REPLACE,
+    )
     assert own.injection == injection([Credential(header="x-key", secret="other")])
 
 
 EXAMPLE = "{Authorization: {secret: NAME, transform: {type: bearer}}}"
 MANY = ", ".join(f"X-{number}: {{secret: s, transform: {{type: bearer}}}}" for number in range(17))
 TWICE = "header names are case-insensitive, and `_` counts as `-`: keep one of them"
+VARIABLES = "use capital letters, digits and `_`, with `_KEY`, `_TOKEN`, `_SECRET`, `_PASSWORD` or `_PAT` at the end"
 UNOPENED = (
     "`inspect: false` is passthrough, but this entry has conditions on the requests inside; "
     "remove `inspect`, or `rules`, `encoded_slash` and `transform`"
@@ -64,7 +78,7 @@ UNOPENED = (
         ("{X: {transform: {type: bearer}}}", "1:61: `secret` is missing"),
         ("{X: {secret: s}}", "1:61: `transform` is missing"),
         ("{X: {secret: s, transform: {type: Bearer}}}", "1:91: invalid value 'Bearer'; did you mean `bearer`?"),
-        ("{X: {secret: s, transform: {type: token}}}", "1:91: invalid value 'token'; write 'basic' or 'bearer'"),
+        ("{X: {secret: s, transform: {type: token}}}", "1:91: invalid value 'token'; write 'basic', 'bearer' or 'raw'"),
         ("{X: {secret: s, transform: {typ: bearer}}}", "1:85: unknown key 'typ'; did you mean `type`?"),
         (
             "{X: {secret: s, transform: {type: basic}}}",
@@ -75,12 +89,32 @@ UNOPENED = (
             "1:84: `type: bearer` takes no user name; remove `username`, or write `type: basic`",
         ),
         (
+            "{X: {secret: s, transform: {type: raw, username: u}}}",
+            "1:84: `type: raw` takes no user name; remove `username`, or write `type: basic`",
+        ),
+        (
             "{X: {secret: s, transform: {type: basic, username: 'a:b'}}}",
             "1:108: not a user name: 'a:b'; use ASCII characters, no colon, no space at either end",
         ),
         (
             "{X: {secret: a/b, transform: {type: bearer}}}",
             "1:70: not a secret name: 'a/b'; use letters, digits, `.`, `_` and `-`, such as `github.token`",
+        ),
+        (
+            "{X: {secret: s, transform: {type: raw}, client_shim: {kind: env, name: PATH}}}",
+            f"1:128: not a variable for a credential: 'PATH'; {VARIABLES}",
+        ),
+        (
+            "{X: {secret: s, transform: {type: raw}, client_shim: {kind: env, name: A_KEY, prefix: $}}}",
+            "1:143: not the beginning of a placeholder: '$'; use at most 40 letters, digits, `_` and `-`",
+        ),
+        (
+            "{X: {secret: s, transform: {type: raw}, client_shim: {kind: env, nam: A_KEY}}}",
+            "1:122: unknown key 'nam'; did you mean `name`?",
+        ),
+        (
+            "{X: {secret: s, transform: {type: raw}, other_headers: [a b]}}",
+            "1:113: not a header name: 'a b'; write a name such as `content-type`",
         ),
         ("{X: {secrets: s, transform: {type: bearer}}}", "1:62: unknown key 'secrets'; did you mean `secret`?"),
     ],
@@ -121,8 +155,8 @@ KEY = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}
             "p:1:38: unknown key 'response'; known: request",
         ),
         (
-            f"domains: [{{host: a.test, transform: {{request: {{headers: {KEY[31:-2]}, on_existing_header: keep}}}}}}]",
-            "p:1:122: invalid value 'keep'; write 'fail' or 'replace'",
+            f"domains: [{{host: a.test, transform: {{request: {{headers: {KEY[31:-2]}, on_existing_header: kept}}}}}}]",
+            "p:1:122: invalid value 'kept'; write 'fail', 'replace' or 'keep'",
         ),
     ],
 )

@@ -3,7 +3,7 @@ from typing import Any
 
 import yaml
 
-from agent_sandbox.policy.http.query import other_method, parameters_of, query_pattern, without_values
+from agent_sandbox.policy.http.query import has_parameter, other_method, parameters_of, query_pattern, without_values
 from table_tests import each
 
 PATTERN = query_pattern({"ref": ["main"], "q": ["a b", "é"]})
@@ -115,3 +115,21 @@ def test_a_method_that_a_query_names_is_found_however_it_is_written(query: str, 
 )
 def test_a_query_is_shown_without_values(query: str, shown: str) -> None:
     assert without_values(query) == shown
+
+
+@each(
+    ("query", "found"),
+    [
+        ("", False),
+        ("key=1", True),
+        ("a=1&key", True),
+        ("a=1;KEY=2", True),
+        ("%6bey=1", True),
+        ("key[]=1", True),
+        ("+key=1", True),
+        ("a=key", False),
+        ("keys=1", False),
+    ],
+)
+def test_a_parameter_is_found_however_a_server_reads_it(query: str, *, found: bool) -> None:
+    assert has_parameter(query, "key") is found

@@ -2,21 +2,46 @@ import pytest
 
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.transform_spec import TransformSpec
-from agent_sandbox.policy.match.injection import Credential, injection, parse_secret_name
+from agent_sandbox.policy.match.credential_kind import KINDS
+from agent_sandbox.policy.match.injection import (
+    Credential,
+    Existing,
+    injection,
+    parse_prefix,
+    parse_secret_name,
+    parse_variable,
+)
 
-TOKEN = Credential(header="authorization", secret="forge.token", username="bot")
+TOKEN = Credential(header="authorization", secret="forge.token", kind="basic", username="bot")
 KEY = Credential(header="x-key", secret="key")
 
 
 def test_all_of_it_is_told_by_the_headers() -> None:
     told = "secret forge.token in authorization as 'bot' and secret key in x-key"
     assert str(injection([KEY, TOKEN])) == told
-    assert str(injection([KEY, TOKEN], replaces=True)) == f"{told} replacing what is sent"
+    assert str(injection([KEY, TOKEN], existing=Existing.REPLACE)) == f"{told} replacing what is sent"
+    assert str(injection([KEY, TOKEN], existing=Existing.KEEP)) == f"{told} unless another credential is sent"
 
 
-@pytest.mark.parametrize("replaces", [False, True])
-def test_what_is_written_reads_back_as_it_was(*, replaces: bool) -> None:
-    both = injection([KEY, TOKEN], replaces=replaces)
+def test_a_credential_is_a_bearer_token_unless_another_kind_is_named() -> None:
+    assert (KEY.row.name, TOKEN.row.name) == ("bearer", "basic")
+
+
+@pytest.mark.parametrize("existing", Existing)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_written_reads_back_as_it_was(existing: Existing, kind: str) -> None:
+    username = "bot" if KINDS[kind].takes_username else None
+    shimmed = Credential(
+        header="x-api-key",
+        secret="key",
+        kind=kind,
+        username=username,
+        env="A_KEY",
+        prefix="sk-",
+        others=("authorization", "cookie"),
+        parameters=("key",),
+    )
+    both = injection([KEY, TOKEN, shimmed], existing=existing)
     assert TransformSpec.model_validate(both.written).injection == both
 
 
@@ -53,3 +78,27 @@ def test_a_secret_in_place_of_its_name_is_refused_and_not_repeated(value: str) -
         parse_secret_name(value)
     assert raised.value.what == "this is a secret, not the name of one"
     assert value not in raised.value.hint
+
+
+@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "GH_TOKEN", "A_PASSWORD", "AWS_SECRET", "X_PAT"])
+def test_a_variable_for_a_placeholder_is_named_like_a_credential(name: str) -> None:
+    assert parse_variable(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PATH", "LD_PRELOAD", "HTTPS_PROXY", "NODE_OPTIONS", "BASH_ENV", "_KEY", "a_KEY", "A KEY", "A_KEY\n", "1_KEY"],
+)
+def test_no_variable_that_changes_what_programs_do_gets_a_placeholder(name: str) -> None:
+    with pytest.raises(InvalidValue) as raised:
+        parse_variable(name)
+    assert raised.value.hint == (
+        "use capital letters, digits and `_`, with `_KEY`, `_TOKEN`, `_SECRET`, `_PASSWORD` or `_PAT` at the end"
+    )
+
+
+def test_a_placeholder_begins_with_few_letters_that_mean_nothing_to_a_shell() -> None:
+    assert parse_prefix("sk-ant-api03-") == "sk-ant-api03-"
+    for text in ("", "a b", "$(x)", '"', "a" * 41, "a\n"):
+        with pytest.raises(InvalidValue, match="not the beginning of a placeholder"):
+            parse_prefix(text)

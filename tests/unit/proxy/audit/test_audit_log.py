@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import json
+from contextvars import copy_context
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
-from agent_sandbox.proxy.audit.audit_log import AuditLog
+from agent_sandbox.proxy.audit.audit_log import CHECKER_PORTS, AuditLog, source_port
 from agent_sandbox.proxy.audit.record import AuditRecord
 
 
@@ -51,15 +52,75 @@ def test_what_a_start_asks_leaves_its_line_and_is_counted_for_itself() -> None:
     assert (len(written), audit_log.counts, audit_log.denials(9)) == (2, {"allowed": 0, "denied": 0, "starts": 2}, [])
 
 
+class Verification:
+    """An audit log during a verification, with clocks that the test sets."""
+
+    def __init__(self, *, seconds: float = 9) -> None:
+        self.wall, self.monotonic = 0.0, 0.0
+        self.written: list[bytes] = []
+        self.audit_log = AuditLog([self.written.append], clock=lambda: self.wall, monotonic=lambda: self.monotonic)
+        self.audit_log.verify_for(seconds)
+
+    def deny(self, host: str, *, port: int = 0, event: Event = Event.REQUEST) -> None:
+        """Record a denial on a connection from this source port."""
+        self.record(AuditRecord(event=event, host=host), port)
+
+    def record(self, line: AuditRecord, port: int) -> None:
+        """Record a line on a connection from this source port."""
+        context = copy_context()
+        context.run(source_port.set, port)
+        context.run(self.audit_log.record, line)
+
+    @property
+    def agents(self) -> list[object]:
+        """The hosts of the denials that are shown as the agent's."""
+        return [line["host"] for line in self.audit_log.denials(9)]
+
+
+CHECKER = CHECKER_PORTS[0]
+
+
 def test_denials_of_a_verification_are_written_and_counted_apart() -> None:
-    now = [0.0]
-    written: list[bytes] = []
-    audit_log = AuditLog([written.append], clock=lambda: now[0])
-    audit_log.verify_for(9)
-    audit_log.record(AuditRecord(event=Event.REQUEST, host="a.test"))
-    audit_log.record(AuditRecord(event=Event.REQUEST, decision=Effect.ALLOW))
-    now[0] = 9.0
-    audit_log.record(AuditRecord(event=Event.REQUEST, host="b.test"))
-    assert audit_log.counts == {"allowed": 1, "denied": 1, "starts": 1}
-    assert [line["host"] for line in audit_log.denials(9)] == ["b.test"]
-    assert len(written) == 3
+    run = Verification()
+    for port in (CHECKER_PORTS[0], CHECKER_PORTS[-1]):
+        run.deny("probe.test", port=port)
+    assert run.audit_log.counts == {"allowed": 0, "denied": 0, "starts": 2}
+    assert (run.agents, len(run.written)) == ([], 2)
+
+
+def test_denials_of_the_agent_during_a_verification_stay_the_agents() -> None:
+    run = Verification()
+    for host, port in (("a.test", 40_000), ("b.test", CHECKER_PORTS[0] - 1), ("c.test", CHECKER_PORTS[-1] + 1)):
+        run.deny(host, port=port)
+    run.deny("d.test", event=Event.DNS)
+    assert run.agents == ["a.test", "b.test", "c.test", "d.test"]
+
+
+def test_allowed_request_of_the_checker_is_counted_as_allowed() -> None:
+    run = Verification()
+    run.record(AuditRecord(event=Event.REQUEST, decision=Effect.ALLOW), CHECKER)
+    assert run.audit_log.counts == {"allowed": 1, "denied": 0, "starts": 0}
+
+
+def test_name_that_nobody_can_have_is_the_checkers_only_during_a_verification() -> None:
+    run = Verification()
+    run.deny("agent-sandbox.invalid", event=Event.DNS)
+    assert run.agents == []
+    run.audit_log.verify_for(0)
+    run.deny("agent-sandbox.invalid", event=Event.DNS)
+    assert run.agents == ["agent-sandbox.invalid"]
+
+
+def test_verification_ends_by_the_monotonic_clock() -> None:
+    run = Verification(seconds=9)
+    run.wall, run.monotonic = -1e9, 8.9
+    run.deny("a.test", port=CHECKER)
+    run.monotonic = 9.0
+    run.deny("b.test", port=CHECKER)
+    assert run.agents == ["b.test"]
+
+
+def test_reserved_ports_mean_nothing_without_a_verification() -> None:
+    run = Verification(seconds=0)
+    run.deny("a.test", port=CHECKER)
+    assert run.agents == ["a.test"]

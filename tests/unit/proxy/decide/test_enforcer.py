@@ -20,7 +20,8 @@ from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Outcome
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.injector import Injector
-from agent_sandbox.proxy.secrets.store import put_secret
+from agent_sandbox.proxy.secrets.placeholder import Placeholders
+from agent_sandbox.proxy.secrets.store import put_secret, put_unresolved
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
 
@@ -163,6 +164,12 @@ def test_a_denial_names_the_services_that_would_allow_it(policy: Callable[[str],
     assert ", or `- a.test` under `services`, " in told(exchange)["hint"]
 
 
+def test_a_denial_names_the_service_of_a_registry_first(policy: Callable[[str], Policy]) -> None:
+    exchange, current = opened(asked("/no", (b"Accept", b"application/json"))), policy(RULES)
+    Enforcer(lambda: current, clock=lambda: 0.0, matching_services=lambda *_: ["rust"]).requestheaders(exchange, TUNNEL)
+    assert told(exchange)["hint"].startswith("add `- rust` under `services` in .devcontainer/policy.yaml, or `- GET ")
+
+
 GRAPHQL = """
 domains:
   - {host: a.test, rules: [{schemes: [https], path: {exact: /graphql}, graphql: {query: [viewer]}, max_body: 100}]}
@@ -267,7 +274,7 @@ def test_a_denial_names_the_service_that_is_resolved_for_who_asks(policy: Callab
         lambda: current, clock=lambda: 0.0, package_manager=lambda asked: pip if asked.headers else None
     )
     enforcer.requestheaders(exchange, TUNNEL)
-    assert f", or for everything that pip fetches: {pip.way}, then: " in told(exchange)["hint"]
+    assert told(exchange)["hint"].startswith(f"for everything that pip fetches: {pip.way}, or add ")
     assert exchange.tool == "pip"
 
 
@@ -280,9 +287,14 @@ domains:
 """
 
 
+PLACEHOLDERS = Placeholders(b"k" * 32)
+PLACEHOLDER = PLACEHOLDERS.ending("token").encode()
+
+
 def filled(head: RequestHead, policy: Policy, folder: Path) -> Exchange:
     exchange = opened(head)
-    Enforcer(lambda: policy, clock=lambda: 5.0, injector=Injector(folder)).requestheaders(exchange, TUNNEL)
+    injector = Injector(folder, placeholders=PLACEHOLDERS)
+    Enforcer(lambda: policy, clock=lambda: 5.0, injector=injector).requestheaders(exchange, TUNNEL)
     return exchange
 
 
@@ -321,6 +333,77 @@ def test_what_goes_without_it_as_well_goes_as_it_is(policy: Callable[[str], Poli
     assert exchange.forwarded
     assert exchange.forwarded.fields == ((b"Host", b"a.test"),)
     assert (exchange.allowed, exchange.outcome.rule, exchange.echoes) == (True, "policy.yaml:7", ())
+
+
+def test_a_placeholder_is_swapped_for_the_secret(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    put_secret(tmp_path, "token", ["a.test"], b"correct horse")
+    exchange = filled(asked("/api/x", (b"Authorization", b"Bearer " + PLACEHOLDER)), policy(SECRETIVE), tmp_path)
+    assert exchange.forwarded
+    assert exchange.forwarded.fields[1:] == (
+        (b"authorization", b"Bearer correct horse"),
+        (b"accept-encoding", b"identity"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/open/x", (b"Authorization", b"Bearer " + PLACEHOLDER)),
+        ("/open/x", (b"X-Anything", b"sk-" + PLACEHOLDER)),
+        ("/api/x", (b"X-Anything", b"sk-" + PLACEHOLDER)),
+        ("/api/x?key=" + PLACEHOLDER.decode(), (b"A", b"b")),
+    ],
+)
+def test_a_placeholder_that_nothing_replaces_is_denied_and_reported(
+    policy: Callable[[str], Policy], tmp_path: Path, path: str, field: tuple[bytes, bytes]
+) -> None:
+    if path.startswith("/api"):
+        put_secret(tmp_path, "token", ["a.test"], b"correct horse")
+    exchange = filled(asked(path, field, (b"Accept", b"application/json")), policy(SECRETIVE), tmp_path)
+    place = "URL" if "?" in path else field[0].decode()
+    why = f"`{place}` has a placeholder, which the proxy replaces only where the policy and its owner say so"
+    assert (exchange.outcome.effect, exchange.outcome.reason, exchange.outcome.cause) == (
+        Effect.DENY,
+        why,
+        "injection",
+    )
+    assert (exchange.forwarded, exchange.request, exchange.echoes) == (None, None, ())
+    assert told(exchange)["reason"] == why
+
+
+KEEPING = """
+domains:
+- host: a.test
+  transform:
+    request:
+      headers: {Authorization: {secret: token, transform: {type: bearer}}}
+      on_existing_header: keep
+"""
+
+
+def test_a_credential_that_is_kept_goes_as_it_is_and_is_said_to(
+    policy: Callable[[str], Policy], tmp_path: Path
+) -> None:
+    put_secret(tmp_path, "token", ["a.test"], b"correct horse")
+    exchange = filled(asked("/x", (b"Authorization", b"Bearer own")), policy(KEEPING), tmp_path)
+    assert exchange.forwarded
+    assert exchange.forwarded.fields == ((b"Host", b"a.test"), (b"Authorization", b"Bearer own"))
+    assert exchange.outcome.reason == "allowed by policy.yaml:4, with the client's own credential"
+    assert exchange.request is not None
+    assert (exchange.request.secrets, exchange.echoes) == (True, ())
+
+
+def test_a_secret_whose_source_failed_is_a_502_that_says_so(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    for name in ("secrets", "run"):
+        (tmp_path / name).mkdir()
+    put_unresolved(tmp_path / "secrets", "token", ["a.test"])
+    exchange = filled(asked("/api/x", (b"Accept", b"application/json")), policy(SECRETIVE), tmp_path / "secrets")
+    assert (status(exchange), exchange.outcome.cause) == (502, "injection")
+    assert (told(exchange)["reason"], told(exchange)["hint"]) == (
+        "secret token has no value now: its source failed",
+        "agent-sandbox secret sync",
+    )
+    assert filled(asked("/open/x"), policy(SECRETIVE), tmp_path / "secrets").allowed
 
 
 EXPLICIT = Tunnel(client="10.0.0.3", carries=Carries.PROXY, host="", port=0)

@@ -24,7 +24,10 @@ class Desk:
         self.reviews: list[PolicyTransition] = []
         self.lines: list[AuditRecord] = []
         self.store = PolicyStore(Path("p.yaml"), load=self.load)
-        self.reloader = Reloader(self.store, review=self.review, record=self.lines.append)
+        self.published: list[Policy] = []
+        self.reloader = Reloader(
+            self.store, review=self.review, record=self.lines.append, publish=self.published.append
+        )
 
     def load(self, _: Path) -> Policy:
         if self.file is None:
@@ -43,6 +46,7 @@ async def test_a_good_file_is_taken_and_what_is_open_is_held_against_it() -> Non
     wanted = {"ok": True, "digest": NEW.digest, "problems": [], "change": NOTHING, "closed": 3}
     assert await desk.reloader.reload() == wanted
     assert desk.reviews == [PolicyTransition(old=OLD, new=NEW)]
+    assert desk.published == [NEW]
     reason = (
         "policy reloaded: 0 rules added, 0 removed, 0 other changes; 0 hosts no longer reachable, 3 connections closed"
     )
@@ -54,7 +58,7 @@ async def test_a_bad_file_changes_nothing() -> None:
     desk.file = None
     refused = {"ok": False, "valid": True, "digest": OLD.digest, "problems": ["p.yaml:1: bad"]}
     assert await desk.reloader.reload() == refused
-    assert (desk.reviews, desk.store.current) == ([], OLD)
+    assert (desk.reviews, desk.published, desk.store.current) == ([], [], OLD)
     assert [line.reason for line in desk.lines] == ["policy not reloaded, the file has problems: p.yaml:1: bad"]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.policyfile import layer_beside, load_policy
+from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.proxy.reload.watch import files_of, identity, watch
 from certificates import make_authority
 
@@ -93,7 +94,7 @@ def test_what_is_watched_is_all_that_the_policy_is_made_of(tmp_path: Path) -> No
     user.write_text(f"{user.read_text()}host_services: {{lab: {{to: 10.0.0.0/24, ports: [81]}}}}\n{settings}\n")
     make_authority(tmp_path, ["a.test"]).rename(user.with_name("corp.pem"))
     layers = [layer_beside("user", user), layer_beside("organisation", team)]
-    resolved = [tmp_path / "project/services" / f"{name}.yaml" for name in ("debian", "node", "python")]
+    resolved = [tmp_path / "project/services" / f"{name}.yaml" for name in TOOLS]
     named = [policy.with_name("long.txt"), team.with_name("ours.txt"), *map(user.with_name, ("corp.pem", "mine.txt"))]
     made = load_policy(policy, layers=layers)
     assert files_of(made, policy, layers) == (user, team, policy, *resolved, *named)

@@ -4,42 +4,53 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_sandbox.policy import Request, parse_request
-from agent_sandbox.policy.match.injection import Credential, injection
+from agent_sandbox.policy import Policy, Request, parse_request
+from agent_sandbox.policy.match.injection import Credential, Existing, injection
 from agent_sandbox.policy.match.upstream import Authorities, Upstream
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.injector import Filling, Injector, WithoutSecretError
-from agent_sandbox.proxy.secrets.store import put_secret
+from agent_sandbox.proxy.secrets.placeholder import Placeholders
+from agent_sandbox.proxy.secrets.store import put_secret, put_unresolved
+from agent_sandbox.proxy.wire.message import RequestHead
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 BEARER = Credential(header="authorization", secret="token")
-BASIC = Credential(header="x_login", secret="login", username="bot")
+BASIC = Credential(header="x_login", secret="login", kind="basic", username="bot")
+RAW = Credential(header="x-api-key", secret="token", kind="raw", others=("authorization",))
 VALUE = b"correct horse"
+
+
+PLACEHOLDERS = Placeholders(b"k" * 32)
+MINE = PLACEHOLDERS.ending("token").encode()
 
 
 @pytest.fixture
 def injector(tmp_path: Path) -> Injector:
     for name in ("token", "login"):
         put_secret(tmp_path, name, ["a.test"], VALUE)
-    return Injector(tmp_path)
+    return Injector(tmp_path, placeholders=PLACEHOLDERS)
 
 
 def asked(url_host: str = "a.test", scheme: str = "https") -> Request:
     return parse_request(scheme=scheme, host=url_host, port=443, method="GET", target="/")
 
 
-def filling(injector: Injector, *credentials: Credential, brought: bytes = b"", replaces: bool = False) -> Filling:
-    put_in = injection(credentials, replaces=replaces)
+def filling(
+    injector: Injector, *credentials: Credential, brought: bytes = b"", existing: Existing = Existing.FAIL
+) -> Filling:
+    put_in = injection(credentials, existing=existing)
     fields = ((brought, b"own"),) if brought else ()
     return injector.filling(put_in, asked(), fields, websocket=False)
 
 
 def test_each_secret_is_written_as_the_policy_says(injector: Injector) -> None:
-    found = filling(injector, BEARER, BASIC)
+    found = filling(injector, BEARER, BASIC, Credential(header="x-api-key", secret="token", kind="raw"))
     assert found.fields == (
         (b"authorization", b"Bearer correct horse"),
+        (b"x-api-key", b"correct horse"),
         (b"x_login", b"Basic Ym90OmNvcnJlY3QgaG9yc2U="),
     )
     assert EscapedText(VALUE) in found.echoes
@@ -51,7 +62,9 @@ def test_what_a_client_brings_along_is_denied_or_replaced(injector: Injector, br
     with pytest.raises(WithoutSecretError) as raised:
         filling(injector, BEARER, brought=brought)
     assert str(raised.value) == "the request already has the header `authorization`, into which token is to be injected"
-    assert filling(injector, BEARER, brought=brought, replaces=True).into(((brought, b"own"), (b"A", b"b"))) == (
+    assert filling(injector, BEARER, brought=brought, existing=Existing.REPLACE).into(
+        ((brought, b"own"), (b"A", b"b"))
+    ) == (
         (b"A", b"b"),
         (b"authorization", b"Bearer correct horse"),
         (b"accept-encoding", b"identity"),
@@ -62,7 +75,7 @@ def test_a_spelling_that_servers_take_for_it_is_the_same(injector: Injector) -> 
     for brought in (b"X_Login", b"x-login"):
         with pytest.raises(WithoutSecretError):
             filling(injector, BASIC, brought=brought)
-        assert brought not in dict(filling(injector, BASIC, replaces=True).into(((brought, b"own"),)))
+        assert brought not in dict(filling(injector, BASIC, existing=Existing.REPLACE).into(((brought, b"own"),)))
 
 
 def test_an_answer_can_be_neither_packed_nor_cut_into_pieces(injector: Injector) -> None:
@@ -104,3 +117,96 @@ def test_none_is_put_in_where_a_project_says_who_may_sign() -> None:
         injector.check_authorities(Upstream(layer="project", ca=authorities))
     assert str(raised.value) == "no secret is sent while the project's policy adds a CA, which can sign for every host"
     assert raised.value.hint == "move its `upstream` setting to your own policy file"
+
+
+def with_own(injector: Injector, existing: Existing, *sent: tuple[bytes, bytes], websocket: bool = False) -> Filling:
+    return injector.filling(injection([RAW], existing=existing), asked(), sent, websocket=websocket)
+
+
+@pytest.mark.parametrize("existing", Existing)
+@pytest.mark.parametrize("name", [b"X-API-Key", b"x_api_key", b"Authorization"])
+@pytest.mark.parametrize("value", [MINE, b"sk-" + MINE, b"Bearer sk-" + MINE, b"token " + MINE])
+def test_a_placeholder_is_replaced_wherever_the_server_takes_a_credential(
+    injector: Injector, existing: Existing, name: bytes, value: bytes
+) -> None:
+    found = with_own(injector, existing, (name, value))
+    assert found.into(((name, value), (b"A", b"b"))) == (
+        (b"A", b"b"),
+        (b"x-api-key", VALUE),
+        (b"accept-encoding", b"identity"),
+    )
+
+
+@pytest.mark.parametrize("name", [b"X-API-Key", b"Authorization"])
+@pytest.mark.parametrize("own", [b"sk-own", MINE + b"x", PLACEHOLDERS.ending("login").encode(), b""])
+def test_a_credential_that_is_not_the_placeholder_is_denied_kept_or_replaced(
+    injector: Injector, name: bytes, own: bytes
+) -> None:
+    with pytest.raises(WithoutSecretError):
+        with_own(injector, Existing.FAIL, (name, own))
+    with pytest.raises(WithoutSecretError):
+        with_own(injector, Existing.FAIL, (name, MINE), (name, own))
+    kept = with_own(injector, Existing.KEEP, (name, own))
+    assert (kept.into(((name, own), (b"range", b"x"))), kept.echoes) == (((name, own), (b"range", b"x")), ())
+    assert with_own(injector, Existing.KEEP, (name, own), websocket=True) == kept
+    assert with_own(injector, Existing.REPLACE, (name, own)).into(((name, own),)) == (
+        (b"x-api-key", VALUE),
+        (b"accept-encoding", b"identity"),
+    )
+
+
+def test_an_own_credential_in_another_header_is_named(injector: Injector) -> None:
+    with pytest.raises(WithoutSecretError) as raised:
+        with_own(injector, Existing.FAIL, (b"Authorization", b"Bearer own"))
+    assert str(raised.value) == (
+        "the request has a credential of its own in `authorization`, where token is to be injected"
+    )
+    assert raised.value.hint == "send it without `authorization`, or set `on_existing_header` in the policy"
+
+
+def test_a_request_without_a_credential_is_not_kept_without_the_secret(tmp_path: Path) -> None:
+    with pytest.raises(WithoutSecretError, match="the proxy has no secret token"):
+        with_own(Injector(tmp_path), Existing.KEEP)
+
+
+def test_a_placeholder_that_would_leave_is_found(injector: Injector, policy: Callable[[str], Policy]) -> None:
+    secret = "transform: {request: {headers: {X: {secret: s, transform: {type: raw}}}}}"
+    filled, without = policy(f"domains: [{{host: a.test, {secret}}}]"), policy("domains: [a.test]")
+    head = RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"Cookie", b"a=" + MINE),))
+    stray = injector.stray_placeholder(filled, head)
+    assert stray is not None
+    assert str(stray) == (
+        "`Cookie` has a placeholder, which the proxy replaces only where the policy and its owner say so"
+    )
+    assert stray.hint == "agent-sandbox secret list"
+    assert injector.stray_placeholder(filled, head._replace(fields=((b"Cookie", b"a=b"),))) is None
+    assert injector.stray_placeholder(without, head) is None
+
+
+def test_a_secret_whose_source_failed_is_a_fault_and_only_its_hosts_learn_that(tmp_path: Path) -> None:
+    for name in ("secrets", "run"):
+        (tmp_path / name).mkdir()
+    put_unresolved(tmp_path / "secrets", "token", ["a.test"])
+    injector = Injector(tmp_path / "secrets")
+    with pytest.raises(WithoutSecretError) as raised:
+        filling(injector, BEARER)
+    assert (str(raised.value), raised.value.hint, raised.value.fault) == (
+        "secret token has no value now: its source failed",
+        "agent-sandbox secret sync",
+        True,
+    )
+    with pytest.raises(WithoutSecretError, match=r"secret token is not bound to b\.test"):
+        injector.filling(injection([BEARER]), asked("b.test"), (), websocket=False)
+
+
+@pytest.mark.parametrize("query", ["key=own", "a=b&K%65y=own", "a=b;key=own", "key=" + MINE.decode()])
+def test_a_key_in_the_query_is_denied_or_kept_but_never_replaced(injector: Injector, query: str) -> None:
+    one = Credential(header="x-api-key", secret="token", kind="raw", parameters=("key",))
+    request = asked()._replace(query=query)
+    for existing in (Existing.FAIL, Existing.REPLACE):
+        with pytest.raises(WithoutSecretError) as raised:
+            injector.filling(injection([one], existing=existing), request, (), websocket=False)
+        assert str(raised.value) == "the request has a credential of its own in `?key`, where token is to be injected"
+    assert injector.filling(injection([one], existing=Existing.KEEP), request, (), websocket=False).fields == ()
+    other = asked()._replace(query="a=key&keys=1")
+    assert injector.filling(injection([one]), other, (), websocket=False).fields

@@ -3,33 +3,33 @@ from __future__ import annotations
 import base64
 import json
 
+from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.redaction import Redactor, redact, secret_encodings
 from table_tests import each
 
 VALUE = "k3y/<\"'+>\\x"
-BEARER = (f"Bearer {VALUE}",)
-BASIC = "Basic dXNlcjpwYT8/Pz8/c3M="  # user:pa?????ss
+BEARER, BASIC = KINDS["bearer"], KINDS["basic"]
 
 
 def test_of_a_plain_secret_are_found_itself_hex_and_base64() -> None:
     expected = (EscapedText(b"secret"), b"736563726574", b"c2VjcmV0", b"NlY3Jld", b"zZWNyZX")
-    assert expected == secret_encodings("secret", ["Bearer secret"])
+    assert expected == secret_encodings("secret", BEARER)
 
 
 def test_a_basic_credential_is_found_beside_its_password() -> None:
-    assert secret_encodings("pa?????ss", [BASIC])[:2] == (
+    assert secret_encodings("pa?????ss", BASIC, "user")[:2] == (
         EscapedText(b"pa?????ss"),
         EscapedText(b"dXNlcjpwYT8/Pz8/c3M"),
     )
 
 
 def test_no_form_shows_the_secret_when_it_is_printed() -> None:
-    assert "secret" not in repr(secret_encodings("secret", [])[0])
+    assert "secret" not in repr(secret_encodings("secret", BEARER)[0])
 
 
 def test_the_same_secret_has_the_same_forms_in_the_same_order() -> None:
-    assert secret_encodings(VALUE, BEARER) == secret_encodings(VALUE, iter(BEARER))
+    assert secret_encodings(VALUE, BEARER) == secret_encodings(VALUE, BEARER)
 
 
 @each(
@@ -99,7 +99,7 @@ def test_what_the_documentation_calls_not_found_is_not_found(echo: str) -> None:
 
 
 def test_a_space_is_found_as_a_plus() -> None:
-    assert redact(secret_encodings("two words", []), b"two+words two%20words") == b"********* ***********"
+    assert redact(secret_encodings("two words", BEARER), b"two+words two%20words") == b"********* ***********"
 
 
 @each("before", ["", "1", "12", "123"])
@@ -117,7 +117,7 @@ def test_base64_of_a_text_that_holds_it_keeps_no_more_than_a_few_bits_of_its_end
 @each(
     ("echo", "expected"),
     [
-        (BASIC, "Basic *******************="),
+        ("Basic dXNlcjpwYT8/Pz8/c3M=", "Basic *******************="),
         ("dXNlcjpwYT8/Pz8/c3M", "*" * 19),
         ("dXNlcjpwYT8%2FPz8%2Fc3M%3D", "*" * 23 + "%3D"),
         (r"dXNlcjpwYT8\/Pz8\/c3M=", "*" * 21 + "="),
@@ -125,7 +125,7 @@ def test_base64_of_a_text_that_holds_it_keeps_no_more_than_a_few_bits_of_its_end
     ],
 )
 def test_of_a_password_is_found_the_whole_token(echo: str, expected: str) -> None:
-    assert expected == redact(secret_encodings("pa?????ss", [BASIC]), echo.encode()).decode()
+    assert expected == redact(secret_encodings("pa?????ss", BASIC, "user"), echo.encode()).decode()
 
 
 def test_what_overlaps_is_overwritten_from_end_to_end() -> None:
@@ -167,6 +167,6 @@ def test_without_a_form_all_goes_on() -> None:
 
 def test_characters_that_are_escaped_in_yet_another_way_leave_runs_that_are_found() -> None:
     value = "0123456789abcdefXYZ+ABCDEFGHIJKLMNOP==short"
-    found = secret_encodings(value, [f"Bearer {value}"])
+    found = secret_encodings(value, BEARER)
     assert redact(found, value.replace("=", "[=]").encode()) == b"*******************+****************[=][=]short"
     assert redact(found, value.encode()) == b"*" * len(value)

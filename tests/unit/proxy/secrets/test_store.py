@@ -8,7 +8,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.proxy.secrets.store import LONGEST, RECREATE, Secret, listed, put_secret, read_secret, remove_secret
+from agent_sandbox.proxy.secrets.store import (
+    FAILED,
+    LONGEST,
+    NOT_YET,
+    RECREATE,
+    Secret,
+    Unresolved,
+    listed,
+    memory_of,
+    put_secret,
+    put_sourced,
+    put_unresolved,
+    read_secret,
+    remove_secret,
+    unresolved,
+)
 from table_tests import each
 
 if TYPE_CHECKING:
@@ -29,8 +44,7 @@ def test_what_is_put_is_read_by_its_owner_alone(tmp_path: Path) -> None:
 def test_a_later_one_takes_the_place_of_the_earlier(tmp_path: Path) -> None:
     for value in (b"correct horse", b"battery staple"):
         put_secret(tmp_path, "t", ["a.test"], value)
-    (one,) = listed(tmp_path)
-    assert one.value == "battery staple"
+    assert listed(tmp_path) == [Secret(name="t", hosts=("a.test",), value="battery staple")]
 
 
 @each(
@@ -108,3 +122,68 @@ def test_what_cannot_be_kept_leaves_nothing_behind(tmp_path: Path, monkeypatch: 
             put_secret(folder, "t", ["a.test"], b"correct horse")
         assert str(raised.value.problems[0]) == f"cannot store the secret: {why}; {RECREATE}"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    """A volume beside a tmpfs, as in the proxy's container."""
+    for name in ("secrets", "run"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "secrets"
+
+
+def test_the_value_of_a_secret_with_a_source_is_in_memory_alone(volume: Path) -> None:
+    put_sourced(volume, "t", ["B.test"], b"correct horse")
+    assert read_secret(volume, "t") == Secret(name="t", hosts=("b.test",), value=VALUE)
+    assert VALUE not in (volume / "t").read_text()
+    assert memory_of(volume).stat().st_mode & 0o777 == 0o700
+    assert (memory_of(volume) / "t").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_tmpfs_has_no_value(volume: Path) -> None:
+    put_sourced(volume, "t", ["a.test"], b"correct horse")
+    (memory_of(volume) / "t").unlink()
+    expected = Unresolved(name="t", hosts=("a.test",), why=NOT_YET)
+    assert (read_secret(volume, "t"), listed(volume)) == (expected, [expected])
+    put_secret(volume, "other", ["a.test"], b"correct horse")
+    assert unresolved(volume) == [{"name": "t", "problem": NOT_YET}]
+
+
+def test_after_its_source_failed_no_former_value_is_used(volume: Path) -> None:
+    for put in (put_secret, put_sourced):
+        put(volume, "t", ["a.test"], b"correct horse")
+        put_unresolved(volume, "t", ["a.test"])
+        assert read_secret(volume, "t") == Unresolved(name="t", hosts=("a.test",), why=FAILED)
+
+
+def test_a_new_value_goes_to_the_new_hosts_alone(volume: Path) -> None:
+    put_sourced(volume, "t", ["a.test"], b"correct horse")
+    put_sourced(volume, "t", ["b.test"], b"battery staple")
+    assert read_secret(volume, "t") == Secret(name="t", hosts=("b.test",), value="battery staple")
+
+
+def test_a_value_that_is_typed_in_replaces_the_source_and_removal_leaves_nothing(volume: Path) -> None:
+    put_sourced(volume, "t", ["a.test"], b"correct horse")
+    put_secret(volume, "t", ["b.test"], b"battery staple")
+    assert read_secret(volume, "t") == Secret(name="t", hosts=("b.test",), value="battery staple")
+    assert list(memory_of(volume).iterdir()) == []
+    put_sourced(volume, "t", ["a.test"], b"correct horse")
+    remove_secret(volume, "t")
+    assert [*volume.iterdir(), *memory_of(volume).iterdir()] == []
+
+
+def test_what_is_no_secret_is_not_stored_in_memory_either(volume: Path) -> None:
+    for put, value in ((put_sourced, b"short"), (put_sourced, b"two\nlines of it")):
+        with pytest.raises(UserError):
+            put(volume, "t", ["a.test"], value)
+    with pytest.raises(UserError):
+        put_unresolved(volume, "a/b", ["*.a.test"])
+    assert [*volume.iterdir(), *volume.parent.glob("run/*")] == []
+
+
+def test_without_a_tmpfs_no_value_is_stored(tmp_path: Path) -> None:
+    (tmp_path / "secrets").mkdir()
+    with pytest.raises(UserError) as raised:
+        put_sourced(tmp_path / "secrets", "t", ["a.test"], b"correct horse")
+    assert str(raised.value.problems[0]) == f"cannot store the secret: No such file or directory; {RECREATE}"
+    assert list((tmp_path / "secrets").iterdir()) == []

@@ -18,7 +18,9 @@ SAID = {
     "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE": (
         "x:1: a package differs from the pinned one; a mirror"
     ),
-    "write /var/lib/docker/x: no space left on device": "x:1: no space left on the disk that Docker uses; see",
+    "write /var/lib/docker/x: no space left on device": (
+        "x:1: no space left on the disk that Docker uses; docker builder prune"
+    ),
 }
 
 

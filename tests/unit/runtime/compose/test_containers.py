@@ -42,6 +42,17 @@ def test_containers_are_found_by_the_projects_label_alone(docker: FakeDocker) ->
     assert docker.calls[0] == "ps --all --quiet --filter label=com.docker.compose.project=app-1"
 
 
+OURS = "/p/.devcontainer/docker-compose.yml"
+EDITORS = "/tmp/x/docker-compose/docker-compose.devcontainer.containerFeatures-1795338814411-4e98.yml"  # noqa: S108
+
+
+@each(("files", "by_editor"), [("", False), (OURS, False), (f"{OURS},{EDITORS}", True)])
+def test_a_container_of_an_editors_is_known_by_its_compose_files(*, files: str, by_editor: bool) -> None:
+    found = inspected("agent")
+    found["Config"]["Labels"]["com.docker.compose.project.config_files"] = files
+    assert from_inspect(found).by_editor is by_editor
+
+
 def test_a_project_that_is_down_has_none(docker: FakeDocker) -> None:
     docker.says("ps --all")
     assert containers(DOCKER, "app-1") == ()

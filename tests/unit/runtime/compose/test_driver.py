@@ -39,6 +39,11 @@ def test_a_program_runs_in_a_container(docker: FakeDocker) -> None:
     assert (done.out, done.code) == ("1000\n", 3)
 
 
+def test_program_runs_as_the_given_user_and_group(docker: FakeDocker) -> None:
+    docker.says("exec --user 1000:60990 a1 id", out="uid=1000\n")
+    assert DRIVER.run_in(AGENT, "id", user="1000:60990").out == "uid=1000\n"
+
+
 def test_a_step_gets_its_stdin(docker: FakeDocker) -> None:
     docker.says("compose x", script="/bin/cat")
     assert DRIVER.capture(STEP, timeout=10, stdin=b"secret").out == "secret"

@@ -14,7 +14,9 @@ def test_an_answer_is_what_docker_prints(docker: FakeDocker) -> None:
 
 def test_a_failure_is_told_in_the_users_words(docker: FakeDocker) -> None:
     docker.says("info", err="Cannot connect to the Docker daemon at unix:///x.sock. Is it running?\n", code=1)
-    with pytest.raises(UserError, match=r"^unix:///x.sock: the Docker daemon does not answer; start it"):
+    with pytest.raises(
+        UserError, match=r"^unix:///x.sock: the Docker daemon does not answer; sudo systemctl start docker"
+    ):
         DOCKER.answer("info", doing="asking")
 
 
@@ -25,7 +27,8 @@ def test_no_docker_at_all_is_one_clear_problem(tmp_path: Path, monkeypatch: pyte
     expected = Problem(
         where="docker",
         what="the docker command was not found",
-        hint="install Docker Engine (Linux), Docker Desktop or Colima (macOS), and make sure that `docker` is on PATH",
+        hint="sudo apt install docker.io docker-compose-v2 docker-buildx;"
+        " then sudo usermod -aG docker $USER, then log out and in again",
     )
     assert raised.value.problems == (expected,)
 
@@ -33,7 +36,7 @@ def test_no_docker_at_all_is_one_clear_problem(tmp_path: Path, monkeypatch: pyte
 def test_a_docker_that_may_not_be_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docker").write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match=r"^docker: no permission to run the docker command; install Docker"):
+    with pytest.raises(UserError, match=r"^docker: no permission to run the docker command; sudo apt install"):
         DOCKER.ask("info")
 
 

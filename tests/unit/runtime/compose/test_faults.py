@@ -5,25 +5,25 @@ from table_tests import each
 # What Docker really says (Engine 20.10 to 29, compose 2.26), and the beginning of what we make of it.
 SAID = {
     "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n": (
-        "unix:///var/run/docker.sock: the Docker daemon does not answer; start it (Linux: sudo systemctl start docker;"
+        "unix:///var/run/docker.sock: the Docker daemon does not answer; sudo systemctl start docker"
     ),
     "failed to connect to the docker API at unix:///var/run/docker.sock; check if the path is correct and if the daemon"
     " is running: dial unix /var/run/docker.sock: connect: no such file or directory": (
-        "unix:///var/run/docker.sock: the Docker daemon does not answer; start it"
+        "unix:///var/run/docker.sock: the Docker daemon does not answer; sudo systemctl start docker"
     ),
     "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock: Get"
     ' "http://%2Fvar%2Frun%2Fdocker.sock/v1.45/info": dial unix /var/run/docker.sock: connect: permission denied': (
-        "unix:///var/run/docker.sock: no permission to use the Docker daemon; add yourself to its group"
+        "unix:///var/run/docker.sock: no permission to use the Docker daemon; sudo usermod -aG docker $USER"
     ),
     'Failed to initialize: unable to resolve docker endpoint: context "nope": context not found: open /m.json': (
-        'docker: the Docker context "nope" does not exist; see `docker context ls`'
+        'docker: the Docker context "nope" does not exist; docker context use default'
     ),
     'error during connect: Get "http://foo:2375/v1.50/containers/json": dial tcp: lookup foo: no such host': (
-        "docker: cannot reach the Docker daemon: tcp: lookup foo: no such host; check where DOCKER_HOST"
+        "docker: cannot reach the Docker daemon: tcp: lookup foo: no such host; check DOCKER_HOST; docker context ls"
     ),
     'error during connect: Get "http://docker.example.com/v1.50/info": command [ssh -- h docker system dial-stdio] has'
     " exited with exit status 255: stderr=ssh: connect to host h port 1: Connection refused": (
-        "docker: cannot reach the Docker daemon: ssh: connect to host h port 1: Connection refused; check"
+        "docker: cannot reach the Docker daemon: ssh: connect to host h port 1: Connection refused; ssh to that machine"
     ),
     "Error response from daemon: client version 1.52 is too new. Maximum supported API version is 1.45": (
         "docker: the docker command does not match the Docker daemon (API 1.52 is too new for 1.45)"
@@ -52,6 +52,9 @@ SAID = {
         "docker: the docker command has no buildx, which builds the images"
     ),
     "docker: 'compose' is not a docker command.\nSee 'docker --help'": "docker: the docker command has no compose v2",
+    "The command 'docker' could not be found in this WSL 2 distro.\nWe recommend to activate the WSL integration": (
+        "docker: Docker Desktop is not connected to this WSL 2 distribution; sudo apt install docker.io"
+    ),
     "docker: unknown command: docker compose": "docker: the docker command has no compose v2",
     "unknown flag: --project-name\nSee 'docker --help'.": "docker: the docker command has no compose v2",
     "Error response from daemon: pull access denied for agent-sandbox/proxy, repository does not exist": (

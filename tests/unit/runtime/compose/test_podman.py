@@ -46,7 +46,7 @@ def test_the_command_is_the_engine(podman: FakeDocker, host: PodmanHost) -> None
 
 def test_a_podman_without_compose_is_too_old(podman: FakeDocker, host: PodmanHost) -> None:
     podman.says("version --format", out=json.dumps({"Client": {"Version": "4.3.1"}}))
-    assert versions.engine(host) == fail("engine", "4.3.1 is too old", "update Podman to 4.7.0 or newer")
+    assert versions.engine(host) == fail("engine", "4.3.1 is older than 4.7.0", PODMAN.install)
 
 
 def test_its_machine_is_described_as_docker_describes_one(podman: FakeDocker, host: PodmanHost) -> None:

@@ -130,3 +130,14 @@ def test_a_layer_that_the_stack_does_not_see_is_a_warning(machine: Machine, fenc
     mended = f"agent-sandbox init {AGENT}, then agent-sandbox up"
     told = f"{fenced}/etc/policy.yaml exists, but the stack was made without it: {mended}"
     assert checks.policy(machine) == warn("policy", told)
+
+
+def test_a_service_whose_registry_has_changed_is_a_warning(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def stale(*_: object, afresh: bool) -> tuple[str, ...]:
+        asked.append(afresh)
+        return ("it changed",)
+
+    monkeypatch.setattr(checks, "stale_services", stale)
+    assert (checks.policy(machine), asked) == (warn("policy", "it changed"), [True])

@@ -56,8 +56,8 @@ def test_without_docker_the_whole_table_is_one_failure(tmp_path: Path, monkeypat
 def test_checks_come_in_the_order_in_which_a_user_would_fix_things(tmp_path: Path) -> None:
     names = [row.name for row in checks_for(Machine(path=None, cwd=tmp_path, driver=DRIVER))]
     assert names == [
-        *("docker", "engine", "compose", "buildx", "isolation", "seccomp", "holes", "disk"),
+        *("docker", "engine", "compose", "buildx", "platform", "isolation", "seccomp", "holes", "disk"),
         *("templates", "stack", "policy", "upstream"),
         *("dotenv", "limits", "kernel", "owner"),
-        *("mounts", "workspace", "git", "images", "subnet"),
+        *("mounts", "workspace", "git", "firewall", "images", "subnet", "sizes"),
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.git.ask import ask_git
+from agent_sandbox.runtime.git.ask import ask_git, pushes_by_name
 from repositories import repository
 
 
@@ -110,3 +110,36 @@ def test_a_commit_is_what_its_object_says_whatever_is_put_in_its_place(
 
 def test_no_graph_of_commits_is_believed(tmp_path: Path) -> None:
     assert ask_git("config", "core.commitGraph", cwd=tmp_path).out == "false\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "repository", "expected"),
+    [
+        ("", "", True),
+        ("simple", "", True),
+        ("current", "matching", True),
+        ("upstream", "", False),
+        ("upstream", "simple", False),
+        ("", "tracking", False),
+        ("", "whatever-comes-later", False),
+    ],
+)
+def test_a_push_goes_by_name_if_every_setting_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, repository: str, *, expected: bool
+) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text(f"[push]\n\tdefault = {own}\n" if own else "")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(mine))
+    git(tmp_path, "init", "--quiet")
+    if repository:
+        git(tmp_path, "config", "push.default", repository)
+    assert pushes_by_name(tmp_path) == expected
+
+
+def test_where_git_says_nothing_no_push_goes_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(tmp_path, "init", "--quiet")
+    with (tmp_path / ".git" / "config").open("a") as file:
+        file.write("[push\n")
+    assert not pushes_by_name(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not pushes_by_name(tmp_path)

@@ -144,6 +144,12 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+def test_a_project_whose_path_is_not_printable_has_no_git_inside(project: Path) -> None:
+    moved = project.rename(project.with_name("a\nread .env"))
+    (own_of(project) / "gitdir").write_text(f"{moved}/.git\n")
+    assert refusal(moved).endswith("/a\\nread .env' is not printable")
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_pointer_that_git_did_not_write_mounts_nothing(project: Path, name: str) -> None:
     change, why = CHANGES[name]

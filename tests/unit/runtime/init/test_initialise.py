@@ -10,7 +10,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.git.worktree import SUBDIRECTORY
-from agent_sandbox.runtime.init.initialise import InitOptions, agent_of, prepare
+from agent_sandbox.runtime.init.initialise import NOT_IN_SUBMODULES, InitOptions, agent_of, prepare
 from agent_sandbox.runtime.protect.snapshot import record
 from agent_sandbox.stack.engine import OWN_STACKS
 from agent_sandbox.stack.limits import DEFAULT, GIB, kept, limit_texts
@@ -307,3 +307,10 @@ def test_a_repository_around_the_home_directory_is_not_mounted(tmp_path: Path) -
     worktree(tmp_path / "feature", common)
     prepared = prepare(wish(tmp_path / "feature"), {"HOME": str(common / "me")})
     assert str(common) not in {one.path for one in prepared.workspace.protected}
+
+
+def test_a_worktree_with_submodules_is_told_that_git_does_not_work_in_them(tmp_path: Path) -> None:
+    (tmp_path / "main").mkdir()
+    own = worktree(tmp_path / "feature", repository(tmp_path / "main"))
+    (bare(own / "modules" / "lib") / "config").write_text("")
+    assert NOT_IN_SUBMODULES in prepare(wish(tmp_path / "feature"), {}).notes

@@ -1,18 +1,25 @@
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from agent_sandbox.detect import Offer
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import RESOLVED, TOOLS
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.policies.registries import (
     ASK,
     FILES,
+    PIP_DEFAULT,
     Machine,
     Named,
+    NoRegistryError,
     answer_of,
     apt_uris,
+    image_machine,
     registries,
     this_machine,
 )
@@ -178,9 +185,32 @@ def test_without_a_home_and_without_tools_nothing_is_found(tmp_path: Path) -> No
 
 def test_a_program_is_asked_from_the_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert answer_of(("pwd",)) == "/\n"
-    assert (answer_of(("false",)), answer_of((str(tmp_path / "no-such-program"),))) == ("", "")
-    assert this_machine({"A": "b"}) == Machine(environ={"A": "b"}, run=answer_of)
+    path = {"PATH": "/usr/bin:/bin"}
+    assert answer_of(("pwd",), environment=path) == "/\n"
+    assert [answer_of((program,), environment=path) for program in ("false", str(tmp_path / "none"))] == ["", ""]
+
+
+def test_no_program_is_asked_that_an_agent_could_have_written(tmp_path: Path) -> None:
+    for folder in ("mine", "app/.venv/bin", "other/node_modules/.bin"):
+        host = folder.replace("/", ".")
+        write(tmp_path / folder / "npm", f"#!/bin/sh\necho https://{host}.example.org/\n").chmod(0o755)
+    (tmp_path / "other" / ".devcontainer").mkdir()
+    (tmp_path / "linked").symlink_to(tmp_path / "other" / "node_modules" / ".bin")
+    folders = ["app/.venv/bin", "other/node_modules/.bin", "linked", "app/../app/.venv/bin", "mine"]
+    path = ":".join(["node_modules/.bin", "", *(str(tmp_path / folder) for folder in folders), "/usr/bin", "/bin"])
+    here = this_machine({"PATH": path}, project=tmp_path / "app")
+    assert here.run(("npm", "config", "get", "registry")) == "https://mine.example.org/\n"
+    (tmp_path / "mine" / "npm").unlink()
+    assert "app" not in here.run(("npm", "config", "get", "registry"))
+    assert "other" not in here.run(("npm", "config", "get", "registry"))
+
+
+def test_the_interpreter_of_a_program_is_not_looked_for_in_a_project(tmp_path: Path) -> None:
+    write(tmp_path / "bin" / "npm", "#!/usr/bin/env node\n").chmod(0o755)
+    write(tmp_path / "app" / "node", "#!/bin/sh\necho https://evil.example.org/\n").chmod(0o755)
+    path = f"{tmp_path}/app:{tmp_path}/bin:/bin"
+    here = this_machine({"PATH": path}, project=tmp_path / "app")
+    assert "evil" not in here.run(("npm", "config", "get", "registry"))
 
 
 def test_python_is_asked_in_its_isolated_mode(tmp_path: Path) -> None:
@@ -196,4 +226,141 @@ def test_python_is_asked_in_its_isolated_mode(tmp_path: Path) -> None:
 
 def test_each_resolved_service_has_its_tool_and_its_files() -> None:
     tools: dict[str, Callable[..., object]] = dict(ASK)
-    assert set(tools) == set(FILES) == set(RESOLVED)
+    assert (set(tools), set(FILES)) == (set(TOOLS), set(RESOLVED))
+
+
+def test_an_image_is_asked_with_its_own_programs_alone(tmp_path: Path) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def run(argv: Sequence[str]) -> str:
+        asked.append(tuple(argv))
+        texts = {
+            ("cat", "/etc/os-release"): "ID=debian",
+            ("ls", "/etc/apt/sources.list.d"): "debian.sources\nnew.list\noff.list.disabled\n",
+            ("cat", "/etc/apt/sources.list.d/debian.sources"): SOURCES,
+            ("cat", "/etc/apt/sources.list.d/new.list"): "deb https://new.example.org/ x main",
+            ("npm", "config", "get", "registry"): "https://npm.example.org/",
+        }
+        return texts.get(tuple(argv), "")
+
+    image = image_machine(run)
+    assert hosts(registries("debian", tmp_path, image)) == {
+        "deb.example.org": ("/etc/apt/sources.list.d/debian.sources in the image",),
+        "deb2.example.org": ("/etc/apt/sources.list.d/debian.sources in the image",),
+        "new.example.org": ("/etc/apt/sources.list.d/new.list in the image",),
+    }
+    assert hosts(registries("node", tmp_path, image)) == {"npm.example.org": ("npm's configuration in the image",)}
+    with pytest.raises(NoRegistryError):
+        registries("python", tmp_path, image)
+    assert {argv[0] for argv in asked} == {"cat", "ls", "npm", "python3"}
+
+
+@pytest.mark.parametrize("name", ["npm", "pnpm", "yarn"])
+def test_the_first_tool_of_node_that_is_there_answers(tmp_path: Path, name: str) -> None:
+    def run(argv: Sequence[str]) -> str:
+        return "https://npm.example.org/" if argv[0] == name else ""
+
+    found = registries("node", tmp_path, Machine(environ={}, run=run, root=tmp_path))
+    assert hosts(found) == {"npm.example.org": (f"{name}'s configuration",)}
+
+
+def test_files_of_pip_count_where_pip_is_not_installed(tmp_path: Path) -> None:
+    write(
+        tmp_path / "home" / ".config" / "pip" / "pip.conf", "[global]\nindex-url = https://me:pw@i.example.org/simple\n"
+    )
+    write(tmp_path / "etc" / "pip.conf", "[global]\nextra-index-url = https://more.example.org/simple\n")
+    found = registries("python", tmp_path, machine(tmp_path))
+    assert hosts(found) == {"i.example.org": ("pip's configuration",), "more.example.org": ("pip's configuration",)}
+
+
+def test_the_default_of_pip_is_known_from_the_wheel_of_python_too() -> None:
+    answer = answer_of((sys.executable, "-I", "-S", "-c", PIP_DEFAULT), environment={"PATH": os.defpath})
+    assert [urlsplit(url).scheme for url in answer.split()] == ["https", "https"]
+
+
+GO = """\
+GOPROXY=https://a.example.org,https://b.example.org|direct
+GOSUMDB=sum.example.com https://sum.example.org
+GOFLAGS=-x=https://no.example.org
+"""
+CARGO = """\
+[source.crates-io]
+replace-with = "mirror"
+[source.mirror]
+registry = "sparse+https://me:pw@cargo.example.org/index/"
+# index = "https://no.example.org/"
+[registries]
+mine = { index = "https://inline.example.org" }
+[registries.other]
+index = "https://git.example.org/index"
+[registry]
+token = "secret"
+"""
+MAVEN = """\
+<settings><mirrors><mirror><id>m</id><url>https://maven.example.org/m2</url></mirror></mirrors>
+<!-- <url>https://no.example.org</url> --><servers><server><password>https://pw.example.org</password></server></servers>
+<profiles><profile><repositories><repository><url>
+  https://more.example.org/m2</url></repository></repositories></profile></profiles></settings><!-- <url>https://no.example.org</url>
+"""
+GEMRC = ":sources:\n- https://gems.example.org/\n:url: https://no.example.org\n"
+BUNDLE = """\
+---
+BUNDLE_MIRROR__HTTPS://GEMS__EXAMPLE__COM/: "https://me:pw@gems.example.org/"
+BUNDLE_BUILD__X: "--with=https://no.example.org"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text", "found"),
+    [
+        ("go-mirror", ".config/go/env", GO, ["a.example.org", "b.example.org", "sum.example.org"]),
+        ("rust-mirror", ".cargo/config.toml", CARGO, ["cargo.example.org", "git.example.org"]),
+        ("java-mirror", ".m2/settings.xml", MAVEN, ["maven.example.org", "more.example.org"]),
+        ("ruby-mirror", ".bundle/config", BUNDLE, ["gems.example.org"]),
+        ("ruby-mirror", ".gemrc", GEMRC, ["gems.example.org"]),
+    ],
+)
+def test_a_mirror_is_read_from_the_tools_own_file(
+    tmp_path: Path, name: str, file: str, text: str, found: list[str]
+) -> None:
+    write(tmp_path / "home" / file, text)
+    assert hosts(registries(name, tmp_path, machine(tmp_path))) == dict.fromkeys(found, (f"~/{file}",))
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("go-mirror", "GOPROXY"),
+        ("rust-mirror", "CARGO_REGISTRIES_MINE_INDEX"),
+        ("ruby-mirror", "BUNDLE_MIRROR__HTTPS://GEMS__EXAMPLE__COM/"),
+    ],
+)
+def test_a_mirror_is_read_from_a_variable(tmp_path: Path, name: str, variable: str) -> None:
+    here = replace(machine(tmp_path), environ={variable: "https://me:pw@mirror.example.org/x"})
+    assert hosts(registries(name, tmp_path, here)) == {"mirror.example.org": (variable,)}
+
+
+def test_no_configuration_counts_that_an_agent_could_have_written(tmp_path: Path) -> None:
+    home = write(tmp_path / "home" / ".npmrc", "registry=https://evil.example.org/").parent
+    write(tmp_path / "other" / ".devcontainer" / "policy.yaml", "")
+    environ = {
+        "HOME": str(home),
+        "npm_config_userconfig": str(tmp_path / "other" / "npmrc"),
+        "NPM_CONFIG_REGISTRY": "https://npm.example.org/",
+        "NODE_OPTIONS": f"--require={home}/evil.js",
+        "PATH": "/usr/bin:/bin",
+    }
+    mine = this_machine(environ)
+    assert (mine.environ["HOME"], mine.home_text(".npmrc")) == (str(home), "registry=https://evil.example.org/")
+    shown = ("printenv", "HOME", "npm_config_userconfig", "NODE_OPTIONS", "NPM_CONFIG_REGISTRY")
+    for here in (this_machine(environ, project=home), this_machine(environ, project=tmp_path)):
+        assert here.home_text(".npmrc") == ""
+        assert "npm_config_userconfig" not in here.environ
+        assert "NPM_CONFIG_REGISTRY" in here.environ
+        assert here.run((*shown[:4],)).split("\n") == ["/nonexistent", "", "", ""]
+
+
+def test_a_variable_that_leads_into_another_project_counts_for_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "other" / ".devcontainer" / "policy.yaml", "")
+    here = this_machine({"PIP_CONFIG_FILE": str(tmp_path / "other" / "pip.conf"), "PATH": "/usr/bin:/bin"})
+    assert here.environ == {"PATH": "/usr/bin:/bin"}

@@ -1,7 +1,10 @@
 import os
 from pathlib import Path
 
-from agent_sandbox.runtime.policies.scan import MAX_BYTES, MAX_FILES, naming_files
+import pytest
+
+from agent_sandbox.runtime.policies import scan
+from agent_sandbox.runtime.policies.scan import MAX_BYTES, MAX_FILES, names_at_top, naming_files
 
 
 def test_only_files_that_may_name_hosts_are_read(tmp_path: Path) -> None:
@@ -41,3 +44,15 @@ def test_what_is_no_text_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
 
 def test_a_directory_that_can_not_be_listed_names_nothing(tmp_path: Path) -> None:
     assert naming_files(tmp_path / "gone") == {}
+
+
+def test_the_names_at_the_top_are_those_of_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "go.mod").touch()
+    (tmp_path / "two\nlines").touch()
+    (tmp_path / "Gemfile").mkdir()
+    (tmp_path / "pom.xml").symlink_to("go.mod")
+    os.mkfifo(tmp_path / "package.json")
+    assert names_at_top(tmp_path) == ("go.mod",)
+    assert names_at_top(tmp_path / "missing") == ()
+    monkeypatch.setattr(scan, "MAX_NAMES", 0)
+    assert names_at_top(tmp_path) == ()

@@ -108,6 +108,14 @@ def test_an_editors_project_name_is_read_as_the_editor_reads_it(
     assert editor_name(tmp_path, environ) == name
 
 
+def test_an_editor_asks_compose_which_reads_the_env_beside_the_stack_too(tmp_path: Path) -> None:
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / ".devcontainer" / ".env").write_text("COMPOSE_PROJECT_NAME=first\n export COMPOSE_PROJECT_NAME='other'")
+    assert editor_name(tmp_path, {}) == "other"
+    (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=mine\n")
+    assert editor_name(tmp_path, {}) == "mine"
+
+
 def test_an_editor_follows_a_link_and_ignores_what_is_not_a_file(tmp_path: Path) -> None:
     project = tmp_path / "app"
     project.mkdir()
@@ -139,7 +147,7 @@ def test_an_editor_that_would_use_another_name_is_refused(tmp_path: Path) -> Non
     with pytest.raises(UserError) as raised:
         require_editor_name(tmp_path, "app-2", {})
     assert str(raised.value) == (
-        f"{tmp_path}/.env: COMPOSE_PROJECT_NAME is app-1: an editor starts the stack under this name, "
+        f"{tmp_path}: COMPOSE_PROJECT_NAME is app-1: an editor starts the stack under this name, "
         "where agent-sandbox does not find it; "
-        "name your own stack with `name:` in its compose file, and remove COMPOSE_PROJECT_NAME"
+        "name your own stack with `name:` in its compose file, and remove COMPOSE_PROJECT_NAME from .env or your shell"
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.policy.match.host_list import FILE_NAME
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.trust_snapshot import FILE_NAME as OURS
 from agent_sandbox.runtime.project.trust_snapshot import SERVICES, Standing, agent_can_write, look, own_numbers
@@ -113,7 +113,7 @@ def test_the_agent_can_write_all_of_a_project_but_its_devcontainer() -> None:
 
 def test_services_that_were_resolved_beside_the_policy_belong_to_it(root: Path) -> None:
     (root / ".devcontainer" / "services").mkdir()
-    for name in RESOLVED:
+    for name in TOOLS:
         (root / ".devcontainer" / "services" / f"{name}.yaml").write_text("version: 1\n")
     assert sorted(look(root, os.environ).files) == sorted((COMPOSE, POLICY, *SERVICES))
 

@@ -99,6 +99,13 @@ def test_a_new_branch_follows_one_of_its_own_name() -> None:
     assert not accepted(BEFORE + FOLLOWS % b"X")
 
 
+def test_a_new_branch_may_follow_another_one_where_a_push_does_not_go_there() -> None:
+    then, now = held(BEFORE), held(BEFORE + FOLLOWS % b"main")
+    assert is_harmless(CONFIG, then, now, pushes_by_name=True)
+    then = held(BEFORE + FOLLOWS % b"x")
+    assert not is_harmless(CONFIG, then, now, pushes_by_name=True)
+
+
 def test_a_branch_that_followed_another_one_before_still_may() -> None:
     before = BEFORE + FOLLOWS % b"main"
     assert accepted(before + b"[user]\n\tname = Ann\n", before)

@@ -140,3 +140,12 @@ def test_what_has_changed_while_nobody_could_tell_is_found_but_for_what_trust_as
 def test_a_long_difference_says_how_much_more_there_is() -> None:
     found = rewritten("x", Held(), Held(texts={"x": "a\n" * 100}))
     assert (len(found.lines), found.lines[-1]) == (MOST_LINES + 1, "... and 43 more lines: see the file")
+
+
+def test_what_other_worktrees_change_is_no_difference_of_a_stopped_stack(tmp_path: Path) -> None:
+    (tmp_path / "worktrees" / "two").mkdir(parents=True)
+    (tmp_path / "worktrees" / "two" / "HEAD").write_text("ref: refs/heads/two\n")
+    paths = tuple(str(tmp_path / name) for name in ("worktrees", "modules", "config"))
+    assert unwatched(tmp_path, Held(paths=paths)) == ()
+    (tmp_path / "config").write_text("[core]\n")
+    assert unwatched(tmp_path, Held(paths=(*paths, "worktrees"))) == (paths[2], "worktrees")

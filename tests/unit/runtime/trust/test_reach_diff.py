@@ -16,6 +16,7 @@ POLICY = ".devcontainer/policy.yaml"
 UNOPENED = "example.org, TLS not inspected"
 UNINSPECTED = "the setting `inspect`: false; not set here before"
 WATCHED = 'the setting `reload`: "watch"; not set here before'
+TO_RESOLVE = "service {}: GET from the registries that {} on this machine is configured for"
 SECRET = "{request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
 BASE = "version: 1\ndomains: [example.org, {host: api.example.com, rules: [{methods: [GET], path: {prefix: /v1/}}]}]\n"
 
@@ -264,3 +265,21 @@ def test_a_company_s_proxy_and_authority_are_told_and_so_are_other_certificates_
     (told,) = widens(made_of(BASE), first)
     assert told.startswith("the setting `upstream`: no longer set here; before: all allowed requests go through")
     assert widens(first, first) == ()
+
+
+@each(
+    ("now", "before", "expected"),
+    [
+        ("services: [node]", None, (TO_RESOLVE.format("node", "npm"),)),
+        ("services: [npm]", "domains: []", (TO_RESOLVE.format("node", "npm"),)),
+        ("services: [npm]", "services: [node]", ()),
+        ("services: [{name: pip}]", "services: [node]", (TO_RESOLVE.format("python", "pip"),)),
+    ],
+)
+def test_a_service_that_the_next_start_resolves_is_told(
+    now: str, before: str | None, expected: tuple[str, ...]
+) -> None:
+    def standing(text: str | None) -> Standing:
+        return Standing(root=Path("/p"), owner=None, stack_files=(), files={} if text is None else {POLICY: text})
+
+    assert reaches(standing(now), standing(before)) == expected

@@ -100,3 +100,13 @@ def test_it_is_told_what_is_protected_so_that_its_start_can_look_for_it() -> Non
     workspace = replace(WORKSPACE, protected=protected)
     environment = agent_service("agent:1", WHERE, MANIFEST, workspace).environment
     assert environment["AGENT_SANDBOX_PROTECTED"] == "pinned .git\nread .git/config"
+
+
+def test_each_state_directory_is_a_volume_of_this_agent_alone() -> None:
+    manifest = replace(MANIFEST, name="example", state=(".example", ".config/example"))
+    found = {mount.source: mount.target for mount in agent_service("agent:1", WHERE, manifest, WORKSPACE).mounts}
+    assert found.items() >= {
+        ("state-example", "/home/dev/.example"),
+        ("state-example..config.example", "/home/dev/.config/example"),
+        ("local-example", "/home/dev/.local"),
+    }

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.remedies import Need
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 
 GIB = 1 << 30
@@ -19,7 +20,7 @@ def disk(host: EngineHost) -> CheckResult:
         return ok("disk", f"the Docker engine's disk is not on this system; `{program} system df` shows what is used")
     free = shutil.disk_usage(root).free
     what = f"{free / GIB:.1f} GiB free for images in {root}"
-    hint = f"`{program} system df` shows what is used, `{program} builder prune` removes the build cache"
+    hint = host.engine.remedy(Need.SPACE)
     if free < NEEDED:
         return fail("disk", what, hint)
     return warn("disk", what, hint) if free < COMFORTABLE else ok("disk", what)

@@ -33,7 +33,7 @@ def _of_the_project(project: Project, environ: Mapping[str, str]) -> CheckResult
         if name not in (None, project.name):
             return warn("dotenv", OTHER_NAME.format(name), OTHER_NAME_HINT)
         return ok("dotenv", f"{DOTENV} is left alone; `{COMMAND} --file {STACK_FILE}` uses the stack")
-    hint = f"agent-sandbox init {project.agent} writes both lines and keeps the rest"
+    hint = f"agent-sandbox init {project.agent} writes both lines and keeps the rest; --no-dotenv leaves {DOTENV} alone"
     text = read_text(project.root, DOTENV)
     if text is None:
         return warn("dotenv", f"there is no {DOTENV}: plain `docker compose` does not find the stack", hint)

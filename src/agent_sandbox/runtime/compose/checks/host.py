@@ -10,6 +10,7 @@ from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.driver.protocol import Feature, Row
+from agent_sandbox.runtime.host.process import Finished
 
 KERNEL = Path("/proc/sys/kernel/osrelease")
 
@@ -24,9 +25,14 @@ class EngineHost:
     @cached_property
     def versions(self) -> Mapping[str, Any]:
         """The versions of the client and, if it answers, of the engine."""
-        answered = self.engine.ask("version", "--format", "{{json .}}").out
+        answered = self.version_answer.out
         found: Mapping[str, Any] = read_json(answered) if answered.strip() else {}
         return found
+
+    @cached_property
+    def version_answer(self) -> Finished:
+        """What the command said of its version; stderr tells why the engine does not answer."""
+        return self.engine.ask("version", "--format", "{{json .}}")
 
     @cached_property
     def info(self) -> Mapping[str, Any]:

@@ -9,6 +9,8 @@ from agent_sandbox.runtime.compose.checks.disk import disk
 from agent_sandbox.runtime.compose.checks.holes import holes
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.owner import owner
+from agent_sandbox.runtime.compose.checks.platform import platform
+from agent_sandbox.runtime.compose.checks.sizes import sizes
 from agent_sandbox.runtime.compose.checks.subnet import subnet
 from agent_sandbox.runtime.compose.checks.users import kernel
 from agent_sandbox.runtime.driver.protocol import Feature, Row, Stage
@@ -28,6 +30,8 @@ def _of_engine(host: EngineHost) -> Iterator[Row]:
     yield Row(name="compose", stage=ENGINE, check=lambda _: versions.compose(host))
     if Feature.BUILD_PLUGIN in host.features:
         yield Row(name="buildx", stage=ENGINE, check=lambda _: versions.buildx(host))
+    if Feature.CONTEXTS in host.features:
+        yield Row(name="platform", stage=ENGINE, check=lambda _: platform(host), engine=True)
     if Feature.ISOLATED_NETWORK in host.features:
         yield Row(name="isolation", stage=ENGINE, check=lambda _: versions.isolation(host), engine=True)
     yield Row(name="seccomp", stage=ENGINE, check=lambda _: versions.seccomp(host), engine=True)
@@ -41,6 +45,7 @@ def _of_project(host: EngineHost) -> Iterator[Row]:
     yield _fit("kernel", lambda project: kernel(host, project))
     yield _fit("owner", lambda project: owner(host, project))
     yield _fit("subnet", lambda project: subnet(host, project), stage=START)
+    yield _fit("sizes", lambda project: sizes(host, project), stage=START)
 
 
 def _fit(name: str, check: Callable[[Project], CheckResult], *, stage: Stage = FIT) -> Row:

@@ -6,6 +6,7 @@ from typing import Any
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.version import Version, parse, shown
+from agent_sandbox.runtime.compose.remedies import Need
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 
 # As for engines: the first version with `start_interval`.
@@ -24,13 +25,12 @@ def engine(host: EngineHost) -> CheckResult:
     """Check the Docker engine's version, and whether it is down or access is denied."""
     server: dict[str, Any] = host.versions.get("Server") or {}
     if not server:
-        problem = _why_not(host)
-        return fail("engine", problem[0], problem[1])
+        raise UserError([host.engine.problem(host.version_answer.err, doing="engine")])
     version, context = server.get("Version", ""), (host.versions.get("Client") or {}).get("Context", "")
     where = f"{version}{f', context {context}' if context else ''}"
     if parse(version) < host.engine.oldest:
         return fail(
-            "engine", f"{where} is too old", f"update {host.engine.title} to {shown(host.engine.oldest)} or newer"
+            "engine", f"{where} is older than {shown(host.engine.oldest)}", host.engine.remedy(Need.NEWER, context)
         )
     return ok("engine", where)
 
@@ -41,10 +41,13 @@ def compose(host: EngineHost) -> CheckResult:
     version = parse(found.out)
     if found.code != 0 or not version:
         only = " (docker-compose, which is v1, is not enough)" if shutil.which("docker-compose") else ""
-        hint = "install the plugin (Debian and Ubuntu: docker-compose-v2 or docker-compose-plugin)"
-        return fail("compose", f"the {host.engine.program} command has no compose v2{only}", hint)
+        return fail(
+            "compose", f"the {host.engine.program} command has no compose v2{only}", host.engine.remedy(Need.COMPOSE)
+        )
     if version < OLDEST_COMPOSE:
-        return fail("compose", f"{shown(version)} is too old", f"update it to {shown(OLDEST_COMPOSE)} or newer")
+        return fail(
+            "compose", f"{shown(version)} is older than {shown(OLDEST_COMPOSE)}", host.engine.remedy(Need.COMPOSE)
+        )
     return ok("compose", found.out.strip())
 
 
@@ -52,8 +55,9 @@ def buildx(host: EngineHost) -> CheckResult:
     """Check for buildx."""
     found = host.engine.ask("buildx", "version")
     if found.code != 0 or not parse(found.out):
-        hint = "install the plugin (Debian and Ubuntu: docker-buildx or docker-buildx-plugin)"
-        return fail("buildx", "the docker command has no buildx, which builds the images", hint)
+        return fail(
+            "buildx", "the docker command has no buildx, which builds the images", host.engine.remedy(Need.BUILDX)
+        )
     return ok("buildx", found.out.split()[1])
 
 
@@ -75,11 +79,3 @@ def seccomp(host: EngineHost) -> CheckResult:
         hint = 'remove `"seccomp-profile": "unconfined"` from its daemon.json, or use a kernel with seccomp'
         return warn("seccomp", what, hint)
     return ok("seccomp", f"system calls are filtered by the profile {profile}")
-
-
-def _why_not(host: EngineHost) -> tuple[str, str]:
-    try:
-        host.info  # noqa: B018 - asked for what it raises
-    except UserError as error:
-        return str(error.problems[0].what), error.problems[0].hint
-    return "the engine does not answer", "run agent-sandbox doctor again; see `docker info`"

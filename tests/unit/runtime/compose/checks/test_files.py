@@ -125,5 +125,7 @@ def test_a_name_of_the_users_that_an_editor_would_take_is_told(tmp_path: Path, i
     what = (
         "COMPOSE_PROJECT_NAME is mine: an editor starts the stack under this name, where agent-sandbox does not find it"
     )
-    hint = "name your own stack with `name:` in its compose file, and remove COMPOSE_PROJECT_NAME"
+    hint = (
+        "name your own stack with `name:` in its compose file, and remove COMPOSE_PROJECT_NAME from .env or your shell"
+    )
     assert files.dotenv(project, {}) == warn("dotenv", what, hint)

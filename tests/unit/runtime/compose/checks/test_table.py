@@ -10,7 +10,7 @@ def names(*features: Feature) -> set[str]:
 
 
 def test_what_an_engine_does_not_have_is_not_checked() -> None:
-    assert names(*DRIVER.features) - names() == {"buildx", "isolation"}
+    assert names(*DRIVER.features) - names() == {"buildx", "isolation", "platform"}
 
 
 def test_each_name_stands_once() -> None:

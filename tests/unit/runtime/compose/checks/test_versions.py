@@ -33,7 +33,7 @@ def test_the_docker_command_is_shown_by_its_path(docker: FakeDocker, host: Engin
         ("28.0.0", ok("engine", "28.0.0, context colima")),
         (
             "24.0.9",
-            fail("engine", "24.0.9, context colima is too old", "update Docker Engine to 25.0.0 or newer"),
+            fail("engine", "24.0.9, context colima is older than 25.0.0", "brew upgrade colima && colima update"),
         ),
     ],
 )
@@ -47,28 +47,40 @@ def test_an_engine_has_to_be_new_enough(
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("Cannot connect to the Docker daemon at unix:///x.sock. Is it?", "the Docker daemon does not answer"),
+        (
+            "Cannot connect to the Docker daemon at unix:///x.sock. Is it?",
+            "unix:///x.sock: the Docker daemon does not answer; sudo systemctl start docker",
+        ),
         (
             "permission denied while trying to connect to the Docker daemon socket at unix:///x.sock: Get",
-            "no permission to use the Docker daemon",
+            (
+                "unix:///x.sock: no permission to use the Docker daemon;"
+                " sudo usermod -aG docker $USER, then log out and in again"
+            ),
         ),
-        ('unable to resolve docker endpoint: context "x": context not found', 'the Docker context "x" does not exist'),
+        (
+            'unable to resolve docker endpoint: context "x": context not found',
+            (
+                'docker: the Docker context "x" does not exist;'
+                " docker context use default (unset DOCKER_CONTEXT if it is set)"
+            ),
+        ),
     ],
 )
 def test_why_an_engine_does_not_answer_is_told_apart(
     docker: FakeDocker, host: EngineHost, said: str, expected: str
 ) -> None:
     docker.says("version", out='{"Client": {}, "Server": null}', err=said, code=1).says("info", err=said, code=1)
-    found = checks.engine(host)
-    assert (found.status, found.what) == (Status.FAIL, expected)
-    assert found.hint
+    with pytest.raises(UserError) as raised:
+        checks.engine(host)
+    assert list(map(str, raised.value.problems)) == [expected]
 
 
 @pytest.mark.parametrize(
     ("out", "code", "expected"),
     [
         ("2.26.1-4\n", 0, ok("compose", "2.26.1-4")),
-        ("v2.20.0\n", 0, fail("compose", "2.20.0 is too old", "update it to 2.24.0 or newer")),
+        ("v2.20.0\n", 0, fail("compose", "2.20.0 is older than 2.24.0", "sudo apt install docker-compose-v2")),
     ],
 )
 def test_compose_has_to_be_new_enough(

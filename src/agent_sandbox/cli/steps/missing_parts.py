@@ -1,0 +1,28 @@
+"""Report everything that is missing before a stack can start, in the words of `doctor` and `up`."""
+
+from pathlib import Path
+
+from agent_sandbox.cli.steps.execute import driver
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.problems import Problem, UserError
+
+
+def missing_parts() -> tuple[Problem, ...]:
+    """Return what keeps the engine from building and starting a stack: its command, the engine itself, its plugins."""
+    from agent_sandbox.runtime.doctor.table import engine_problems  # noqa: PLC0415 - only a first start needs it
+    from agent_sandbox.runtime.driver.protocol import Machine  # noqa: PLC0415 - as above
+
+    return engine_problems(Machine(path=None, cwd=Path.cwd(), driver=driver()))
+
+
+def report_missing_engine() -> None:
+    """Print what a start will need; nothing if the engine answers, which is one question."""
+    if not driver().host().answers:
+        for problem in missing_parts():
+            say(f"  before that, {problem.where}: {problem.what}\n    hint: {problem.hint}")
+
+
+def require_all_parts() -> None:
+    """Raise UserError if anything is missing."""
+    if missing := missing_parts():
+        raise UserError(missing)

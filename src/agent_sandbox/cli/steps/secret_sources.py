@@ -1,0 +1,102 @@
+"""Fetch secrets from their sources on the host machine, and give them to the proxy."""
+
+import os
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import AskSecrets
+from agent_sandbox.cli.steps.execute import backend, driver, require_running
+from agent_sandbox.cli.steps.secret_value import read_value
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.policytools.unset_secrets import Bound
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.proxy.control import tell_stack
+from agent_sandbox.runtime.sources.fetch import Host, fetch
+from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+
+Source = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        help="Where the value comes from, at each start and `secret sync`: a command, env:NAME, file:PATH or "
+        "keyring:SERVICE/USERNAME.",
+        metavar="SOURCE",
+        show_default=False,
+    ),
+]
+
+
+def store(project: Project, secret: Bound, source: str) -> bool:
+    """Store a secret from its source, or without one from stdin; return whether the proxy has it now.
+
+    A source is tried first. If the proxy does not run, the source is remembered for the next start.
+    """
+    recipes = recipes_of(project.root, os.environ)
+    if not source:
+        require_running(project, "proxy")
+        words = (word for one in secret.hosts for word in ("--host", one))
+        plan = backend().plan(project, AskSecrets(argv=("set", secret.name, *words)))
+        tell_stack(driver(), plan, stdin=read_value(secret.name))
+        recipes.remove(secret.name)
+        return True
+    recipe = Recipe(name=secret.name, hosts=secret.hosts, source=source)
+    fetched(project, recipe)
+    recipes.add(recipe)
+    if not proxy_runs(project):
+        return False
+    give(project, recipe)
+    return True
+
+
+def proxy_runs(project: Project) -> bool:
+    """Return whether the project's proxy runs."""
+    return any(one.service == "proxy" and one.state == "running" for one in driver().observe(project.name))
+
+
+def give(project: Project, recipe: Recipe) -> None:
+    """Fetch the value and give it to the running proxy; without a value, the proxy uses no former one."""
+    try:
+        value = fetched(project, recipe)
+    except UserError:
+        _tell(project, recipe, "--unresolved")
+        raise
+    _tell(project, recipe, "--sourced", stdin=value)
+
+
+def fetched(project: Project, recipe: Recipe) -> bytes:
+    """Return the value of the secret, or raise UserError."""
+    return fetch(recipe.name, recipe.source, Host(root=project.root, environ=os.environ))
+
+
+def sync(project: Project) -> tuple[int, list[Problem]]:
+    """Fetch all secrets that have a source; return how many the proxy has now, and the problems of the others."""
+    recipes = recipes_of(project.root, os.environ).load()
+    problems = list(_problems(project, recipes))
+    return len(recipes), problems
+
+
+def sync_after_start(project: Project) -> None:
+    """Fetch all secrets that have a source. A problem does not end the command: the stack runs without the secret."""
+    try:
+        _, problems = sync(project)
+    except UserError as error:
+        problems = list(error.problems)
+    for problem in problems:
+        say(f"warning: {problem}")
+
+
+def _problems(project: Project, recipes: tuple[Recipe, ...]) -> Iterator[Problem]:
+    for recipe in recipes:
+        try:
+            give(project, recipe)
+        except UserError as error:
+            yield from error.problems
+
+
+def _tell(project: Project, recipe: Recipe, how: str, *, stdin: bytes = b"") -> None:
+    hosts = (word for host in recipe.hosts for word in ("--host", host))
+    plan = backend().plan(project, AskSecrets(argv=("set", recipe.name, *hosts, how)))
+    tell_stack(driver(), plan, stdin=stdin)

@@ -1,0 +1,44 @@
+"""The agents on this machine: those that are built in, and the user's own in `~/.config/agent-sandbox/agents/`."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_sandbox.agents import catalogue
+from agent_sandbox.agents.manifest import AgentManifest, HostRead
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.user_dirs import config_directory
+
+OWN = "agents"
+
+
+def built_in() -> Path:
+    """Return the folder of the agents that are built in."""
+    return data_root() / "templates"
+
+
+def own_agents(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the folder of the user's own agents, if there is one."""
+    config = config_directory(environ)
+    return (config / OWN,) if config and (config / OWN).is_dir() else ()
+
+
+def known_agents() -> tuple[str, ...]:
+    """Return the names of all agents, sorted."""
+    return catalogue.known_agents(built_in(), *own_agents(os.environ))
+
+
+def place_of(agent: str) -> str:
+    """Return the manifest of one of the user's own agents as a path, or "" for an agent that is built in."""
+    files = (folder / agent / catalogue.MANIFEST for folder in own_agents(os.environ))
+    return next((str(file) for file in files if file.is_file()), "")
+
+
+def host_reads() -> tuple[HostRead, ...]:
+    """Return the project files from which any agent, started on the host machine, would run something."""
+    return tuple(dict.fromkeys(row for agent in known_agents() for row in load_manifest(agent).host_reads))
+
+
+def load_manifest(agent: str) -> AgentManifest:
+    """Return an agent's manifest, or raise UserError."""
+    return catalogue.load_manifest(built_in(), agent, *own_agents(os.environ))

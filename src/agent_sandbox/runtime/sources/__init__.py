@@ -1,0 +1,1 @@
+"""Sources of secrets on the host machine: where a value comes from, and how it is fetched."""

@@ -1,0 +1,152 @@
+"""Fetch the value of a secret from its source: a command, a variable, a file or the keyring."""
+
+import os
+import shlex
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from agent_sandbox.printable import printable_lines
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.process import TIMED_OUT, capture
+from agent_sandbox.runtime.host.user_dirs import config_directory, home_directory
+from agent_sandbox.runtime.sources.value import MOST, faults, without_line_end
+
+SECONDS = 30.0
+FOREIGN = stat.S_IRWXG | stat.S_IRWXO
+# Characters of a failing command's last line that are shown.
+SHOWN = 200
+REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The environment that sources are fetched in. The sandbox sees `root`, so nothing there is a source."""
+
+    root: Path
+    environ: Mapping[str, str]
+    seconds: float = SECONDS
+
+    def sees(self, path: Path) -> bool:
+        """Return whether the sandbox can see, and maybe write, this path."""
+        shared = (self.root, config_directory(self.environ))
+        ways = (path.absolute(), path.resolve())
+        return any(way.is_relative_to(folder.resolve()) for folder in shared if folder for way in ways)
+
+
+class NoValueError(Exception):
+    """Why a source gives no value; `hint` says how to fix it."""
+
+    def __init__(self, why: str, hint: str = "") -> None:
+        super().__init__(why)
+        self.hint = hint
+
+
+def fetch(name: str, source: str, host: Host) -> bytes:
+    """Return the value of the secret `name`, or raise UserError with all problems. They never show the value."""
+    kind, rest = split_source(source)
+    try:
+        value = without_line_end(SOURCES[kind](rest, host))
+    except NoValueError as error:
+        what = f"the source of {name} gives no value: {error}"
+        raise UserError([Problem(where=source, what=what, hint=error.hint)]) from error
+    wrong = faults(value) if value else [("it is empty", "the source has to give the secret on one line")]
+    problems = [
+        Problem(where=source, what=f"the source of {name} gives no secret: {what}", hint=hint) for what, hint in wrong
+    ]
+    if problems:
+        raise UserError(problems)
+    return value
+
+
+def split_source(source: str) -> tuple[str, str]:
+    """Return the kind of a source and the rest of its text.
+
+    >>> split_source("env:API_KEY"), split_source("op read op://vault/key")
+    (('env', 'API_KEY'), ('command', 'op read op://vault/key'))
+    """
+    kind, _, rest = source.partition(":")
+    return (kind, rest) if kind in SOURCES and kind != COMMAND else (COMMAND, source)
+
+
+def _from_variable(name: str, host: Host) -> bytes:
+    if name not in host.environ:
+        raise NoValueError(f"the variable {name} is not set", f"export {name}, then agent-sandbox secret sync")
+    return os.fsencode(host.environ[name])
+
+
+def _from_command(text: str, host: Host) -> bytes:
+    try:
+        argv = shlex.split(text)
+    except ValueError as error:
+        raise NoValueError(f"not a command: {error}".lower(), "quote it as in a shell") from error
+    program = shutil.which(argv[0], path=host.environ.get("PATH")) if argv else None
+    if program is None:
+        raise NoValueError("there is no such program", "for a pipe or a redirection, write: sh -c '...'")
+    if host.sees(Path(program)) or not Path(program).is_absolute():
+        raise NoValueError(f"the agent could replace {program}", "use a program outside the project")
+    return _run((program, *argv[1:]), host)
+
+
+def _from_keyring(text: str, host: Host) -> bytes:
+    service, _, username = text.partition("/")
+    if not (service and username):
+        raise NoValueError("it names no entry", "write keyring:SERVICE/USERNAME")
+    if find_spec("keyring") is None:
+        raise NoValueError("the Python package `keyring` is not installed", "install it beside agent-sandbox")
+    return _run((sys.executable, "-P", "-m", "keyring", "get", service, username), host)
+
+
+def _run(argv: tuple[str, ...], host: Host) -> bytes:
+    # Not in the project: a command must not find the project's files in the current directory.
+    home = home_directory(host.environ) or Path("/")
+    try:
+        done = capture(argv, cwd=home, timeout=host.seconds, errors="surrogateescape", own_session=True)
+    except OSError as error:
+        raise NoValueError(f"it cannot be run: {error.strerror}") from error
+    if done.code == TIMED_OUT:
+        hint = "it gets no terminal to ask on: sign in or unlock it first, then agent-sandbox secret sync"
+        raise NoValueError(f"no answer within {host.seconds:g} seconds", hint)
+    if done.code != 0:
+        said = printable_lines((done.err.strip().splitlines() or [""])[-1])[:SHOWN]
+        hint = "run it in a terminal; it gets none here, so it cannot ask for a password"
+        raise NoValueError(f"it ended with {done.code}{': ' if said else ''}{said}", hint)
+    return os.fsencode(done.out)
+
+
+def _from_file(text: str, host: Host) -> bytes:
+    path = Path(text).expanduser()
+    if not path.is_absolute():
+        raise NoValueError("not an absolute path", f"write file:{Path.home()}/...")
+    if host.sees(path):
+        raise NoValueError("the sandbox can see this file", "move it out of the project")
+    if path.resolve() != path:
+        raise NoValueError("the path has a symbolic link", f"write file:{path.resolve()}")
+    try:
+        handle = os.open(path, REGULAR)
+    except OSError as error:
+        raise NoValueError(f"it cannot be read: {error.strerror}") from error
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise NoValueError("not a regular file")
+        if found.st_uid != os.geteuid():
+            raise NoValueError("the file belongs to another user", f"chown {os.geteuid()} it")
+        if found.st_mode & FOREIGN:
+            raise NoValueError("other users may open the file", "chmod 600 it")
+        return os.read(handle, MOST + 3)
+    finally:
+        os.close(handle)
+
+
+COMMAND = "command"
+SOURCES: Mapping[str, Callable[[str, Host], bytes]] = {
+    COMMAND: _from_command,
+    "env": _from_variable,
+    "file": _from_file,
+    "keyring": _from_keyring,
+}

@@ -1,0 +1,48 @@
+"""The first day with the sandbox, from the installation to a pushed branch: day/steps.yaml, typed into a real zsh."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+
+from first_day import sit_down, steps, take
+from users_machine import UsersMachine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[UsersMachine]:
+    with TemporaryDirectory(prefix="agent-sandbox-day-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # the users of the machine's containers are not the user who runs the tests
+        made = UsersMachine(folder)
+        yield made
+        made.remove()
+
+
+@pytest.fixture(scope="module")
+def asked(machine: UsersMachine, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+    """Take every step; return what the outside was asked for, as (host, path)."""
+    shell = sit_down(machine, tmp_path_factory.mktemp("ann"))
+    try:
+        for step in steps():
+            take(step, shell)
+    finally:
+        shell.close()
+    lines = [json.loads(line) for line in machine.docker("logs", "outside").splitlines()]
+    return [(line["host"], line["path"]) for line in lines if line["event"] == "request"]
+
+
+def test_every_step_of_the_first_day_shows_what_it_should(asked: list[tuple[str, str]]) -> None:
+    assert ("github.com", "/ann/express/git-receive-pack") in asked
+
+
+def test_the_second_container_downloads_nothing_again(asked: list[tuple[str, str]]) -> None:
+    archives = [path for _, path in asked if path.endswith(".tgz")]
+    assert len(archives) == len({*archives}) == 71

@@ -1,0 +1,52 @@
+"""An agent of the user's own: its image is built from one manifest, and weakens nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from real_stacks import agent_sandbox, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# npm's own parser of versions is a small package with a program. sudo's is setuid, as Debian packages it.
+MANIFEST = """\
+name: own-agent-of-a-test
+title: Own agent
+summary: An agent of the user's own
+install:
+  npm: {package: semver, version: 7.7.2}
+  apt: [sudo]
+command: [semver]
+version_command: [semver, 7.7.2]
+unattended:
+  files: {.own/settings.json: "{}"}
+state: [.own, .config/own]
+services: [anthropic]
+"""
+LOOK = """
+find / -xdev -type f -perm /6000
+command -v sudo
+cat /usr/local/lib/agent-sandbox/agent/home/.own/settings.json; echo
+stat -c '%U %n' ~/.own ~/.config/own
+semver 1.2.3
+"""
+
+
+def test_an_agent_of_the_users_own_is_built_checked_and_has_nothing_setuid(tmp_path: Path) -> None:
+    folder = tmp_path / "agent-sandbox" / "agents" / "own-agent-of-a-test"
+    folder.mkdir(parents=True)
+    (folder / "agent.yaml").write_text(MANIFEST)
+    own = {"XDG_CONFIG_HOME": str(tmp_path)}
+    said = agent_sandbox("agents", "check", folder.name, cwd=tmp_path, env=own).stderr
+    assert said.endswith(
+        f"{folder.name} is sound: its manifest is valid, and its image was built with a version command that works\n"
+    )
+    planned = agent_sandbox("agents", "check", folder.name, "--dry-run", cwd=tmp_path, env=own).stdout
+    image = next(word for word in planned.split() if word.startswith(f"agent-sandbox/{folder.name}:"))
+    inside = run("docker", "run", "--rm", "--network=none", "--entrypoint=sh", image, "-c", LOOK).stdout
+    run("docker", "image", "rm", image)
+    assert inside.splitlines() == ["/usr/bin/sudo", "{}", "dev /home/dev/.own", "dev /home/dev/.config/own", "1.2.3"]
+    listed = json.loads(agent_sandbox("agents", "--json", env=own).stdout)["agents"]
+    assert folder.name in [one["name"] for one in listed]

@@ -1,0 +1,92 @@
+"""A project's packages are installed at the first try, from the registries that the host machine is configured for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from client_stand import clients_image, remove_bazaar, remove_clients_image, start_bazaar
+from real_stacks import LAB, WORK, trust
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from real_stacks import Internet, Project, Projects
+
+SECRET = "hunter2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Install:
+    """One way to install a project's packages."""
+
+    service: str
+    run: str
+    says: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    home: Mapping[str, str] = field(default_factory=dict)
+
+
+INSTALLS = {name: Install(**row) for name, row in yaml.safe_load((LAB / "installs.yaml").read_text("utf-8")).items()}
+
+
+def write(folder: Path, files: Mapping[str, str]) -> None:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
+def fill(project: Path) -> None:
+    subprocess.run(["git", "init", "-q", project], check=True)
+    for install in INSTALLS.values():
+        write(project, install.files)
+
+
+@pytest.fixture(scope="module")
+def box(projects: Projects, internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A stack as `init` and `up` leave it, with nothing in its policy that a person wrote."""
+    image = clients_image()
+    start_bazaar(internet)
+    home = tmp_path_factory.mktemp("home")
+    for install in INSTALLS.values():
+        write(home, install.home)
+    project = projects.make("installs", "claude", home=home, fill=fill)
+    override = json.loads(project.override.read_text())
+    override["services"]["agent"] = {"image": image}
+    project.override.write_text(json.dumps(override))
+    trust(project.path)
+    project.sandbox("up")
+    yield project
+    project.compose("down", "--volumes", "--timeout=0")
+    remove_bazaar()
+    remove_clients_image()
+
+
+@pytest.mark.parametrize("name", INSTALLS)
+def test_packages_install_at_the_first_try(box: Project, name: str) -> None:
+    install = INSTALLS[name]
+    assert f"- {install.service} # for " in box.policy.read_text()
+    done = box.exec("sh", "-ec", f"exec 2>&1\n{install.run}", check=False)
+    assert (done.returncode, install.says in done.stdout) == (0, True), done.stdout
+
+
+def test_no_password_of_a_registry_is_in_the_policy_or_in_the_container(box: Project) -> None:
+    texts = [path.read_text() for path in (box.path / ".devcontainer").rglob("*") if path.is_file()]
+    assert [SECRET in text for text in (*texts, json.dumps(box.containers()))] == [False] * (len(texts) + 1)
+    assert any(WORK in text for text in texts)
+
+
+def test_git_is_offered_no_registry(box: Project) -> None:
+    status = ["git", "-c", "safe.directory=*", "-C", str(box.path), "status", "--porcelain", "-uall"]
+    offered = [
+        line[3:] for line in subprocess.run(status, check=True, capture_output=True, text=True).stdout.splitlines()
+    ]
+    assert ".devcontainer/policy.yaml" in offered
+    assert WORK not in box.policy.read_text()
+    assert [path for path in offered if path.startswith(".devcontainer/services")] == []

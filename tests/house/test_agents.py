@@ -1,0 +1,123 @@
+"""Every agent's folder is sound: what it names exists, and its stack renders for every editor and provider."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.agents.manifest import RESERVED, VARIABLE
+from agent_sandbox.images import agent_name, images_for, proxy_name
+from agent_sandbox.policyfile import parse_layer, shipped_services
+from agent_sandbox.render.policy import Offered
+from agent_sandbox.render.project import render_project
+from agent_sandbox.render.template import Templates
+from agent_sandbox.resources import data_root
+from agent_sandbox.stack.build import StackImages, build_stack
+from agent_sandbox.stack.environment import java_environment, proxy_environment, trust_environment
+from agent_sandbox.stack.workspace import Ide, Owner, Workspace
+from agent_talks import PROMPT, SILENT, TALKS
+from agents_page import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agent_sandbox.agents.manifest import AgentManifest
+    from agent_sandbox.render.project import Rendered
+
+FOLDER = data_root() / "templates"
+MANIFESTS = [load_manifest(FOLDER, name) for name in known_agents(FOLDER)]
+SERVICES = shipped_services()
+# Files that `make lock` reads and writes, besides the manifest.
+LOCKING = {"requirements.in", "requirements.txt", "overrides.txt", "requirements-3.13.in"}
+PARSERS: dict[str, Callable[[str], object]] = {".json": json.loads, ".toml": tomllib.loads, ".yaml": yaml.safe_load}
+
+of_each = pytest.mark.parametrize("manifest", MANIFESTS, ids=[manifest.name for manifest in MANIFESTS])
+
+
+def render(manifest: AgentManifest, ide: Ide, providers: Sequence[str]) -> Rendered:
+    """Render a project as `init` does."""
+    workspace = Workspace(path="/home/me/app", title="app", ide=ide)
+    images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
+    stack = build_stack(manifest, workspace, images)
+    return render_project(Templates(FOLDER), stack, manifest, workspace, Offered(), providers=providers)
+
+
+@of_each
+def test_a_folder_holds_a_manifest_and_its_lock_alone(manifest: AgentManifest) -> None:
+    files = {path.name for path in (FOLDER / manifest.name).iterdir()}
+    assert files - {"agent.yaml"} <= LOCKING
+    assert ("requirements.txt" in files) == ("agent/requirements.txt" in manifest.build_files())
+
+
+@of_each
+def test_its_services_and_providers_are_shipped(manifest: AgentManifest) -> None:
+    assert {*manifest.services, *manifest.providers} <= set(SERVICES)
+
+
+@of_each
+def test_its_stack_renders_and_its_policy_loads_for_every_editor_and_provider(manifest: AgentManifest) -> None:
+    for ide in Ide:
+        for providers in ((), *((one,) for one in manifest.providers)):
+            rendered = render(manifest, ide, providers)
+            layer = parse_layer(rendered.policy, name="p", file="p", shown="p", services=SERVICES)
+            editor = (ide.value,) if ide is not Ide.NONE else ()
+            assert [one.name for one in layer.spec.services] == [*manifest.services, *providers, *editor]
+
+
+@of_each
+def test_its_files_for_the_home_directory_are_well_formed_and_kept_in_a_volume(manifest: AgentManifest) -> None:
+    for path, text in manifest.unattended.files.items():
+        PARSERS[Path(path).suffix](text)
+        assert any(path.startswith(f"{state}/") for state in (*manifest.state, ".local"))
+
+
+@of_each
+def test_its_program_is_the_one_whose_version_is_printed(manifest: AgentManifest) -> None:
+    assert manifest.version_command[0] == manifest.command[0]
+
+
+@of_each
+def test_the_base_of_its_image_is_the_same_for_all(manifest: AgentManifest) -> None:
+    (*below, own), (*others, _) = images_for(manifest, Owner()), images_for(MANIFESTS[0], Owner())
+    assert [image.digest for image in below] == [image.digest for image in others]
+    assert own.target == "agent"
+
+
+WORKSPACE = Workspace(path="/home/me/app", title="app", ide=Ide.NONE)
+IMAGES = StackImages(proxy="p", agent="a")
+
+
+def test_every_agent_holds_a_conversation_in_the_tests_or_says_why_not() -> None:
+    assert {*TALKS, *SILENT} == {manifest.name for manifest in MANIFESTS}
+    assert not TALKS.keys() & SILENT.keys()
+    assert [name for name, talk in TALKS.items() if PROMPT not in talk.words] == []
+    providers = {manifest.name: manifest.providers or ("",) for manifest in MANIFESTS}
+    assert [name for name, talk in TALKS.items() if talk.provider not in providers[name]] == []
+
+
+def test_a_manifest_cannot_lead_programs_past_the_proxy_or_the_trust_store() -> None:
+    mine = {*proxy_environment("192.0.2.1"), *trust_environment(), *java_environment("192.0.2.1")}
+    said = {name for name in mine if VARIABLE.fullmatch(name)}
+    assert {name for name in said if not RESERVED.fullmatch(name)} == set()
+
+
+def test_no_two_agents_keep_their_state_in_the_same_volume() -> None:
+    keys = [volume.name for one in MANIFESTS for volume in build_stack(one, WORKSPACE, IMAGES).volumes]
+    own = [key for key in keys if "_state-" in key or "_local-" in key]
+    assert len(own) == len(set(own))
+
+
+def test_the_lists_of_agents_are_up_to_date() -> None:
+    outdated = [page.name for page, text in texts().items() if page.read_text("utf-8") != text]
+    assert outdated == [], "run `make golden`"
+
+
+def test_no_lock_names_an_address() -> None:
+    locks = [*FOLDER.glob("*/requirements*"), *FOLDER.glob("*/overrides.txt")]
+    assert [path.name for path in locks if "://" in path.read_text()] == []

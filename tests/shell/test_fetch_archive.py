@@ -1,0 +1,139 @@
+"""fetch-archive: the agent's program comes over HTTPS, and only with the SHA-256 that its manifest names."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import io
+import ssl
+import tarfile
+import threading
+from typing import TYPE_CHECKING, override
+
+import pytest
+
+from bash_harness import IMAGE
+from certificates import make_authority
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    from bash_harness import Shell
+
+PROGRAM = b"#!/bin/sh\necho 1.2.3\n"
+
+
+def archive() -> bytes:
+    """Return a .tar.gz with the program, a link of another name, and a path that leads out."""
+    text = io.BytesIO()
+    with tarfile.open(fileobj=text, mode="w:gz") as tar:
+        for name in ("bin/agent", "../outside"):
+            member = tarfile.TarInfo(name)
+            member.size = len(PROGRAM)
+            tar.addfile(member, io.BytesIO(PROGRAM))
+        link = tarfile.TarInfo("bin/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    return text.getvalue()
+
+
+FILES = {"/agent.tar.gz": archive(), "/agent": PROGRAM}
+
+
+class Downloads(http.server.BaseHTTPRequestHandler):
+    """A stand-in for the site that the program is downloaded from."""
+
+    def do_GET(self) -> None:
+        """Serve the two files; /plain leads to an address without TLS."""
+        body = FILES.get(self.path, b"")
+        self.send_response(302 if self.path == "/plain" else 200 if body else 404)
+        if self.path == "/plain":
+            self.send_header("Location", "http://127.0.0.1:9/agent")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    @override
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Start the stand-in on loopback; return its address and the CA that signed for it."""
+    folder = tmp_path_factory.mktemp("site")
+    authority = make_authority(folder, ["localhost"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "leaf.pem")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Downloads) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield f"https://localhost:{server.server_port}", authority
+        server.shutdown()
+
+
+class Fetch:
+    """Runs the program for one architecture."""
+
+    def __init__(self, shell: Shell, site: tuple[str, Path]) -> None:
+        self.shell, (self.address, self.authority) = shell, site
+        self.target = shell.home / "opt" / "bin" / "agent"
+
+    def __call__(
+        self, path: str, *, program: str = "bin/agent", sha256: str = "", arch: str = "amd64", trusted: bool = True
+    ) -> CompletedProcess[str]:
+        sha256 = sha256 or hashlib.sha256(FILES.get(path, b"")).hexdigest()
+        (self.shell.home / "list").write_text(f"amd64 {sha256} {self.address}{path}\n")
+        return self.shell.run(
+            *(IMAGE / "fetch-archive", "list", arch, program, self.target),
+            check=False,
+            AGENT_SANDBOX_EXTRA_CA_FILE=str(self.authority) if trusted else "/nothing",
+            no_proxy="localhost",
+        )
+
+
+@pytest.fixture
+def fetch(shell: Shell, site: tuple[str, Path]) -> Fetch:
+    """Fetch into a scratch directory."""
+    return Fetch(shell, site)
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_program_is_taken_from_the_archive_or_as_it_is(fetch: Fetch, path: str) -> None:
+    done = fetch(path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (fetch.target.read_bytes(), fetch.target.stat().st_mode & 0o777) == (PROGRAM, 0o755)
+    assert not (fetch.shell.home.parent / "outside").exists()
+
+
+def test_another_sha256_is_refused_before_anything_is_unpacked(fetch: Fetch) -> None:
+    done = fetch("/agent.tar.gz", sha256="0" * 64)
+    found = hashlib.sha256(FILES["/agent.tar.gz"]).hexdigest()
+    said = f"agent-sandbox: the SHA-256 of {fetch.address}/agent.tar.gz is {found}, not {'0' * 64}\n"
+    assert (done.returncode, done.stderr) == (1, said)
+    assert not fetch.target.exists()
+
+
+def test_an_architecture_that_the_list_does_not_name_is_named(fetch: Fetch) -> None:
+    done = fetch("/agent", arch="arm64")
+    assert (done.returncode, done.stderr) == (1, "agent-sandbox: this agent has no program for arm64\n")
+
+
+@pytest.mark.parametrize(("path", "says"), [("/gone", "404"), ("/plain", "rotocol")])
+def test_a_failed_download_and_a_redirect_away_from_https_end_the_build(fetch: Fetch, path: str, says: str) -> None:
+    done = fetch(path, sha256="0" * 64)
+    assert done.returncode != 0
+    assert says in done.stderr
+    assert not fetch.target.exists()
+
+
+def test_a_server_that_nobody_vouches_for_ends_the_build(fetch: Fetch) -> None:
+    done = fetch("/agent", trusted=False)
+    assert done.returncode != 0
+    assert "certificate" in done.stderr
+
+
+def test_a_link_in_the_archive_is_not_followed(fetch: Fetch) -> None:
+    fetch("/agent.tar.gz", program="bin/link")
+    assert not fetch.target.exists() or fetch.target.read_bytes() == b""

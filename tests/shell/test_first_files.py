@@ -1,0 +1,59 @@
+"""first_files.sh: what answers an agent's first questions is copied where the user has nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bash_harness import Shell
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, shell: Shell) -> Shell:
+    """A shell in an image that has two files for the home directory."""
+    for name in (".agent/settings.json", ".config/agent/a b.toml"):
+        file = tmp_path / "home-files" / name
+        file.parent.mkdir(parents=True)
+        file.write_text(f"shipped {name}")
+        file.chmod(0o444)
+    return shell.within(AGENT_SANDBOX_FIRST_FILES=str(tmp_path / "home-files"))
+
+
+def start(shell: Shell) -> tuple[int, str]:
+    done = shell("messages first_files", "copy_first_files", check=False)
+    return done.returncode, done.stderr
+
+
+def test_files_are_copied_and_the_agent_can_write_them(shipped: Shell) -> None:
+    assert start(shipped) == (0, "")
+    for name in (".agent/settings.json", ".config/agent/a b.toml"):
+        file = shipped.home / name
+        assert file.read_text() == f"shipped {name}"
+        assert file.stat().st_mode & 0o600 == 0o600
+
+
+def test_a_file_of_the_users_and_a_dangling_link_stay(shipped: Shell) -> None:
+    for folder in (".agent", ".config/agent"):
+        (shipped.home / folder).mkdir(parents=True)
+    (shipped.home / ".agent" / "settings.json").write_text("mine")
+    (shipped.home / ".config" / "agent" / "a b.toml").symlink_to("/elsewhere/nothing")
+    assert start(shipped) == (0, "")
+    assert (shipped.home / ".agent" / "settings.json").read_text() == "mine"
+    assert (shipped.home / ".config" / "agent" / "a b.toml").is_symlink()
+
+
+def test_the_others_are_copied_when_one_cannot_be(shipped: Shell) -> None:
+    (shipped.home / ".agent").write_text("a file where a directory should be")
+    code, said = start(shipped)
+    assert code == 1
+    assert "File exists" in said
+    assert (shipped.home / ".config" / "agent" / "a b.toml").exists()
+
+
+def test_an_image_without_such_files_copies_none(shell: Shell, tmp_path: Path) -> None:
+    assert start(shell.within(AGENT_SANDBOX_FIRST_FILES=str(tmp_path / "nothing"))) == (0, "")
+    assert list(shell.home.iterdir()) == []

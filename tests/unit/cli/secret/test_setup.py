@@ -1,0 +1,110 @@
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+from fake_docker import FakeDocker
+from fake_stack import trust, with_containers
+from run_cli import Ask
+
+VALUE = "correct-horse-battery"
+PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
+TOLD = "the proxy sends {} to {}; in the sandbox, {} holds a placeholder for it"
+
+
+@pytest.fixture
+def running(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
+    """Have a proxy that keeps what it is told and reloads its policy, and a key on our stdin."""
+    assert project.exists()
+    docker.says(f"{PROGRAM} secret set", script=f"cat >{docker.folder / 'told'}")
+    docker.says("agent_sandbox.proxy reload", out=json.dumps({"ok": True, "digest": "0" * 64}))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{VALUE}\n".encode())))
+    return with_containers(docker, proxy="healthy")
+
+
+def policy(project: Path, text: str = "") -> str:
+    file = project / ".devcontainer" / "policy.yaml"
+    if text:
+        file.write_text(text)
+        trust(project)
+    return file.read_text()
+
+
+def told(docker: FakeDocker) -> list[str]:
+    return [call.partition(" secret ")[2] for call in docker.calls if " secret " in call]
+
+
+@pytest.mark.parametrize("word", ["openai", "openai-api"])
+def test_one_question_stores_the_key_and_has_the_policy_inject_it(
+    running: FakeDocker, ask: Ask, project: Path, word: str
+) -> None:
+    policy(project, "version: 1\ndomains: [a.test]\n")
+    answer = ask("secret", "setup", word)
+    assert answer.code == 0
+    assert answer.err.splitlines()[-1] == TOLD.format("openai.key", "api.openai.com", "OPENAI_API_KEY")
+    assert policy(project) == "version: 1\ndomains: [a.test]\nservices:\n  - {name: openai, secret: openai.key}\n"
+    assert told(running) == ["set openai.key --host api.openai.com --folder /state/secrets"]
+    assert (running.folder / "told").read_text() == VALUE
+    assert any("agent_sandbox.proxy reload" in call for call in running.calls)
+
+
+def test_a_service_of_the_same_host_gets_the_key_in_its_place(running: FakeDocker, ask: Ask, project: Path) -> None:
+    policy(project, "version: 1\nservices:\n  - claude  # mine\n")
+    assert ask("secret", "setup", "anthropic").code == 0
+    assert policy(project) == "version: 1\nservices:\n  - {name: claude, secret: anthropic.key}  # mine\n"
+    assert told(running) == ["set anthropic.key --host api.anthropic.com --folder /state/secrets"]
+
+
+@pytest.mark.parametrize("given", ["own.key", "{name: own.key, on_existing_header: keep}"])
+def test_a_key_that_the_policy_names_already_keeps_its_name(
+    running: FakeDocker, ask: Ask, project: Path, given: str
+) -> None:
+    before = policy(project, f"version: 1\nservices: [{{name: gemini, secret: {given}}}]\n")
+    assert ask("secret", "setup", "gemini").code == 0
+    assert policy(project) == before
+    assert told(running) == ["set own.key --host generativelanguage.googleapis.com --folder /state/secrets"]
+
+
+def test_with_a_source_it_works_before_the_first_up(
+    project: Path, docker: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy(project, "version: 1\nservices: [openrouter]\n")
+    monkeypatch.setenv("OPENROUTER_API_KEY", VALUE)
+    docker.says("ps --all")
+    answer = ask("secret", "setup", "openrouter", "--from", "env:OPENROUTER_API_KEY")
+    assert answer.code == 0
+    assert answer.err.splitlines() == [
+        "openrouter.key will be fetched from its source by agent-sandbox up",
+        TOLD.format("openrouter.key", "openrouter.ai", "OPENROUTER_API_KEY"),
+    ]
+    recipe = Recipe(name="openrouter.key", hosts=("openrouter.ai",), source="env:OPENROUTER_API_KEY")
+    assert recipes_of(project, os.environ).load() == (recipe,)
+    assert policy(project) == "version: 1\nservices: [{name: openrouter, secret: openrouter.key}]\n"
+
+
+def test_a_service_without_a_key_is_told_and_nothing_is_read(running: FakeDocker, ask: Ask, project: Path) -> None:
+    before = policy(project)
+    answer = ask("secret", "setup", "rust")
+    assert (answer.code, answer.err) == (
+        1,
+        (
+            "error: SERVICE: rust is not a service with an API key\n"
+            "  hint: services with a key: anthropic, claude, codex, gemini, openai, openrouter; "
+            "for all others, see agent-sandbox secret set --help\n"
+        ),
+    )
+    assert (policy(project), told(running)) == (before, [])
+
+
+def test_a_key_that_no_header_could_hold_changes_nothing(
+    running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = policy(project)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"short\n")))
+    answer = ask("secret", "setup", "openai")
+    assert (answer.code, answer.err.splitlines()[0]) == (1, "error: openai.key: it has fewer than 8 characters")
+    assert (policy(project), told(running)) == (before, [])

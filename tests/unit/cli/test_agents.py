@@ -1,0 +1,124 @@
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agent_sandbox import __version__
+from agent_sandbox.cli.agents import completions
+from agent_sandbox.runtime.host.agents import built_in, known_agents, load_manifest
+from fake_docker import FakeDocker
+from run_cli import Ask
+
+MANIFEST = """\
+name: mine
+title: My agent
+summary: An agent
+install: {npm: {package: my-agent, version: 1.2.3}}
+command: [my-agent]
+version_command: [my-agent, --version]
+unattended: {}
+state: [.mine]
+services: [anthropic]
+"""
+
+
+@pytest.fixture
+def own(empty_project: Path) -> Path:
+    """The manifest of an agent of the user's own."""
+    file = empty_project.parent / "home" / ".config" / "agent-sandbox" / "agents" / "mine" / "agent.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(MANIFEST)
+    return file
+
+
+def test_every_agent_is_listed_with_its_version_source_and_title(own: Path, ask: Ask) -> None:
+    answer = ask("agents")
+    lines = {line.split()[0]: line.split(maxsplit=2) for line in answer.out.splitlines()}
+    assert (answer.code, answer.err) == (0, "")
+    assert list(lines) == sorted(lines) == list(known_agents())
+    assert lines["mine"][1:] == ["1.2.3", f"npm, {own}  My agent"]
+    assert lines["claude"][1] == load_manifest("claude").version
+
+
+def test_the_list_is_there_for_programs(own: Path, ask: Ask) -> None:
+    said = json.loads(ask("agents", "--json").out)
+    assert said["problems"] == []
+    assert {one["name"]: one for one in said["agents"]}["mine"] == {
+        "name": "mine",
+        "title": "My agent",
+        "summary": "An agent",
+        "version": "1.2.3",
+        "install": "npm",
+        "file": str(own),
+        "services": ["anthropic"],
+        "providers": [],
+        "state": [".mine"],
+    }
+    assert [one["file"] for one in said["agents"] if one["name"] != "mine"] == [None] * (len(known_agents()) - 1)
+
+
+def test_an_invalid_manifest_is_a_problem_beside_the_others(own: Path, ask: Ask) -> None:
+    own.write_text(MANIFEST.replace("state:", "stat:"))
+    answer = ask("agents")
+    assert (answer.code, len(answer.out.splitlines())) == (1, len(known_agents()) - 1)
+    assert answer.err == (
+        f"error: {own}: unknown key `stat` in the manifest; did you mean `state`?\n"
+        f"error: {own}: `state` is missing in the manifest\n"
+    )
+
+
+def test_an_own_agent_with_the_name_of_a_built_in_one_is_a_problem(own: Path, ask: Ask) -> None:
+    own.parent.rename(own.parent.with_name("claude"))
+    answer = ask("agents", "check", "claude")
+    where = own.parent.with_name("claude") / own.name
+    hint = "rename your folder, and the `name` in the file"
+    assert answer.code == 1
+    assert answer.err == f"error: {where}: `claude` is an agent that is built in\n  hint: {hint}\n"
+
+
+def test_a_check_builds_the_image_with_the_version_command(own: Path, docker: FakeDocker, ask: Ask) -> None:
+    assert own.exists()
+    answer = ask("agents", "check", "mine", "--dry-run")
+    *_, build, _ = answer.out.splitlines()
+    assert f"--tag agent-sandbox/mine:{__version__}" in build
+    assert "--build-arg 'VERSION_COMMAND=my-agent --version'" in build
+    assert (answer.code, docker.calls) == (0, [])
+
+
+def test_a_check_names_services_that_do_not_exist(own: Path, docker: FakeDocker, ask: Ask) -> None:
+    own.write_text(MANIFEST.replace("anthropic", "nonesuch"))
+    answer = ask("agents", "check", "mine")
+    assert (answer.code, docker.calls) == (1, [])
+    assert answer.err == (
+        f"error: {own}: unknown service `nonesuch`\n"
+        "  hint: agent-sandbox policy services lists them; hosts go into the project's policy.yaml\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("check",), "`check` needs the name of an agent"),
+        (("list", "mine"), "`list` takes no name, so not `mine`"),
+    ],
+)
+def test_usage_is_named(own: Path, ask: Ask, words: tuple[str, ...], what: str) -> None:
+    assert own.exists()
+    answer = ask("agents", *words)
+    assert (answer.code, answer.err) == (1, f"error: {what}\n  hint: agent-sandbox agents list | check NAME\n")
+
+
+def test_an_own_agent_gets_a_stack_as_a_built_in_one(own: Path, empty_project: Path, ask: Ask) -> None:
+    assert own.exists()
+    assert ask("init", "mine").code == 0
+    compose = yaml.safe_load((empty_project / ".devcontainer" / "docker-compose.yml").read_text())
+    assert compose["services"]["agent"]["image"].startswith("agent-sandbox/mine:")
+    assert "state-mine" in compose["volumes"]
+
+
+def test_words_are_completed(own: Path) -> None:
+    assert own.exists()
+    assert completions() == ("list", "check")
+    assert set(completions("check")) == {"mine", *(path.parent.name for path in built_in().glob("*/agent.yaml"))}
+    assert completions("list") == ()

@@ -1,0 +1,68 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.images import base_name, proxy_name
+from agent_sandbox.runtime.compose.checks import sizes as module
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.checks.sizes import sizes
+from agent_sandbox.runtime.compose.engine import DOCKER
+from agent_sandbox.runtime.driver.result import CheckResult, Status
+from agent_sandbox.stack.workspace import Owner
+from fake_docker import FakeDocker
+
+PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(proxy_name(),), files=())
+DESTROY = "agent-sandbox destroy removes all volumes, with --images also the images"
+EMPTY = "agent-sandbox down && docker volume rm app-1_home-cache empties the cache"
+IMAGES = f'500000000 ["{proxy_name()}","other:1"]\n348170157 ["{base_name()}"]\n'
+
+
+def volume(name: str, size: str, project: str = "app-1") -> dict[str, str]:
+    labels = f"com.docker.compose.project={project},com.docker.compose.volume=x"
+    return {"Name": f"{project}_{name}", "Size": size, "Labels": labels}
+
+
+def report(docker: FakeDocker, *, volumes: str, code: int = 0, images: str = "") -> CheckResult:
+    docker.says("system df --verbose", out=volumes, code=code).says("image inspect", out=images)
+    return sizes(EngineHost(engine=DOCKER), PROJECT)
+
+
+def found(what: str, hint: str) -> CheckResult:
+    return CheckResult(name="sizes", status=Status.OK, what=what, hint=hint)
+
+
+def test_the_projects_volumes_and_images_are_listed_by_size(docker: FakeDocker) -> None:
+    rows = [volume("log", "3.5MB"), volume("home-cache", "1.2GB"), volume("home-cache", "9GB", "app-12")]
+    what = (
+        "1.2 GB in volumes (home-cache 1.2 GB, log 3.5 MB);"
+        f" 848 MB in images, which share layers ({proxy_name()} 500 MB, {base_name()} 348 MB)"
+    )
+    assert report(docker, volumes=json.dumps(rows), images=IMAGES) == found(what, f"{EMPTY}; {DESTROY}")
+
+
+def test_only_the_largest_are_named(docker: FakeDocker) -> None:
+    rows = [volume(f"v{number}", f"{number}kB") for number in range(8)]
+    what = "28 kB in volumes (v7 7 kB, v6 6 kB, v5 5 kB, v4 4 kB, v3 3 kB, 3 more)"
+    assert report(docker, volumes=json.dumps(rows)).what == what
+
+
+def test_project_without_anything_has_nothing_to_empty(docker: FakeDocker) -> None:
+    assert report(docker, volumes="[]") == found("nothing yet", DESTROY)
+
+
+UNKNOWN = "volumes not known: the engine did not add them up within 5 seconds"
+
+
+@pytest.mark.parametrize(("out", "code"), [("[]", 1), ("no json", 0), ("[1]", 0), ("null", 0), ('[{"Name": "x"}]', 0)])
+def test_engine_that_does_not_tell_is_said_so(docker: FakeDocker, out: str, code: int) -> None:
+    expected = found(UNKNOWN, f"docker system df -v waits for it; {DESTROY}")
+    assert report(docker, volumes=out, code=code) == expected
+
+
+def test_slow_engine_is_not_waited_for(docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SECONDS", 0.05)
+    docker.says("system df --verbose", script="exec sleep 30").says("image inspect")
+    assert sizes(EngineHost(engine=DOCKER), replace(PROJECT, images=())).what == UNKNOWN.replace("5 sec", "0.05 sec")

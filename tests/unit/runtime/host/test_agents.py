@@ -1,0 +1,70 @@
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agent_sandbox.agents.manifest import NpmPackage
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.agents import built_in, host_reads, known_agents, load_manifest, own_agents
+
+BUILT_IN = next(name for name in known_agents() if isinstance(load_manifest(name).install, NpmPackage))
+
+
+@pytest.fixture
+def own(fenced: Path) -> Path:
+    """The folder of the user's own agents, with one that is a copy of a built-in one."""
+    folder = fenced / ".config" / "agent-sandbox" / "agents"
+    (folder / "mine").mkdir(parents=True)
+    document = yaml.safe_load((built_in() / BUILT_IN / "agent.yaml").read_text())
+    (folder / "mine" / "agent.yaml").write_text(yaml.safe_dump(document | {"name": "mine", "title": "Mine"}))
+    return folder
+
+
+def test_an_agent_of_the_users_is_known_beside_the_built_in_ones(own: Path) -> None:
+    assert own_agents(os.environ) == (own,)
+    assert set(known_agents()) == {"mine", *(path.parent.name for path in built_in().glob("*/agent.yaml"))}
+    assert load_manifest("mine").title == "Mine"
+
+
+def test_project_files_that_any_agent_reads_are_known_the_users_own_included(own: Path) -> None:
+    file = own / "mine" / "agent.yaml"
+    row = {"path": ".mine", "why": "hooks"}
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"host_reads": [row]}))
+    expected = {row for name in known_agents() for row in load_manifest(name).host_reads}
+    assert set(host_reads()) == expected
+    assert ".mine" in {row.path for row in host_reads()}
+
+
+def test_without_the_folder_there_are_the_built_in_agents_alone() -> None:
+    assert own_agents(os.environ) == ()
+    assert "mine" not in known_agents()
+
+
+def test_an_agent_of_the_users_cannot_take_the_name_of_a_built_in_one(own: Path) -> None:
+    (own / "mine").rename(own / BUILT_IN)
+    with pytest.raises(UserError) as raised:
+        load_manifest(BUILT_IN)
+    assert raised.value.problems == (
+        Problem(
+            where=str(own / BUILT_IN / "agent.yaml"),
+            what=f"`{BUILT_IN}` is an agent that is built in",
+            hint="rename your folder, and the `name` in the file",
+        ),
+    )
+
+
+def test_a_manifest_that_cannot_be_read_is_named(own: Path) -> None:
+    (own / "mine" / "agent.yaml").unlink()
+    (own / "mine" / "agent.yaml").mkdir()
+    with pytest.raises(UserError) as raised:
+        load_manifest("mine")
+    where = str(own / "mine" / "agent.yaml")
+    assert raised.value.problems == (Problem(where=where, what="cannot be read: Is a directory"),)
+
+
+def test_a_manifest_of_the_users_is_checked_as_a_built_in_one(own: Path) -> None:
+    (own / "mine" / "agent.yaml").write_text("name: mine\n")
+    with pytest.raises(UserError) as raised:
+        load_manifest("mine")
+    assert "`install` is missing in the manifest" in [problem.what for problem in raised.value.problems]

@@ -1,0 +1,84 @@
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.policies.registries import Machine
+from agent_sandbox.runtime.policies.resolving import write
+from agent_sandbox.runtime.policies.self_resolving import find
+from agent_sandbox.runtime.policies.stale_services import stale_services
+from table_tests import each
+
+NPM = {"npm": "https://npm.example.org/"}
+NEW = "npm's configuration now names {}, which the service `node` does not allow yet: agent-sandbox policy allow npm"
+GONE = "{} no longer names {}, which the service `node` still allows: agent-sandbox policy allow npm"
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / ".devcontainer" / "policy.yaml"
+    path.parent.mkdir()
+    path.write_text("services: [npm]")
+    return path
+
+
+def machine(says: Mapping[str, str], **environ: str) -> Machine:
+    def run(argv: Sequence[str]) -> str:
+        return says.get(argv[0], "")
+
+    return Machine(environ=environ, run=run, root=Path("/no/such/root"))
+
+
+def resolved(policy: Path, here: Machine) -> None:
+    for plan in find(policy, ["node"], here).plans:
+        write(policy, plan)
+
+
+@each(
+    ("now", "expected"),
+    [
+        (NPM, ()),
+        ({}, ()),
+        ({"npm": "https://npm.example.org:443/"}, ()),
+        ({"npm": "https://me:hunter2@npm.example.org/"}, ()),
+        (
+            {"npm": "https://new.example.org/"},
+            (NEW.format("new.example.org"), GONE.format("npm's configuration", "npm.example.org")),
+        ),
+        ({"npm": "https://npm.example.org:8443/"}, (NEW.format("npm.example.org"),)),
+        ({"npm": "http://npm.example.org/"}, (NEW.format("npm.example.org"),)),
+    ],
+)
+def test_what_the_machine_names_now_is_compared(
+    now: Mapping[str, str], expected: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    policy = tmp_path_factory.mktemp("p") / ".devcontainer" / "policy.yaml"
+    policy.parent.mkdir()
+    policy.write_text("services: [npm]")
+    resolved(policy, machine(NPM))
+    assert stale_services(policy, machine(now), afresh=True) == expected
+
+
+def test_a_variable_that_is_gone_is_told(policy: Path) -> None:
+    resolved(policy, machine(NPM, NPM_CONFIG_REGISTRY="https://mine.example.org/"))
+    assert stale_services(policy, machine(NPM)) == (GONE.format("NPM_CONFIG_REGISTRY", "mine.example.org"),)
+
+
+@pytest.mark.parametrize("by", [".npmrc", "npm's configuration in the image", "package-lock.json", "as I said"])
+def test_what_nothing_on_this_machine_named_is_not_missed(policy: Path, by: str) -> None:
+    resolved(policy, machine(NPM))
+    file = policy.parent / "services" / "node.yaml"
+    host = f'  - {{host: x.example.org, reason: "named by {by}", rules: [{{methods: [GET]}}]}}\n'
+    file.write_text(file.read_text() + host)
+    assert stale_services(policy, machine(NPM)) == ()
+
+
+def test_only_what_the_policy_names_and_can_be_read_counts(policy: Path) -> None:
+    resolved(policy, machine(NPM))
+    now = machine({"npm": "https://new.example.org/"})
+    assert len(stale_services(policy, now)) == 2
+    policy.write_text("services: [python]")
+    assert stale_services(policy, now) == ()
+    policy.write_text("services: [node]")
+    (policy.parent / "services" / "node.yaml").write_text("services: 1")
+    assert stale_services(policy, now) == ()

@@ -1,0 +1,201 @@
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.sources import fetch as subject
+from agent_sandbox.runtime.sources.fetch import Host, fetch
+
+VALUE = b"correct horse"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A user's machine: a project, a home, and a folder of programs."""
+    for name in ("project", "home", "bin"):
+        (tmp_path / name).mkdir()
+    environ = {"HOME": str(tmp_path / "home"), "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "A_KEY": "correct horse"}
+    return Host(root=tmp_path / "project", environ=environ, seconds=20.0)
+
+
+def problems(source: str, host: Host) -> list[str]:
+    with pytest.raises(UserError) as raised:
+        fetch("a", source, host)
+    return [str(problem) for problem in raised.value.problems]
+
+
+def program(path: Path, script: str) -> str:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_variable_is_a_source(host: Host) -> None:
+    assert fetch("a", "env:A_KEY", host) == VALUE
+    assert problems("env:NONE", host) == [
+        (
+            "env:NONE: the source of a gives no value: the variable NONE is not set; "
+            "export NONE, then agent-sandbox secret sync"
+        )
+    ]
+
+
+def test_a_command_is_a_source_and_no_shell_reads_it(host: Host, tmp_path: Path) -> None:
+    program(tmp_path / "bin" / "op", 'printf "%s|" "$@"; pwd')
+    home = tmp_path / "home"
+    assert fetch("a", "op read 'op://a b/c' ';' '$(id)'", host) == f"read|op://a b/c|;|$(id)|{home}".encode()
+
+
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        ("true", "no secret: it is empty; the source has to give the secret on one line"),
+        ("echo", "no secret: it is empty; the source has to give the secret on one line"),
+        (
+            "echo correct horse; echo battery",
+            "no secret: it has more than one line; give only the line with the secret",
+        ),
+        (
+            "echo short",
+            (
+                "no secret: it has fewer than 8 characters; "
+                "echoes of a short secret cannot be told from other text in responses; create a longer one"
+            ),
+        ),
+        (
+            "printf 'caf\\303\\251 au lait'",
+            (
+                "no secret: it contains characters that are not printable ASCII; "
+                "a header cannot carry others; give encoded secrets (base64, hex) in their encoded form"
+            ),
+        ),
+        (
+            "echo the value; echo first >&2; echo not signed in >&2; exit 3",
+            (
+                "no value: it ended with 3: not signed in; "
+                "run it in a terminal; it gets none here, so it cannot ask for a password"
+            ),
+        ),
+        (
+            "exit 1",
+            "no value: it ended with 1; run it in a terminal; it gets none here, so it cannot ask for a password",
+        ),
+    ],
+)
+def test_a_command_that_gives_no_secret_is_told(host: Host, tmp_path: Path, script: str, what: str) -> None:
+    program(tmp_path / "bin" / "get", script)
+    assert problems("get", host) == [f"get: the source of a gives {what}"]
+
+
+def test_a_command_that_hangs_is_ended(host: Host, tmp_path: Path) -> None:
+    program(tmp_path / "bin" / "get", "sleep 60")
+    brief = Host(root=host.root, environ=host.environ, seconds=0.1)
+    assert problems("get", brief) == [
+        (
+            "get: the source of a gives no value: no answer within 0.1 seconds; "
+            "it gets no terminal to ask on: sign in or unlock it first, then agent-sandbox secret sync"
+        )
+    ]
+
+
+def test_a_command_can_ask_on_no_terminal(host: Host, tmp_path: Path) -> None:
+    program(tmp_path / "bin" / "get", "read answer; (: </dev/tty) 2>/dev/null && echo it has one; echo none at all")
+    assert fetch("a", "get", host) == b"none at all"
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("no-such-program x", "there is no such program; for a pipe or a redirection, write: sh -c '...'"),
+        ("", "there is no such program; for a pipe or a redirection, write: sh -c '...'"),
+        ("op 'x", "not a command: no closing quotation; quote it as in a shell"),
+    ],
+)
+def test_what_is_not_a_command_is_told(host: Host, source: str, what: str) -> None:
+    assert problems(source, host)[0].endswith(f"the source of a gives no value: {what}")
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_no_program_is_run_that_the_agent_could_replace(host: Host, tmp_path: Path, *, linked: bool) -> None:
+    place = program((tmp_path if linked else host.root) / "op", "echo correct horse")
+    if linked:
+        (host.root / "op").symlink_to(place)
+    environ = {**host.environ, "PATH": f"{host.root}:/usr/bin:/bin"}
+    assert problems("op read x", Host(root=host.root, environ=environ)) == [
+        (
+            f"op read x: the source of a gives no value: the agent could replace {host.root / 'op'}; "
+            "use a program outside the project"
+        )
+    ]
+
+
+def test_a_file_of_ones_own_is_a_source(host: Host, tmp_path: Path) -> None:
+    file = tmp_path / "home" / "key"
+    file.write_bytes(VALUE + b"\r\n")
+    file.chmod(0o600)
+    assert fetch("a", f"file:{file}", host) == VALUE
+
+
+def told_of(file: Path, host: Host) -> str:
+    (told,) = problems(f"file:{file}", host)
+    return told.removeprefix(f"file:{file}: the source of a gives no value: ")
+
+
+def test_a_file_that_others_could_read_or_replace_is_none(host: Host, tmp_path: Path) -> None:
+    file = tmp_path / "home" / "key"
+    assert told_of(file, host) == "it cannot be read: No such file or directory"
+    file.write_bytes(VALUE)
+    file.chmod(0o640)
+    assert told_of(file, host) == "other users may open the file; chmod 600 it"
+    file.chmod(0o600)
+    (tmp_path / "home" / "link").symlink_to(file)
+    assert told_of(tmp_path / "home" / "link", host) == f"the path has a symbolic link; write file:{file}"
+    (tmp_path / "linked").symlink_to(tmp_path / "home")
+    assert told_of(tmp_path / "linked" / "key", host) == f"the path has a symbolic link; write file:{file}"
+    assert told_of(tmp_path / "home", host) == "not a regular file"
+    assert told_of(Path("key"), host).startswith("not an absolute path; write file:")
+
+
+def test_a_file_of_another_user_is_none(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "home" / "key"
+    file.write_bytes(VALUE)
+    file.chmod(0o600)
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    assert told_of(file, host) == "the file belongs to another user; chown 4711 it"
+
+
+def test_a_file_that_the_sandbox_can_see_is_none(host: Host, tmp_path: Path) -> None:
+    settings = tmp_path / "home" / ".config" / "agent-sandbox"
+    settings.mkdir(parents=True)
+    for folder in (host.root, settings):
+        file = folder / "key"
+        file.write_bytes(VALUE)
+        file.chmod(0o600)
+        assert told_of(file, host) == "the sandbox can see this file; move it out of the project"
+
+
+def test_the_keyring_is_asked_by_its_own_program(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def run(argv: tuple[str, ...], _: Host) -> bytes:
+        asked.append(argv)
+        return VALUE
+
+    monkeypatch.setattr(subject, "find_spec", lambda _: SimpleNamespace())
+    monkeypatch.setattr(subject, "_run", run)
+    assert fetch("a", "keyring:api.test/me", host) == VALUE
+    assert asked == [(sys.executable, "-P", "-m", "keyring", "get", "api.test", "me")]
+
+
+def test_without_a_keyring_that_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "find_spec", lambda _: None)
+    assert problems("keyring:api.test/me", host) == [
+        (
+            "keyring:api.test/me: the source of a gives no value: "
+            "the Python package `keyring` is not installed; install it beside agent-sandbox"
+        )
+    ]
+    assert problems("keyring:api.test", host)[0].endswith("it names no entry; write keyring:SERVICE/USERNAME")

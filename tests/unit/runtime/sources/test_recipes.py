@@ -1,0 +1,90 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.sources.recipes import Recipe, Recipes, recipes_of
+
+A = Recipe(name="a", hosts=("a.test",), source="pass show a")
+B = Recipe(name="b", hosts=("a.test", "b.test"), source="env:B")
+
+
+@pytest.fixture
+def recipes(tmp_path: Path) -> Recipes:
+    (tmp_path / "project").mkdir()
+    return recipes_of(tmp_path / "project", {"XDG_STATE_HOME": str(tmp_path / "state")})
+
+
+def problem(recipes: Recipes) -> str:
+    with pytest.raises(UserError) as raised:
+        recipes.load()
+    return str(raised.value.problems[0])
+
+
+def test_recipes_are_kept_by_name_and_only_their_owner_reads_them(recipes: Recipes) -> None:
+    assert recipes.load() == ()
+    for recipe in (B, A, Recipe(name="b", hosts=(), source="old"), B):
+        recipes.add(recipe)
+    assert recipes.load() == (A, B)
+    (file,) = recipes.folder.iterdir()
+    assert (file.stat().st_mode & 0o777, recipes.folder.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_recipes_are_removed_one_by_one_or_all(recipes: Recipes) -> None:
+    for recipe in (A, B):
+        recipes.add(recipe)
+    assert [recipes.remove("a"), recipes.remove("a")] == [True, False]
+    assert recipes.load() == (B,)
+    recipes.forget()
+    recipes.forget()
+    assert recipes.load() == ()
+
+
+def test_each_project_has_its_own_recipes(recipes: Recipes, tmp_path: Path) -> None:
+    recipes.add(A)
+    other = recipes_of(tmp_path / "other", {"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert other.load() == ()
+    (file,) = recipes.folder.iterdir()
+    file.write_text(json.dumps({**json.loads(file.read_text()), "root": "/another"}))
+    assert recipes.load() == ()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"recipes": 1}', '{"recipes": [{}]}'])
+def test_a_damaged_file_is_told(recipes: Recipes, text: str) -> None:
+    recipes.add(A)
+    (file,) = recipes.folder.iterdir()
+    file.write_text(text)
+    assert problem(recipes) == f"{file}: this file is damaged; remove it, and set the secrets again"
+
+
+@pytest.mark.parametrize("at", ["folder", "file"])
+def test_no_command_is_read_where_others_may_write(recipes: Recipes, at: str) -> None:
+    recipes.add(A)
+    (file,) = recipes.folder.iterdir()
+    (recipes.folder if at == "folder" else file).chmod(0o777)
+    assert "others may write here, and so could name commands that run as you" in problem(recipes)
+
+
+def test_no_command_is_read_through_a_link(recipes: Recipes, tmp_path: Path) -> None:
+    recipes.add(A)
+    (file,) = recipes.folder.iterdir()
+    file.rename(tmp_path / "elsewhere")
+    file.symlink_to(tmp_path / "elsewhere")
+    assert "others may write here" in problem(recipes)
+
+
+def test_no_command_is_read_from_the_project(tmp_path: Path) -> None:
+    recipes = recipes_of(tmp_path, {"XDG_STATE_HOME": str(tmp_path / "state")})
+    with pytest.raises(UserError) as raised:
+        recipes.add(A)
+    what = "this folder is in the project, where the agent could name commands that run as you"
+    assert raised.value.problems[0].what == what
+    assert recipes.load() == ()
+
+
+def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+    recipes = recipes_of(tmp_path / "project", {"XDG_STATE_HOME": str(tmp_path / "state")})
+    with pytest.raises(UserError):
+        recipes.add(A)

@@ -1,0 +1,135 @@
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.runtime.compose.driver import DRIVER
+from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.refusals import AT_PROXY, Refusal, Refusals, parse_refusals, read_refusals
+from fake_docker import FakeDocker
+from fake_refusals import refusals_said
+from table_tests import each
+
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+FIREWALL = Container(id="f1", service="firewall", image="x", state="running")
+
+
+def at(hour: int, minute: int = 0) -> datetime:
+    return datetime(2026, 3, 2, hour, minute, tzinfo=UTC)
+
+
+def parsed(**given: Any) -> Refusals:  # noqa: ANN401 - whatever nft may print
+    return parse_refusals(refusals_said(**given), now=NOW)
+
+
+def test_each_destination_has_a_count_and_the_time_of_its_last_packet() -> None:
+    places = [(["tcp", "10.0.0.2", 22], 86_400 - 60, 3), (["udp", "192.0.2.1", 53], 86_400 - 3600, 1)]
+    assert parsed(places=places, proxy="10.0.0.2", ipv6="7") == Refusals(
+        counted=True,
+        ipv6=7,
+        last=(
+            Refusal(time=at(11), protocol="udp", address="192.0.2.1", port=53, count=1),
+            Refusal(time=at(11, 59), protocol="tcp", address="10.0.0.2", port=22, count=3, at_proxy=True),
+        ),
+    )
+
+
+def test_what_did_not_fit_is_counted_by_address_and_by_protocol() -> None:
+    found = parsed(addresses=[(["tcp", "192.0.2.1"], 86_400, 9)], protocols=[("udp", 86_400, 10_000)])
+    assert found.total == 10_009
+    assert [one.as_text(shape="%H:%M", zone=UTC) for one in found.last] == [
+        "12:00  tcp 192.0.2.1 on other ports  9 times",
+        "12:00  udp to other addresses  10000 times",
+    ]
+
+
+def test_refusal_as_text_and_as_json() -> None:
+    at_proxy = Refusal(time=at(11), protocol="tcp", address="10.0.0.2", port=22, count=1, at_proxy=True)
+    ping = Refusal(time=at(11), protocol="icmp", address="192.0.2.1", count=2)
+    assert at_proxy.as_text(shape="%H:%M", zone=UTC) == f"11:00  tcp 10.0.0.2:22  once  ({AT_PROXY})"
+    assert ping.as_text(shape="%H:%M", zone=UTC) == "11:00  icmp 192.0.2.1  2 times"
+    assert ping.as_json() == {
+        "time": "2026-03-02T11:00:00Z", "protocol": "icmp", "address": "192.0.2.1", "port": None, "count": 2,
+        "at_start": False,
+    }  # fmt: skip
+
+
+def test_nothing_is_counted_before_the_start_checks_have_ended() -> None:
+    assert parsed(started=False) == Refusals(counted=False)
+
+
+NEVER_PRINTED = [
+    "",
+    "{}",
+    "[]\n10.0.0.2 1",
+    "[" * 100_000,
+    json.dumps({"nftables": [{"set": {"name": "places"}}]}) + "\n10.0.0.2 1\n",
+    refusals_said(places=[(["\x1b[2J", "10.0.0.2", 22], 1, 1)]),
+    refusals_said(places=[(["tcp", "\x1b[2J", 22], 1, 1)]),
+    refusals_said(places=[(["tcp", "10.0.0.2", "\x1b[2J"], 1, 1)]),
+    refusals_said(protocols=[("tcp\n00:00  udp", 1, 1)]),
+    refusals_said(ipv6="x"),
+    refusals_said().partition("\n")[0],
+]
+
+
+@each("text", NEVER_PRINTED)
+def test_what_nft_never_prints_counts_nothing(text: str) -> None:
+    assert parse_refusals(text, now=NOW) == Refusals()
+
+
+@given(st.text())
+def test_any_text_is_read_without_an_error(text: str) -> None:
+    assert parse_refusals(text, now=NOW) == Refusals()
+
+
+def test_only_a_running_firewall_is_asked(docker: FakeDocker) -> None:
+    stopped = Container(id="f1", service="firewall", image="x", state="exited")
+    assert read_refusals(DRIVER, [stopped], now=NOW) is None
+    docker.says("exec f1 /usr/local/lib/agent-sandbox/refusals", out=refusals_said())
+    found = read_refusals(DRIVER, [FIREWALL], now=NOW)
+    assert found == Refusals(counted=True)
+
+
+@pytest.mark.parametrize("code", [1, 126, 127])
+def test_firewall_that_cannot_list_them_counts_nothing(docker: FakeDocker, code: int) -> None:
+    docker.says("exec f1", out=refusals_said(), code=code)
+    assert read_refusals(DRIVER, [FIREWALL], now=NOW) == Refusals(counted=False)
+
+
+def read(docker: FakeDocker, *, firewall: datetime | None, agent: datetime | None) -> list[bool]:
+    """Return which of two refusals, of 11:00 and 11:59, count as start checks."""
+    places = [(["tcp", "192.0.2.1", 1], 86_400 - 3600, 1), (["tcp", "192.0.2.1", 2], 86_400 - 60, 1)]
+    docker.says("exec f1", out=refusals_said(places=places))
+    found = [replace(FIREWALL, started=firewall), replace(FIREWALL, id="a1", service="agent", started=agent)]
+    refusals = read_refusals(DRIVER, found, now=NOW)
+    assert refusals is not None
+    assert refusals.total == len(refusals.agents)
+    return [one.at_start for one in refusals.last]
+
+
+@pytest.mark.parametrize(
+    ("firewall", "agent", "expected"),
+    [
+        (at(10), at(11, 59), [False, True]),
+        (at(10), at(11), [True, False]),
+        (at(11, 59), at(11, 59), [False, False]),
+        (at(10), at(10), [False, False]),
+        (None, at(11), [False, False]),
+        (at(10), None, [False, False]),
+    ],
+)
+def test_start_checks_of_an_agent_container_made_again_are_not_the_agents(
+    docker: FakeDocker, firewall: datetime | None, agent: datetime | None, expected: list[bool]
+) -> None:
+    assert read(docker, firewall=firewall, agent=agent) == expected
+
+
+def test_start_check_is_listed_with_a_note() -> None:
+    check = Refusal(time=at(11), protocol="tcp", address="10.0.0.2", port=22, count=1, at_proxy=True, at_start=True)
+    expected = "11:00  tcp 10.0.0.2:22  once  (when the agent container started: the start checks try it)"
+    assert check.as_text(shape="%H:%M", zone=UTC) == expected
