@@ -235,6 +235,15 @@ def test_what_was_created_in_a_repository_outside_is_a_gap(tmp_path: Path) -> No
     assert found(project) == {f"{common}/commondir": MADE, f"{own}/modules/lib/config": MADE}
 
 
+@pytest.mark.parametrize("name", ["worktrees/feature/HEAD", "HEAD", "objects", "refs"])
+def test_an_agent_that_makes_a_mounted_repository_unfit_hides_no_gap(tmp_path: Path, name: str) -> None:
+    project, common = worktree_project(tmp_path)
+    (common / "commondir").write_text(".\n")
+    (common / name).rename(common / f"{name}-moved")
+    (common / name).symlink_to(f"{Path(name).name}-moved")
+    assert found(project) == {f"{common}/commondir": MADE}
+
+
 def test_a_repository_outside_that_is_not_mounted_has_no_gaps(tmp_path: Path) -> None:
     project, common = worktree_project(tmp_path)
     compose(project, ".git")
