@@ -7,7 +7,11 @@ import sys
 import termios
 from pathlib import Path
 
-PROGRAM = str(Path(sys.executable).with_name("agent-sandbox"))
+import agent_sandbox
+
+# Not the script: a test run with other versions has the package on its path alone.
+PROGRAM = (sys.executable, "-P", "-m", "agent_sandbox")
+SOURCES = str(Path(agent_sandbox.__file__).parents[1])
 
 
 def on_terminal(*argv: str, folder: Path, columns: int, **environ: str) -> str:
@@ -16,9 +20,9 @@ def on_terminal(*argv: str, folder: Path, columns: int, **environ: str) -> str:
     termios.tcsetwinsize(follower, (24, columns))
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TZ") if name in os.environ}
     with subprocess.Popen(
-        (PROGRAM, *argv),
+        (*PROGRAM, *argv),
         cwd=folder,
-        env={**inherited, "TERM": "xterm-256color", "XDG_STATE_HOME": str(folder), **environ},
+        env={**inherited, "TERM": "xterm-256color", "PYTHONPATH": SOURCES, "XDG_STATE_HOME": str(folder), **environ},
         stdin=follower,
         stdout=follower,
         stderr=follower,
