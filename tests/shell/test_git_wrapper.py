@@ -45,6 +45,23 @@ def test_one_line_says_that_a_setting_was_not_saved(tmp_path: Path, argv: tuple[
     assert (tmp_path / "called").read_text() == f"{' '.join(argv)}\n"
 
 
+LOCKED = "Unable to create '/repo/main/.git/packed-refs.lock': Read-only file system"
+OF_A_WORKTREE = "a sandbox of a worktree cannot delete or rename branches and tags: do it on the host machine"
+
+
+@pytest.mark.parametrize("argv", [("branch", "-d", "x"), ("tag", "-d", "x")])
+@pytest.mark.parametrize("start", ["error: could not delete reference refs/heads/x: ", "error: "])
+def test_what_a_worktree_cannot_do_is_named(tmp_path: Path, argv: tuple[str, ...], start: str) -> None:
+    done = git(tmp_path, *argv, err=f"{start}{LOCKED}\n", code=1)
+    assert (done.returncode, done.stderr) == (1, f"{start}{OF_A_WORKTREE}\n")
+
+
+def test_settings_of_a_worktrees_repository_are_not_saved_either(tmp_path: Path) -> None:
+    err = "error: could not lock config file /repo/main/.git/config: Read-only file system\n"
+    done = git(tmp_path, "config", "user.name", "x", err=err, code=255)
+    assert (done.returncode, done.stderr) == (255, SAID.replace(".git/config", "/repo/main/.git/config") + "\n")
+
+
 TRACKS = "branch 'x' set up to track 'origin/x'.\n"
 
 

@@ -93,7 +93,7 @@ def _problems(project: Path, target: Path, homes: Iterable[Path]) -> Iterator[No
         yield NoGit(why=f"{target} does not name this directory as its worktree", hint=REPAIR)
     if any(place.lstat().st_uid != project.lstat().st_uid for place in (common, *_files(target))):
         yield NoGit(why=f"{common} belongs to another user than this directory", hint=MAIN)
-    if not (common.name in NAMES or common.name.endswith(GIT)):
+    if not has_usual_name(common):
         yield NoGit(why=f"{common} is not named `.git`, `.bare` or `NAME.git`", hint=MAIN)
     if any(place.is_relative_to(common) for place in (project, *homes)):
         yield NoGit(why=f"{common} contains this directory or your home directory", hint=MAIN)
@@ -121,6 +121,11 @@ def _not_a_worktree(target: Path) -> NoGit:
     if MODULES in target.parts:
         return NoGit(why=f"this directory is a submodule, whose repository is outside, in {target}", hint=SUBMODULE)
     return NoGit(why=f"its repository is outside, in {target}, and does not name this directory", hint=MAIN)
+
+
+def has_usual_name(common: Path) -> bool:
+    """Return whether a directory is named as git and its users name repositories."""
+    return common.name in NAMES or common.name.endswith(GIT)
 
 
 def _leads_back(project: Path, target: Path) -> bool:

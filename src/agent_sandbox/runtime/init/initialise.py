@@ -190,7 +190,7 @@ def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> f
 def _about_git(git: Outside | NoGit | None) -> Iterator[str]:
     match git:
         case Outside():
-            yield f"git works inside on {git.common}, which the agent can write except for its settings and hooks"
+            yield f"git works inside on {git.common}: the agent can only add commits and change branches there"
             if git.has_submodules:
                 yield NOT_IN_SUBMODULES
         case NoGit():

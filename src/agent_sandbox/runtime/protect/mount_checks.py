@@ -101,7 +101,7 @@ def look_over(root: Path) -> Gaps:
         unprotected=tuple(
             Unprotected(path=spelled(f"{base}{path}"), why=one.why, because=because)
             for base, part in parts
-            for path, one in sorted({one.path: one for one in part.rows}.items())
+            for path, one in sorted({one.path: one for one in part.rows if one.access is Access.READ}.items())
             if os.path.exists(root / f"{base}{path}") or not one.always
             if (because := _because(root, base, path, mounted))
         ),
@@ -116,7 +116,7 @@ def mounted_outside(mounted: Iterable[str]) -> Outside | None:
     """
     places = sorted(PurePosixPath(path) for path in mounted if path.startswith("/"))
     for own in (place.parent for place in places if place.name == "commondir"):
-        if own.parent.name == WORKTREES and own.parent in places:
+        if own.parent.name == WORKTREES and own.parent.parent in places:
             return Outside(common=Path(own.parent.parent), name=own.name)
     return None
 
@@ -137,7 +137,8 @@ def listed(paths: Sequence[str]) -> str:
 def _because(root: Path, base: str, path: str, mounted: frozenset[str]) -> str:
     if not path.isprintable():
         return UNPRINTABLE
-    steps = [f"{base}{step}" for step in (PurePosixPath(path), *PurePosixPath(path).parents) if step.parts]
+    whole = PurePosixPath(f"{base}{path}")
+    steps = [str(whole), *(f"{base}{step}" for step in PurePosixPath(path).parents if step.parts)]
     if not mounted.intersection(steps):
         return LINK if any(os.path.islink(root / step) for step in steps) else MADE
     return TWO_NAMES if has_two_names(root, f"{base}{path}") else ""

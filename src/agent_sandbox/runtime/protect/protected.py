@@ -12,7 +12,7 @@ import yaml
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.git.git_config import NotSaidError, Patience, Settings, named
-from agent_sandbox.runtime.git.repositories import GIT, MODULES, WORKTREES, Found, Kind, Place, search, target_of
+from agent_sandbox.runtime.git.repositories import GIT, WORKTREES, Found, Kind, Place, search, target_of
 from agent_sandbox.runtime.git.submodules import names_by
 from agent_sandbox.runtime.git.worktree import Outside
 from agent_sandbox.runtime.host.agents import host_reads
@@ -27,7 +27,9 @@ NOT_SAID_HINT = "find out what `git config --list` waits for there, perhaps a na
 UNPRINTABLE = "this name is not printable, so nothing in it can be protected"
 UNPRINTABLE_HINT = "rename it, or remove it if it is not yours; in a shell, write the name as $'...'"
 BEFORE = "was protected before, but this search found no reference to it"
-OF_OTHERS = "belongs to the other worktrees of the repository"
+OF_OTHERS = "what all worktrees of the repository use, and git on your machine acts on"
+# What git writes in a repository for each of its worktrees. Git makes `logs` when it first needs it.
+DATA = ("logs", "objects", "refs", "lfs", "rr-cache")
 POINTER = "without it, `git worktree prune` inside would remove this worktree"
 PINNED = "can be written, but not moved or replaced"
 
@@ -52,10 +54,9 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part(Candidates):
-    """Those of one directory of a repository outside the project, without those in `but`; paths are relative to it."""
+    """Those of one directory of a repository outside the project; paths are relative to it, "" is the directory."""
 
     root: Path
-    but: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +104,13 @@ def find_protected(
     if outside is None:
         return found
     found = replace(found, paths=(*found.paths, Protected(path=str(project / GIT), why=POINTER)))
-    for part in candidates_outside(outside, patience=patience):
+    common, own = candidates_outside(outside, patience=patience)
+    for part, pins in ((common, around_data), (own, pin_all)):
         base = f"{part.root}/"
-        mine = {path for path in kept if path.startswith(base) and not path.startswith(f"{part.but}/")}
-        found = found.joined(
-            _protection(part.root, part, {path.removeprefix(base) for path in mine}, pins=pin_all), base
-        )
+        mine = {path.removeprefix(base) for path in kept if path.startswith(base)}
+        if part is common:
+            mine = set(filter(_is_data, mine))
+        found = found.joined(_protection(part.root, part, mine, pins=pins), base)
     return found
 
 
@@ -116,7 +118,7 @@ def _protection(root: Path, found: Candidates, before: Collection[str], *, pins:
     if problems := tuple(_refusals(found.rows)):
         raise UserError(problems)
     rows = [one for one in found.rows if is_real(root, one.path) or _is_to_be_made(root, one)]
-    covered = {one.path for one in rows}
+    covered = {one.path for one in rows if one.access is Access.READ}
     missed = [path for path in sorted(before) if not covered.intersection((path, *_parents(path)))]
     kept = tuple(path for path in missed if is_real(root, path))
     there = {path for path in missed if is_there(root / path)}
@@ -160,28 +162,36 @@ def candidates(project: Path, *, patience: Patience | None = None, written: Coll
 def candidates_outside(outside: Outside, *, patience: Patience | None = None) -> tuple[Part, Part]:
     """Return the same for the repository of a worktree: for its directory, and for the worktree's own in it.
 
-    The other worktrees' data, and the submodules of the main one, are read-only as a whole. Without submodules, `init`
-    creates their directory: the next `git submodule update` of the main one would use what the agent put there.
+    That directory is read-only as a whole, except for `DATA`: what git in the main worktree acts on need not exist yet.
     """
     settings = Settings(patience or Patience())
     found = search(outside.own, names_of=names_by(settings))
     own = f"{WORKTREES}/{outside.name}"
     places = [replace(place, path=f"{own}/{place.path}".rstrip("/")) for place in found.places]
     listing, table = Listing(outside.common), load_table()
-    rows = [Protected(path=path, why=OF_OTHERS, always=True) for path in (WORKTREES, MODULES)]
+    rows: list[Protected] = []
     for place in (Place(kind=Kind.REPOSITORY, path=""), *places):
         rows += _at(listing, place.path, table[place.kind.value])
         rows += _named(outside.common, place, table["settings"], settings)
     rows = [one for one in rows if _counts(outside.common, one)]
     inner = [one for one in rows if PurePosixPath(one.path).is_relative_to(own)]
+    shared = (
+        Protected(path="", why=OF_OTHERS),
+        *(Protected(path=name, access=Access.PINNED, why=PINNED, always=name == DATA[0]) for name in DATA),
+        *(one for one in rows if _is_data(one.path) or one.why == NOT_SAID),
+    )
     return (
-        Part(root=outside.common, but=outside.own, rows=tuple(one for one in rows if one not in inner), unsearched=()),
+        Part(root=outside.common, rows=tuple(one for one in shared if _counts(outside.common, one)), unsearched=()),
         Part(
             root=outside.own,
             rows=tuple(replace(one, path=one.path.removeprefix(own).lstrip("/") or ".") for one in inner),
             unsearched=found.unsearched,
         ),
     )
+
+
+def _is_data(path: str) -> bool:
+    return PurePosixPath(path).parts[:1] in {(name,) for name in DATA}
 
 
 def _counts(project: Path, one: Protected) -> bool:
@@ -261,6 +271,14 @@ def pin_all(found: Iterable[Protected]) -> tuple[Protected, ...]:
     """Do the same for a directory of git's, whatever its name: itself and all directories on the way are pinned."""
     pinned = with_pins(replace(one, path=f"{GIT}/{one.path}") for one in found)
     return tuple(replace(one, path=one.path.removeprefix(GIT).lstrip("/")) for one in pinned)
+
+
+def around_data(found: Iterable[Protected]) -> tuple[Protected, ...]:
+    """Do the same for a whole directory that is read-only, with the directories in it that git writes to."""
+    rows = tuple(found)
+    outer = tuple(one for one in rows if not one.path or one.access is Access.PINNED)
+    inner = (one for one in pin_all(one for one in rows if one not in outer) if one.path)
+    return tuple({one.path: one for one in (*outer, *inner)}.values())
 
 
 def _parents(path: str) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.git.git_config import settings_of
-from agent_sandbox.runtime.git.repositories import GIT, MODULES, WORKTREES
+from agent_sandbox.runtime.git.repositories import GIT
+from agent_sandbox.runtime.git.worktree import has_usual_name
 from agent_sandbox.runtime.host.files import problem_of, read_bytes, write_all
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.project.installed import read_stack_file
@@ -58,8 +59,8 @@ def is_settings(path: str) -> bool:
 
 
 def is_of_others(path: str) -> bool:
-    """Return whether a protected path has what other worktrees of the repository change all the time."""
-    return Path(path).is_absolute() and Path(path).name in {WORKTREES, MODULES}
+    """Return whether a protected path is the repository of a worktree: others change it all the time."""
+    return Path(path).is_absolute() and has_usual_name(Path(path)) and os.path.isdir(path)
 
 
 def protected_paths(root: Path) -> tuple[str, ...]:

@@ -191,7 +191,7 @@ def worktree_project(tmp_path: Path) -> tuple[Path, Path]:
     common = repository(tmp_path / "main")
     project = tmp_path / "feature"
     worktree(project, common)
-    read = [f"{common}/{name}" for name in ("config", "hooks", "worktrees")]
+    read = [str(common)]
     read += [f"{common}/worktrees/feature/{name}" for name in ("commondir", "gitdir")]
     volumes = [{"target": path, "read_only": True} for path in ("/workspace/.devcontainer", "/workspace/.git", *read)]
     environment = {PROTECTED: "\n".join(f"read {path}" for path in read)}
@@ -205,7 +205,7 @@ def test_what_is_mounted_of_a_repository_outside_has_absolute_paths(tmp_path: Pa
     project, common = worktree_project(tmp_path)
     mounted = read_only_mounts(read_stack_file(project))
     own = common / "worktrees" / "feature"
-    outside = {common / "config", common / "hooks", common / "worktrees", own / "commondir", own / "gitdir"}
+    outside = {common, own / "commondir", own / "gitdir"}
     assert mounted == {".devcontainer", ".git", *map(str, outside)}
 
 
@@ -220,28 +220,32 @@ def test_what_was_lost_of_a_repository_outside_is_reported_and_nothing_else_outs
 ) -> None:
     project, common = worktree_project(tmp_path)
     forged = f"{common}/HEAD\n{common}/../x\n/etc/shadow"
-    docker.says("exec agent", out=f"{common}/config\n{forged}\n.env\n", code=1)
-    assert look_inside(DRIVER, [container("agent")], project) == Inside(lost=(f"{common}/config", ".env"))
+    docker.says("exec agent", out=f"{common}\n{forged}\n.env\n", code=1)
+    assert look_inside(DRIVER, [container("agent")], project) == Inside(lost=(str(common), ".env"))
 
 
-def test_what_was_created_in_a_repository_outside_is_a_gap(tmp_path: Path) -> None:
-    project, common = worktree_project(tmp_path)
-    assert look_over(project) == Gaps()
-    (common / "commondir").write_text(".\n")
-    (common / "worktrees" / "other").mkdir()
+def submodule_config(common: Path) -> str:
     module = bare(common / "worktrees" / "feature" / "modules" / "lib")
     (module / "config").write_text("")
-    own = f"{common}/worktrees/feature"
-    assert found(project) == {f"{common}/commondir": MADE, f"{own}/modules/lib/config": MADE}
+    return str(module / "config")
+
+
+def test_what_was_created_in_a_worktrees_own_directory_is_a_gap(tmp_path: Path) -> None:
+    project, common = worktree_project(tmp_path)
+    assert look_over(project) == Gaps()
+    (common / "commondir").write_text(".\n")  # the directory is read-only, so this is not the agent's
+    (common / "worktrees" / "other").mkdir()
+    made = submodule_config(common)
+    assert found(project) == {made: MADE}
 
 
 @pytest.mark.parametrize("name", ["worktrees/feature/HEAD", "HEAD", "objects", "refs"])
 def test_an_agent_that_makes_a_mounted_repository_unfit_hides_no_gap(tmp_path: Path, name: str) -> None:
     project, common = worktree_project(tmp_path)
-    (common / "commondir").write_text(".\n")
+    made = submodule_config(common)
     (common / name).rename(common / f"{name}-moved")
     (common / name).symlink_to(f"{Path(name).name}-moved")
-    assert found(project) == {f"{common}/commondir": MADE}
+    assert found(project) == {made: MADE}
 
 
 def test_a_repository_outside_that_is_not_mounted_has_no_gaps(tmp_path: Path) -> None:

@@ -1,5 +1,4 @@
 import os
-import shutil
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -420,7 +419,7 @@ def outer(tmp_path: Path, found: Protection) -> list[str]:
     return [f"{one.access} {one.path.removeprefix(common)}" for one in found.paths if one.path.startswith(common)]
 
 
-SHARED = ["pinned ", "read /config", "read /hooks", "read /modules", "read /more", "read /own-hooks", "read /worktrees"]
+SHARED = ["read ", "pinned /logs", "pinned /objects", "pinned /refs"]
 OWN = [
     *("pinned ", "read /commondir", "read /config.worktree", "read /gitdir"),
     *("pinned /modules", "pinned /modules/lib", "read /modules/lib/config", "read /modules/lib/hooks"),
@@ -436,11 +435,23 @@ def test_of_a_repository_outside_only_data_and_what_is_the_worktrees_own_can_be_
     assert f"{tmp_path}/main/.git/worktrees/feature/modules/lib/hooks" in made
 
 
-def test_without_submodules_in_a_repository_outside_their_directory_is_made(tmp_path: Path) -> None:
+def test_only_data_that_is_there_can_be_written_in_a_repository_outside(tmp_path: Path) -> None:
     place = outside(tmp_path)
-    shutil.rmtree(place.common / "modules")
+    (place.common / "lfs").mkdir()
+    (place.common / "rr-cache").symlink_to("objects")
     found = find_protected(tmp_path / "feature", outside=place)
-    assert [one.access for one in found.paths if one.always and one.path == f"{place.common}/modules"] == [Access.READ]
+    assert outer(tmp_path, found)[:5] == ["read ", "pinned /logs", "pinned /objects", "pinned /refs", "pinned /lfs"]
+    assert f"{place.common}/rr-cache" not in {one.path for one in found.paths}
+    made = {one.path for one in found.paths if one.always and not Path(one.path).exists()}
+    assert f"{place.common}/logs" in made
+
+
+def test_settings_that_name_a_file_among_the_data_are_protected_there(tmp_path: Path) -> None:
+    place = outside(tmp_path)
+    (place.common / "config").write_text("[include]\n\tpath = objects/more\n")
+    (place.common / "objects" / "more").write_text("")
+    found = find_protected(tmp_path / "feature", outside=place)
+    assert f"read {place.common}/objects/more" in {f"{one.access} {one.path}" for one in found.paths}
 
 
 def test_a_repository_outside_that_is_not_used_is_not_mounted(tmp_path: Path) -> None:
@@ -450,13 +461,14 @@ def test_a_repository_outside_that_is_not_used_is_not_mounted(tmp_path: Path) ->
 
 def test_what_was_protected_in_a_repository_outside_stays_so_until_another_one_is_used(tmp_path: Path) -> None:
     place, common = outside(tmp_path), tmp_path / "main" / ".git"
-    before = [f"{common}/{name}" for name in ("gone", "stray", "worktrees/feature/stray", "worktrees/other/HEAD")]
+    names = ("gone", "logs/gone", "objects/stray", "worktrees/feature/stray", "worktrees/other/HEAD")
+    before = [f"{common}/{name}" for name in names]
     before += ["/elsewhere/config", str(tmp_path / "other" / ".git"), str(tmp_path / "feature" / ".git")]
-    for name in ("stray", "worktrees/feature/stray"):
+    for name in ("objects/stray", "worktrees/feature/stray"):
         (common / name).write_text("")
     found = find_protected(tmp_path / "feature", before=before, outside=place)
-    assert found.kept == (f"{common}/stray", f"{common}/worktrees/feature/stray")
-    assert (found.gone, found.lost) == ((f"{common}/gone",), ())
+    assert found.kept == (f"{common}/objects/stray", f"{common}/worktrees/feature/stray")
+    assert (found.gone, found.lost) == ((f"{common}/logs/gone",), ())
     assert {*found.kept} <= {one.path for one in found.paths if one.access is Access.READ}
     assert find_protected(tmp_path / "feature", before=before, unprotect=found.kept, outside=place).kept == ()
     assert find_protected(tmp_path / "feature", before=before).kept == ()

@@ -143,9 +143,17 @@ def test_a_long_difference_says_how_much_more_there_is() -> None:
 
 
 def test_what_other_worktrees_change_is_no_difference_of_a_stopped_stack(tmp_path: Path) -> None:
-    (tmp_path / "worktrees" / "two").mkdir(parents=True)
-    (tmp_path / "worktrees" / "two" / "HEAD").write_text("ref: refs/heads/two\n")
-    paths = tuple(str(tmp_path / name) for name in ("worktrees", "modules", "config"))
-    assert unwatched(tmp_path, Held(paths=paths)) == ()
-    (tmp_path / "config").write_text("[core]\n")
-    assert unwatched(tmp_path, Held(paths=(*paths, "worktrees"))) == (paths[2], "worktrees")
+    common = tmp_path / "main" / ".git"
+    (common / "worktrees" / "two").mkdir(parents=True)
+    (common / "worktrees" / "two" / "HEAD").write_text("ref: refs/heads/two\n")
+    own = common / "worktrees" / "one" / "config.worktree"
+    assert unwatched(tmp_path, Held(paths=(str(common), str(own)))) == ()
+    own.parent.mkdir()
+    own.write_text("[core]\n")
+    assert unwatched(tmp_path, Held(paths=(str(common), str(own)))) == (str(own),)
+
+
+def test_a_worktrees_pointer_is_watched(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("gitdir: elsewhere\n")
+    path = str(tmp_path / ".git")
+    assert unwatched(tmp_path, Held(paths=(path,))) == (path,)
