@@ -12,7 +12,7 @@ from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.protocol import Driver, Explain
 from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.protect.mount_checks import LOOK, REPLACED, Inside, look_inside
-from agent_sandbox.runtime.protect.snapshot import restamp, settings_replaced
+from agent_sandbox.runtime.protect.snapshot import settings_replaced
 
 
 def driver() -> Driver:
@@ -63,16 +63,13 @@ def require_agent(project: Project) -> Container:
     Harmless changes of git's settings are accepted and protected again.
     """
     found = require_made(project, "agent")
-    replaced = settings_replaced(project.root, os.environ)
-    if found.ready and not replaced:
+    if found.ready and not settings_replaced(project.root, os.environ):
         return found
     inside = look_inside(driver(), [found], project.root)
     if inside.lost:
         from agent_sandbox.cli.steps.harmless_settings import accept_harmless  # noqa: PLC0415 - rarely needed
 
         inside = accept_harmless(project, [found], inside)
-    elif replaced and not inside.silent:
-        restamp(project.root, os.environ, replaced)
     # The engine may not have checked again yet.
     ready = found.ready and not (inside.lost or inside.cut_off)
     return found if ready or (found.state == "running" and inside == Inside()) else _not_ready(project, found, inside)

@@ -104,11 +104,6 @@ def settings_replaced(root: Path, environ: Mapping[str, str]) -> Mapping[str, st
     return found if found != stamps else {}
 
 
-def restamp(root: Path, environ: Mapping[str, str], stamps: Mapping[str, str]) -> None:
-    """Store the stamps of files that another command, of a stack that shares them, has protected again."""
-    _write(root, environ, replace(recorded(root, environ), stamps=stamps))
-
-
 def leave_pending(root: Path, environ: Mapping[str, str], then: Held, paths: tuple[str, ...]) -> None:
     """Store that these paths still have to be reviewed."""
     _write(root, environ, replace(then, pending=paths))

@@ -23,7 +23,7 @@ PROGRAMS = "/usr/local/lib/agent-sandbox"
 HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
 ENTER = f"{PROGRAMS}/enter"  # runs a command, unless one has
 PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
-REPROTECT = f"{PROGRAMS}/protect_again.py"  # protects files again, from another container
+REPROTECT = f"{PROGRAMS}/reprotect.py"  # protects files again, from another container
 
 
 def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspace: Workspace) -> Service:

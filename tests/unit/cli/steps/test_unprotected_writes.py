@@ -51,7 +51,7 @@ def test_what_git_writes_every_day_is_shown_and_goes_on(
     told = capsys.readouterr().err.splitlines()
     added = ['  +[remote "origin"]', "  +\turl = https://example.com/x.git"]
     assert (told[0], told[-3:]) == (REPLACED, [*added, "docker run ended with 1"])
-    assert [call.split()[0] for call in docker.calls] == ["ps", "run", "exec", "stop"]
+    assert [call.split()[0] for call in docker.calls] == ["run", "exec", "stop"]
 
 
 def test_what_may_run_is_asked_about_and_a_second_start_is_no_yes(
@@ -82,7 +82,7 @@ def test_what_is_confirmed_is_protected_again_while_the_agent_works_on(
     told = capsys.readouterr().err
     assert told.startswith(f"{REPLACED}\n  --- a/{CONFIG}\n")
     assert "This may run on your machine: .git/config: core.hookspath. Did you" in told
-    assert [call.split()[0] for call in docker.calls] == ["ps", "run", "exec"]
+    assert [call.split()[0] for call in docker.calls] == ["run", "exec"]
     then = recorded(repository.root, os.environ)
     assert (then.pending, "hooksPath = x" in then.texts[CONFIG]) == ((), True)
 
@@ -106,7 +106,7 @@ def test_where_the_engine_cannot_protect_it_again_it_is_asked_about_once(
     monkeypatch.setattr(sys, "stdin", Person("y\n"))
     docker.says("run --rm", code=125)
     assert review(repository, [AGENT], Inside(lost=(CONFIG,))) == (CONFIG,)
-    assert [call.split()[0] for call in docker.calls] == ["ps", "run", "exec", "stop"]
+    assert [call.split()[0] for call in docker.calls] == ["run", "exec", "stop"]
 
 
 def test_what_changes_after_it_was_confirmed_is_asked_about_again(

@@ -1,13 +1,11 @@
-"""protect_again.py: what it makes of files and cgroups, without the kernel's rights to mount."""
+"""reprotect.py: what it makes of files and cgroups, without the kernel's rights to mount."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import stat
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +13,6 @@ import pytest
 from bash_harness import IMAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
     from types import ModuleType
 
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def program() -> ModuleType:
     """Load the program as a module."""
-    spec = importlib.util.spec_from_file_location("protect_again", IMAGE / "protect_again.py")
+    spec = importlib.util.spec_from_file_location("reprotect", IMAGE / "reprotect.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -97,21 +94,7 @@ def cgroup(tmp_path: Path, text: str, **files: str) -> tuple[Path, Path]:
     return groups, agent
 
 
-def freezing(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the kernel freeze what it is told to, once it is told."""
-    real, seen = program.is_frozen, []
-
-    def is_frozen(freezer: object) -> bool:
-        seen.append(freezer)
-        return real(freezer) and seen.count(freezer) > 1
-
-    monkeypatch.setattr(program, "is_frozen", is_frozen)
-
-
-def test_the_agent_is_frozen_in_a_cgroup_of_version_2(
-    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    freezing(program, monkeypatch)
+def test_the_agent_is_frozen_in_a_cgroup_of_version_2(program: ModuleType, tmp_path: Path) -> None:
     groups, agent = cgroup(tmp_path, "0::/x\n", freeze="0", events="populated 1\nfrozen 1\n")
     with program.frozen(program.open_freezer(groups, agent)):
         assert (groups / "x" / "cgroup.freeze").read_text() == "1"
@@ -126,17 +109,9 @@ def test_the_agent_is_frozen_in_a_cgroup_of_version_1(program: ModuleType, tmp_p
     assert (groups / "freezer" / "x" / "freezer.state").read_text().endswith("THAWED")
 
 
-def test_an_agent_that_is_paused_stays_so(program: ModuleType, tmp_path: Path) -> None:
-    groups, agent = cgroup(tmp_path, "0::/x\n", freeze="1", events="frozen 1\n")
-    with program.frozen(program.open_freezer(groups, agent)):
-        pass
-    assert (groups / "x" / "cgroup.freeze").read_text() == "1"
-
-
 def test_no_other_program_thaws_the_agent_meanwhile(
     program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    freezing(program, monkeypatch)
     monkeypatch.setattr(program, "SECONDS_TO_FREEZE", 0)
     groups, agent = cgroup(tmp_path, "0::/x\n", freeze="0", events="frozen 1\n")
     with (
@@ -170,87 +145,15 @@ def agent_of(tmp_path: Path, text: str) -> Path:
     return folder
 
 
-class World:
-    """Agent containers that share the file system, and what is done with them."""
-
-    def __init__(self, program: ModuleType, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.events: list[str] = []
-        does = {
-            "open_agent": lambda container, process: program.Agent(container, f"{container}:{process}"),
-            "frozen": self.frozen,
-            "enter": lambda agent: self.events.append(f"enter {agent.namespace}"),
-            "open_folder": lambda path: os.open((root / path).parent, os.O_PATH),
-            "cover": lambda place: self.events.append(f"cover {os.fstat(place).st_ino}"),
-        }
-        for name, function in does.items():
-            monkeypatch.setattr(program, name, function)
-        monkeypatch.setattr(program.signal, "signal", lambda *_: None)
-
-    @contextmanager
-    def frozen(self, freezer: str) -> Iterator[None]:
-        self.events.append(f"freeze {freezer}")
-        yield
-        self.events.append(f"thaw {freezer}")
-
-
-@pytest.fixture
-def world(program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Have two directories with the accepted content."""
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config").write_text("accepted")
-    return World(program, tmp_path, monkeypatch)
-
-
-def asked(**paths: str) -> str:
-    digest = hashlib.sha256(b"accepted").hexdigest()
-    return json.dumps({"processes": {"b": 7, "a": 8}, "files": [[digest, paths]]})
-
-
-def test_a_file_that_containers_share_is_renewed_once_while_all_are_frozen(
-    program: ModuleType, world: World, tmp_path: Path
-) -> None:
-    (tmp_path / "two").rename(tmp_path / "gone")
-    (tmp_path / "two").symlink_to("one")
-    before = (tmp_path / "one" / "config").stat().st_ino
-    with (tmp_path / "one" / "config").open():  # so that its number is not used again
-        program.main(asked(b="one/config", a="two/config"))
-    after = (tmp_path / "one" / "config").stat().st_ino
-    assert after != before
-    assert world.events == [
-        *("freeze a:8", "freeze b:7", "enter b", f"cover {after}", "enter a", f"cover {after}", "thaw b:7", "thaw a:8")
-    ]
-
-
-def test_another_file_in_the_second_container_is_not_covered(program: ModuleType, world: World) -> None:
-    with pytest.raises(OSError, match="the containers have different files"):
-        program.main(asked(b="one/config", a="two/config"))
-    assert [event for event in world.events if event.startswith("cover")] == world.events[3:4]
-
-
-def test_a_process_that_belongs_to_another_container_by_now_is_not_entered(program: ModuleType, tmp_path: Path) -> None:
-    groups, process = cgroup(tmp_path, "0::/x\n", freeze="0", events="frozen 0\n")
-    (process / "ns").mkdir()
-    (process / "ns" / "mnt").write_text("")
-    process.rename(tmp_path / "42")
-    with pytest.raises(OSError, match="an agent container ended meanwhile"):
-        program.open_agent("abc", 42, groups, tmp_path)
-    (groups / "docker-abcdef.scope").mkdir()
-    (groups / "docker-abcdef.scope" / "cgroup.freeze").write_text("0")
-    (groups / "docker-abcdef.scope" / "cgroup.events").write_text("")
-    (tmp_path / "42" / "cgroup").write_text("0::/docker-abcdef.scope\n")
-    assert program.open_agent("abc", 42, groups, tmp_path).freezer.freeze == b"1"
-
-
 def test_no_signal_ends_it_while_the_agent_is_frozen(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     ignored: list[int] = []
 
-    def open_agent(*_asked: object) -> None:
+    def open_freezer() -> None:
         raise OSError("as far as this test goes")
 
     monkeypatch.setattr(program.signal, "signal", lambda number, _: ignored.append(number))
-    monkeypatch.setattr(program, "open_agent", open_agent)
+    monkeypatch.setattr(program, "open_freezer", open_freezer)
     with pytest.raises(OSError, match="as far as"):
-        program.main(asked())
+        program.main([])
     names = {program.signal.Signals(number).name for number in ignored}
     assert names == {"SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2"}

@@ -1,33 +1,30 @@
 #!/usr/bin/python3 -I
 """Mount git's settings read-only again in a running agent container, without ending a process in it.
 
-Runs as root in a separate container that sees the agent's processes. Its argument is JSON: the process of each agent
-container by its id, and for each file the SHA-256 of the accepted content, and its path by container: in the workspace
-or absolute. The first container is the one that asks; the others share the file, as worktrees of a repository do.
+Runs as root in a separate container that shares the agent's process namespace. Arguments: the SHA-256 of the accepted
+content and the path in the workspace, or an absolute one, for each file.
 
 The agent could write the file until now, and may still have it open. So the mount goes over a new file with the same
-content, made while all processes of the agents are frozen: none of them can have opened that one. A new file ends the
-mounts over the old one everywhere, so it gets its mount in all containers.
+content, made while all processes of the agent are frozen: none of them can have opened that one.
 """
 
 import ctypes
 import errno
 import fcntl
 import hashlib
-import json
 import os
 import signal
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 WORKSPACE = "/workspace"
 CGROUPS = Path("/cgroup")  # where the Docker host's are mounted
-PROCESSES = Path("/proc")
+AGENT = Path("/proc/1")
 MOST_BYTES = 64 << 10
 SECONDS_TO_FREEZE = 10.0  # a busy machine takes its time
 # `docker run` passes them on. None of them may end this program while the agent is frozen.
@@ -35,7 +32,6 @@ CATCHABLE = tuple(getattr(signal, f"SIG{name}") for name in ("HUP", "INT", "QUIT
 
 # System calls that Python has no function for; the numbers are the same on amd64 and arm64.
 OPEN_TREE, MOVE_MOUNT, OPENAT2, MOUNT_SETATTR = 428, 429, 437, 442
-HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 OPEN_TREE_CLONE = 1
 MOVE_MOUNT_EMPTY_PATHS = 0x04 | 0x40
@@ -68,13 +64,6 @@ class Freezer(NamedTuple):
     frozen: bytes
 
 
-class Agent(NamedTuple):
-    """An agent container: its mount namespace and its freezer."""
-
-    namespace: int
-    freezer: Freezer
-
-
 def call(number: int, *arguments: object) -> int:
     """Make a system call; raise OSError."""
     result = int(libc.syscall(number, *arguments))
@@ -84,18 +73,9 @@ def call(number: int, *arguments: object) -> int:
     return result
 
 
-def open_agent(container: str, process: int, cgroups: Path = CGROUPS, processes: Path = PROCESSES) -> Agent:
-    """Open an agent container by one of its processes; raise OSError if another container has that process."""
-    place = processes / str(process)
-    namespace = os.open(place / "ns" / "mnt", os.O_RDONLY | os.O_CLOEXEC)
-    if process != 1 and container not in (place / "cgroup").read_text():
-        raise OSError(errno.ESRCH, "an agent container ended meanwhile")
-    return Agent(namespace, open_freezer(cgroups, place))
-
-
-def enter(agent: Agent) -> None:
-    """Enter an agent container's mount namespace."""
-    if libc.setns(agent.namespace, CLONE_NEWNS) != 0:
+def enter_agent() -> None:
+    """Enter the agent container's mount namespace."""
+    if libc.setns(os.open(AGENT / "ns" / "mnt", os.O_RDONLY | os.O_CLOEXEC), CLONE_NEWNS) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 
@@ -129,7 +109,7 @@ def renew(folder: int, name: str, digest: str) -> int:
         with suppress(OSError):
             os.unlink(lock, dir_fd=folder)
         raise
-    return os.open(name, HANDLE, dir_fd=folder)
+    return os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
 
 
 def cover(place: int) -> None:
@@ -141,7 +121,7 @@ def cover(place: int) -> None:
     call(MOVE_MOUNT, tree, here, place, here, MOVE_MOUNT_EMPTY_PATHS)
 
 
-def open_freezer(cgroups: Path, agent: Path) -> Freezer:
+def open_freezer(cgroups: Path = CGROUPS, agent: Path = AGENT) -> Freezer:
     """Return the freezer of the agent's cgroup, of either version."""
     for line in (agent / "cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
@@ -173,56 +153,35 @@ def wait_for(done: Callable[[], bool], otherwise: str) -> None:
         time.sleep(0.001)
 
 
-def is_frozen(freezer: Freezer) -> bool:
-    """Return whether no process of the agent runs."""
-    return freezer.frozen in os.pread(freezer.report, 4096, 0).splitlines()
-
-
 @contextmanager
 def frozen(freezer: Freezer) -> Iterator[None]:
-    """Keep all processes of the agent from running. One that is paused stays so."""
+    """Keep all processes of the agent from running."""
     # Another one of these programs would thaw the agent too early.
     wait_for(lambda: is_locked(freezer.switch), "another command is protecting files in the container")
-    if is_frozen(freezer):
-        yield
-        return
     try:
         os.write(freezer.switch, freezer.freeze)
-        wait_for(lambda: is_frozen(freezer), "the agent's processes could not be frozen")
+        wait_for(
+            lambda: freezer.frozen in os.pread(freezer.report, 4096, 0).splitlines(),
+            "the agent's processes could not be frozen",
+        )
         yield
     finally:
         os.write(freezer.switch, freezer.thaw)
 
 
-def protect(agents: Mapping[str, Agent], digest: str, paths: Mapping[str, str]) -> None:
-    """Protect a file in each container that has it; all of them are frozen."""
-    renewed: os.stat_result | None = None
-    for container, path in paths.items():
-        enter(agents[container])
-        folder, name = open_folder(path), os.path.basename(path)
-        place = renew(folder, name, digest) if renewed is None else os.open(name, HANDLE, dir_fd=folder)
-        found = os.fstat(place)
-        if not os.path.samestat(found, renewed or found):
-            raise OSError(errno.ESTALE, "the containers have different files")
-        renewed = found
-        cover(place)
-
-
-def main(argument: str) -> None:
-    """Protect all files while the agents are frozen once. Ctrl-C must not end it before the agents thaw."""
+def main(arguments: list[str]) -> None:
+    """Protect each file, all of them while the agent is frozen once. Ctrl-C must not end it before the agent thaws."""
     for number in CATCHABLE:
         signal.signal(number, signal.SIG_IGN)
-    asked = json.loads(argument)
-    agents = {container: open_agent(container, process) for container, process in asked["processes"].items()}
-    with ExitStack() as stack:
-        for container in sorted(agents):  # in the same order in every program, so that none waits for the other
-            stack.enter_context(frozen(agents[container].freezer))
-        for digest, paths in asked["files"]:
-            protect(agents, digest, paths)
+    freezer = open_freezer()
+    enter_agent()
+    with frozen(freezer):
+        for digest, path in zip(arguments[::2], arguments[1::2], strict=True):
+            cover(renew(open_folder(path), os.path.basename(path), digest))
 
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1])
+        main(sys.argv[1:])
     except OSError as error:
         sys.exit(f"cannot protect the file in the running container: {error.strerror}")
