@@ -44,6 +44,9 @@ domains:
   - host: allowed.test
     transform: {{request: {{headers: {{X-API-Key: {RAW}}}}}}}
     rules: [{{path: {{prefix: /keyed/}}}}]
+  - host: allowed.test
+    transform: {{request: {{query: {{key: {{secret: tracker.token}}}}}}}}
+    rules: [{{path: {{prefix: /asked/}}}}]
   - host: "*.wild.test"
     transform: {{request: {{headers: {{Authorization: {BEARER}}}}}}}
   - {{host: allowed.test, rules: [{{path: {{prefix: /open/}}}}]}}
@@ -125,6 +128,21 @@ def test_a_raw_secret_is_the_whole_value_of_its_header_and_no_echo_of_it_is_seen
     assert pair.server.requests[0].field("x-api-key") == [VALUE]
     assert b"unknown key *" in got
     assert shows(got) == []
+
+
+def test_a_secret_in_the_query_is_in_no_record_and_no_redirect(pair: Pair) -> None:
+    def answer(stream: socket.socket, _: bytes) -> None:
+        target = pair.server.requests[-1].line.split(" ")[1]
+        stream.sendall(ok(target.encode(), f"Location: {target}".encode()).replace(b"200 OK", b"302 Found"))
+
+    pair.server.answers["/asked/1"] = answer
+    got = pair.proxy.ask("allowed.test", get("/asked/1?a=1", "allowed.test"))
+    assert pair.server.requests[0].line == f"GET /asked/1?a=1&key={quote(VALUE, safe='')} HTTP/1.1"
+    assert b"Location: /asked/1?a=1&key=***" in got
+    assert shows(got) == []
+    assert pair.proxy.ask("allowed.test", get("/asked/1?key=own", "allowed.test")).startswith(b"HTTP/1.1 403")
+    line = pair.proxy.line(path="/asked/1")
+    assert line["reason"].endswith("with secret tracker.token in ?key")
 
 
 BROUGHT = {

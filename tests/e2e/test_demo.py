@@ -25,3 +25,10 @@ def test_without_one_it_is_the_proxy_and_says_so() -> None:
     assert '{"host": "api.anthropic.com"' in shown
     assert DENIED.search(shown)
     assert '{"host": "example.com"' in shown
+
+
+def test_the_first_day_says_what_it_needs() -> None:
+    without = {"DOCKER_HOST": "unix:///nonexistent.sock"}
+    done = run(sys.executable, ROOT / "scripts" / "demo.py", "--day", env=without, check=False)
+    said = "the first day needs Linux, root and a Docker engine: it starts a machine of its own\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.policyfile import load_policy
@@ -35,6 +36,21 @@ def test_the_golden_files_are_of_agents_that_there_are() -> None:
         AGENTS
     )
     assert len(AGENTS) >= 2
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_outlives_the_agents_home_is_in_volumes_that_no_other_container_or_project_mounts(agent: str) -> None:
+    stack = yaml.safe_load((GOLDEN / agent / "devcontainer" / "docker-compose.yml").read_text())
+    mounts = {
+        (service, mount["source"]): mount["target"]
+        for service, one in stack["services"].items()
+        for mount in one.get("volumes", ())
+        if mount["type"] == "volume"
+    }
+    home = {source for (_, source), target in mounts.items() if target.startswith("/home/")}
+    assert {"home-cache", f"local-{agent}", "history"} <= home
+    assert {service for service, source in mounts if source in home} == {"agent"}
+    assert [stack["volumes"][source] for source in home] == [{"name": f"{stack['name']}_{source}"} for source in home]
 
 
 @pytest.mark.parametrize("agent", AGENTS)

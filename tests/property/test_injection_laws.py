@@ -60,12 +60,17 @@ def filling(put_in: Injection, host: str, scheme: str, fields: Fields) -> Fillin
             return None
 
 
+def places_of(credential: Credential) -> set[bytes]:
+    own = () if credential.row.in_query else (credential.header,)
+    return {folded(name.encode()) for name in (*own, *credential.others)}
+
+
 @given(injections, st.sampled_from((*BOUND, *OTHERS)), st.sampled_from(("https", "http")), sent)
 def test_a_value_leaves_only_towards_a_bound_host_and_over_tls(
     put_in: Injection, host: str, scheme: str, fields: Fields
 ) -> None:
     found = filling(put_in, host, scheme, fields)
-    if found and found.fields:
+    if found and found.echoes:
         assert (host in BOUND, scheme) == (True, "https")
 
 
@@ -73,17 +78,17 @@ def test_a_value_leaves_only_towards_a_bound_host_and_over_tls(
 def test_beside_the_secret_goes_no_credential_of_the_clients_own(put_in: Injection, fields: Fields) -> None:
     (credential,) = put_in.credentials
     found = filling(put_in, "a.test", "https", fields)
-    if found and found.fields:
-        places = {folded(name.encode()) for name in (credential.header, *credential.others)}
-        written = credential.row.write(VALUE, "bot").encode()
+    if found and found.echoes:
+        places = places_of(credential)
+        written = (credential.header.encode(), credential.row.write(VALUE, "bot").encode())
         left = [one for one in found.into(fields) if folded(one[0]) in places]
-        assert left == [(credential.header.encode(), written)]
+        assert [*left, *found.parameters] == [written]
 
 
 @given(injections, sent)
 def test_without_the_secret_a_request_goes_as_it_came(put_in: Injection, fields: Fields) -> None:
     found = filling(put_in, "a.test", "https", fields)
-    if found and not found.fields:
+    if found and not found.echoes:
         assert put_in.existing is Existing.KEEP
         assert (found.into(fields), found.echoes) == (fields, ())
 
@@ -91,7 +96,7 @@ def test_without_the_secret_a_request_goes_as_it_came(put_in: Injection, fields:
 @given(injections, sent)
 def test_a_request_is_refused_only_for_a_credential_of_the_clients_own(put_in: Injection, fields: Fields) -> None:
     (credential,) = put_in.credentials
-    places = {folded(name.encode()) for name in (credential.header, *credential.others)}
+    places = places_of(credential)
     theirs = [value for name, value in fields if folded(name) in places]
     own = any(not any(kind.read(value.decode()).endswith(MINE) for kind in KINDS.values()) for value in theirs)
     found = filling(put_in, "a.test", "https", fields)

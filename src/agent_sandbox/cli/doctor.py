@@ -50,7 +50,7 @@ def as_lines(result: CheckResult) -> Iterator[str]:
     """Yield a result as text: status, name, what was found, and the hint on its own line."""
     first, *others = result.what.split("\n")
     yield styled((f"{result.status:<4}", result.status), f"  {result.name:<10}  {first}")
-    yield from others
+    yield from (f"{'':<18}{line}" for line in others)  # none begins where a status does
     if result.hint:
         yield styled(f"{'':<18}", (result.hint, "title"))
 

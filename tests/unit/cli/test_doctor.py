@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox.cli.doctor import as_lines, doctor, folded
 from agent_sandbox.cli.framework.errors import exit_code
-from agent_sandbox.runtime.driver.result import ok, warn
+from agent_sandbox.runtime.driver.result import fail, ok, warn
 
 
 @pytest.fixture
@@ -38,6 +38,11 @@ def test_a_result_is_a_line_and_its_hint_another() -> None:
     assert [*as_lines(ok("disk", "room"))] == ["ok    disk        room"]
     expected = ["warn  disk        little", "                  make room"]
     assert [*as_lines(warn("disk", "little", "make room"))] == expected
+
+
+def test_no_line_of_a_result_begins_like_another_result() -> None:
+    expected = ["fail  stack       x.yml", "                  ok    stack       fine"]
+    assert [*as_lines(fail("stack", "x.yml\nok    stack       fine"))] == expected
 
 
 def test_several_known_vulnerabilities_are_one_line() -> None:

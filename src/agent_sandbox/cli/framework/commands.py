@@ -55,12 +55,12 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
     "secret": (
         "Manage the secrets that the proxy injects.",
         {
+            "setup": "Set the API key of a service.",
             "set": "Store a secret and bind it to hosts.",
             "list": "List the secrets and their hosts, and which are missing.",
-            "setup": "Set the API key of a service, with its policy.",
             "test": "Send a harmless request with a secret.",
+            "sync": "Fetch secrets from their sources again.",
             "remove": "Remove a secret.",
-            "sync": "Fetch the secrets again that have a source.",
         },
     ),
     "proxy": (

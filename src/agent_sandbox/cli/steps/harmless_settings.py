@@ -13,7 +13,7 @@ from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.git.ask import pushes_by_name
 from agent_sandbox.runtime.git.git_config import settings_in
-from agent_sandbox.runtime.git.repositories import GIT
+from agent_sandbox.runtime.git.repositories import GIT, MODULES
 from agent_sandbox.runtime.protect.harmless_settings import is_harmless
 from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside
 from agent_sandbox.runtime.protect.snapshot import LOSSLESS, NOT_ALONE, Held, accept, read_held, recorded
@@ -49,7 +49,8 @@ def accept_harmless(project: Project, found: Sequence[Container], inside: Inside
 
 def _is_own(path: str) -> bool:
     """Return whether these are the settings of the project's own repository: in others, git may push differently."""
-    return Path(path).is_absolute() or Path(path) == Path(GIT, "config")
+    place = Path(path)
+    return place == Path(GIT, "config") or (place.is_absolute() and MODULES not in place.parts)
 
 
 def protect_again(project: Project, found: Sequence[Container], inside: Inside, then: Held, now: Held) -> Inside:

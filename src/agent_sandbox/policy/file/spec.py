@@ -29,6 +29,7 @@ from agent_sandbox.policy.file.test_spec import TestSpec
 from agent_sandbox.policy.file.transform_spec import (
     CredentialSpec,
     KindSpec,
+    ParameterSpec,
     RequestTransformSpec,
     ShimSpec,
     TransformSpec,
@@ -119,6 +120,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "request": RequestTransformSpec,
     "headers": CredentialSpec,
     "headers/transform": KindSpec,
+    "request/query": ParameterSpec,
     "client_shim": ShimSpec,
     "settings": SettingsSpec,
     "upstream": UpstreamSpec,

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Collection
-from typing import Annotated, Any, Literal, Self
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self, override
 
 from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
@@ -10,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.fields import AtLeastOne, Strict, Written, call_parser, fits
 from agent_sandbox.policy.http.headers import check_header_names
-from agent_sandbox.policy.match.credential_kind import KINDS, KindName
+from agent_sandbox.policy.match.credential_kind import KINDS, QUERY, KindName
 from agent_sandbox.policy.match.injection import (
     Credential,
     Existing,
@@ -25,6 +26,9 @@ from agent_sandbox.policy.text import safe_repr
 USERNAME = re.compile(r"[\x20-\x39\x3b-\x7e]{1,100}")
 # Bounded because each denial names them all.
 MOST_HEADERS = 16
+EXAMPLE = "write `headers: {Authorization: {secret: NAME, transform: {type: bearer}}}`"
+# Needs no escaping in a query.
+PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
 
 
 def _username(text: str) -> str:
@@ -42,13 +46,19 @@ def _header_name(text: str) -> str:
 
 def _names(headers: dict[str, "CredentialSpec"]) -> dict[str, "CredentialSpec"]:
     if not headers:
-        hint = "write `headers: {Authorization: {secret: NAME, transform: {type: bearer}}}`"
-        raise PydanticCustomError("invalid_value", "{what}", {"what": "`headers` is empty", "hint": hint})
+        raise PydanticCustomError("invalid_value", "{what}", {"what": "`headers` is empty", "hint": EXAMPLE})
     if len(headers) > MOST_HEADERS:
         what, hint = f"`headers` has more than {MOST_HEADERS} headers", "a request never needs so many secrets"
         raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
     call_parser(check_header_names, headers.keys())
     return headers
+
+
+def _parameters(query: dict[str, "ParameterSpec"]) -> dict[str, "ParameterSpec"]:
+    if not query or len(query) > MOST_HEADERS or not all(PARAMETER.fullmatch(name) for name in query):
+        what, hint = "`query` is not a list of parameters", "write `query: {key: {secret: NAME}}`"
+        raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
+    return query
 
 
 SecretName = Annotated[str, PlainValidator(fits(parse_secret_name), json_schema_input_type=str)]
@@ -95,23 +105,21 @@ class ShimSpec(Strict):
     prefix: Written[Prefix] = None
 
 
-class CredentialSpec(Strict):
-    """The name of a secret, how the secret is written, and what clients send in its place."""
+class ParameterSpec(Strict):
+    """The name of a secret that is a parameter of the query, and what clients send in its place."""
 
     secret: SecretName
-    transform: KindSpec
     client_shim: Written[ShimSpec] = None
     other_headers: AtLeastOne[HeaderName] = ()
     other_parameters: AtLeastOne[str] = ()
 
-    def credential(self, header: str) -> Credential:
-        """Return the credential for this header."""
+    def credential(self, name: str) -> Credential:
+        """Return the credential for this parameter."""
         shim = self.client_shim
         return Credential(
-            header=header.lower(),
+            header=name,
             secret=self.secret,
-            kind=self.transform.type,
-            username=self.transform.username,
+            kind=QUERY,
             env=shim.name if shim else "",
             prefix=(shim.prefix or "") if shim else "",
             others=tuple(sorted({name.lower() for name in self.other_headers})),
@@ -119,15 +127,41 @@ class CredentialSpec(Strict):
         )
 
 
+class CredentialSpec(ParameterSpec):
+    """The name of a secret, how the secret is written, and what clients send in its place."""
+
+    transform: KindSpec
+
+    @override
+    def credential(self, name: str) -> Credential:
+        """Return the credential for this header."""
+        kind = self.transform
+        return replace(super().credential(name.lower()), kind=kind.type, username=kind.username)
+
+
 class RequestTransformSpec(Strict):
-    """The secrets to inject into request headers, and what happens if the client sends such a header."""
+    """The secrets to inject into headers and the query, and what happens if the client sends such a credential."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["headers"]}, {"required": ["query"]}]})
 
     headers: Annotated[
         dict[str, CredentialSpec],
         AfterValidator(_names),
         Field(json_schema_extra={"minProperties": 1, "maxProperties": MOST_HEADERS}),
-    ]
+    ] = Field(default_factory=dict)
+    query: Annotated[
+        dict[str, ParameterSpec],
+        AfterValidator(_parameters),
+        Field(json_schema_extra={"minProperties": 1, "maxProperties": MOST_HEADERS}),
+    ] = Field(default_factory=dict)
     on_existing_header: Literal["fail", "replace", "keep"] = "fail"
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Self:
+        if not (self.headers or self.query):
+            what, hint = "`headers` is missing", EXAMPLE
+            raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
+        return self
 
 
 class TransformSpec(Strict):
@@ -139,7 +173,7 @@ class TransformSpec(Strict):
     def injection(self) -> Injection:
         """The credentials as an `Injection`."""
         return injection(
-            (one.credential(name) for name, one in self.request.headers.items()),
+            (one.credential(name) for name, one in (*self.request.headers.items(), *self.request.query.items())),
             existing=Existing(self.request.on_existing_header),
         )
 

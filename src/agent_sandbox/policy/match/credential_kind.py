@@ -7,9 +7,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import quote, unquote
 
+# The kinds of a header. The kind of a parameter of the query is not named: it has a section of its own.
 KindName = Literal["basic", "bearer", "raw"]
-BEARER, BASIC, RAW = "bearer", "basic", "raw"
+BEARER, BASIC, QUERY = "bearer", "basic", "query"
 
 
 def _basic_token(value: str, username: str) -> str:
@@ -38,15 +40,17 @@ def _bearer_token(field: str) -> str:
 class CredentialKind:
     """One kind of credential.
 
-    `write` makes the header value from the secret and the user name, `read` returns the secret in a header value or an
-    empty string. `encoded` returns the texts, except the secret itself, that would reveal the secret.
+    `write` makes the value of the header, or of the parameter `in_query`, from the secret and the user name. `read`
+    returns the secret in such a value or an empty string. `encoded` returns the texts, except the secret itself, that
+    would reveal the secret.
     """
 
-    name: KindName
+    name: KindName | Literal["query"]
     summary: str
     write: Callable[[str, str], str]
     read: Callable[[str], str]
     takes_username: bool = False
+    in_query: bool = False
     encoded: Callable[[str, str], tuple[str, ...]] = lambda _value, _username: ()
 
 
@@ -72,6 +76,13 @@ KINDS: dict[str, CredentialKind] = {
             summary="the secret itself, as in `x-api-key`",
             write=lambda value, _: value,
             read=str.strip,
+        ),
+        CredentialKind(
+            name="query",
+            summary="a parameter of the query",
+            write=lambda value, _: quote(value, safe=""),
+            read=unquote,
+            in_query=True,
         ),
     )
 }

@@ -24,7 +24,10 @@ SECRET = re.compile(r"(?!-|\.{1,2}\Z)[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A secret in a header (lower-case name), in the form of its kind; `username` is set if the kind takes one."""
+    """A secret in a header (lower-case name), in the form of its kind; `username` is set if the kind takes one.
+
+    For the kind `query`, `header` is the name of a parameter.
+    """
 
     header: str
     secret: str
@@ -39,13 +42,18 @@ class Credential:
     parameters: tuple[str, ...] = ()
 
     @property
+    def place(self) -> str:
+        """The header, or the parameter after a question mark."""
+        return f"?{self.header}" if self.row.in_query else self.header
+
+    @property
     def row(self) -> CredentialKind:
         """The kind's row in the table."""
         return KINDS[self.kind]
 
     @override
     def __str__(self) -> str:
-        return f"secret {self.secret} in {self.header}{f' as {self.username!r}' if self.username else ''}"
+        return f"secret {self.secret} in {self.place}{f' as {self.username!r}' if self.username else ''}"
 
 
 class Existing(StrEnum):
@@ -74,8 +82,11 @@ class Injection:
     @property
     def written(self) -> dict[str, Any]:
         """The injection as the value of `transform` in a policy file."""
-        headers = {one.header: _written(one) for one in self.credentials}
-        return {"request": {"headers": headers, "on_existing_header": str(self.existing)}}
+        sections: dict[str, Any] = {}
+        for one in self.credentials:
+            section = "query" if one.row.in_query else "headers"
+            sections.setdefault(section, {})[one.header] = _written(one)
+        return {"request": {**sections, "on_existing_header": str(self.existing)}}
 
     @property
     def secrets(self) -> str:
@@ -93,7 +104,7 @@ def injection(credentials: Iterable[Credential], *, existing: Existing = Existin
     >>> str(injection([Credential(header="x-key", secret="b"), Credential(header="authorization", secret="a")]))
     'secret a in authorization and secret b in x-key'
     """
-    return Injection(credentials=tuple(sorted(credentials, key=lambda one: one.header)), existing=existing)
+    return Injection(credentials=tuple(sorted(credentials, key=lambda one: one.place)), existing=existing)
 
 
 def _written(credential: Credential) -> dict[str, Any]:
@@ -101,7 +112,7 @@ def _written(credential: Credential) -> dict[str, Any]:
     shim = {"kind": "env", "name": credential.env, **({"prefix": credential.prefix} if credential.prefix else {})}
     return {
         "secret": credential.secret,
-        "transform": {"type": credential.kind, **username},
+        **({} if credential.row.in_query else {"transform": {"type": credential.kind, **username}}),
         **({"client_shim": shim} if credential.env else {}),
         **({"other_headers": list(credential.others)} if credential.others else {}),
         **({"other_parameters": list(credential.parameters)} if credential.parameters else {}),

@@ -106,7 +106,8 @@ class Enforcer:
         if decision.allowed:
             sent = _forwarded(head, kept, request, websocket=exchange.websocket)
             if isinstance(put_in, Filling):
-                request, sent = request._replace(secrets=True), sent._replace(fields=put_in.into(sent.fields))
+                request = request._replace(secrets=True)
+                sent = sent._replace(fields=put_in.into(sent.fields), target=put_in.into_target(sent.target))
             stray = self._injector.stray_placeholder(policy, sent)
             if stray is None:
                 exchange.allow(decision, request, sent, echoes=put_in.echoes if isinstance(put_in, Filling) else ())
@@ -153,7 +154,7 @@ class Enforcer:
         except WithoutSecretError as why:
             plain = decide(policy, request)
             return plain if plain.allowed else _without(decision, why), why
-        what = injection if filling.fields else "the client's own credential"
+        what = injection if filling.echoes else "the client's own credential"
         return replace(decision, reason=f"{decision.reason}, with {what}"), filling
 
     def _hold(self, exchange: Exchange) -> None:

@@ -32,15 +32,27 @@ class Filling:
 
     fields: Fields = field(default=(), repr=False)
     echoes: Echoes = field(default=(), repr=False)
-    # Headers that are removed, as `folded` returns them.
+    # Parameters of the query, as they are written.
+    parameters: Fields = field(default=(), repr=False)
+    # Headers and parameters that are removed, as `folded` returns them.
     replaced: frozenset[bytes] = frozenset()
 
     def into(self, fields: Fields) -> Fields:
         """Return `fields` with the injected ones added, in place of the replaced ones."""
-        if not self.fields:
+        if not self.echoes:
             return fields
         kept = tuple(one for one in fields if folded(one[0]) not in self.replaced and not asks_to_hide(*one))
         return (*kept, *self.fields, (b"accept-encoding", b"identity"))
+
+    def into_target(self, target: bytes) -> bytes:
+        """Return the target with the injected parameters added to its query, in place of those of the same names."""
+        if not self.parameters:
+            return target
+        path, _, query = target.partition(b"?")
+        names = [name.decode("ascii") for name, _ in self.parameters]
+        pieces = query.split(b"&") if query else []
+        kept = (one for one in pieces if not any(has_parameter(one.decode("ascii"), name) for name in names))
+        return path + b"?" + b"&".join((*kept, *(name + b"=" + value for name, value in self.parameters)))
 
 
 class Injector:
@@ -74,9 +86,13 @@ class Injector:
         if own:
             raise _already(*own)
         filled = [self._filled(one, request.host) for one in injection.credentials]
-        fields, echoes = zip(*filled, strict=True)
-        replaced = frozenset(chain.from_iterable(map(_headers, injection.credentials)))
-        return Filling(fields=fields, echoes=tuple(chain.from_iterable(echoes)), replaced=replaced)
+        pairs = [(one.row.in_query, pair) for one, (pair, _) in zip(injection.credentials, filled, strict=True)]
+        return Filling(
+            fields=tuple(pair for in_query, pair in pairs if not in_query),
+            parameters=tuple(pair for in_query, pair in pairs if in_query),
+            echoes=tuple(chain.from_iterable(echoes for _, echoes in filled)),
+            replaced=frozenset(chain.from_iterable(map(_headers, injection.credentials))),
+        )
 
     def stray_placeholder(self, policy: Policy, head: RequestHead) -> WithoutSecretError | None:
         """Return why a request must not be forwarded that still has a placeholder of this sandbox, or None."""
@@ -88,9 +104,12 @@ class Injector:
     def _own(self, injection: Injection, query: str, sent: Fields) -> Iterator[tuple[Credential, str]]:
         """Yield each credential with a place that has one of the client's own, unless it would be replaced there."""
         for one in injection.credentials:
+            placeholder = self._placeholders.ending(one.secret)
             yield from ((one, f"?{name}") for name in one.parameters if has_parameter(query, name))
             if injection.existing is not Existing.REPLACE:
-                taken, placeholder = _headers(one), self._placeholders.ending(one.secret)
+                if one.row.in_query and _has_own(query, one.header, placeholder):
+                    yield one, one.place
+                taken = _headers(one)
                 own = (name for name, value in sent if folded(name) in taken and not is_placeholder(value, placeholder))
                 yield from ((one, folded(name).decode("latin-1")) for name in own)
 
@@ -114,7 +133,7 @@ class Injector:
 
 
 def _already(one: Credential, header: str) -> WithoutSecretError:
-    if header != folded(one.header.encode()).decode():
+    if header.startswith("?") or header != folded(one.header.encode()).decode():
         why = f"the request has a credential of its own in `{header}`, where {one.secret} is to be injected"
         return WithoutSecretError(why, f"send it without `{header}`, or set `on_existing_header` in the policy")
     why = f"the request already has the header `{one.header}`, into which {one.secret} is to be injected"
@@ -125,7 +144,14 @@ def _already(one: Credential, header: str) -> WithoutSecretError:
 @lru_cache(maxsize=64)
 def _headers(credential: Credential) -> frozenset[bytes]:
     """Return the headers that the credential replaces."""
-    return frozenset(folded(name.encode()) for name in (credential.header, *credential.others))
+    own = () if credential.row.in_query else (credential.header,)
+    return frozenset(folded(name.encode()) for name in (*own, *credential.others))
+
+
+def _has_own(query: str, name: str, placeholder: str) -> bool:
+    """Return whether the query has the parameter with another value than the placeholder."""
+    pieces = (piece for piece in query.split("&") if has_parameter(piece, name))
+    return any(not is_placeholder(piece.partition("=")[2].encode("ascii"), placeholder) for piece in pieces)
 
 
 def _how(name: str, *hosts: str) -> str:

@@ -18,10 +18,10 @@ from agent_sandbox.runtime.protect.mount_checks import (
     STRANGER,
     UNSEARCHED,
     Gaps,
-    is_mounted,
     listed,
     look_inside,
     look_over,
+    mounted_outside,
     read_only_mounts,
 )
 
@@ -63,7 +63,7 @@ def git(machine: Machine) -> Iterator[CheckResult]:
     match repository_outside(project.root, homes(os.environ)):
         case NoGit() as found:
             yield warn("git", f"does not work inside: {found.why}", found.hint)
-        case Outside() as found if not is_mounted(read_only_mounts(read_stack_file(project.root)), found):
+        case Outside() as found if mounted_outside(read_only_mounts(read_stack_file(project.root))) != found:
             what = f"does not work inside yet: {found.common} is not mounted"
             yield warn("git", what, f"agent-sandbox init {project.agent} mounts it, then agent-sandbox up")
         case Outside() as found:

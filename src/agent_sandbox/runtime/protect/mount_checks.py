@@ -10,7 +10,7 @@ from typing import Any
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.git.repositories import WORKTREES
-from agent_sandbox.runtime.git.worktree import Outside, repository_outside
+from agent_sandbox.runtime.git.worktree import Outside
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.protected import UNPRINTABLE, Candidates, candidates, candidates_outside, spelled
 from agent_sandbox.stack.services.agent import HEALTHY, PROTECTED, WORKSPACE
@@ -96,7 +96,7 @@ def _is_of_the_project(path: str) -> bool:
 def look_over(root: Path) -> Gaps:
     """Return the paths that should be protected but are not in the compose file, and the unsearched directories."""
     mounted = read_only_mounts(read_stack_file(root))
-    parts = (("", candidates(root)), *_outside(root, mounted))
+    parts = (("", candidates(root)), *_outside(mounted))
     return Gaps(
         unprotected=tuple(
             Unprotected(path=spelled(f"{base}{path}"), why=one.why, because=because)
@@ -109,15 +109,22 @@ def look_over(root: Path) -> Gaps:
     )
 
 
-def is_mounted(mounted: frozenset[str], outside: Outside) -> bool:
-    """Return whether the repository of a worktree is mounted, by the paths that are mounted read-only."""
-    return str(outside.common / WORKTREES) in mounted
+def mounted_outside(mounted: Iterable[str]) -> Outside | None:
+    """Return the repository of a worktree that is mounted, by the paths that are mounted read-only.
+
+    Not by what is on the disk: the agent can change that so that the repository would not be used any more.
+    """
+    places = sorted(PurePosixPath(path) for path in mounted if path.startswith("/"))
+    for own in (place.parent for place in places if place.name == "commondir"):
+        if own.parent.name == WORKTREES and own.parent in places:
+            return Outside(common=Path(own.parent.parent), name=own.name)
+    return None
 
 
-def _outside(root: Path, mounted: frozenset[str]) -> Iterator[tuple[str, Candidates]]:
+def _outside(mounted: frozenset[str]) -> Iterator[tuple[str, Candidates]]:
     """Yield what to protect in the repository of a worktree, if it is mounted, with the directory of the paths."""
-    outside = repository_outside(root)
-    if isinstance(outside, Outside) and is_mounted(mounted, outside):
+    outside = mounted_outside(mounted)
+    if outside is not None:
         yield from ((f"{part.root}/", part) for part in candidates_outside(outside))
 
 

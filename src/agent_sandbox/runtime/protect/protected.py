@@ -160,14 +160,15 @@ def candidates(project: Path, *, patience: Patience | None = None, written: Coll
 def candidates_outside(outside: Outside, *, patience: Patience | None = None) -> tuple[Part, Part]:
     """Return the same for the repository of a worktree: for its directory, and for the worktree's own in it.
 
-    The other worktrees' data, and the submodules of the main one, are read-only as a whole.
+    The other worktrees' data, and the submodules of the main one, are read-only as a whole. Without submodules, `init`
+    creates their directory: the next `git submodule update` of the main one would use what the agent put there.
     """
     settings = Settings(patience or Patience())
     found = search(outside.own, names_of=names_by(settings))
     own = f"{WORKTREES}/{outside.name}"
     places = [replace(place, path=f"{own}/{place.path}".rstrip("/")) for place in found.places]
     listing, table = Listing(outside.common), load_table()
-    rows = [Protected(path=path, why=OF_OTHERS) for path in (WORKTREES, MODULES)]
+    rows = [Protected(path=path, why=OF_OTHERS, always=True) for path in (WORKTREES, MODULES)]
     for place in (Place(kind=Kind.REPOSITORY, path=""), *places):
         rows += _at(listing, place.path, table[place.kind.value])
         rows += _named(outside.common, place, table["settings"], settings)

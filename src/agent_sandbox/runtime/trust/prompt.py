@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_sandbox.printable import printable
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.runtime.project.trust_snapshot import SERVICES, Standing, agent_can_write, look
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -131,6 +132,7 @@ def _differences(now: Standing, before: Standing, written: Written) -> Iterator[
 
 
 def _difference(path: str, old: str, new: str, *, bounded: bool = False) -> Iterator[str]:
+    path = printable(path)  # a line end in a name must not look like a line of the file
     before, after = old.splitlines(), new.splitlines()
     if bounded and len(before) + len(after) > MOST_LINES:
         yield f"{path} is too long to compare line by line"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps import harmless_settings as module
 from agent_sandbox.cli.steps.execute import require_agent
 from agent_sandbox.cli.steps.harmless_settings import ACCEPTED, SAME, accept_harmless
 from agent_sandbox.problems import UserError
@@ -226,3 +227,9 @@ def test_a_silent_agent_is_looked_at_again(repository: Project, docker: FakeDock
     for _ in range(2):
         require_agent(repository)
     assert len([call for call in docker.calls if HEALTHY in call]) == 2
+
+
+def test_only_the_settings_of_the_projects_own_repository_are_asked_how_the_user_pushes() -> None:
+    own = {CONFIG, "/home/me/main/.git/config", "/home/me/x.git/config"}
+    submodules = {".git/modules/lib/config", "vendor/.git/config", "/home/me/main/.git/worktrees/a/modules/lib/config"}
+    assert {path for path in own | submodules if module._is_own(path)} == own

@@ -124,6 +124,24 @@ def test_what_can_not_be_meant_is_told_where_it_stands(headers: str, expected: s
     assert f"p:{expected}" in problems(text)
 
 
+PARAMETERS = "`query` is not a list of parameters; write `query: {key: {secret: NAME}}`"
+
+
+@each(
+    ("request", "expected"),
+    [
+        ("{}", f"1:47: `headers` is missing; write `headers: {EXAMPLE}`"),
+        ("{on_existing_header: keep}", f"1:47: `headers` is missing; write `headers: {EXAMPLE}`"),
+        ("{query: {}}", f"1:55: {PARAMETERS}"),
+        ("{query: {'a b': {secret: s}}}", f"1:55: {PARAMETERS}"),
+        ("{query: {key: {secret: s, transform: {type: raw}}}}", "1:73: unknown key 'transform'"),
+    ],
+)
+def test_a_secret_in_the_query_has_a_plain_name(request: str, expected: str) -> None:
+    text = f"domains: [{{host: a.test, transform: {{request: {request}}}}}]"
+    assert any(one.startswith(f"p:{expected}") for one in problems(text)), problems(text)
+
+
 KEY = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
 
 
@@ -162,3 +180,11 @@ KEY = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}
 )
 def test_a_secret_goes_where_it_can_be_kept(text: str, expected: str) -> None:
     assert expected in problems(text)
+
+
+def test_a_secret_can_be_a_parameter_of_the_query() -> None:
+    text = "domains: [{host: a.test, transform: {request: {query: {Key: {secret: s}}, on_existing_header: keep}}}]"
+    (entry,) = read(text).domains
+    credential = Credential(header="Key", secret="s", kind="query")
+    assert entry.transform is not None
+    assert entry.transform.injection == injection([credential], existing=Existing.KEEP)

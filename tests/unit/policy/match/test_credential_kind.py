@@ -5,8 +5,8 @@ from table_tests import each
 
 
 def test_each_kind_has_one_row() -> None:
-    assert tuple(KINDS) == ("bearer", "basic", "raw")
-    assert sorted(KINDS) == sorted(typing.get_args(KindName))
+    assert tuple(KINDS) == ("bearer", "basic", "raw", "query")
+    assert sorted(name for name, kind in KINDS.items() if not kind.in_query) == sorted(typing.get_args(KindName))
 
 
 @each(
@@ -15,6 +15,7 @@ def test_each_kind_has_one_row() -> None:
         ("bearer", "Bearer the secret"),
         ("basic", "Basic Ym90OnRoZSBzZWNyZXQ="),
         ("raw", "the secret"),
+        ("query", "the%20secret"),
     ],
 )
 def test_each_kind_writes_the_secret_in_its_form(kind: str, written: str) -> None:
@@ -36,6 +37,7 @@ def test_each_kind_writes_the_secret_in_its_form(kind: str, written: str) -> Non
         ("basic", "Bearer Ym90OmE6Yg==", ""),
         ("raw", " abc ", "abc"),
         ("raw", "", ""),
+        ("query", "a%2Fb", "a/b"),
     ],
 )
 def test_each_kind_reads_the_credential_that_a_client_sends(kind: str, field: str, credential: str) -> None:

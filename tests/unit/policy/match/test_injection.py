@@ -27,6 +27,19 @@ def test_a_credential_is_a_bearer_token_unless_another_kind_is_named() -> None:
     assert (KEY.row.name, TOKEN.row.name) == ("bearer", "basic")
 
 
+def test_a_secret_in_the_query_is_written_in_its_own_section() -> None:
+    both = injection([KEY, Credential(header="key", secret="k", kind="query", env="A_KEY")], existing=Existing.KEEP)
+    assert str(both) == "secret k in ?key and secret key in x-key unless another credential is sent"
+    assert both.written == {
+        "request": {
+            "query": {"key": {"secret": "k", "client_shim": {"kind": "env", "name": "A_KEY"}}},
+            "headers": {"x-key": {"secret": "key", "transform": {"type": "bearer"}}},
+            "on_existing_header": "keep",
+        }
+    }
+    assert TransformSpec.model_validate(both.written).injection == both
+
+
 @pytest.mark.parametrize("existing", Existing)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_written_reads_back_as_it_was(existing: Existing, kind: str) -> None:

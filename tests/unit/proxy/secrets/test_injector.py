@@ -210,3 +210,40 @@ def test_a_key_in_the_query_is_denied_or_kept_but_never_replaced(injector: Injec
     assert injector.filling(injection([one], existing=Existing.KEEP), request, (), websocket=False).fields == ()
     other = asked()._replace(query="a=key&keys=1")
     assert injector.filling(injection([one]), other, (), websocket=False).fields
+
+
+IN_QUERY = Credential(header="key", secret="token", kind="query")
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("/x", b"/x?key=correct%20horse"),
+        ("/x?a=1&b=%2F&", b"/x?a=1&b=%2F&&key=correct%20horse"),
+        (f"/x?key=sk-{MINE.decode()}&a=1", b"/x?a=1&key=correct%20horse"),
+        (f"/x?a=1&%6bey={MINE.decode()}", b"/x?a=1&key=correct%20horse"),
+    ],
+)
+def test_a_parameter_is_added_in_place_of_the_placeholder(injector: Injector, target: str, expected: bytes) -> None:
+    request = parse_request(scheme="https", host="a.test", port=443, method="GET", target=target)
+    found = injector.filling(injection([IN_QUERY]), request, (), websocket=False)
+    assert found.into_target(target.encode()) == expected
+    assert found.into(((b"range", b"x"), (b"a", b"b"))) == ((b"a", b"b"), (b"accept-encoding", b"identity"))
+    assert EscapedText(VALUE) in found.echoes
+    assert b"correct" not in repr(found).encode()
+
+
+@pytest.mark.parametrize("query", ["key=own", "KEY=own", "key=own&key=" + MINE.decode(), "a=1;key=own", "key"])
+def test_a_parameter_of_the_clients_own_is_denied_kept_or_replaced(injector: Injector, query: str) -> None:
+    request = asked()._replace(query=query)
+    with pytest.raises(WithoutSecretError) as raised:
+        injector.filling(injection([IN_QUERY]), request, (), websocket=False)
+    assert str(raised.value) == "the request has a credential of its own in `?key`, where token is to be injected"
+    kept = injector.filling(injection([IN_QUERY], existing=Existing.KEEP), request, (), websocket=False)
+    assert (kept.into_target(b"/?" + query.encode()), kept.echoes) == (b"/?" + query.encode(), ())
+    replaced = injector.filling(injection([IN_QUERY], existing=Existing.REPLACE), request, (), websocket=False)
+    assert replaced.into_target(b"/?" + query.encode()) == b"/?key=correct%20horse"
+
+
+def test_without_a_parameter_the_target_stays(injector: Injector) -> None:
+    assert filling(injector, BEARER).into_target(b"/x?a=1") == b"/x?a=1"

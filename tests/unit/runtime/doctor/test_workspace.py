@@ -102,10 +102,12 @@ def test_a_worktree_is_told_whether_its_repository_is_mounted(machine: Machine) 
     worktree(project, common)
     hint = "agent-sandbox init example mounts it, then agent-sandbox up"
     assert list(workspace.git(machine)) == [warn("git", f"does not work inside yet: {common} is not mounted", hint)]
-    agent = f'volumes: [{{target: {common}/worktrees, read_only: true}}], environment: {{{PROTECTED}: "{{}}"}}'
+    paths = (f"{common}/worktrees", f"{common}/worktrees/feature/commondir")
+    volumes = ", ".join(f"{{target: {path}, read_only: true}}" for path in paths)
+    agent = f'volumes: [{volumes}], environment: {{{PROTECTED}: "{{}}"}}'
     text = COMPOSE.replace("volumes: [{target: /workspace/.devcontainer, read_only: true}]", agent)
     compose = project / ".devcontainer" / "docker-compose.yml"
-    compose.write_text(text.replace('"{}"', f'"read {common}/worktrees"'))
+    compose.write_text(text.replace('"{}"', json.dumps("\n".join(f"read {path}" for path in paths))))
     assert list(workspace.git(machine)) == [ok("git", f"this worktree uses {common} inside")]
 
 

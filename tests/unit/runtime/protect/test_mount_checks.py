@@ -86,6 +86,16 @@ def test_what_was_made_since_is_told_with_what_acts_on_it(tmp_path: Path) -> Non
     assert look_over(tmp_path).unprotected == (Unprotected(path=".envrc", why=why, because=MADE),)
 
 
+def test_what_was_made_since_is_told_although_git_is_told_to_ignore_it(tmp_path: Path) -> None:
+    repository(tmp_path)
+    compose(tmp_path, ".git/config", ".git/hooks")
+    (tmp_path / ".envrc").write_text("")
+    (tmp_path / ".gitignore").write_text("*\n")
+    (tmp_path / ".git" / "info").mkdir(exist_ok=True)
+    (tmp_path / ".git" / "info" / "exclude").write_text("*\n")
+    assert found(tmp_path)[".envrc"] == MADE
+
+
 @pytest.mark.parametrize(
     "path",
     [".lefthook.toml", "mise.ci.toml", ".config/mise.ci.toml", "x 1.code-workspace", ".new-agent/mcp.json", ".ENVRC"],
@@ -223,6 +233,15 @@ def test_what_was_created_in_a_repository_outside_is_a_gap(tmp_path: Path) -> No
     (module / "config").write_text("")
     own = f"{common}/worktrees/feature"
     assert found(project) == {f"{common}/commondir": MADE, f"{own}/modules/lib/config": MADE}
+
+
+@pytest.mark.parametrize("name", ["worktrees/feature/HEAD", "HEAD", "objects", "refs"])
+def test_an_agent_that_makes_a_mounted_repository_unfit_hides_no_gap(tmp_path: Path, name: str) -> None:
+    project, common = worktree_project(tmp_path)
+    (common / "commondir").write_text(".\n")
+    (common / name).rename(common / f"{name}-moved")
+    (common / name).symlink_to(f"{Path(name).name}-moved")
+    assert found(project) == {f"{common}/commondir": MADE}
 
 
 def test_a_repository_outside_that_is_not_mounted_has_no_gaps(tmp_path: Path) -> None:

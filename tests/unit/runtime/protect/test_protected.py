@@ -1,4 +1,5 @@
 import os
+import shutil
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -433,6 +434,13 @@ def test_of_a_repository_outside_only_data_and_what_is_the_worktrees_own_can_be_
     assert f"{tmp_path}/feature/.git" in {one.path for one in found.paths}
     made = {one.path for one in found.paths if one.always and not Path(one.path).exists()}
     assert f"{tmp_path}/main/.git/worktrees/feature/modules/lib/hooks" in made
+
+
+def test_without_submodules_in_a_repository_outside_their_directory_is_made(tmp_path: Path) -> None:
+    place = outside(tmp_path)
+    shutil.rmtree(place.common / "modules")
+    found = find_protected(tmp_path / "feature", outside=place)
+    assert [one.access for one in found.paths if one.always and one.path == f"{place.common}/modules"] == [Access.READ]
 
 
 def test_a_repository_outside_that_is_not_used_is_not_mounted(tmp_path: Path) -> None:

@@ -95,6 +95,14 @@ def test_at_first_a_stack_is_set_against_what_init_writes() -> None:
     assert got.fingerprint == now.apart_from([DEVCONTAINER]).fingerprint
 
 
+def test_a_file_is_named_on_one_line_whatever_its_name() -> None:
+    name = "a.yml\n+services: {}\x1b"
+    now = replace(TRUSTED, stack_files=(COMPOSE, name), files={**FILES, name: "services: {agent: {}}\n"})
+    shown = "a.yml\\x0a+services: {}\\x1b"
+    expected = (f"--- a/{shown}", f"+++ b/{shown}", "@@ -0,0 +1 @@", "+services: {agent: {}}")
+    assert question_about(now, TRUSTED, WRITTEN).differences == expected
+
+
 def test_a_change_is_set_against_what_was_trusted() -> None:
     now = replace(
         TRUSTED,
