@@ -133,12 +133,12 @@ def test_no_program_is_run_that_the_agent_could_replace(host: Host, tmp_path: Pa
 
 
 def test_no_program_of_the_project_is_run_by_a_shell_or_as_an_interpreter(host: Host, tmp_path: Path) -> None:
-    for name in ("cut", "python3"):
+    for name in ("cut", "bash"):
         program(host.root / name, "echo evil horse")
     environ = {**host.environ, "PATH": f"{host.root}::.:{host.environ['PATH']}"}
     here = Host(root=host.root, environ=environ)
     assert fetch("a", "sh -c 'echo correct horse,x | cut -d, -f1'", here) == VALUE
-    (tmp_path / "bin" / "op").write_text("#!/usr/bin/env python3\nprint('correct horse')\n")
+    (tmp_path / "bin" / "op").write_text("#!/usr/bin/env bash\necho correct horse\n")
     (tmp_path / "bin" / "op").chmod(0o755)
     assert fetch("a", "op", here) == VALUE
 
