@@ -132,10 +132,13 @@ def test_no_program_is_run_that_the_agent_could_replace(host: Host, tmp_path: Pa
     ]
 
 
-def test_no_program_of_the_project_is_run_by_a_shell_or_as_an_interpreter(host: Host, tmp_path: Path) -> None:
+def test_no_program_of_the_project_is_run_by_a_shell_or_as_an_interpreter(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("cut", "bash"):
         program(host.root / name, "echo evil horse")
     environ = {**host.environ, "PATH": f"{host.root}::.:{host.environ['PATH']}"}
+    monkeypatch.setenv("PATH", environ["PATH"])
     here = Host(root=host.root, environ=environ)
     assert fetch("a", "sh -c 'echo correct horse,x | cut -d, -f1'", here) == VALUE
     (tmp_path / "bin" / "op").write_text("#!/usr/bin/env bash\necho correct horse\n")
