@@ -1,4 +1,6 @@
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -112,3 +114,13 @@ def test_ctrl_c_while_python_is_still_importing_is_no_traceback(monkeypatch: pyt
 
     monkeypatch.setattr("agent_sandbox.__main__._run_command", interrupted)
     assert run(monkeypatch, "init", "claude") == 130
+
+
+def test_no_command_runs_a_program_of_a_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for folder in ("app/.venv/bin", "bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "app" / ".devcontainer").mkdir()
+    mine = f"{tmp_path / 'bin'}:/usr/bin"
+    monkeypatch.setenv("PATH", f"{tmp_path / 'app' / '.venv' / 'bin'}:node_modules/.bin::.:{mine}")
+    assert run(monkeypatch, "policy", "services", "alpine") == 0
+    assert os.environ["PATH"] == mine

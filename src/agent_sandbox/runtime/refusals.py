@@ -23,6 +23,8 @@ AT_PROXY = "the address of every allowed name; the proxy serves HTTP and HTTPS t
 AT_START = "when the agent container started: the start checks try it"
 # The firewall's and the agent's containers are made together, unless only the agent's has to be made again.
 STARTED_TOGETHER, START_CHECKS = timedelta(minutes=1), timedelta(seconds=15)
+# What they try in images/agent/probe.py, besides the proxy's other ports.
+CHECKED = frozenset({"127.0.0.11", "169.254.169.254", "198.51.100.1"})
 NOT_COUNTED = (
     "what the firewall refuses is not counted; agent-sandbox logs firewall says why,"
     " and agent-sandbox up starts it in a stack of an earlier version"
@@ -108,7 +110,10 @@ def _without_checks(refusals: Refusals, firewall: Container, agent: Container | 
     if not (agent and agent.started and firewall.started) or agent.started - firewall.started < STARTED_TOGETHER:
         return refusals
     first, end = agent.started, agent.started + START_CHECKS
-    marked = (replace(one, at_start=True) if first <= one.time <= end else one for one in refusals.last)
+    marked = (
+        replace(one, at_start=True) if first <= one.time <= end and (one.at_proxy or one.address in CHECKED) else one
+        for one in refusals.last
+    )
     return replace(refusals, last=tuple(marked))
 
 

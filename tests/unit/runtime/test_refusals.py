@@ -103,7 +103,7 @@ def test_firewall_that_cannot_list_them_counts_nothing(docker: FakeDocker, code:
 
 def read(docker: FakeDocker, *, firewall: datetime | None, agent: datetime | None) -> list[bool]:
     """Return which of two refusals, of 11:00 and 11:59, count as start checks."""
-    places = [(["tcp", "192.0.2.1", 1], 86_400 - 3600, 1), (["tcp", "192.0.2.1", 2], 86_400 - 60, 1)]
+    places = [(["tcp", "198.51.100.1", 1], 86_400 - 3600, 1), (["tcp", "198.51.100.1", 2], 86_400 - 60, 1)]
     docker.says("exec f1", out=refusals_said(places=places))
     found = [replace(FIREWALL, started=firewall), replace(FIREWALL, id="a1", service="agent", started=agent)]
     refusals = read_refusals(DRIVER, found, now=NOW)
@@ -127,6 +127,18 @@ def test_start_checks_of_an_agent_container_made_again_are_not_the_agents(
     docker: FakeDocker, firewall: datetime | None, agent: datetime | None, expected: list[bool]
 ) -> None:
     assert read(docker, firewall=firewall, agent=agent) == expected
+
+
+def test_agent_hides_no_other_destination_among_the_start_checks(docker: FakeDocker) -> None:
+    places = [(["tcp", "198.51.100.1", 443], 86_400, 1), (["tcp", "10.0.0.2", 22], 86_400, 1)]
+    places += [(["tcp", "203.0.113.9", 22], 86_400, 500)]
+    said = refusals_said(places=places, addresses=[(["udp", "192.0.2.7"], 86_400, 9)], protocols=[("udp", 86_400, 7)])
+    docker.says("exec f1", out=said)
+    found = [replace(FIREWALL, started=at(10)), replace(FIREWALL, id="a1", service="agent", started=NOW)]
+    refusals = read_refusals(DRIVER, found, now=NOW)
+    assert refusals is not None
+    assert [one.address for one in refusals.agents] == ["203.0.113.9", "192.0.2.7", ""]
+    assert refusals.total == 516
 
 
 def test_start_check_is_listed_with_a_note() -> None:

@@ -42,7 +42,20 @@ def test(name: Name, *, url: Url = "", path: ProjectPath = None) -> int:
     project = open_project(path, cwd=Path.cwd())
     agent = require_running(project, "agent")
     address = url or _address(project, _held(project, bound.name))
-    curl = ("curl", "-sS", "--max-time", str(SECONDS), "-H", "Accept: application/json", "-w", ENDING, "--", address)
+    # The agent can write ~/.curlrc, which could name another address, or one that never ends.
+    curl = (
+        "curl",
+        "--disable",
+        "-sS",
+        "--max-time",
+        str(SECONDS),
+        "-H",
+        "Accept: application/json",
+        "-w",
+        ENDING,
+        "--",
+        address,
+    )
     done = driver().run_in(agent, *curl)
     body, _, ending = done.out.rpartition("\n")
     status, _, mark = ending.partition(" ")

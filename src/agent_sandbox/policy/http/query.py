@@ -10,8 +10,8 @@ from urllib.parse import unquote_plus, urlencode
 from agent_sandbox.policy.http.method import NAMEABLE
 
 Parameter = tuple[str, str]
-# Parameters that override the method on some servers; ASP.NET also accepts such a header name here.
-OVERRIDES = frozenset({"_method", "x_http_method", "x_http_method_override", "x_method_override"})
+# Parameters that override the method on some servers, such as Google's; ASP.NET also accepts such a header name here.
+OVERRIDES = frozenset({"$httpmethod", "_method", "x_http_method", "x_http_method_override", "x_method_override"})
 # Characters that PHP turns into an underscore in a parameter name, and other servers in a header name.
 UNDERSCORES = str.maketrans(" .[-", "____")
 IN_PHP = str.maketrans(" .[", "___")

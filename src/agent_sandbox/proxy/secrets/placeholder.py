@@ -6,6 +6,7 @@ secret, and useless anywhere else: the proxy replaces it where it injects that s
 
 import hmac
 import os
+from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -61,7 +62,15 @@ class Placeholders:
 
 
 def _has(tag: bytes, value: bytes) -> bool:
-    return tag in value or (value[:6].lower() == b"basic " and tag in _credential(value, "basic").encode())
+    return tag in value or (value[:5].lower() == b"basic" and tag in _basic_pair(value[5:]))
+
+
+def _basic_pair(text: bytes) -> bytes:
+    """Return user name and password: a client may have the placeholder as either. Padding may be missing."""
+    try:
+        return b64decode(text.strip() + b"==")
+    except ValueError:
+        return b""
 
 
 def _text(key: bytes, what: bytes, length: int) -> str:

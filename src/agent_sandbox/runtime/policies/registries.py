@@ -4,7 +4,6 @@ Tools run in `/`, and Python in isolated mode: a project cannot run code or pass
 files are read as text.
 """
 
-import os
 import re
 import shutil
 import sys
@@ -18,12 +17,12 @@ from agent_sandbox.policy.http.request import DEFAULT_PORTS
 from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import capture
+from agent_sandbox.runtime.host.program_path import in_project, program_path
 from agent_sandbox.runtime.host.user_dirs import home_directory
 from agent_sandbox.runtime.policies.scan import naming_files
 
 ROOT = Path("/")
 SECONDS = 20.0  # enough for a slow tool; a broken one must not hold up a start
-DEVCONTAINER = ".devcontainer"
 NO_HOME = "/nonexistent"
 URL = re.compile(r"https?://[^\s'\",\]]+")
 MAX_BYTES = 1 << 20
@@ -136,7 +135,7 @@ def this_machine(environ: Mapping[str, str], *, project: Path | None = None) -> 
     No program from there is run, and no configuration from there counts, such as that of a home directory which is a
     project itself.
     """
-    closed = {name for name, value in environ.items() if value.startswith("/") and _in_project(Path(value), project)}
+    closed = {name for name, value in environ.items() if value.startswith("/") and in_project(value, project)}
     # A tool takes an empty variable for none; without HOME, some ask the system for it.
     changed = {**dict.fromkeys(closed, ""), "NODE_OPTIONS": "", "PATH": program_path(environ, project=project)}
     if "HOME" in closed:
@@ -160,28 +159,6 @@ def answer_of(argv: Sequence[str], *, environment: Mapping[str, str]) -> str:
     except OSError:
         return ""
     return finished.out if finished.code == 0 else ""
-
-
-def program_path(environ: Mapping[str, str], *, project: Path | None = None) -> str:
-    """Return PATH without the directories that an agent can write: relative ones, and those in a project.
-
-    An active virtual environment or `node_modules/.bin` is such a directory.
-    """
-    folders = map(Path, environ.get("PATH", os.defpath).split(os.pathsep))
-    return os.pathsep.join(
-        str(folder) for folder in folders if folder.is_absolute() and not _in_project(folder, project)
-    )
-
-
-def _in_project(folder: Path, project: Path | None) -> bool:
-    """Return whether a directory, as written or with its links resolved, is in this project or one with a stack."""
-    try:
-        places = {Path(os.path.normpath(folder)), folder.resolve()}
-        roots = {project, project.resolve()} if project else set()
-        above = {parent for place in places for parent in (place, *place.parents)}
-        return not roots.isdisjoint(above) or any(os.path.lexists(parent / DEVCONTAINER) for parent in above)
-    except (OSError, RuntimeError):  # unreachable, or a loop of links
-        return True
 
 
 def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Path] = ()) -> Named:

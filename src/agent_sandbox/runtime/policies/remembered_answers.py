@@ -17,8 +17,9 @@ from agent_sandbox import __version__
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.host.files import write_all
+from agent_sandbox.runtime.host.program_path import program_path
 from agent_sandbox.runtime.host.user_dirs import cache_directory, home_directory
-from agent_sandbox.runtime.policies.registries import Machine, Naming, answers, program_path
+from agent_sandbox.runtime.policies.registries import Machine, Naming, answers
 
 FILE = "registries.json"
 MAX_BYTES = 1 << 20

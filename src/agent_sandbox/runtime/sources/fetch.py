@@ -13,6 +13,7 @@ from pathlib import Path
 from agent_sandbox.printable import printable_lines
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import TIMED_OUT, capture
+from agent_sandbox.runtime.host.program_path import in_project, program_path
 from agent_sandbox.runtime.host.user_dirs import config_directory, home_directory
 from agent_sandbox.runtime.sources.value import MOST, faults, without_line_end
 
@@ -32,10 +33,10 @@ class Host:
     seconds: float = SECONDS
 
     def sees(self, path: Path) -> bool:
-        """Return whether the sandbox can see, and maybe write, this path."""
+        """Return whether this sandbox or another one can see, and maybe write, this path."""
         shared = (self.root, config_directory(self.environ))
         ways = (path.absolute(), path.resolve())
-        return any(way.is_relative_to(folder.resolve()) for folder in shared if folder for way in ways)
+        return in_project(path) or any(way.is_relative_to(one.resolve()) for one in shared if one for way in ways)
 
 
 class NoValueError(Exception):
@@ -104,8 +105,12 @@ def _from_keyring(text: str, host: Host) -> bytes:
 def _run(argv: tuple[str, ...], host: Host) -> bytes:
     # Not in the project: a command must not find the project's files in the current directory.
     home = home_directory(host.environ) or Path("/")
+    # Nor its programs: `sh -c` and `#!/usr/bin/env` look on PATH, too.
+    path = {"PATH": program_path(host.environ, project=host.root)}
     try:
-        done = capture(argv, cwd=home, timeout=host.seconds, errors="surrogateescape", own_session=True)
+        done = capture(
+            argv, cwd=home, timeout=host.seconds, environment=path, errors="surrogateescape", own_session=True
+        )
     except OSError as error:
         raise NoValueError(f"it cannot be run: {error.strerror}") from error
     if done.code == TIMED_OUT:

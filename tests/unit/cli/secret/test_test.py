@@ -31,6 +31,7 @@ def test_what_the_server_answers_is_told(running: FakeDocker, ask: Ask, status: 
     running.says("exec agent0000000 curl", out=f"a\nbody\n{status} ")
     answer = ask("secret", "test", "the.key")
     assert (answer.code, answer.out, answer.err) == (code, "", f"{said}\n")
+    assert " curl --disable " in running.calls[-1]  # the agent can write ~/.curlrc
     assert running.calls[-1].endswith(f" -- {URL}")
 
 

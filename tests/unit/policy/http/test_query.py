@@ -88,6 +88,7 @@ def test_a_condition_on_the_query_takes_what_it_says_and_nothing_beside(vector: 
     ("query", "method", "named"),
     [
         ("_method=DELETE", "GET", "DELETE"),
+        ("%24httpMethod=DELETE", "POST", "DELETE"),
         ("a=1;_METHOD=delete", "POST", "DELETE"),
         ("%5Fmeth%6Fd=%44ELETE", "GET", "DELETE"),
         (".method=PUT", "POST", "PUT"),

@@ -132,6 +132,32 @@ def test_no_program_is_run_that_the_agent_could_replace(host: Host, tmp_path: Pa
     ]
 
 
+def test_no_program_of_the_project_is_run_by_a_shell_or_as_an_interpreter(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("cut", "bash"):
+        program(host.root / name, "echo evil horse")
+    environ = {**host.environ, "PATH": f"{host.root}::.:{host.environ['PATH']}"}
+    monkeypatch.setenv("PATH", environ["PATH"])
+    here = Host(root=host.root, environ=environ)
+    assert fetch("a", "sh -c 'echo correct horse,x | cut -d, -f1'", here) == VALUE
+    (tmp_path / "bin" / "op").write_text("#!/usr/bin/env bash\necho correct horse\n")
+    (tmp_path / "bin" / "op").chmod(0o755)
+    assert fetch("a", "op", here) == VALUE
+
+
+def test_nothing_in_another_project_is_a_source(host: Host, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / ".devcontainer").mkdir(parents=True)
+    file = other / "key"
+    file.write_bytes(VALUE)
+    file.chmod(0o600)
+    assert told_of(file, host) == "the sandbox can see this file; move it out of the project"
+    tool = program(other / "op", "echo correct horse")
+    (what,) = problems(tool, host)
+    assert what.endswith(f"the agent could replace {tool}; use a program outside the project")
+
+
 def test_a_file_of_ones_own_is_a_source(host: Host, tmp_path: Path) -> None:
     file = tmp_path / "home" / "key"
     file.write_bytes(VALUE + b"\r\n")
