@@ -30,7 +30,7 @@ def load_manifest(folder: Path, agent: str, *own: Path) -> AgentManifest:
     places = [place / agent / MANIFEST for place in (folder, *own) if agent in known_agents(place)]
     if len(places) > 1:
         hint = "rename your folder, and the `name` in the file"
-        raise UserError([Problem(where=str(places[1]), what=f"`{agent}` is an agent that is built in", hint=hint)])
+        raise UserError([Problem(where=str(places[1]), what=f"`{agent}` is the name of a built-in agent", hint=hint)])
     return _read(places[0], agent)
 
 

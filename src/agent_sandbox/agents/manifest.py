@@ -235,16 +235,16 @@ def _install(said: Mapping[str, Any], lock: str) -> NpmPackage | PypiPackage | A
 
 
 def _contradictions(said: Mapping[str, Any], lock: str) -> Iterator[str]:
-    """Yield what is wrong although each value is valid."""
+    """Yield problems of values that are valid on their own."""
     yield from _faults_of_state(said["state"])
     for name in (*said.get("env", {}), *said["unattended"].get("environment", {})):
         if RESERVED.fullmatch(name):
-            yield f"the variable {name} belongs to the sandbox"
+            yield f"the variable {name} is reserved for the sandbox"
     program = said["command"][0]
     if "/" in program or "=" in program:
         yield f"`command.0` is {program!r}; it must be the name of a program"
     if not (said.get("services") or said.get("providers")):
-        yield "`services` and `providers` are both missing: the agent could connect to nothing"
+        yield "`services` and `providers` are both missing: the agent could not connect to anything"
     if "pypi" in said["install"]:
         yield from faults_of_lock(lock, **said["install"]["pypi"])
 

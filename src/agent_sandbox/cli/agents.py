@@ -29,7 +29,7 @@ class Do(StrEnum):
 
 
 What = Annotated[Do, typer.Argument(help="list, or check NAME.", show_default=False)]
-Name = Annotated[str | None, typer.Argument(help="For check, the agent.", show_default=False)]
+Name = Annotated[str | None, typer.Argument(help="The agent to check.", show_default=False)]
 
 
 def completions(*before: str) -> tuple[str, ...]:
@@ -53,13 +53,13 @@ def agents(  # noqa: PLR0913 - each is an option
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> int:
-    """List the agents that are built in and your own, or check one.
+    """List the built-in agents and your own, or check one.
 
-    Your own agents are in ~/.config/agent-sandbox/agents/NAME/agent.yaml. To check one, its manifest is read, its
-    services are looked up, and its image is built, in which its version command runs without a network.
+    Your own agents are in ~/.config/agent-sandbox/agents/NAME/agent.yaml. A check reads the manifest, looks up the
+    services, builds the image, and runs the version command in it without a network.
     """
     if (what is Do.CHECK) != (name is not None):
-        said = "needs the name of an agent" if name is None else f"takes no name, so not `{name}`"
+        said = "needs the name of an agent" if name is None else f"takes no name, but got `{name}`"
         raise UserError([Problem(where="", what=f"`{what}` {said}", hint=USAGE)])
     if name is None:
         return _list(as_json=as_json)
@@ -72,7 +72,7 @@ def agents(  # noqa: PLR0913 - each is an option
         say("interrupted: the current image was not built; the next build continues from the cache")
         return INTERRUPTED
     if not (dry_run or quiet):
-        say(f"{name} is sound: its manifest is valid, and its image was built with a version command that works")
+        say(f"{name} works: its manifest is valid, its image was built, and its version command ran")
     return DONE
 
 

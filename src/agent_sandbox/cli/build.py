@@ -27,7 +27,7 @@ Agents = Annotated[
 Editor = Annotated[
     bool,
     typer.Option(
-        "--editor", help="Fail if an editor would use another project name; devcontainer.json has this option."
+        "--editor", help="Fail if an editor would use another project name; devcontainer.json uses this option."
     ),
 ]
 

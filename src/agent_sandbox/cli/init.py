@@ -57,25 +57,27 @@ def init(  # noqa: PLR0913 - each is an option
     memory: Annotated[str | None, Option(help="The agent's memory limit; by default 8g.")] = None,
     cpus: Annotated[str | None, Option(help="The agent's limit of processors, such as 1.5; by default 4.")] = None,
     pids: Annotated[str | None, Option(help="The agent's limit of processes; by default 4096.")] = None,
-    provider: Annotated[str | None, Option(help="The model provider to allow, for an agent that has several.")] = None,
+    provider: Annotated[
+        str | None, Option(help="The model provider to allow, for an agent that works with several.")
+    ] = None,
     force: Annotated[bool, Option(help="Replace generated files even if they were edited.")] = False,
     detect: Annotated[
         bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
     ] = False,
-    no_detect: Annotated[bool, Option(help="Name no services for package.json, pyproject.toml and so on.")] = False,
+    no_detect: Annotated[bool, Option(help="Do not add services for package.json, pyproject.toml and so on.")] = False,
     dotenv: Annotated[
         bool, Option(help=f"Make plain `{COMMAND}` in this directory use the sandbox, by two lines in .env.")
     ] = False,
     no_dotenv: Annotated[
         bool, Option(help=f"Leave .env alone: the default for a project with its own {FILE_KIND}.")
     ] = False,
-    gitignore: Annotated[bool, Option(help="List the files that belong to this machine in .gitignore.")] = False,
+    gitignore: Annotated[bool, Option(help="List the files that belong only to this machine in .gitignore.")] = False,
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
     as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
 ) -> None:
     """Write .devcontainer/{docker-compose.yml,devcontainer.json,policy.yaml} and .env into a project.
 
-    In a project with its own compose file, .env stays as it is, and so does what `docker compose` does.
+    In a project with its own compose file, .env is left alone, and `docker compose` works as before.
 
     Run it again after an upgrade or when the project has changed: it updates files that were not edited. It never
     changes policy.yaml once that exists. Edited files are kept and shown as a diff.

@@ -75,7 +75,7 @@ def _require_plain(services: list[str] | None, *, follow: bool, firewall: bool) 
         hint = "agent-sandbox logs --firewall --json, or agent-sandbox proxy logs --json"
         raise UserError([Problem(where="--json", what="the output of containers is not JSON", hint=hint)])
     if services or follow:
-        what = "it shows no container's output, and cannot be followed"
+        what = "takes no container names and no --follow"
         raise UserError([Problem(where="--firewall", what=what, hint="agent-sandbox logs --firewall")])
 
 
@@ -90,7 +90,7 @@ def show_refusals(project: Project, *, tail: int | None, json: bool) -> int:
     for one in found.last[-tail:] if tail else found.last if tail is None else ():
         emit(jsonlib.dumps(one.as_json()) if json else one.as_text(shape=SHAPE))
     if found.ipv6 and not json:
-        emit(f"IPv6: {found.ipv6} packets had no route, those of the sandbox's own checks included")
+        emit(f"IPv6: {found.ipv6} packets had no route, including those of the sandbox's own checks")
     return DONE
 
 

@@ -21,13 +21,13 @@ KEPT = timedelta(days=1)
 PROTOCOL = re.compile(r"[a-z0-9-]{1,16}")
 AT_PROXY = "the address of every allowed name; the proxy serves HTTP and HTTPS there"
 AT_START = "when the agent container started: the start checks try it"
-# The firewall's and the agent's containers are made together, unless only the agent's has to be made again.
+# The firewall's and the agent's containers are created together, unless only the agent's has to be recreated.
 STARTED_TOGETHER, START_CHECKS = timedelta(minutes=1), timedelta(seconds=15)
 # What they try in images/agent/probe.py, besides the proxy's other ports.
 CHECKED = frozenset({"127.0.0.11", "169.254.169.254", "198.51.100.1"})
 NOT_COUNTED = (
     "what the firewall refuses is not counted; agent-sandbox logs firewall says why,"
-    " and agent-sandbox up starts it in a stack of an earlier version"
+    " and agent-sandbox up updates a stack of an earlier version"
 )
 
 
@@ -45,7 +45,7 @@ class Refusal:
     at_start: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for `--json`; what is not known is null."""
+        """Return it for `--json`; an unknown value is null."""
         return {
             "time": self._time,
             "protocol": self.protocol,

@@ -203,10 +203,13 @@ def test_what_could_break_out_of_its_place_is_refused(wrong: dict[str, Any]) -> 
         ({"state": [".a", ".b", ".a"]}, "`state` names .a twice"),
         ({"state": [".x", "a/b", "a.b"]}, "`state` names two paths that differ only in `/` and `.`"),
         ({"command": ["A=1"]}, "`command.0` is 'A=1'; it must be the name of a program"),
-        ({"env": {"HTTPS_PROXY": "x"}}, "the variable HTTPS_PROXY belongs to the sandbox"),
-        ({"env": {"AGENT_SANDBOX_PROTECTED": "x"}}, "the variable AGENT_SANDBOX_PROTECTED belongs to the sandbox"),
-        ({"unattended": {"environment": {"PATH": "/x"}}}, "the variable PATH belongs to the sandbox"),
-        ({"unattended": {"environment": {"SSL_CERT_FILE": "x"}}}, "the variable SSL_CERT_FILE belongs to the sandbox"),
+        ({"env": {"HTTPS_PROXY": "x"}}, "the variable HTTPS_PROXY is reserved for the sandbox"),
+        ({"env": {"AGENT_SANDBOX_PROTECTED": "x"}}, "the variable AGENT_SANDBOX_PROTECTED is reserved for the sandbox"),
+        ({"unattended": {"environment": {"PATH": "/x"}}}, "the variable PATH is reserved for the sandbox"),
+        (
+            {"unattended": {"environment": {"SSL_CERT_FILE": "x"}}},
+            "the variable SSL_CERT_FILE is reserved for the sandbox",
+        ),
         ({"stat": [".a"]}, "unknown key `stat` in the manifest; did you mean `state`?"),
         ({"unattended": ["--yes"]}, "`unattended` must be a mapping"),
     ],
@@ -219,7 +222,7 @@ def test_an_agent_without_services_needs_providers() -> None:
     alone = {key: value for key, value in VALID.items() if key != "services"}
     with pytest.raises(UserError) as raised:
         parse_manifest(alone, file="f")
-    what = "`services` and `providers` are both missing: the agent could connect to nothing"
+    what = "`services` and `providers` are both missing: the agent could not connect to anything"
     assert raised.value.problems == (Problem(where="f", what=what),)
     assert parse_manifest(alone | {"providers": ["anthropic"]}, file="f").services == ()
 

@@ -74,7 +74,7 @@ def test_an_own_agent_with_the_name_of_a_built_in_one_is_a_problem(own: Path, as
     where = own.parent.with_name("claude") / own.name
     hint = "rename your folder, and the `name` in the file"
     assert answer.code == 1
-    assert answer.err == f"error: {where}: `claude` is an agent that is built in\n  hint: {hint}\n"
+    assert answer.err == f"error: {where}: `claude` is the name of a built-in agent\n  hint: {hint}\n"
 
 
 def test_a_check_builds_the_image_with_the_version_command(own: Path, docker: FakeDocker, ask: Ask) -> None:
@@ -100,7 +100,7 @@ def test_a_check_names_services_that_do_not_exist(own: Path, docker: FakeDocker,
     ("words", "what"),
     [
         (("check",), "`check` needs the name of an agent"),
-        (("list", "mine"), "`list` takes no name, so not `mine`"),
+        (("list", "mine"), "`list` takes no name, but got `mine`"),
     ],
 )
 def test_usage_is_named(own: Path, ask: Ask, words: tuple[str, ...], what: str) -> None:

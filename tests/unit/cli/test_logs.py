@@ -69,7 +69,7 @@ def test_what_the_firewall_refused_is_listed_by_destination(
     assert [line.split("  ", 1)[-1] for line in lines] == [
         "tcp 10.0.0.2:22  3 times  (the address of every allowed name; the proxy serves HTTP and HTTPS there)",
         "udp 192.0.2.1:53  once",
-        "IPv6: 4 packets had no route, those of the sandbox's own checks included",
+        "IPv6: 4 packets had no route, including those of the sandbox's own checks",
     ]
 
 
@@ -82,7 +82,7 @@ def test_refusals_as_json_are_one_object_a_line(
     assert [json.loads(line)["port"] for line in capsys.readouterr().out.splitlines()] == ports
 
 
-WHY = "agent-sandbox logs firewall says why, and agent-sandbox up starts it in a stack of an earlier version"
+WHY = "agent-sandbox logs firewall says why, and agent-sandbox up updates a stack of an earlier version"
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,5 @@ def test_options_that_do_not_go_together_are_refused(capsys: pytest.CaptureFixtu
     for services, follow in ((["proxy"], False), (None, True)):
         assert exit_code(partial(logs, services, firewall=True, follow=follow)) == 1
         assert capsys.readouterr().err == (
-            "error: --firewall: it shows no container's output, and cannot be followed\n"
-            "  hint: agent-sandbox logs --firewall\n"
+            "error: --firewall: takes no container names and no --follow\n  hint: agent-sandbox logs --firewall\n"
         )

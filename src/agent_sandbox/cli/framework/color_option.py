@@ -9,7 +9,7 @@ HELP = "Colour the output; by default only on a terminal."
 
 
 def split_color(argv: Sequence[str]) -> tuple[list[str], str | None]:
-    """Return the arguments without `--color`, and its value or None; after `exec` and `--` it is another program's.
+    """Return the arguments without `--color`, and its value or None; after `exec` or `--`, it is for another program.
 
     >>> split_color(["--color", "never", "up", "-q"]), split_color(["exec", "ls", "--color"])
     ((['up', '-q'], 'never'), (['exec', 'ls', '--color'], None))
@@ -29,7 +29,7 @@ def split_color(argv: Sequence[str]) -> tuple[list[str], str | None]:
 
 
 def wrong_color(when: str | None) -> str | None:
-    """Return what to print about the value of `--color`, or None if it is one."""
+    """Return the error message for a value of `--color`, or None if the value is valid."""
     if when is None or when in WHENS:
         return None
     return f"error: {OPTION}: {when!a} is not one of {', '.join(WHENS)}"

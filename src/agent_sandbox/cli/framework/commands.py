@@ -17,7 +17,7 @@ SUMMARY = "Run AI coding agents with all permissions on, in a sandbox that reach
 
 COMMANDS: dict[str, str] = {
     "init": "Write .devcontainer/ and .env into a project.",
-    "agents": "List the agents that there are, or check one.",
+    "agents": "List the agents, or check one.",
     "build": "Build the images that are missing or outdated.",
     "up": "Build missing images and start the stack.",
     "trust": "Review what a project's settings allow, and trust them.",
@@ -59,7 +59,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "set": "Store a secret and bind it to hosts.",
             "list": "List the secrets and their hosts, and which are missing.",
             "test": "Send a harmless request with a secret.",
-            "sync": "Fetch secrets from their sources again.",
+            "sync": "Fetch secrets from their sources.",
             "remove": "Remove a secret.",
         },
     ),

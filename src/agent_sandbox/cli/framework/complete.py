@@ -34,7 +34,7 @@ def candidates(words: Sequence[str]) -> str:
 
 
 def _spaced(words: Sequence[str]) -> list[str]:
-    """Return the words without the `=` that bash makes a word of: `--ide = v` is `--ide v`."""
+    """Return the words without the `=` that bash splits off as a word: `--ide = v` becomes `--ide v`."""
     *before, last = words or [""]
     return [*(word for word in before if word != "="), "" if last == "=" else last]
 

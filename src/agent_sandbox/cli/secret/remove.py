@@ -29,7 +29,7 @@ def remove(name: Name, *, path: ProjectPath = None) -> None:
     project = open_project(path, cwd=Path.cwd())
     had_source = recipes_of(project.root, os.environ).remove(bound.name)
     if had_source and not proxy_runs(project):
-        say(f"{bound.name} is removed: it will not be fetched any longer")
+        say(f"{bound.name} is removed and will not be fetched again")
         return
     require_running(project, "proxy")
     tell_stack(driver(), backend().plan(project, AskSecrets(argv=("remove", bound.name))))

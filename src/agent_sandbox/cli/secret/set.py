@@ -39,7 +39,7 @@ def set(  # noqa: A001 - its name
 ) -> None:
     """Store a secret and bind it to hosts. The value comes from stdin, or you are asked for it.
 
-    With `--from`, only its source is stored, on this machine. Setting it again replaces the value and the hosts.
+    With `--from`, only the source is stored, on this machine. Setting a secret again replaces its value and its hosts.
     """
     if context.args:
         what = "the value cannot be an argument: it would stay in your shell history"

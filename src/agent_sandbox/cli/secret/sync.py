@@ -11,7 +11,7 @@ from agent_sandbox.problems import UserError
 
 
 def sync(*, path: ProjectPath = None) -> None:
-    """Fetch all secrets again that have a source (`secret set --from`), as `up` does. No restart is needed."""
+    """Fetch all secrets that have a source (`secret set --from`), as `up` does. No restart is needed."""
     project = open_known(path, cwd=Path.cwd())
     require_running(project, "proxy")
     count, problems = fetch_all(project)

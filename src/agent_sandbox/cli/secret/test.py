@@ -21,7 +21,7 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.secrets import held_secrets
 
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]
-Url = Annotated[str, Option(help="The address to ask, if the secret is not the key of a service.", metavar="URL")]
+Url = Annotated[str, Option(help="The URL to request, if the secret is not the key of a service.", metavar="URL")]
 SECONDS = 20
 # The last line of curl's output: the status, and the header that marks the proxy's own answers.
 ENDING = "\\n%{http_code} %header{x-agent-sandbox}"

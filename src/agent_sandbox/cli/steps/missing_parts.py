@@ -1,4 +1,4 @@
-"""Report everything that is missing before a stack can start, in the words of `doctor` and `up`."""
+"""Report everything that is missing before a stack can start, with the messages of `doctor` and `up`."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from agent_sandbox.problems import Problem, UserError
 
 
 def missing_parts() -> tuple[Problem, ...]:
-    """Return what keeps the engine from building and starting a stack: its command, the engine itself, its plugins."""
+    """Return what is missing to build and start a stack: the command, the Docker engine, its plugins."""
     from agent_sandbox.runtime.doctor.table import engine_problems  # noqa: PLC0415 - only a first start needs it
     from agent_sandbox.runtime.driver.protocol import Machine  # noqa: PLC0415 - as above
 
@@ -16,7 +16,7 @@ def missing_parts() -> tuple[Problem, ...]:
 
 
 def report_missing_engine() -> None:
-    """Print what a start will need; nothing if the engine answers, which is one question."""
+    """Print what is still missing for a start; an engine that answers is enough to print nothing."""
     if not driver().host().answers:
         for problem in missing_parts():
             say(f"  before that, {problem.where}: {problem.what}\n    hint: {problem.hint}")

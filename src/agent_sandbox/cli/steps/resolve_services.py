@@ -22,7 +22,7 @@ type Image = Callable[[], "Machine | None"]
 
 
 def no_image() -> None:
-    """Return no image, where none can be asked."""
+    """Return None: there is no image to ask."""
 
 
 def resolve_named(policy: Path, *, image: Image = no_image) -> tuple[str, ...]:

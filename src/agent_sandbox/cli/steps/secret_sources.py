@@ -21,7 +21,7 @@ Source = Annotated[
     str,
     typer.Option(
         "--from",
-        help="Where the value comes from, at each start and `secret sync`: a command, env:NAME, file:PATH or "
+        help="Where to fetch the value, at each start and `secret sync`: a command, env:NAME, file:PATH or "
         "keyring:SERVICE/USERNAME.",
         metavar="SOURCE",
         show_default=False,
@@ -57,7 +57,7 @@ def proxy_runs(project: Project) -> bool:
 
 
 def give(project: Project, recipe: Recipe) -> None:
-    """Fetch the value and give it to the running proxy; without a value, the proxy uses no former one."""
+    """Fetch the value and give it to the running proxy; if that fails, the proxy drops the previous value."""
     try:
         value = fetched(project, recipe)
     except UserError:

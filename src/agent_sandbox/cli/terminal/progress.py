@@ -36,7 +36,7 @@ class Display(Protocol):
         """Show what is due."""
 
     def end(self) -> None:
-        """Leave the terminal as a message expects it."""
+        """Clear the terminal's line for the next message."""
 
 
 @contextmanager

@@ -100,13 +100,13 @@ def put_secret(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> N
 def put_sourced(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> None:
     """Write or replace a secret that has a source: its value goes into memory, the rest to the volume."""
     _require([*_problems(name, hosts), *_value_problems(value)])
-    # The value first, with its hosts: until the volume says that the secret has a source, the former value counts.
+    # The value first, with its hosts: until the volume says that the secret has a source, the previous value is used.
     _write(_memory(folder) / name, hosts, value=_text(value))
     _write(folder / name, hosts, unresolved=NOT_YET)
 
 
 def put_unresolved(folder: Path, name: str, hosts: Sequence[str]) -> None:
-    """Record that the source of a secret failed, so that no former value is used any longer.
+    """Record that the source of a secret failed; its previous value is no longer used.
 
     The reason stays on the host machine, because clients in the sandbox see what the proxy says.
     """

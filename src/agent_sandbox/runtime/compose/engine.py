@@ -31,7 +31,7 @@ class Engine:
     program: str
     title: str
     oldest: Version
-    # What mends any missing part, unless that depends on the platform.
+    # How to fix any missing part, if that does not depend on the platform.
     install: str = ""
     # What the engine puts before the names of images that were built on it.
     local_prefix: str = ""
@@ -54,7 +54,7 @@ class Engine:
         return Problem(where=where, what=what, hint=self.remedy(Need.COMMAND))
 
     def remedy(self, need: Need, said: str = "") -> str:
-        """Return what mends a missing part on this platform."""
+        """Return how to fix a missing part on this platform."""
         return self.install or remedy(need, said)
 
     def ask(self, *arguments: str, cwd: Path | None = None, timeout: float = 60.0) -> Finished:

@@ -1,4 +1,4 @@
-"""The products that run an engine, recognised without asking it: what mends a fault differs between them."""
+"""The products that run an engine, recognised without asking it, because each needs another fix for the same fault."""
 
 import os
 import re
@@ -35,7 +35,7 @@ class Platform(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What is seen of this machine. `clues` name sockets, contexts and hosts."""
+    """What identifies the platform on this machine. `clues` name sockets, contexts and hosts."""
 
     system: str = "linux"
     kernel: str = ""
@@ -47,7 +47,7 @@ class Surroundings:
 
 
 def here() -> Surroundings:
-    """Return this machine's."""
+    """Return the surroundings on this machine."""
     environ = os.environ
     return Surroundings(
         system=sys.platform,

@@ -1,4 +1,4 @@
-"""What mends an engine that is missing or does not answer: one command or click for each fault and platform."""
+"""How to fix an engine that is missing or does not answer: one command or click for each fault and platform."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -72,7 +72,7 @@ BREW = (
     " && ln -sfn $(brew --prefix)/opt/docker-{0}/bin/docker-{0} ~/.docker/cli-plugins/"
 )
 INSTALL_ON_MAC = "brew install colima docker docker-compose docker-buildx && colima start (or install Docker Desktop)"
-LISTED = "docker context ls lists those there are, and docker context use NAME chooses one"
+LISTED = "docker context ls lists the contexts, and docker context use NAME selects one"
 PRUNE = "docker builder prune removes the cache of earlier builds, docker system df shows what else is used"
 
 # `{engine}`, `{compose}` and `{buildx}` are the commands of the distribution.
@@ -161,7 +161,7 @@ REMEDIES: Mapping[Need, Mapping[Platform, str]] = {
 
 
 def remedy(need: Need, said: str = "", *, around: Surroundings | None = None) -> str:
-    """Return what mends it on this machine, by the error message `said`."""
+    """Return how to fix it on this machine; the error message `said` helps to recognise the platform."""
     around = around or platforms.here()
     return REMEDIES[need][platform_of(around, said)].format(**_packages(around)._asdict())
 

@@ -26,7 +26,7 @@ def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check ta
     for agent in agents:
         load_manifest(agent)
     if not agents:
-        return fail("templates", f"there are none in {built_in()}", "install agent-sandbox again")
+        return fail("templates", f"none found in {built_in()}", "install agent-sandbox again")
     return ok("templates", f"{len(agents)} agents: `agent-sandbox agents` lists them")
 
 

@@ -79,7 +79,7 @@ def _of_a_parent(project: Path) -> NoGit | None:
     parent = next((folder for folder in project.parents if os.path.lexists(folder / GIT)), None)
     if parent is None:
         return None
-    why = f"this directory is part of the repository in {parent}, which the sandbox does not contain"
+    why = f"this directory is part of the repository in {parent}, which is not in the sandbox"
     return NoGit(why=why, hint=SUBDIRECTORY)
 
 
@@ -99,7 +99,7 @@ def _problems(project: Path, target: Path, homes: Iterable[Path]) -> Iterator[No
         yield NoGit(why=f"{common} contains this directory or your home directory", hint=MAIN)
     for place in (common, project):
         if not _is_free(place):
-            yield NoGit(why=f"the agent container has directories of its own at {place}", hint=MOVE)
+            yield NoGit(why=f"the agent container has its own directories at {place}", hint=MOVE)
 
 
 def _of_the_pointer(project: Path, target: Path) -> Iterator[NoGit]:

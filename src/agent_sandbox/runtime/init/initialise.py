@@ -157,7 +157,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
 
 
 def _uses_dotenv(project: Path, record: Record | None, *, asked: bool | None) -> bool:
-    """Return whether `.env` shall name the stack: as asked or recorded, and not in place of the project's own."""
+    """Return whether `.env` should name the stack: as asked or recorded, but never instead of the project's own."""
     if asked is not None:
         return asked
     if record and not record.dotenv:
@@ -170,7 +170,7 @@ def _uses_dotenv(project: Path, record: Record | None, *, asked: bool | None) ->
 
 
 def _readable(project: Path, path: str) -> str | None:
-    """Return a file's text, or None for a link or what is not text: it may be anything, because it is not used."""
+    """Return a file's text, or None if it is a link or not text; the file is not used, so neither is an error."""
     try:
         return read_text(project, path)
     except UserError:

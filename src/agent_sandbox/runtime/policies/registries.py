@@ -136,7 +136,7 @@ def this_machine(environ: Mapping[str, str], *, project: Path | None = None) -> 
     project itself.
     """
     closed = {name for name, value in environ.items() if value.startswith("/") and in_project(value, project)}
-    # A tool takes an empty variable for none; without HOME, some ask the system for it.
+    # Tools treat an empty variable as unset; without HOME, some ask the system for it.
     changed = {**dict.fromkeys(closed, ""), "NODE_OPTIONS": "", "PATH": program_path(environ, project=project)}
     if "HOME" in closed:
         changed["HOME"] = NO_HOME

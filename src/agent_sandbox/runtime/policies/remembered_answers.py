@@ -1,4 +1,4 @@
-"""Remember which registries this machine's tools named, because asking them takes a part of a second.
+"""Remember which registries this machine's tools named, because asking them takes a fraction of a second.
 
 An answer counts until a variable, a file or a program that it depends on changes. It is only used for reports: nothing
 is allowed because of it.
@@ -53,7 +53,7 @@ INPUTS: Mapping[str, Inputs] = {
 
 
 def remembered_answers(name: str, machine: Machine) -> tuple[Naming, ...]:
-    """Return the registries of a service that the machine names, from the last time if nothing has changed."""
+    """Return the registries of a service that the machine names; reuse the last answer if no input has changed."""
     folder, state = cache_directory(machine.environ), _state(INPUTS[name], machine)
     known = _read(folder) if folder else {}
     with suppress(LookupError, TypeError, ValueError):  # not remembered, or damaged

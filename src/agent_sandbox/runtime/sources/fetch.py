@@ -26,7 +26,7 @@ REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The environment that sources are fetched in. The sandbox sees `root`, so nothing there is a source."""
+    """The environment in which sources are fetched. The sandbox sees `root`, so nothing there can be a source."""
 
     root: Path
     environ: Mapping[str, str]
@@ -140,9 +140,9 @@ def _from_file(text: str, host: Host) -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise NoValueError("not a regular file")
         if found.st_uid != os.geteuid():
-            raise NoValueError("the file belongs to another user", f"chown {os.geteuid()} it")
+            raise NoValueError("the file belongs to another user", f"chown {os.geteuid()} FILE")
         if found.st_mode & FOREIGN:
-            raise NoValueError("other users may open the file", "chmod 600 it")
+            raise NoValueError("other users may open the file", "chmod 600 FILE")
         return os.read(handle, MOST + 3)
     finally:
         os.close(handle)

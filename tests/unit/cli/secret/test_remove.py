@@ -50,7 +50,7 @@ def test_a_proxy_that_does_not_run_is_told(
     ("proxy", "said"),
     [
         ("healthy", "a is removed: the proxy no longer injects it\n"),
-        ("exited", "a is removed: it will not be fetched any longer\n"),
+        ("exited", "a is removed and will not be fetched again\n"),
     ],
 )
 def test_a_source_is_removed_too_even_if_the_proxy_does_not_run(

@@ -14,7 +14,7 @@ PLACES = [(["tcp", "192.0.2.1", 22], 80_000, 3), (["udp", "192.0.2.1", 53], 80_0
 NOT_COUNTED = warn(
     "firewall",
     "what the firewall refuses is not counted",
-    "agent-sandbox logs firewall says why, and agent-sandbox up starts it in a stack of an earlier version",
+    "agent-sandbox logs firewall says why, and agent-sandbox up updates a stack of an earlier version",
 )
 
 

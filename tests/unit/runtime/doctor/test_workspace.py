@@ -119,7 +119,5 @@ def test_a_subdirectory_of_a_repository_is_told_why_git_does_not_work(machine: M
     (root / "moved").rename(web / ".devcontainer")
     repository(root)
     hint = "run agent-sandbox in that directory; `git sparse-checkout` in a worktree can leave the other files out"
-    why = (
-        f"does not work inside: this directory is part of the repository in {root}, which the sandbox does not contain"
-    )
+    why = f"does not work inside: this directory is part of the repository in {root}, which is not in the sandbox"
     assert list(workspace.git(Machine(path=web, cwd=web, driver=DRIVER))) == [warn("git", why, hint)]

@@ -56,7 +56,7 @@ def test_a_project_with_its_own_repository_or_none_has_nothing_outside(tmp_path:
 def test_a_subdirectory_of_a_repository_has_no_git_inside(tmp_path: Path) -> None:
     repository(tmp_path)
     (tmp_path / "packages" / "one").mkdir(parents=True)
-    why = f"this directory is part of the repository in {tmp_path}, which the sandbox does not contain"
+    why = f"this directory is part of the repository in {tmp_path}, which is not in the sandbox"
     assert repository_outside(tmp_path / "packages" / "one") == NoGit(why=why, hint=SUBDIRECTORY)
 
 
@@ -217,7 +217,7 @@ def test_a_repository_at_a_directory_of_the_container_is_not_used(
 ) -> None:
     monkeypatch.setattr(module, "OF_THE_IMAGE", {project.parts[1]})
     common = project.parent / "main" / ".git"
-    why = f"the agent container has directories of its own at {common}"
+    why = f"the agent container has its own directories at {common}"
     assert repository_outside(project) == NoGit(why=why, hint=MOVE)
 
 

@@ -48,7 +48,7 @@ def test_an_agent_of_the_users_cannot_take_the_name_of_a_built_in_one(own: Path)
     assert raised.value.problems == (
         Problem(
             where=str(own / BUILT_IN / "agent.yaml"),
-            what=f"`{BUILT_IN}` is an agent that is built in",
+            what=f"`{BUILT_IN}` is the name of a built-in agent",
             hint="rename your folder, and the `name` in the file",
         ),
     )

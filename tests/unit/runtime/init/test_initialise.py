@@ -299,7 +299,7 @@ def test_a_repository_that_is_not_used_is_named_with_the_reason(tmp_path: Path) 
     repository(tmp_path)
     (tmp_path / "web").mkdir()
     prepared = prepare(wish(tmp_path / "web"), {})
-    why = f"this directory is part of the repository in {tmp_path}, which the sandbox does not contain"
+    why = f"this directory is part of the repository in {tmp_path}, which is not in the sandbox"
     assert prepared.notes == (f"git does not work inside: {why}; {SUBDIRECTORY}",)
 
 

@@ -175,7 +175,7 @@ def test_a_file_that_others_could_read_or_replace_is_none(host: Host, tmp_path: 
     assert told_of(file, host) == "it cannot be read: No such file or directory"
     file.write_bytes(VALUE)
     file.chmod(0o640)
-    assert told_of(file, host) == "other users may open the file; chmod 600 it"
+    assert told_of(file, host) == "other users may open the file; chmod 600 FILE"
     file.chmod(0o600)
     (tmp_path / "home" / "link").symlink_to(file)
     assert told_of(tmp_path / "home" / "link", host) == f"the path has a symbolic link; write file:{file}"
@@ -190,7 +190,7 @@ def test_a_file_of_another_user_is_none(host: Host, tmp_path: Path, monkeypatch:
     file.write_bytes(VALUE)
     file.chmod(0o600)
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    assert told_of(file, host) == "the file belongs to another user; chown 4711 it"
+    assert told_of(file, host) == "the file belongs to another user; chown 4711 FILE"
 
 
 def test_a_file_that_the_sandbox_can_see_is_none(host: Host, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class EngineHost:
 
     @cached_property
     def version_answer(self) -> Finished:
-        """What the command said of its version; stderr tells why the engine does not answer."""
+        """The command's output about its version; stderr says why the engine does not answer."""
         return self.engine.ask("version", "--format", "{{json .}}")
 
     @cached_property

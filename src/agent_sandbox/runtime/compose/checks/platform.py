@@ -1,4 +1,4 @@
-"""Report what runs the engine, and warn of one on another machine, which has other files."""
+"""Report the platform of the Docker engine, and warn if it is another machine, which has other files."""
 
 from agent_sandbox.runtime.compose import platforms
 from agent_sandbox.runtime.compose.checks.host import EngineHost

@@ -11,7 +11,7 @@ from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.driver.result import CheckResult, Status
 from agent_sandbox.runtime.project.installed import own_images
 
-# The engine walks through every volume that it has, also those of other projects, and has no option to choose.
+# The engine measures all its volumes, including other projects'; it has no option to select some.
 SECONDS = 5.0
 CACHE = "home-cache"
 LISTED = 5
@@ -28,8 +28,8 @@ def sizes(host: EngineHost, project: Project) -> CheckResult:
     program = host.engine.program
     hints = [f"agent-sandbox down && {program} volume rm {project.name}_{CACHE} empties the cache"] if volumes else []
     if volumes is None:
-        parts[0] = f"volumes not known: the engine did not add them up within {SECONDS:g} seconds"
-        hints = [f"{program} system df -v waits for it"]
+        parts[0] = f"size of the volumes unknown: the Docker engine gave no answer within {SECONDS:g} seconds"
+        hints = [f"{program} system df -v shows it"]
     hints.append("agent-sandbox destroy removes all volumes, with --images also the images")
     return CheckResult(
         name="sizes", status=Status.OK, what="; ".join(filter(None, parts)) or "nothing yet", hint="; ".join(hints)
@@ -37,7 +37,7 @@ def sizes(host: EngineHost, project: Project) -> CheckResult:
 
 
 def _volumes(host: EngineHost, project: str) -> dict[str, int] | None:
-    """Return the size of each volume by its name in the compose file; None if the engine does not tell."""
+    """Return the size of each volume by its name in the compose file; None if the engine does not answer."""
     done = host.engine.ask("system", "df", "--verbose", "--format", "{{json .Volumes}}", timeout=SECONDS)
     try:
         return dict(_own(read_json(done.out), project)) if done.code == 0 else None

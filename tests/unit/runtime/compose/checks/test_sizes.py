@@ -53,12 +53,12 @@ def test_project_without_anything_has_nothing_to_empty(docker: FakeDocker) -> No
     assert report(docker, volumes="[]") == found("nothing yet", DESTROY)
 
 
-UNKNOWN = "volumes not known: the engine did not add them up within 5 seconds"
+UNKNOWN = "size of the volumes unknown: the Docker engine gave no answer within 5 seconds"
 
 
 @pytest.mark.parametrize(("out", "code"), [("[]", 1), ("no json", 0), ("[1]", 0), ("null", 0), ('[{"Name": "x"}]', 0)])
 def test_engine_that_does_not_tell_is_said_so(docker: FakeDocker, out: str, code: int) -> None:
-    expected = found(UNKNOWN, f"docker system df -v waits for it; {DESTROY}")
+    expected = found(UNKNOWN, f"docker system df -v shows it; {DESTROY}")
     assert report(docker, volumes=out, code=code) == expected
 
 
