@@ -32,7 +32,7 @@ test-deep: setup ## Every law on a thousand fresh examples, floods that last lon
 attack: setup ## Attack it, row by row, on a real engine, and print the score
 	@REQUIRE_ENGINE=1 scripts/test --quiet --attacks
 
-agents: setup ## Build every agent, and let each hold a conversation with a stand-in: minutes
+agents: setup ## Build every agent, and let each talk to a fake model API: minutes
 	@EVERY_AGENT=1 REQUIRE_ENGINE=1 scripts/test tests/e2e/test_agents.py
 
 bench: setup ## Measure beside peers, as ratios

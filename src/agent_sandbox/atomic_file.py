@@ -1,6 +1,6 @@
 """Write a file that is never read incomplete: stage it beside its target, then rename it.
 
-It works through a directory handle, so a directory that is exchanged meanwhile changes nothing. The temporary file is
+It works through a directory handle, so replacing the directory meanwhile has no effect. The temporary file is
 new, and no link is followed.
 """
 

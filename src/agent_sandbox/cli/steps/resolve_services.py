@@ -71,7 +71,7 @@ def agent_image(project: "Project", *, build: "Build | None" = None, quiet: bool
 
 
 def write_resolved(policy: Path, plans: Sequence["Resolved"], *, trust: bool = True) -> None:
-    """Write the files of resolved services and keep them out of git: they say how this machine is set up.
+    """Write the files of resolved services and keep them out of git, because they describe this machine.
 
     They are trusted if the policy is, unless `trust` is False.
     """

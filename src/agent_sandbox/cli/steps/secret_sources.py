@@ -30,7 +30,7 @@ Source = Annotated[
 
 
 def store(project: Project, secret: Bound, source: str) -> bool:
-    """Store a secret from its source, or without one from stdin; return whether the proxy has it now.
+    """Store a secret from its source, or from stdin if it has none; return whether the proxy has it now.
 
     A source is tried first. If the proxy does not run, the source is remembered for the next start.
     """

@@ -1,4 +1,4 @@
-"""Colours: which words have one, and whether a stream gets any.
+"""Choose colours: the styles of words, and whether a stream gets any.
 
 Much of what is printed was written by others: by the agent, a repository, a program. So only parts that a command marks
 are coloured, as in `styled(("deny", "deny"), f" {reason}")`; any other operation gives plain text, without a colour.
@@ -39,7 +39,7 @@ class Styled(str):
 
 
 def styled(*parts: Part, fixed: bool = False) -> Styled:
-    """Return a line of which each part `(text, style)` has a style, and each plain string none.
+    """Return a line from parts: `(text, style)` has a style, and a plain string has none.
 
     >>> line = styled(("deny", "deny"), "  GET https://a.test/")
     >>> line, line.parts
@@ -66,9 +66,9 @@ def _coded(text: str, word: str, style: str) -> str:
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Return whether text for this stream is coloured; the first that says so decides.
+    """Return whether text for this stream is coloured; the first setting that is given decides.
 
-    They are `--color`, NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, CLICOLOR, TERM, and whether it is a terminal.
+    The settings are `--color`, NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, CLICOLOR, TERM, and whether it is a terminal.
     """
     when = environ.get(VARIABLE, "auto")
     if when in ("always", "never"):

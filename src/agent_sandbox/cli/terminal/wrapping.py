@@ -55,7 +55,7 @@ def hanging_indent(line: str, width: int) -> int:
 def wrapped(line: str, width: int, whole: Sequence[tuple[int, int]] = ()) -> tuple[int, Iterator[tuple[int, int]]]:
     """Return the hanging indent, and where in the line each row begins and ends.
 
-    A word is never broken, nor is a part in `whole`: what is too wide for a row gets one of its own.
+    Words and the parts in `whole` are never broken; one that is too wide gets a row to itself.
     """
     if not width or cells(line) <= width:
         return 0, iter(((0, len(line)),))

@@ -59,7 +59,7 @@ def also_called(layer: Layer) -> tuple[str, ...]:
 
 @cache
 def _by_alias() -> Mapping[str, str]:
-    """Return all services by alias, read once, and only after a name that is none of a service."""
+    """Return all services by alias; read once, and only when a name is not that of a service."""
     return {alias: name for name, also in _all() for alias in also}
 
 

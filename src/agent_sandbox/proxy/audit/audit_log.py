@@ -18,7 +18,7 @@ UNCOUNTED = frozenset({Event.HEALTH, Event.START, Event.POLICY, Event.TLS})
 CHECKER_PORTS = range(61_000, 62_000)
 # The source port of the connection that is served; asyncio copies it into all tasks of the connection.
 source_port: ContextVar[int] = ContextVar("source_port", default=0)
-# A name that nobody can have (RFC 6761); only our own checks ask for it.
+# A reserved name that cannot exist (RFC 6761); only our own checks request it.
 CHECKED_NAME = "agent-sandbox.invalid"
 
 

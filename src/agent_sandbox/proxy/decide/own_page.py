@@ -1,6 +1,6 @@
 """The page at http://agent-sandbox.internal/. It tells the agent what it may reach and why its requests were denied.
 
-The proxy answers it itself: nothing is forwarded, whatever the policy says about the name.
+The proxy itself serves the page. It forwards nothing, whatever the policy says about the name.
 """
 
 import json
@@ -15,7 +15,7 @@ from agent_sandbox.proxy.exchange.denial import OWN_HOST, Page
 TEXT_PATH, JSON_PATH = "/", "/status.json"
 DENIALS, SEARCHED = 20, 200
 RULES = 200
-# What decides a request, of those fields that an audit record has.
+# The fields of an audit record that decide a request.
 ASKED = ("cause", "scheme", "host", "port", "method", "path")
 MESSAGE = (
     "This is agent-sandbox. Requests leave this machine only through its proxy, and only as the policy allows.",
@@ -38,9 +38,9 @@ class OwnPage:
     def __init__(self, denials: Callable[[int], Sequence[Denied]], advise: Advise) -> None:
         self._denials = denials
         self._advise = advise
-        # The policy that was shown last and its lines: it may have many rules.
+        # The last policy shown and its lines, because it may have many rules.
         self._shown: tuple[Policy | None, dict[str, Any]] = (None, {})
-        # The same for the denials: to find out what would allow a request takes as long as to deny it.
+        # The same for denials: finding out what would allow a request takes as long as denying it.
         self._advised: dict[tuple[object, ...], str] = {}
 
     def answer(self, request: Request, policy: Policy, accept: str) -> Page | None:

@@ -95,14 +95,14 @@ class Injector:
         )
 
     def stray_placeholder(self, policy: Policy, head: RequestHead) -> WithoutSecretError | None:
-        """Return why a request must not be forwarded that still has a placeholder of this sandbox, or None."""
+        """Return why a request with a leftover placeholder of this sandbox must not be forwarded, or None."""
         if not policy.asks_secrets or not (place := self._placeholders.place(head.target, head.fields)):
             return None
         why = f"`{place}` has a placeholder, which the proxy replaces only where the policy and its owner say so"
         return WithoutSecretError(why, "agent-sandbox secret list")
 
     def _own(self, injection: Injection, query: str, sent: Fields) -> Iterator[tuple[Credential, str]]:
-        """Yield each credential with a place that has one of the client's own, unless it would be replaced there."""
+        """Yield each place where the client sends its own credential that would not be replaced, with ours."""
         for one in injection.credentials:
             placeholder = self._placeholders.ending(one.secret)
             yield from ((one, f"?{name}") for name in one.parameters if has_parameter(query, name))
@@ -134,7 +134,7 @@ class Injector:
 
 def _already(one: Credential, header: str) -> WithoutSecretError:
     if header.startswith("?") or header != folded(one.header.encode()).decode():
-        why = f"the request has a credential of its own in `{header}`, where {one.secret} is to be injected"
+        why = f"the request has its own credential in `{header}`, where the proxy would inject {one.secret}"
         return WithoutSecretError(why, f"send it without `{header}`, or set `on_existing_header` in the policy")
     why = f"the request already has the header `{one.header}`, into which {one.secret} is to be injected"
     how = f"send it without `{one.header}`, or set `on_existing_header: replace` in the policy"

@@ -1,4 +1,4 @@
-"""Find the repository of a project that does not contain it, and decide whether the sandbox can use it.
+"""Find a repository that is outside its project, and decide whether the sandbox can use it.
 
 The repository of a linked worktree is used if it names the worktree too: anyone can write a `.git` file that leads
 anywhere, but only git, or the repository's owner, writes the entry that leads back.
@@ -57,7 +57,7 @@ class NoGit:
 
 
 def repository_outside(project: Path, homes: Iterable[Path] = ()) -> Outside | NoGit | None:
-    """Return where the repository of the project is if it is outside, or why it is not used; None for any other.
+    """Return the repository if it is outside the project, or why it is not used; None if it is not outside.
 
     `homes` are directories that are never mounted.
     """

@@ -36,7 +36,7 @@ from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 TITLE_LENGTH = 100
-NOT_IN_SUBMODULES = "git does not work inside in this worktree's submodules, and ignores them; in a clone it does"
+NOT_IN_SUBMODULES = "inside, git ignores this worktree's submodules and does not work in them; it does in a clone"
 LOST = "was protected and is now a link or a pipe, which cannot be protected"
 LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
 

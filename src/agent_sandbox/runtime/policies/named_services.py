@@ -28,7 +28,7 @@ def without_file(policy: Path) -> tuple[str, ...]:
 
 
 def unresolved(policy: Path) -> tuple[str, ...]:
-    """Return those without a file that allow nothing yet; most services with a mirror never have one."""
+    """Return the services without a file that allow nothing yet; most services with a mirror never need one."""
     return tuple(name for name in without_file(policy) if name in RESOLVED)
 
 

@@ -120,7 +120,7 @@ class Named:
 
 
 class NoRegistryError(UserError):
-    """Raised if nothing names a registry of a service."""
+    """Raised if no configuration names a registry for a service."""
 
 
 def whole(place: Place) -> Place:

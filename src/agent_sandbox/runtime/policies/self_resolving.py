@@ -1,4 +1,4 @@
-"""Plan how the services that a policy names resolve by themselves. Writing is a second step.
+"""Plan the automatic resolution of services that a policy names. Writing the files is a separate step.
 
 Only this machine's configuration counts. A host that only the project's files name needs the user:
 `agent-sandbox policy services resolve`.

@@ -21,7 +21,7 @@ OF_MACHINE = re.compile(r"[A-Za-z_]+|\w+'s (?:configuration|own default)|~?/[\w.
 
 
 def stale_services(policy: Path, machine: Machine, *, afresh: bool = False) -> tuple[str, ...]:
-    """Return a note for each difference; nothing for a service of which this machine names no registry.
+    """Return a note for each difference; nothing for a service for which this machine names no registry.
 
     `afresh` asks the tools even if nothing seems to have changed.
     """

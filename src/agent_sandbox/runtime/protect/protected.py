@@ -268,7 +268,7 @@ def with_pins(found: Iterable[Protected]) -> tuple[Protected, ...]:
 
 
 def pin_all(found: Iterable[Protected]) -> tuple[Protected, ...]:
-    """Do the same for a directory of git's, whatever its name: itself and all directories on the way are pinned."""
+    """Do the same for a git directory of any name: pin it and all directories on its path."""
     pinned = with_pins(replace(one, path=f"{GIT}/{one.path}") for one in found)
     return tuple(replace(one, path=one.path.removeprefix(GIT).lstrip("/")) for one in pinned)
 

@@ -95,7 +95,7 @@ def accept(root: Path, environ: Mapping[str, str], then: Held, now: Held) -> Non
 
 
 def settings_replaced(root: Path, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the new stamps if another file is where one with git's settings was, which ended its mount.
+    """Return the new stamps if another file replaced one with git's settings, which ended its mount.
 
     Asks no engine.
     """

@@ -119,7 +119,7 @@ def _run(argv: tuple[str, ...], host: Host) -> bytes:
     if done.code != 0:
         said = printable_lines((done.err.strip().splitlines() or [""])[-1])[:SHOWN]
         hint = "run it in a terminal; it gets none here, so it cannot ask for a password"
-        raise NoValueError(f"it ended with {done.code}{': ' if said else ''}{said}", hint)
+        raise NoValueError(f"it exited with {done.code}{': ' if said else ''}{said}", hint)
     return os.fsencode(done.out)
 
 

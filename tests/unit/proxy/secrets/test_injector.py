@@ -159,7 +159,7 @@ def test_an_own_credential_in_another_header_is_named(injector: Injector) -> Non
     with pytest.raises(WithoutSecretError) as raised:
         with_own(injector, Existing.FAIL, (b"Authorization", b"Bearer own"))
     assert str(raised.value) == (
-        "the request has a credential of its own in `authorization`, where token is to be injected"
+        "the request has its own credential in `authorization`, where the proxy would inject token"
     )
     assert raised.value.hint == "send it without `authorization`, or set `on_existing_header` in the policy"
 
@@ -206,7 +206,7 @@ def test_a_key_in_the_query_is_denied_or_kept_but_never_replaced(injector: Injec
     for existing in (Existing.FAIL, Existing.REPLACE):
         with pytest.raises(WithoutSecretError) as raised:
             injector.filling(injection([one], existing=existing), request, (), websocket=False)
-        assert str(raised.value) == "the request has a credential of its own in `?key`, where token is to be injected"
+        assert str(raised.value) == "the request has its own credential in `?key`, where the proxy would inject token"
     assert injector.filling(injection([one], existing=Existing.KEEP), request, (), websocket=False).fields == ()
     other = asked()._replace(query="a=key&keys=1")
     assert injector.filling(injection([one]), other, (), websocket=False).fields
@@ -238,7 +238,7 @@ def test_a_parameter_of_the_clients_own_is_denied_kept_or_replaced(injector: Inj
     request = asked()._replace(query=query)
     with pytest.raises(WithoutSecretError) as raised:
         injector.filling(injection([IN_QUERY]), request, (), websocket=False)
-    assert str(raised.value) == "the request has a credential of its own in `?key`, where token is to be injected"
+    assert str(raised.value) == "the request has its own credential in `?key`, where the proxy would inject token"
     kept = injector.filling(injection([IN_QUERY], existing=Existing.KEEP), request, (), websocket=False)
     assert (kept.into_target(b"/?" + query.encode()), kept.echoes) == (b"/?" + query.encode(), ())
     replaced = injector.filling(injection([IN_QUERY], existing=Existing.REPLACE), request, (), websocket=False)

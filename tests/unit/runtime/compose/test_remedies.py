@@ -55,7 +55,7 @@ TOLD = [
         Platform.COLIMA,
         (
             "docker builder prune removes the cache of earlier builds, docker system df shows what else is used;"
-            " colima stop && colima start --disk 100 gives it more"
+            " colima stop && colima start --disk 100 enlarges the disk"
         ),
     ),
 ]

@@ -75,13 +75,13 @@ def test_a_command_is_a_source_and_no_shell_reads_it(host: Host, tmp_path: Path)
         (
             "echo the value; echo first >&2; echo not signed in >&2; exit 3",
             (
-                "no value: it ended with 3: not signed in; "
+                "no value: it exited with 3: not signed in; "
                 "run it in a terminal; it gets none here, so it cannot ask for a password"
             ),
         ),
         (
             "exit 1",
-            "no value: it ended with 1; run it in a terminal; it gets none here, so it cannot ask for a password",
+            "no value: it exited with 1; run it in a terminal; it gets none here, so it cannot ask for a password",
         ),
     ],
 )

@@ -62,7 +62,7 @@ def _images(host: EngineHost, project: Project) -> dict[str, int]:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of a size in the engine's words; 0 for what it does not know.
+    """Return the bytes of a size as the engine writes it; 0 if it is unknown.
 
     >>> parse_size("1.5GB"), parse_size("0B"), parse_size("N/A")
     (1500000000, 0, 0)
