@@ -162,7 +162,7 @@ def test_agents_denials_during_a_stopped_verification_are_the_agents(fresh: Proj
     assert found["requests"]["starts"] > 40
 
 
-def test_wall_stands_where_refusals_cannot_be_counted(projects: Projects) -> None:
+def test_firewall_holds_where_refusals_cannot_be_counted(projects: Projects) -> None:
     project = projects.make("uncounted", "claude")
     project.sandbox("up")
     override = project.path.parent / "uncounted.json"

@@ -72,7 +72,7 @@ def lost(project: Project) -> list[str]:
     return list(json.loads(project.sandbox("status", "--json").stdout)["workspace"]["lost"])
 
 
-def test_only_a_box_that_is_older_than_a_worktree_leaves_the_worktrees_entry_open(
+def test_only_a_sandbox_older_than_a_worktree_leaves_the_worktrees_entry_writable(
     origin: Project, one: Project, two: Project
 ) -> None:
     """As status says, until the next init and up there."""

@@ -128,7 +128,7 @@ def test_a_failed_download_and_a_redirect_away_from_https_end_the_build(fetch: F
     assert not fetch.target.exists()
 
 
-def test_a_server_that_nobody_vouches_for_ends_the_build(fetch: Fetch) -> None:
+def test_a_server_with_an_untrusted_certificate_ends_the_build(fetch: Fetch) -> None:
     done = fetch("/agent", trusted=False)
     assert done.returncode != 0
     assert "certificate" in done.stderr

@@ -128,7 +128,7 @@ def test_another_user_than_git_is_told_what_to_write(shell: Shell, proxy: StandI
     assert proxy.answers.asked == ()
 
 
-def test_garbage_is_not_collected_by_itself_in_a_worktree_whose_neighbours_are_read_only(shell: Shell) -> None:
+def test_git_collects_no_garbage_automatically_in_a_worktree_whose_neighbours_are_read_only(shell: Shell) -> None:
     def ask(*argv: str) -> str:
         system = str(shell.image / "etc" / "gitconfig")
         done = shell.run(

@@ -151,7 +151,7 @@ def test_an_agent_that_can_reach_nothing_says_why(shell: Shell) -> None:
     assert (strange.returncode, strange.stdout) == (2, said)
 
 
-def test_a_path_outside_the_workspace_is_looked_for_by_itself(shell: Shell) -> None:
+def test_a_path_outside_the_workspace_is_looked_up_by_its_absolute_path(shell: Shell) -> None:
     paths = "pinned /home/me/x/.git\nread /home/me/x/.git/config\nread /home/me/x/.git/hooks"
     mounted = ("rw /home/me/x/.git", "ro /home/me/x/.git/config", "rw /home/me/x/.git/hooks", "ro /workspace/.env")
     done = mounts(shell, paths, *mounted)("messages workspace", "lost_walls")

@@ -68,7 +68,7 @@ def test_what_the_firewall_refused_is_shown_last(
     assert (found["counted"], found["total"], [one["port"] for one in found["last"]]) == (True, 14, [3, 4, 5, 6, 7])
 
 
-def test_firewall_that_cannot_count_is_told(
+def test_firewall_that_cannot_count_is_reported(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -340,7 +340,7 @@ def test_a_layer_that_the_stack_does_not_see_is_told(
     assert len(json.loads(capsys.readouterr().out)["policy"]["left_out"]) == 1
 
 
-def test_a_service_whose_registry_has_changed_is_told(
+def test_a_service_whose_registry_has_changed_is_reported(
     up: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert up.rules
@@ -384,7 +384,7 @@ def test_a_service_that_came_back_is_told_with_how_often_and_why(
     assert (service["restarts"], service["out_of_memory"]) == (3, True)
 
 
-def test_a_secret_without_a_value_is_told(
+def test_a_secret_without_a_value_is_reported(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()

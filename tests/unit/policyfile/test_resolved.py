@@ -149,7 +149,7 @@ def test_their_files_are_known_before_they_are_there() -> None:
     ]
 
 
-def test_a_mirror_counts_in_every_policy_that_names_its_service(tmp_path: Path) -> None:
+def test_a_mirror_applies_to_every_policy_that_names_its_service(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     (tmp_path / "services").mkdir()
     for name in ("go-mirror", "rust-mirror", "node-mirror", "github-mirror"):

@@ -139,7 +139,7 @@ def test_a_file_that_is_added_to_the_stack_is_told() -> None:
         ),
     ],
 )
-def test_the_services_that_the_projects_files_show_are_told(verdict: Verdict, policy: str, expected: str) -> None:
+def test_the_services_that_the_projects_files_show_are_listed(verdict: Verdict, policy: str, expected: str) -> None:
     assert told(policy=policy, verdict=verdict, offered=Offered(services={"node": ("package.json",)})) == (expected,)
 
 

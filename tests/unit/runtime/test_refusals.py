@@ -123,7 +123,7 @@ def read(docker: FakeDocker, *, firewall: datetime | None, agent: datetime | Non
         (at(10), None, [False, False]),
     ],
 )
-def test_start_checks_of_an_agent_container_made_again_are_not_the_agents(
+def test_start_checks_of_a_recreated_agent_container_are_not_the_agents(
     docker: FakeDocker, firewall: datetime | None, agent: datetime | None, expected: list[bool]
 ) -> None:
     assert read(docker, firewall=firewall, agent=agent) == expected

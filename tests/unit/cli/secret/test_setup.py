@@ -86,7 +86,9 @@ def test_with_a_source_it_works_before_the_first_up(
     assert policy(project) == "version: 1\nservices: [{name: openrouter, secret: openrouter.key}]\n"
 
 
-def test_a_service_without_a_key_is_told_and_nothing_is_read(running: FakeDocker, ask: Ask, project: Path) -> None:
+def test_a_service_without_a_key_is_rejected_before_anything_is_read(
+    running: FakeDocker, ask: Ask, project: Path
+) -> None:
     before = policy(project)
     answer = ask("secret", "setup", "rust")
     assert (answer.code, answer.err) == (

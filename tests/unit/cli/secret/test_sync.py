@@ -40,7 +40,7 @@ def test_each_secret_is_fetched_from_its_source_and_given_to_the_proxy(
     assert (running.folder / "told").read_text() == "correct horsebattery staple"
 
 
-def test_a_source_that_fails_is_told_and_the_others_are_fetched(
+def test_a_failed_source_is_reported_and_the_others_are_fetched(
     running: FakeDocker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("A_KEY")
@@ -53,7 +53,9 @@ def test_a_source_that_fails_is_told_and_the_others_are_fetched(
     assert (running.folder / "told").read_text() == "battery staple"
 
 
-def test_one_secret_is_told_as_one(running: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_secret_is_reported_in_the_singular(
+    running: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert running.rules
     assert recipes_of(project, os.environ).remove("a")
     assert exit_code(sync) == 0

@@ -27,7 +27,7 @@ def running(project: Path, docker: FakeDocker) -> FakeDocker:
         (401, 1, "api.openai.com answers 401: it does not accept the.key"),
     ],
 )
-def test_what_the_server_answers_is_told(running: FakeDocker, ask: Ask, status: int, code: int, said: str) -> None:
+def test_the_servers_answer_is_printed(running: FakeDocker, ask: Ask, status: int, code: int, said: str) -> None:
     running.says("exec agent0000000 curl", out=f"a\nbody\n{status} ")
     answer = ask("secret", "test", "the.key")
     assert (answer.code, answer.out, answer.err) == (code, "", f"{said}\n")
@@ -45,13 +45,13 @@ def test_what_the_server_answers_is_told(running: FakeDocker, ask: Ask, status: 
         ("no JSON", f"error: {URL}: the proxy denies the request\n  hint: agent-sandbox proxy logs --denied\n"),
     ],
 )
-def test_a_denial_is_told_with_its_reason(running: FakeDocker, ask: Ask, body: str, said: str) -> None:
+def test_a_denial_is_reported_with_its_reason(running: FakeDocker, ask: Ask, body: str, said: str) -> None:
     running.says("exec agent0000000 curl", out=f"{body}\n403 blocked")
     assert (ask("secret", "test", "the.key").code, ask("secret", "test", "the.key").err) == (1, said)
 
 
 @pytest.mark.parametrize("out", ["", "\n000 ", "what the agent likes"])
-def test_a_request_that_fails_is_told(running: FakeDocker, ask: Ask, out: str) -> None:
+def test_a_failed_request_is_reported(running: FakeDocker, ask: Ask, out: str) -> None:
     running.says("exec agent0000000 curl", out=out, err="curl: (28) timed out\n", code=28)
     answer = ask("secret", "test", "the.key")
     what = f"error: {URL}: the request failed: curl: (28) timed out\n  hint: agent-sandbox proxy logs\n"

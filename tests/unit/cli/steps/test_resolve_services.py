@@ -70,14 +70,14 @@ def test_a_dry_run_resolves_nothing(npm: Path) -> None:
     assert not (npm / NODE).exists()
 
 
-def test_what_cannot_be_resolved_is_told_and_stops_nothing(npm: Path) -> None:
+def test_what_cannot_be_resolved_is_reported_and_stops_nothing(npm: Path) -> None:
     name(npm, "npm, pip, apt")
     unknown = (("debian", "apt"), ("python", "pip"))
     assert resolve_named(npm / POLICY) == (IS, *(NOTHING.format(one, tool, RESOLVE, one) for one, tool in unknown))
     assert rules(npm) == ["GET, HEAD https://npm.example.org"]
 
 
-def test_what_only_the_project_names_is_not_resolved_by_itself(npm: Path) -> None:
+def test_what_only_the_project_names_is_not_resolved_automatically(npm: Path) -> None:
     name(npm, "node")
     (npm / ".npmrc").write_text("registry=https://evil.example.org/\n//evil.example.org/:_authToken=npm_secret\n")
     assert resolve_named(npm / POLICY) == (
@@ -121,7 +121,7 @@ def test_a_missing_image_is_built_before_it_is_asked(npm: Path, docker: FakeDock
     assert sorted(first, key=lambda verb: first[verb]) == ["build", "run", "up"]
 
 
-def test_what_the_image_does_not_know_either_is_told(
+def test_what_the_image_does_not_know_either_is_reported(
     npm: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name(npm, "pip")
@@ -242,7 +242,7 @@ def test_the_users_layer_names_none_that_a_project_resolves(project: Path, monke
     assert layer.read_text() == "version: 1\n"
 
 
-def test_what_is_resolved_after_the_policy_was_cached_counts(npm: Path) -> None:
+def test_what_is_resolved_after_the_policy_was_cached_is_used(npm: Path) -> None:
     name(npm, "node")
     environ = {"XDG_CACHE_HOME": str(npm.parent / "cache")}
     assert load_here(npm / POLICY, environ).rules.rules == ()
@@ -273,7 +273,7 @@ def test_up_says_that_another_registry_is_configured_since(
     assert rules(npm) == ["GET, HEAD https://new.example.org"]
 
 
-def test_a_mirror_of_a_shipped_service_is_added_and_told(npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_of_a_shipped_service_is_added_and_reported(npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name(npm, "golang")
     before = rules(npm)
     assert resolve_named(npm / POLICY) == ()

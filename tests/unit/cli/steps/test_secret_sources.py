@@ -12,7 +12,7 @@ from fake_docker import FakeDocker
 RECIPE = Recipe(name="a", hosts=("a.test",), source="env:A_KEY")
 
 
-def test_a_source_that_fails_takes_the_former_value_from_the_proxy(project: Path, docker: FakeDocker) -> None:
+def test_a_failed_source_removes_the_previous_value_from_the_proxy(project: Path, docker: FakeDocker) -> None:
     docker.says("secret set")
     with pytest.raises(UserError):
         give(read_project(project), RECIPE)

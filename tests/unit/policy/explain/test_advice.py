@@ -128,7 +128,7 @@ def test_services_that_would_allow_it_are_told_beside_the_line(policy_of: Policy
     assert advice == f"{line}, or `- github` under `services`, or `- copilot` under `services`, {APPLY}"
 
 
-def test_a_registry_or_git_server_is_told_by_its_service_first(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_a_registry_or_git_server_is_suggested_by_its_service_first(policy_of: PolicyOf, request_of: RequestOf) -> None:
     request = request_of("GET https://c.test/x")
     decision = decide(policy_of(POLICY), request)
     advice = advise(request, decision, services=("go", "rust"), services_first=True)

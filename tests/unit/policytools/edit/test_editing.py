@@ -118,7 +118,7 @@ def test_an_allow_that_something_around_the_file_denies_is_refused(layer_of: Lay
     assert problem(read, "allow GET https://b.test/", "") == expected
 
 
-def test_an_allow_that_stands_beyond_a_restriction_is_no_allow(layer_of: LayerOf) -> None:
+def test_an_allow_beyond_a_restriction_allows_nothing(layer_of: LayerOf) -> None:
     restriction = layer_of("tighten: true\ndomains: [b.test]\n")
     read = Readers(file="policy.yaml", layer=layer_of, policy=lambda layer: compile_policy([restriction, layer], {}))
     what = problem(read, "allow GET https://a.test/v1/x").what

@@ -94,7 +94,7 @@ def test_a_name_that_was_refused_at_dial_is_never_proposed(policy_of: PolicyOf) 
     assert (lines(got), got.left_out[ADDRESS].count) == ([], 2)
 
 
-def test_what_lies_beyond_a_restriction_is_not_proposed(layer_of: Callable[[str], Layer]) -> None:
+def test_what_is_beyond_a_restriction_is_not_proposed(layer_of: Callable[[str], Layer]) -> None:
     policy = compile_policy([layer_of("tighten: true\ndomains: [b.test]"), layer_of("domains: [b.test]")], {})
     got = suggest(read_denials([denied("GET https://a.test/")]), policy, {})
     assert (lines(got), left(got)) == ([], ["denied by a restricting layer"])

@@ -102,7 +102,7 @@ def test_allowed_request_of_the_checker_is_counted_as_allowed() -> None:
     assert run.audit_log.counts == {"allowed": 1, "denied": 0, "starts": 0}
 
 
-def test_name_that_nobody_can_have_is_the_checkers_only_during_a_verification() -> None:
+def test_reserved_name_is_the_checkers_only_during_a_verification() -> None:
     run = Verification()
     run.deny("agent-sandbox.invalid", event=Event.DNS)
     assert run.agents == []

@@ -149,7 +149,7 @@ def test_a_new_tmpfs_has_no_value(volume: Path) -> None:
     assert unresolved(volume) == [{"name": "t", "problem": NOT_YET}]
 
 
-def test_after_its_source_failed_no_former_value_is_used(volume: Path) -> None:
+def test_after_its_source_failed_the_previous_value_is_not_used(volume: Path) -> None:
     for put in (put_secret, put_sourced):
         put(volume, "t", ["a.test"], b"correct horse")
         put_unresolved(volume, "t", ["a.test"])

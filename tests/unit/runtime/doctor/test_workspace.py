@@ -95,7 +95,7 @@ def test_a_project_with_its_own_repository_is_nothing_to_talk_about(machine: Mac
     assert list(workspace.git(machine)) == []
 
 
-def test_a_worktree_is_told_whether_its_repository_is_mounted(machine: Machine) -> None:
+def test_doctor_says_whether_the_repository_of_a_worktree_is_mounted(machine: Machine) -> None:
     project = machine.project.root
     (project / "main").mkdir()
     common = repository(project / "main").rename(project.parent / f"{project.name}.git")
@@ -111,7 +111,7 @@ def test_a_worktree_is_told_whether_its_repository_is_mounted(machine: Machine) 
     assert list(workspace.git(machine)) == [ok("git", f"this worktree uses {common} inside")]
 
 
-def test_a_subdirectory_of_a_repository_is_told_why_git_does_not_work(machine: Machine) -> None:
+def test_doctor_says_why_git_does_not_work_in_a_subdirectory_of_a_repository(machine: Machine) -> None:
     root = machine.project.root
     web = root / "web"
     (root / ".devcontainer").rename(root / "moved")

@@ -250,7 +250,7 @@ def test_an_env_that_is_left_alone_may_be_anything(tmp_path: Path, make: Callabl
     assert not [one for one in prepared.workspace.protected if one.path == ".env" and (tmp_path / ".env").is_symlink()]
 
 
-def test_lines_that_somebody_adds_later_stay_and_stop_no_init(tmp_path: Path) -> None:
+def test_lines_added_later_stay_and_do_not_stop_init(tmp_path: Path) -> None:
     prepare(replace(wish(tmp_path), dotenv=False), {}).write()
     (tmp_path / ".env").write_text(f"COMPOSE_FILE={STACK}:evil.yml\n")  # the agent, too, can write one
     prepared = prepare(wish(tmp_path), {})
@@ -311,7 +311,7 @@ def test_a_repository_around_the_home_directory_is_not_mounted(tmp_path: Path) -
     assert str(common) not in {one.path for one in prepared.workspace.protected}
 
 
-def test_a_worktree_with_submodules_is_told_that_git_does_not_work_in_them(tmp_path: Path) -> None:
+def test_init_says_that_git_does_not_work_in_the_submodules_of_a_worktree(tmp_path: Path) -> None:
     (tmp_path / "main").mkdir()
     own = worktree(tmp_path / "feature", repository(tmp_path / "main"))
     (bare(own / "modules" / "lib") / "config").write_text("")

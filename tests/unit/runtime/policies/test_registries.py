@@ -340,7 +340,7 @@ def test_a_mirror_is_read_from_a_variable(tmp_path: Path, name: str, variable: s
     assert hosts(registries(name, tmp_path, here)) == {"mirror.example.org": (variable,)}
 
 
-def test_no_configuration_counts_that_an_agent_could_have_written(tmp_path: Path) -> None:
+def test_configuration_that_an_agent_could_have_written_is_ignored(tmp_path: Path) -> None:
     home = write(tmp_path / "home" / ".npmrc", "registry=https://evil.example.org/").parent
     write(tmp_path / "other" / ".devcontainer" / "policy.yaml", "")
     environ = {
@@ -360,7 +360,7 @@ def test_no_configuration_counts_that_an_agent_could_have_written(tmp_path: Path
         assert here.run((*shown[:4],)).split("\n") == ["/nonexistent", "", "", ""]
 
 
-def test_a_variable_that_leads_into_another_project_counts_for_nothing(tmp_path: Path) -> None:
+def test_a_variable_that_leads_into_another_project_is_ignored(tmp_path: Path) -> None:
     write(tmp_path / "other" / ".devcontainer" / "policy.yaml", "")
     here = this_machine({"PIP_CONFIG_FILE": str(tmp_path / "other" / "pip.conf"), "PATH": "/usr/bin:/bin"})
     assert here.environ == {"PATH": "/usr/bin:/bin"}

@@ -67,7 +67,7 @@ def test_no_variable_is_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"node": 1}', '{"node": {"state": "STATE", "answer": [[1]]}}'])
-def test_a_damaged_memory_counts_as_none(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_remembered_answers_are_replaced(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "_state", lambda *_: "STATE")
     folder = tmp_path / "home" / ".cache" / "agent-sandbox"
     folder.mkdir(parents=True)

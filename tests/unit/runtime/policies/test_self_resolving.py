@@ -27,7 +27,7 @@ def machine(*npm: str) -> Machine:
     return Machine(environ={}, run=run, root=Path("/no/such/root"))
 
 
-def test_a_file_that_was_edited_is_kept_and_told(policy: Path) -> None:
+def test_an_edited_file_is_kept_and_reported(policy: Path) -> None:
     write(policy, find(policy, ["node"], machine("https://npm.example.org/")).plans[0])
     with (policy.parent / "services" / "node.yaml").open("a") as file:
         file.write("# mine\n")

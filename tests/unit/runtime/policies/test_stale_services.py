@@ -59,7 +59,7 @@ def test_what_the_machine_names_now_is_compared(
     assert stale_services(policy, machine(now), afresh=True) == expected
 
 
-def test_a_variable_that_is_gone_is_told(policy: Path) -> None:
+def test_a_missing_variable_is_reported(policy: Path) -> None:
     resolved(policy, machine(NPM, NPM_CONFIG_REGISTRY="https://mine.example.org/"))
     assert stale_services(policy, machine(NPM)) == (GONE.format("NPM_CONFIG_REGISTRY", "mine.example.org"),)
 

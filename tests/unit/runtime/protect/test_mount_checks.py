@@ -86,7 +86,7 @@ def test_what_was_made_since_is_told_with_what_acts_on_it(tmp_path: Path) -> Non
     assert look_over(tmp_path).unprotected == (Unprotected(path=".envrc", why=why, because=MADE),)
 
 
-def test_what_was_made_since_is_told_although_git_is_told_to_ignore_it(tmp_path: Path) -> None:
+def test_a_new_file_is_reported_although_git_ignores_it(tmp_path: Path) -> None:
     repository(tmp_path)
     compose(tmp_path, ".git/config", ".git/hooks")
     (tmp_path / ".envrc").write_text("")
@@ -209,7 +209,7 @@ def test_what_is_mounted_of_a_repository_outside_has_absolute_paths(tmp_path: Pa
     assert mounted == {".devcontainer", ".git", *map(str, outside)}
 
 
-def test_a_mount_that_only_the_reader_of_mounts_calls_protected_is_none_of_ours() -> None:
+def test_a_read_only_mount_that_is_only_pinned_is_not_protected() -> None:
     volumes = [{"target": "/home/dev/.dotfiles", "read_only": "true"}]
     agent = {"volumes": volumes, "environment": {PROTECTED: "pinned /home/dev/.dotfiles"}}
     assert read_only_mounts({"services": {"agent": agent}}) == frozenset()

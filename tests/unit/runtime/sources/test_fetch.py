@@ -85,7 +85,7 @@ def test_a_command_is_a_source_and_no_shell_reads_it(host: Host, tmp_path: Path)
         ),
     ],
 )
-def test_a_command_that_gives_no_secret_is_told(host: Host, tmp_path: Path, script: str, what: str) -> None:
+def test_a_command_that_gives_no_secret_is_reported(host: Host, tmp_path: Path, script: str, what: str) -> None:
     program(tmp_path / "bin" / "get", script)
     assert problems("get", host) == [f"get: the source of a gives {what}"]
 
@@ -114,7 +114,7 @@ def test_a_command_can_ask_on_no_terminal(host: Host, tmp_path: Path) -> None:
         ("op 'x", "not a command: no closing quotation; quote it as in a shell"),
     ],
 )
-def test_what_is_not_a_command_is_told(host: Host, source: str, what: str) -> None:
+def test_what_is_not_a_command_is_reported(host: Host, source: str, what: str) -> None:
     assert problems(source, host)[0].endswith(f"the source of a gives no value: {what}")
 
 
@@ -158,7 +158,7 @@ def test_nothing_in_another_project_is_a_source(host: Host, tmp_path: Path) -> N
     assert what.endswith(f"the agent could replace {tool}; use a program outside the project")
 
 
-def test_a_file_of_ones_own_is_a_source(host: Host, tmp_path: Path) -> None:
+def test_a_private_file_of_the_user_is_a_source(host: Host, tmp_path: Path) -> None:
     file = tmp_path / "home" / "key"
     file.write_bytes(VALUE + b"\r\n")
     file.chmod(0o600)
@@ -170,7 +170,7 @@ def told_of(file: Path, host: Host) -> str:
     return told.removeprefix(f"file:{file}: the source of a gives no value: ")
 
 
-def test_a_file_that_others_could_read_or_replace_is_none(host: Host, tmp_path: Path) -> None:
+def test_a_file_that_others_could_read_or_replace_is_not_a_source(host: Host, tmp_path: Path) -> None:
     file = tmp_path / "home" / "key"
     assert told_of(file, host) == "it cannot be read: No such file or directory"
     file.write_bytes(VALUE)
@@ -185,7 +185,7 @@ def test_a_file_that_others_could_read_or_replace_is_none(host: Host, tmp_path: 
     assert told_of(Path("key"), host).startswith("not an absolute path; write file:")
 
 
-def test_a_file_of_another_user_is_none(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_user_is_not_a_source(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "home" / "key"
     file.write_bytes(VALUE)
     file.chmod(0o600)
@@ -193,7 +193,7 @@ def test_a_file_of_another_user_is_none(host: Host, tmp_path: Path, monkeypatch:
     assert told_of(file, host) == "the file belongs to another user; chown 4711 FILE"
 
 
-def test_a_file_that_the_sandbox_can_see_is_none(host: Host, tmp_path: Path) -> None:
+def test_a_file_that_the_sandbox_can_see_is_not_a_source(host: Host, tmp_path: Path) -> None:
     settings = tmp_path / "home" / ".config" / "agent-sandbox"
     settings.mkdir(parents=True)
     for folder in (host.root, settings):
@@ -216,7 +216,7 @@ def test_the_keyring_is_asked_by_its_own_program(host: Host, monkeypatch: pytest
     assert asked == [(sys.executable, "-P", "-m", "keyring", "get", "api.test", "me")]
 
 
-def test_without_a_keyring_that_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_keyring_is_reported(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "find_spec", lambda _: None)
     assert problems("keyring:api.test/me", host) == [
         (

@@ -51,7 +51,7 @@ def test_each_project_has_its_own_recipes(recipes: Recipes, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"recipes": 1}', '{"recipes": [{}]}'])
-def test_a_damaged_file_is_told(recipes: Recipes, text: str) -> None:
+def test_a_damaged_file_is_reported(recipes: Recipes, text: str) -> None:
     recipes.add(A)
     (file,) = recipes.folder.iterdir()
     file.write_text(text)
@@ -83,7 +83,7 @@ def test_no_command_is_read_from_the_project(tmp_path: Path) -> None:
     assert recipes.load() == ()
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     recipes = recipes_of(tmp_path / "project", {"XDG_STATE_HOME": str(tmp_path / "state")})
     with pytest.raises(UserError):

@@ -90,7 +90,7 @@ def test_a_restriction_that_goes_is_something_new() -> None:
         'domains: ["*.a.test"]\ntighten: true',
     ],
 )
-def test_a_restriction_of_a_project_that_allows_nothing_by_itself_is_no_less_a_wall(after: str) -> None:
+def test_a_project_that_widens_or_drops_its_restriction_is_reported(after: str) -> None:
     before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
     assert widens(made_of(f"version: 1\n{after}\n"), before) == ("what layer project restricted",)
 
@@ -276,7 +276,7 @@ def test_a_company_s_proxy_and_authority_are_told_and_so_are_other_certificates_
         ("services: [{name: pip}]", "services: [node]", (TO_RESOLVE.format("python", "pip"),)),
     ],
 )
-def test_a_service_that_the_next_start_resolves_is_told(
+def test_a_service_that_the_next_start_resolves_is_shown(
     now: str, before: str | None, expected: tuple[str, ...]
 ) -> None:
     def standing(text: str | None) -> Standing:

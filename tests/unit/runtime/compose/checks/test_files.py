@@ -55,7 +55,7 @@ def test_a_dotenv_that_leads_elsewhere_is_told(project: Project, text: str | Non
 
 
 @pytest.mark.parametrize("dotenv", [True, False])
-def test_a_dotenv_beside_the_compose_file_that_names_another_stack_is_told(
+def test_a_dotenv_beside_the_compose_file_that_names_another_stack_is_reported(
     tmp_path: Path, init: Init, *, dotenv: bool
 ) -> None:
     project = read_project(init(tmp_path / "app", dotenv=dotenv).project)
@@ -119,7 +119,7 @@ def test_a_dotenv_that_is_left_alone_need_not_name_the_stack(tmp_path: Path, ini
     assert files.dotenv(project, {}) == alone
 
 
-def test_a_name_of_the_users_that_an_editor_would_take_is_told(tmp_path: Path, init: Init) -> None:
+def test_a_project_name_of_the_users_that_an_editor_would_use_is_reported(tmp_path: Path, init: Init) -> None:
     project = read_project(init(tmp_path / "app", dotenv=False).project)
     (project.root / ".env").write_text("COMPOSE_PROJECT_NAME=mine\n")
     what = (
