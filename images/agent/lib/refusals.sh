@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Count what the firewall refuses, by destination, in sets of nftables that only NET_ADMIN reads. The sets have a fixed size:
 # what no longer fits is counted by address, then by protocol. `refusals` prints them. See docs/adr/0038.
-# The table decides nothing about the agent's packets, but reserves some source ports for `agent-sandbox verify`.
+# Counting decides nothing about a packet. The table also reserves some source ports for `agent-sandbox verify`.
 
 readonly refusals_table=agent-sandbox
 readonly checker_group=60990 # `verify` runs its probe with this group, which the agent cannot have

@@ -78,7 +78,7 @@ class NpmPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PypiPackage:
-    """A PyPI package at a pinned version, and the hashed lock of it and all that it needs."""
+    """A PyPI package at a pinned version, with a hashed lock of the package and its dependencies."""
 
     kind: ClassVar = "pypi"
     package: str
@@ -143,7 +143,7 @@ class AgentManifest:
     state: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     services: tuple[str, ...] = ()
-    # Services of model providers, of which the user chooses.
+    # Services of model providers; the user chooses among them.
     providers: tuple[str, ...] = ()
     # Extensions by the name of an editor.
     editor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -26,8 +26,8 @@ class OneOf:
     besides: Mapping[str, "Shape"]
 
 
-# A pattern describes a string, a list one or more of its element, a mapping these keys: all of them, except those that
-# end in `?` here.
+# A pattern describes a string, a list describes one or more of its element, and a mapping describes its keys: all are
+# required, except those that end in `?` here.
 type Shape = re.Pattern[str] | list[Shape] | Mapping[str, Shape] | Keys | OneOf
 
 

@@ -209,7 +209,7 @@ def _ended(containers: Iterable[Container]) -> Iterator[str]:
 
 
 def _secrets(found: Status) -> Iterator[str]:
-    """Yield a line for each secret that the proxy has no value of."""
+    """Yield a line for each secret for which the proxy has no value."""
     for one in found.proxy.get("secrets", ()):
         yield f"secret  {one['name']} has no value now: {one['problem']}: agent-sandbox secret sync"
 

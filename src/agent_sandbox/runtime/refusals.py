@@ -33,7 +33,7 @@ NOT_COUNTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The refused packets to one destination. If a set was full, they are those of an address or of a protocol."""
+    """The refused packets to one destination; if the sets were full, to one address or of one protocol."""
 
     time: datetime  # of the last one
     protocol: str
@@ -85,7 +85,7 @@ class Refusals:
 
     @property
     def agents(self) -> tuple[Refusal, ...]:
-        """Those that are certainly not the sandbox's own checks."""
+        """The refusals that are certainly not the sandbox's own checks."""
         return tuple(one for one in self.last if not one.at_start)
 
     @property

@@ -62,7 +62,7 @@ def start(
 
 def _resolve(project: Project, build: Build, *, quiet: bool) -> None:
     machine = this_machine(os.environ, project=project.root)
-    stale = stale_services(project.policy, machine)  # first: what is resolved now is not
+    stale = stale_services(project.policy, machine)  # first: files that are resolved below are current
     resolved = resolve_named(project.policy, image=lambda: agent_image(project, build=build, quiet=quiet))
     for note in (*stale, *resolved):
         say(f"note: {note}")

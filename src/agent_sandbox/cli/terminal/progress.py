@@ -1,6 +1,6 @@
 """Show the progress of a plan on stderr: one line that changes on a terminal, plain lines elsewhere.
 
-What takes less than a second shows nothing.
+A step that takes less than a second shows nothing.
 """
 
 import os

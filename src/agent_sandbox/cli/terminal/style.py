@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 # Of the 16 colours of every terminal, those that are readable on a light and on a dark background. Where bold is
-# brighter, red and magenta gain by it, and green would be lost on white.
+# brighter, red and magenta become easier to read, but green would be lost on white.
 GREEN, RED, MAGENTA, BOLD = "32", "1;31", "1;35", "1"
 STYLES: Mapping[str, str] = {
     "allow": GREEN,

@@ -81,7 +81,7 @@ def _rows(line: str, width: int, indent: int, words: Iterator[tuple[int, int]]) 
     for begins, ends in words:
         word = line[begins:ends].lstrip()
         gap = cells(line[begins:ends]) - cells(word)
-        # The text of a column further right goes below, whole if it can; a break at the indent would win no room.
+        # Text in a column further right goes to the next row, whole if it fits; a break at the indent gains no room.
         below = one_row and gap > 1
         if end and used + gap > indent and (below or used + gap + cells(word) > width):
             yield start, end

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, unquote
 
-# The kinds of a header. The kind of a parameter of the query is not named: it has a section of its own.
+# The kinds for a header. A query parameter needs no kind in the policy, because it has its own section.
 KindName = Literal["basic", "bearer", "raw"]
 BEARER, BASIC, QUERY = "bearer", "basic", "query"
 

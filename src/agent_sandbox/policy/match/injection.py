@@ -36,7 +36,7 @@ class Credential:
     # The variable with the placeholder that clients send, and how the placeholder begins.
     env: str = ""
     prefix: str = ""
-    # Other headers (lower-case names) in which the server takes a credential; what goes for `header` goes for them.
+    # Other headers (lower-case names) in which the server takes a credential; the same applies to them as to `header`.
     others: tuple[str, ...] = ()
     # Parameters of a query in which it takes one, too. They are never replaced.
     parameters: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Credential:
 
 
 class Existing(StrEnum):
-    """What happens to a request with a credential of the client's own, which is not the placeholder."""
+    """What happens to a request that has the client's own credential instead of the placeholder."""
 
     FAIL = "fail"  # it is not allowed by this rule
     REPLACE = "replace"  # the secret replaces the credential

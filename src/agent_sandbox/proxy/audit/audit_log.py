@@ -40,7 +40,7 @@ class AuditLog:
         self._verifying_until = 0.0
 
     def verify_for(self, seconds: float) -> None:
-        """Count the denials of `agent-sandbox verify` in the next seconds with the start checks; 0 ends it.
+        """For some seconds, count the denials of `agent-sandbox verify` with the start checks; 0 ends this.
 
         The caller has seen that the firewall reserves the source ports. They keep their audit records.
         """

@@ -33,7 +33,7 @@ class Packages(NamedTuple):
 
 
 UNKNOWN = Packages(MANUAL, MANUAL, MANUAL)
-# By the names of `read_distribution`, of which the first that is here counts.
+# By the names from `read_distribution`; the first one that has a row is used.
 PACKAGES: Mapping[str, Packages] = {
     **dict.fromkeys(("debian11", "debian12"), UNKNOWN),  # without compose v2
     "docker": Packages(

@@ -44,7 +44,7 @@ class Outside:
 
     @property
     def own(self) -> Path:
-        """The directory with what is this worktree's own."""
+        """The directory of this worktree's entry in the repository."""
         return self.common / WORKTREES / self.name
 
 
@@ -134,14 +134,14 @@ def _leads_back(project: Path, target: Path) -> bool:
 
 
 def _files(target: Path) -> tuple[Path, ...]:
-    """Return what git reads first, of the worktree and of its repository."""
+    """Return the files that git reads first in the worktree's entry and in its repository."""
     common = target.parent.parent
     own = (target, *(target / name for name in ("commondir", "gitdir", "HEAD")))
     return (*own, *(common / name for name in ("HEAD", "config", "objects", "refs")))
 
 
 def _is_plain(target: Path) -> bool:
-    """Return whether all of that exists, and nothing of it, nor of what is protected, is a symbolic link."""
+    """Return whether all these files exist, and neither they nor the protected paths are symbolic links."""
     protected = (target.parent.parent / name for name in PROTECTED)
     return all(map(_is_real, (*_files(target), *filter(os.path.lexists, protected))))
 

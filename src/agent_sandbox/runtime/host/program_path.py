@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 
-# Its directory shows that a directory is a project, and so that an agent may write there.
+# A directory that contains this one is a project, so an agent may write there.
 DEVCONTAINER = ".devcontainer"
 
 

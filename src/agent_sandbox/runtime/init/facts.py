@@ -99,7 +99,7 @@ def identity_in(project: Path) -> Identity:
     try:
         said = ask_git("config", "--global", "--includes", "-z", "--get-regexp", r"^user\.(name|email)$", cwd=project)
     except (OSError, UserError):
-        return Identity(name="", email="")  # without an answer of git's, no name: git inside asks for one
+        return Identity(name="", email="")  # if git does not answer, there is no name, and git inside asks for one
     pairs = (setting.partition("\n") for setting in said.out.split("\0"))
     values = {key: value for key, _, value in pairs if value.isprintable()}
     return Identity(name=values.get("user.name", ""), email=values.get("user.email", ""))

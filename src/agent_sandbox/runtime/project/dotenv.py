@@ -16,7 +16,7 @@ FILE = ".env"
 BESIDE = Path(STACK).with_name(FILE)
 # Each is read, parsed and shown, so a megabyte of names would be too much work.
 MAX_FILES = 32
-LONGEST_NAME = 200  # is longer than any name of ours, and short enough to print
+LONGEST_NAME = 200  # longer than any of our names, and short enough to print
 # How the Dev Containers CLI reads the variable: the first line of exactly this form.
 EDITOR_NAME = re.compile(rf"^{NAME_VARIABLE}=(.+)$", re.MULTILINE)
 LINE_ENDS = re.compile("\r\n?|\u2028|\u2029")
@@ -58,8 +58,8 @@ def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
 def editor_name(root: Path, environ: Mapping[str, str]) -> str | None:
     """Return the project name that an editor uses instead of the compose file's, or None.
 
-    The Dev Containers CLI prefers the variable in its environment, or in `.env`, to the name in the compose file; and
-    Compose, which it asks for that, the variable in a `.env` beside the file.
+    The Dev Containers CLI prefers the variable in its environment or in `.env` to the name in the compose file. It asks
+    Compose for that name, and Compose prefers the variable in a `.env` beside the file.
     """
     line = EDITOR_NAME.search(LINE_ENDS.sub("\n", _read(root / FILE)))
     beside = variable(_read(root / BESIDE), NAME_VARIABLE)

@@ -110,9 +110,9 @@ def look_over(root: Path) -> Gaps:
 
 
 def mounted_outside(mounted: Iterable[str]) -> Outside | None:
-    """Return the repository of a worktree that is mounted, by the paths that are mounted read-only.
+    """Return the mounted repository of a worktree, as the paths that are mounted read-only show it.
 
-    Not by what is on the disk: the agent can change that so that the repository would not be used any more.
+    What is on the disk does not count: the agent can change it so that the repository would no longer be recognised.
     """
     places = sorted(PurePosixPath(path) for path in mounted if path.startswith("/"))
     for own in (place.parent for place in places if place.name == "commondir"):

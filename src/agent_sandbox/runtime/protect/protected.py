@@ -54,7 +54,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part(Candidates):
-    """Those of one directory of a repository outside the project; paths are relative to it, "" is the directory."""
+    """The protected paths of one directory of a repository outside the project, relative to it; "" is the directory."""
 
     root: Path
 
@@ -160,9 +160,9 @@ def candidates(project: Path, *, patience: Patience | None = None, written: Coll
 
 
 def candidates_outside(outside: Outside, *, patience: Patience | None = None) -> tuple[Part, Part]:
-    """Return the same for the repository of a worktree: for its directory, and for the worktree's own in it.
+    """Return the same for the repository of a worktree: for its directory, and for the worktree's entry in it.
 
-    That directory is read-only as a whole, except for `DATA`: what git in the main worktree acts on need not exist yet.
+    The directory is read-only except for `DATA`, because git in the main worktree acts on files that may not exist yet.
     """
     settings = Settings(patience or Patience())
     found = search(outside.own, names_of=names_by(settings))
@@ -274,7 +274,7 @@ def pin_all(found: Iterable[Protected]) -> tuple[Protected, ...]:
 
 
 def around_data(found: Iterable[Protected]) -> tuple[Protected, ...]:
-    """Do the same for a whole directory that is read-only, with the directories in it that git writes to."""
+    """Do the same for a read-only directory that contains directories to which git writes."""
     rows = tuple(found)
     outer = tuple(one for one in rows if not one.path or one.access is Access.PINNED)
     inner = (one for one in pin_all(one for one in rows if one not in outer) if one.path)

@@ -21,7 +21,7 @@ POWERS = {unit: 1000**power for power, unit in enumerate(("", "k", "M", "G", "T"
 
 
 def sizes(host: EngineHost, project: Project) -> CheckResult:
-    """Add up volumes and images; an engine that takes longer than `SECONDS` is not waited for."""
+    """Add up volumes and images; give up on an engine that takes longer than `SECONDS`."""
     volumes = _volumes(host, project.name)
     images = _images(host, project)
     parts = [_sum("volumes", volumes), _sum("images, which share layers", images)]
