@@ -1,4 +1,4 @@
-"""The real command-line agents in their boxes hold whole conversations, through the proxy, with a stand-in model.
+"""The real command-line agents hold whole conversations from their sandboxes, through the proxy, with a fake model.
 
 Each change tries the agents whose stacks other tests use too, and one more from npm and from PyPI each. `make agents`
 tries all.

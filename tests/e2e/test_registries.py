@@ -1,4 +1,4 @@
-"""A project's packages are installed at the first try, from the registries that the host machine is configured for."""
+"""A project's packages install at the first try, from the registries in the host machine's configuration."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ VARIABLE = "ANTHROPIC_API_KEY"
 
 @pytest.fixture(scope="module")
 def keyed(projects: Projects, value: str) -> Project:
-    """A stack of Claude Code's with an API key, of which the agent has only the placeholder."""
+    """A stack for Claude Code with an API key, for which the agent has only a placeholder."""
     project = projects.make("keyed", "claude")
     project.write_policy(KEYED)
     project.sandbox("up")

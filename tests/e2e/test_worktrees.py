@@ -141,7 +141,7 @@ def test_what_git_cannot_do_in_a_worktree_is_said_in_one_line(one: Project) -> N
 def test_settings_that_the_host_changes_stay_read_only_in_all_worktrees(
     one: Project, two: Project, origin: Project
 ) -> None:
-    """And the main worktree's own agent cannot write them either, once a command has looked."""
+    """The main worktree's own agent cannot write them either, once a command has checked."""
     config = origin.path / ".git" / "config"
     agents = [project.containers()["agent"]["Id"] for project in (one, two, origin)]
     host_git(origin.path, "remote", "add", "origin", "https://example.com/x.git")

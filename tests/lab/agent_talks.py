@@ -1,4 +1,4 @@
-"""How each agent is made to answer one prompt, with a key that is none and the stand-in for its model."""
+"""How each agent is made to answer one prompt, with a fake key and a fake model."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ TALKS = {
         provider="openai",
     ),
 }
-# Agents that no stand-in can talk with, and why.
+# Agents without a fake model, and why.
 SILENT = {"factory": "asks Factory about the account before anything else, even with a key"}

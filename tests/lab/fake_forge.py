@@ -40,7 +40,7 @@ def repository(path: str) -> None:
 
 
 async def git(method: str, path: str, query: str, fields: Mapping[str, str], body: bytes) -> Answer:
-    """Let git's server answer; of what is called private, to the one who has the token."""
+    """Let git's server answer; private repositories need the token."""
     if "private" in path and fields.get("authorization") != f"Basic {b64encode(f'bot:{TOKEN}'.encode()).decode()}":
         return Answer(status=401, body=b"who are you?")
     repository(path)

@@ -101,7 +101,7 @@ class Visitor(SecureVisitor):
             super().answer_any()
 
     async def git(self) -> Answer:
-        """Let git's server answer whoever has the token."""
+        """Let git's server answer a client that has the token."""
         body, scheme = self.read_body(), self.headers.get("Authorization", "").partition(" ")
         if not base64.b64decode(scheme[2] or "").endswith(f":{self.token}".encode()):
             return Answer(status=401, body=b"who are you?")
