@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_sandbox.render.header import Hand, hand_of, stamped
+from agent_sandbox.render.formats.header import Hand, hand_of, stamped
 from agent_sandbox.stack.naming import stack_name
 from real_stacks import agent_sandbox, run, trust
 

@@ -14,9 +14,9 @@ from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.agents.manifest import RESERVED, VARIABLE
 from agent_sandbox.images import agent_name, images_for, proxy_name
 from agent_sandbox.policyfile import parse_layer, shipped_services
+from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import render_project
-from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.environment import java_environment, proxy_environment, trust_environment

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from agent_sandbox.images import agent_name, proxy_name
-from agent_sandbox.render.header import stamped
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest
-from agent_sandbox.render import jsonc
-from agent_sandbox.render.faithful import require_same
-from agent_sandbox.render.template import Templates
+from agent_sandbox.render.formats import jsonc
+from agent_sandbox.render.formats.faithful import require_same
+from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.stack.build import VOLUMES
 from agent_sandbox.stack.engine import STACK_FILE
 from agent_sandbox.stack.services.agent import READY, WORKSPACE, local_volume, state_volume

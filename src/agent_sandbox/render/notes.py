@@ -6,10 +6,11 @@ from typing import Any
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.policyfile.parse.aliases import service_meant
 from agent_sandbox.problems import UserError
-from agent_sandbox.render import dotenv, jsonc
+from agent_sandbox.render import dotenv
 from agent_sandbox.render.devcontainer import DOUBTFUL
-from agent_sandbox.render.foreign import load_foreign
-from agent_sandbox.render.header import INIT
+from agent_sandbox.render.formats import jsonc
+from agent_sandbox.render.formats.foreign import load_foreign
+from agent_sandbox.render.formats.header import INIT
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.reconcile import Change, Verdict

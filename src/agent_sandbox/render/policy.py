@@ -6,8 +6,8 @@ from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.detect import Offer
-from agent_sandbox.render.faithful import load_yaml, require_same
-from agent_sandbox.render.template import Templates
+from agent_sandbox.render.formats.faithful import load_yaml, require_same
+from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.stack.workspace import Ide
 
 FILE = "policy.yaml"

@@ -6,6 +6,7 @@ from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.render.devcontainer import devcontainer_document, render_devcontainer
+from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.render.reconcile import (
@@ -19,7 +20,6 @@ from agent_sandbox.render.reconcile import (
     yours,
 )
 from agent_sandbox.render.stack_file import render_stack_file
-from agent_sandbox.render.template import Templates
 from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE
 from agent_sandbox.stack.model import Stack
 from agent_sandbox.stack.workspace import Workspace

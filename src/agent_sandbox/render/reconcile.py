@@ -14,8 +14,9 @@ from enum import StrEnum
 from typing import Any
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render import devcontainer, dotenv, jsonc
-from agent_sandbox.render.header import INIT, Hand, hand_of, stamped, unix
+from agent_sandbox.render import devcontainer, dotenv
+from agent_sandbox.render.formats import jsonc
+from agent_sandbox.render.formats.header import INIT, Hand, hand_of, stamped, unix
 
 
 class Verdict(StrEnum):

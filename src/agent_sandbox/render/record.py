@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.foreign import load_foreign
-from agent_sandbox.render.header import Hand, hand_of
+from agent_sandbox.render.formats.foreign import load_foreign
+from agent_sandbox.render.formats.header import Hand, hand_of
 from agent_sandbox.stack.limits import limits
 from agent_sandbox.stack.model import Limits
 from agent_sandbox.stack.naming import RECORD

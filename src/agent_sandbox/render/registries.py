@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from agent_sandbox.detect import Offer
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
 from agent_sandbox.policyfile.resolved import COMMAND, FOLDER, MIRRORS, TOOLS
+from agent_sandbox.render.formats.scalar import to_yaml
 from agent_sandbox.render.reconcile import Change, OnConflict, generated
-from agent_sandbox.render.scalar import to_yaml
 
 RISK = "fetched code runs in the sandbox; the registry sees the requested names"
 # npm requests a scoped package as `@scope%2Fname`.

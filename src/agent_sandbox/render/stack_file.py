@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest
-from agent_sandbox.render.faithful import load_yaml, require_same
+from agent_sandbox.render.formats.faithful import load_yaml, require_same
+from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.record import DOTENV_KEY
-from agent_sandbox.render.template import Templates
 from agent_sandbox.stack.engine import STACK_FILE
 from agent_sandbox.stack.limits import PART_OF_THE_USERS, kept, size
 from agent_sandbox.stack.model import Mount, MountKind, Network, Service, Stack

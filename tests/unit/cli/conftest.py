@@ -6,7 +6,7 @@ import pytest
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.steps import trust_gate
 from agent_sandbox.images import Owner, agent_name, proxy_name
-from agent_sandbox.render.header import stamped
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project import installed

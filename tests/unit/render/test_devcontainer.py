@@ -12,7 +12,7 @@ from agent_sandbox.render.devcontainer import (
     render_devcontainer,
     required_members,
 )
-from agent_sandbox.render.jsonc import parse
+from agent_sandbox.render.formats.jsonc import parse
 from agent_sandbox.stack.services.agent import READY
 from agent_sandbox.stack.workspace import Ide
 from sample_project import MANIFEST, TEMPLATES, WORKSPACE, with_title

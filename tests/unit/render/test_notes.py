@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from agent_sandbox.detect import Offer
-from agent_sandbox.render.header import stamped
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.notes import notes
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.render.policy import Offered

@@ -3,7 +3,7 @@ import pytest
 from agent_sandbox.detect import Offer
 from agent_sandbox.policy import compile_policy
 from agent_sandbox.policyfile import parse_layer, shipped_services
-from agent_sandbox.render.faithful import load_yaml
+from agent_sandbox.render.formats.faithful import load_yaml
 from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.stack.workspace import Ide
 from sample_project import MANIFEST, TEMPLATES

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.header import stamped
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.reconcile import (
     Change,
     OnConflict,

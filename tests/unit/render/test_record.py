@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from agent_sandbox.render.header import stamped
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.record import Record, parse_record, uses_dotenv
 from agent_sandbox.render.stack_file import render_stack_file
 from agent_sandbox.stack.limits import DEFAULT, limits

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
-from agent_sandbox.cli.steps.policy_edit import METHODS, Reload, Url, add_rule
+from agent_sandbox.cli.steps.policy.policy_edit import METHODS, Reload, Url, add_rule
 from agent_sandbox.policy.decision import Effect
 
 Rule = Annotated[

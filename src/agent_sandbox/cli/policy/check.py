@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
-from agent_sandbox.cli.steps.policy_file import layer_lines, named_policy
+from agent_sandbox.cli.steps.policy.policy_file import layer_lines, named_policy
 from agent_sandbox.cli.terminal.excerpt import excerpt
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import styled

@@ -1,7 +1,7 @@
 """`agent-sandbox policy deny 'METHOD URL'`."""
 
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
-from agent_sandbox.cli.steps.policy_edit import METHODS, Reload, Rule, Url, add_rule
+from agent_sandbox.cli.steps.policy.policy_edit import METHODS, Reload, Rule, Url, add_rule
 from agent_sandbox.policy.decision import Effect
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.options import DryRun, Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.policy_file import POLICY_FILE, find_policy
+from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, find_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.policyfile.resolved import MIRRORED, RESOLVED, resolved_for
@@ -125,7 +125,7 @@ def _known(path: Path | None) -> "Catalogue":
 
 
 def _list(path: Path | None, *, json: bool) -> None:
-    from agent_sandbox.cli.steps.policy_services import list_as_json, list_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy.policy_services import list_as_json, list_as_text  # noqa: PLC0415 - as above
 
     found = _known(path)
     known = {name: layer for name, layer in found.items() if name not in RESOLVED or name in found.found}
@@ -133,7 +133,7 @@ def _list(path: Path | None, *, json: bool) -> None:
 
 
 def _show(wanted: str, path: Path | None, *, others: tuple[Do, ...], json: bool) -> None:
-    from agent_sandbox.cli.steps.policy_services import show_as_json, show_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy.policy_services import show_as_json, show_as_text  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.parse.aliases import service_called  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.parse.checking import nearest_service  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.resolved import advice_for  # noqa: PLC0415 - as above
@@ -152,7 +152,7 @@ def _show(wanted: str, path: Path | None, *, others: tuple[Do, ...], json: bool)
 
 def _diff(words: "Sequence[str]", *, json: bool) -> None:
     """Compare two versions: all services, or the one that `words` names (and that is not a folder)."""
-    from agent_sandbox.cli.steps.policy_services import diff_as_json, diff_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy.policy_services import diff_as_json, diff_as_text  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile import shipped_services  # noqa: PLC0415 - as above
     from agent_sandbox.policytools.services import difference  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.service_versions import services_of  # noqa: PLC0415 - as above
@@ -189,8 +189,8 @@ def _resolve(  # noqa: PLR0913 - each is an option
     dry_run: bool,
     json: bool,
 ) -> None:
-    from agent_sandbox.cli.steps.policy_services import resolved_as_json, resolved_as_text  # noqa: PLC0415 - as above
-    from agent_sandbox.cli.steps.resolve_services import write_resolved  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy.policy_services import resolved_as_json, resolved_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy.resolve_services import write_resolved  # noqa: PLC0415 - as above
     from agent_sandbox.policy.explain.advice import APPLY  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.parse.aliases import service_called  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - as above
@@ -233,7 +233,7 @@ def _taker(*, from_project: bool, ask: bool) -> "Take":
 
 
 def _ask(name: str, offer: "Offer") -> bool:
-    from agent_sandbox.cli.steps.policy_services import offer_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy.policy_services import offer_as_text  # noqa: PLC0415 - as above
 
     say(offer_as_text(name, offer))
     try:
@@ -243,7 +243,7 @@ def _ask(name: str, offer: "Offer") -> bool:
 
 
 def _say_left_out(plan: "Resolved") -> None:
-    from agent_sandbox.cli.steps.policy_services import offer_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy.policy_services import offer_as_text  # noqa: PLC0415 - as above
 
     left = [offer_as_text(name, offer) for name, offers in plan.left.items() for offer in offers]
     if left:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
-from agent_sandbox.cli.steps.policy_file import layer_lines, named_policy
+from agent_sandbox.cli.steps.policy.policy_file import layer_lines, named_policy
 from agent_sandbox.cli.terminal.output import WIDEST, emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policy.engine.dump import dump_rule

@@ -10,9 +10,9 @@ from agent_sandbox.backends.verbs import ReadTraffic, Terminal
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
-from agent_sandbox.cli.steps.policy_edit import put, put_service
-from agent_sandbox.cli.steps.policy_file import named_policy
-from agent_sandbox.cli.steps.reload_policy import reload_stack, report
+from agent_sandbox.cli.steps.policy.policy_edit import put, put_service
+from agent_sandbox.cli.steps.policy.policy_file import named_policy
+from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.cli.terminal.tty import terminal

@@ -10,7 +10,7 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.policy.explain import columns, why
-from agent_sandbox.cli.steps.policy_file import named_policy
+from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policyfile import LayerFile, load_layer, services_beside

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from agent_sandbox.cli.framework.options import Json, ProjectPath, Yes
-from agent_sandbox.cli.steps.reload_policy import reload_stack, report, require_loaded
+from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report, require_loaded
 from agent_sandbox.cli.terminal.output import emit_json
 from agent_sandbox.runtime.proxy.control import ask_socket
 

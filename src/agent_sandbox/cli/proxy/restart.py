@@ -6,8 +6,8 @@ from agent_sandbox.backends.verbs import Restart
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.framework.typer_options import Quiet
 from agent_sandbox.cli.steps.execute import backend, driver, execute, require_made
-from agent_sandbox.cli.steps.policy_file import require_policy
-from agent_sandbox.cli.steps.secret_sources import sync_after_start
+from agent_sandbox.cli.steps.policy.policy_file import require_policy
+from agent_sandbox.cli.steps.secrets.secret_sources import sync_after_start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.runtime.diagnose import why_not_up
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
-from agent_sandbox.cli.steps.policy_file import shown
+from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policytools.unset_secrets import Bound, Wanted, kinds_of, wanted

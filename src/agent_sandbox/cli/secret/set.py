@@ -9,9 +9,9 @@ import typer
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.steps.policy_file import shown
-from agent_sandbox.cli.steps.secret_binding import named_secrets, read_binding
-from agent_sandbox.cli.steps.secret_sources import Source, store
+from agent_sandbox.cli.steps.policy.policy_file import shown
+from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
+from agent_sandbox.cli.steps.secrets.secret_sources import Source, store
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policytools.unset_secrets import Bound, unheard

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.steps.keyed_services import Keyed, keyed_services
-from agent_sandbox.cli.steps.policy_edit import put_secret
-from agent_sandbox.cli.steps.reload_policy import reload_stack, report
-from agent_sandbox.cli.steps.secret_sources import Source, store
+from agent_sandbox.cli.steps.policy.policy_edit import put_secret
+from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
+from agent_sandbox.cli.steps.secrets.keyed_services import Keyed, keyed_services
+from agent_sandbox.cli.steps.secrets.secret_sources import Source, store
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policy.compiler.layer import Layer

@@ -11,8 +11,8 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
-from agent_sandbox.cli.steps.keyed_services import keyed_services
-from agent_sandbox.cli.steps.secret_binding import named_secrets, read_binding
+from agent_sandbox.cli.steps.secrets.keyed_services import keyed_services
+from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.printable import printable

@@ -10,9 +10,9 @@ from agent_sandbox.backends.verbs import Build, Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.harmless_settings import accept_harmless
-from agent_sandbox.cli.steps.policy_file import require_policy
-from agent_sandbox.cli.steps.resolve_services import agent_image, resolve_named
-from agent_sandbox.cli.steps.secret_sources import sync_after_start
+from agent_sandbox.cli.steps.policy.policy_file import require_policy
+from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve_named
+from agent_sandbox.cli.steps.secrets.secret_sources import sync_after_start
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say

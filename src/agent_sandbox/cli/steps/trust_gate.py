@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps.policy_file import shown
+from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.style import styled

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from agent_sandbox.cli.steps.policy.resolve_services import resolve_named
 from agent_sandbox.cli.steps.protection_prompt import settle
-from agent_sandbox.cli.steps.resolve_services import resolve_named
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
 from agent_sandbox.render.paths import DOTENV, POLICY

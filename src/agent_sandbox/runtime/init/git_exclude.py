@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.dotenv import remove_variables
-from agent_sandbox.render.header import Hand, hand_of
+from agent_sandbox.render.formats.header import Hand, hand_of
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, STACK
 from agent_sandbox.render.reconcile import Change, Verdict
 from agent_sandbox.runtime.git.worktree import Outside

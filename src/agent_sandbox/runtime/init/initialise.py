@@ -9,14 +9,14 @@ from agent_sandbox.agents.manifest import SLUG, AgentManifest
 from agent_sandbox.detect import gathered, namings, services_of
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.foreign import load_foreign
+from agent_sandbox.render.formats.foreign import load_foreign
+from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
 from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.record import Record, parse_record
-from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
 from agent_sandbox.runtime.host.agents import load_manifest

@@ -181,7 +181,7 @@ def _known(project: Project) -> tuple[Image, ...]:
 
 
 def _document(text: str, file: Path) -> Mapping[str, Any]:
-    from agent_sandbox.render.foreign import load_foreign  # noqa: PLC0415 - only commands about a stack need YAML
+    from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - only commands about a stack need YAML
 
     return _mapping(load_foreign(text, file=str(file)))
 

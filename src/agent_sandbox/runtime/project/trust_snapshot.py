@@ -13,7 +13,7 @@ from typing import Any
 from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.foreign import load_foreign
+from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.runtime.host.files import read_bytes, read_text
 from agent_sandbox.runtime.project.dotenv import stack_files

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_sandbox.render.devcontainer import devcontainer_document
-from agent_sandbox.render.header import Hand, hand_of
+from agent_sandbox.render.formats.header import Hand, hand_of
 from agent_sandbox.render.paths import DEVCONTAINER, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare

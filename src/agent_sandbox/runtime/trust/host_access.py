@@ -6,8 +6,8 @@ from os.path import normpath
 from typing import Any
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render import jsonc
-from agent_sandbox.render.foreign import load_foreign
+from agent_sandbox.render.formats import jsonc
+from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.stack.engine import FILES_VARIABLE

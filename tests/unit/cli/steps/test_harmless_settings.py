@@ -12,7 +12,7 @@ from agent_sandbox.cli.steps import harmless_settings as module
 from agent_sandbox.cli.steps.execute import require_agent
 from agent_sandbox.cli.steps.harmless_settings import ACCEPTED, SAME, accept_harmless
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.header import stamped
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.protect.mount_checks import Inside
 from agent_sandbox.runtime.protect.snapshot import leave_pending, record, recorded, settings_replaced

@@ -6,7 +6,7 @@ import pytest
 from agent_sandbox import __version__
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.steps.update_stack import updated
-from agent_sandbox.render.header import stamped
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.paths import POLICY, STACK
 from agent_sandbox.runtime.project.installed import foreign_images
 from agent_sandbox.runtime.trust.prompt import unseen_in

@@ -6,7 +6,7 @@ from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.backends.verbs import Build, Cache, Freshness
 from agent_sandbox.images import agent_name, base_name, proxy_name
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.header import stamped
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init.build_inputs import build_of, checked_ca, images_to_build
 from agent_sandbox.runtime.init.facts import owner_of

@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.dotenv import set_variables
-from agent_sandbox.render.header import stamped
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.reconcile import Change, Verdict
 from agent_sandbox.runtime.git.worktree import Outside
 from agent_sandbox.runtime.init.git_exclude import COMMENT, EXCLUDE, exclude_file, excluding, ignoring, to_exclude

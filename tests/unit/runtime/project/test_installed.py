@@ -10,7 +10,7 @@ from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import agent_name, base_name, proxy_name
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.header import stamped
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.project.installed import (
     find_project,

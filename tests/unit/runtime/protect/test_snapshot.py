@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.header import stamped
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.runtime.protect.snapshot import (
     MOST_BYTES,
     MOST_FILES,

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 from agent_sandbox.agents.catalogue import known_agents
-from agent_sandbox.render.header import stamped
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.trust.expected_files import generated, written_here
 from init_project import Init

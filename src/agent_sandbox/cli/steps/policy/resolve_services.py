@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_sandbox.cli.steps.policy_file import POLICY_FILE
+from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import UserError
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import typer
 
-from agent_sandbox.cli.steps.secret_value import read_value
+from agent_sandbox.cli.steps.secrets.secret_value import read_value
 from agent_sandbox.problems import Problem, UserError
 from fake_tty import Person
 from table_tests import each

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.steps.reload_policy import reload_stack, report, require_loaded
+from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report, require_loaded
 from agent_sandbox.problems import UserError
 from fake_docker import FakeDocker
 from fake_stack import with_containers

@@ -1,5 +1,5 @@
 from agent_sandbox import __version__
-from agent_sandbox.render.header import Hand, hand_of, stamped, unix
+from agent_sandbox.render.formats.header import Hand, hand_of, stamped, unix
 
 TEXT = stamped("a: 1\n", comment="#")
 

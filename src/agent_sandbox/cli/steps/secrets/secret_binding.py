@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from agent_sandbox.cli.steps.policy_file import find_policy
+from agent_sandbox.cli.steps.policy.policy_file import find_policy
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.host_pattern import Reach, parse_host_pattern
 from agent_sandbox.policy.match.injection import parse_secret_name

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent_sandbox.render.scalar import to_comment, to_yaml
+from agent_sandbox.render.formats.scalar import to_comment, to_yaml
 
 # Longer values go below their key; a list of words may be longer, because a command reads best on one line.
 WIDTH = 100

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_sandbox.render.jsonc import JsoncError, parse, set_members, to_text
+from agent_sandbox.render.formats.jsonc import JsoncError, parse, set_members, to_text
 from table_tests import each
 
 FILE = """\

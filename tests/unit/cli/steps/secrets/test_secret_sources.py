@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.steps.secret_sources import give, sync_after_start
+from agent_sandbox.cli.steps.secrets.secret_sources import give, sync_after_start
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of

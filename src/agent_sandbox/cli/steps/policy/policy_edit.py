@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.policy_file import POLICY_FILE, named_policy
+from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, named_policy
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.policy.decision import Effect
@@ -42,7 +42,7 @@ def add_rule(  # noqa: PLR0913 - the command's options
         wanted = read_short_rule(effect, (rule, *([] if url is None else [url])))
         added = put(wanted, file, dry_run=dry_run)
     if reload and not dry_run:
-        from agent_sandbox.cli.steps.reload_policy import reload_stack, report  # noqa: PLC0415 - only with --reload
+        from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report  # noqa: PLC0415 - only with --reload
 
         report(reload_stack(path))
     elif added:
@@ -98,7 +98,7 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
             write_edit(file, before, after)
         emit_lines([f"{file}:{after.line}: added `- {name}` under `services`"])
     if (resolved := resolved_for(name)) and not dry_run:
-        from agent_sandbox.cli.steps.resolve_services import resolve_these  # noqa: PLC0415
+        from agent_sandbox.cli.steps.policy.resolve_services import resolve_these  # noqa: PLC0415
 
         for line in resolve_these(file, [resolved], image=lambda: _image_of(file)):
             say(line)
@@ -108,7 +108,7 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
 
 def _image_of(file: Path) -> "Machine | None":
     """Return the image of the project with this policy; None without a stack, an engine or an image."""
-    from agent_sandbox.cli.steps.resolve_services import agent_image  # noqa: PLC0415 - few services need it
+    from agent_sandbox.cli.steps.policy.resolve_services import agent_image  # noqa: PLC0415 - few services need it
     from agent_sandbox.runtime.project.installed import open_project  # noqa: PLC0415 - as above
 
     try:

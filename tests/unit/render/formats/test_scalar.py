@@ -5,7 +5,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_sandbox.render.scalar import to_comment, to_json, to_yaml
+from agent_sandbox.render.formats.scalar import to_comment, to_json, to_yaml
 from table_tests import each
 
 text = st.text(st.characters(exclude_categories=["Cs"]))

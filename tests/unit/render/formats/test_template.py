@@ -3,7 +3,7 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from agent_sandbox.render.template import Templates
+from agent_sandbox.render.formats.template import Templates
 
 
 @pytest.fixture

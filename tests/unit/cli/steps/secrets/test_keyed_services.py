@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from agent_sandbox.cli.steps.keyed_services import keyed_services
+from agent_sandbox.cli.steps.secrets.keyed_services import keyed_services
 
 
 def test_each_service_of_an_api_says_how_it_takes_its_key() -> None:

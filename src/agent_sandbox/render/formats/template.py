@@ -5,8 +5,8 @@ from pathlib import Path
 
 import jinja2
 
-from agent_sandbox.render.block import to_block
-from agent_sandbox.render.scalar import to_comment, to_json, to_yaml
+from agent_sandbox.render.formats.block import to_block
+from agent_sandbox.render.formats.scalar import to_comment, to_json, to_yaml
 
 
 class Templates:

@@ -1,6 +1,6 @@
 import pytest
 
-from agent_sandbox.cli.steps.secret_binding import read_binding
+from agent_sandbox.cli.steps.secrets.secret_binding import read_binding
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import UserError
 from table_tests import each

@@ -1,6 +1,6 @@
 import pytest
 
-from agent_sandbox.render.faithful import UnfaithfulTemplateError, load_yaml, require_same
+from agent_sandbox.render.formats.faithful import UnfaithfulTemplateError, load_yaml, require_same
 
 
 def test_the_same_document_passes() -> None:

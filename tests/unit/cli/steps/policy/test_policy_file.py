@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.steps.policy_file import find_policy, layer_lines, named_policy, require_policy, shown
+from agent_sandbox.cli.steps.policy.policy_file import find_policy, layer_lines, named_policy, require_policy, shown
 from agent_sandbox.policyfile import layer_beside, load_policy
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.installed import read_project

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from agent_sandbox.cli.steps.policy_edit import difference
+from agent_sandbox.cli.steps.policy.policy_edit import difference
 
 
 def test_a_difference_shows_the_new_line_whatever_ends_it() -> None:

@@ -4,7 +4,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_sandbox.render.block import to_block
+from agent_sandbox.render.formats.block import to_block
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=150)
 values = st.recursive(

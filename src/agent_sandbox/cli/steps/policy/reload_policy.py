@@ -7,7 +7,7 @@ from typing import Any
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
-from agent_sandbox.cli.steps.policy_file import require_policy
+from agent_sandbox.cli.steps.policy.policy_file import require_policy
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.style import styled

@@ -9,7 +9,7 @@ import typer
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
-from agent_sandbox.cli.steps.secret_value import read_value
+from agent_sandbox.cli.steps.secrets.secret_value import read_value
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError

@@ -1,7 +1,7 @@
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.foreign import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES, load_foreign
+from agent_sandbox.render.formats.foreign import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES, load_foreign
 from table_tests import each
 
 HINT = "agent-sandbox init AGENT shows the expected file"

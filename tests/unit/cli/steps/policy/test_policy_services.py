@@ -1,4 +1,4 @@
-from agent_sandbox.cli.steps.policy_services import diff_as_text, list_as_text, show_as_text
+from agent_sandbox.cli.steps.policy.policy_services import diff_as_text, list_as_text, show_as_text
 from agent_sandbox.cli.terminal.output import WIDEST
 from agent_sandbox.policyfile import parse_service
 from agent_sandbox.policytools.services import Difference

@@ -6,7 +6,7 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy.allow import allow
-from agent_sandbox.cli.steps.resolve_services import resolve_named
+from agent_sandbox.cli.steps.policy.resolve_services import resolve_named
 from agent_sandbox.cli.up import up
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.policies import registries
