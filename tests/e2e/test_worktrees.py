@@ -90,7 +90,9 @@ def test_agents_in_two_worktrees_of_a_repository_work_side_by_side(one: Project,
         project.exec(
             "sh", "-ec", f"echo x >{name}; git add {name}; {COMMIT} --message={name}; git branch tmp; git stash list"
         )
-        project.exec("sh", "-ec", "echo y >y; git stash --quiet --include-untracked; git stash drop --quiet")
+        stashed = "echo y >y; git add y; git stash --quiet; git stash drop --quiet"
+        again = f"{COMMIT} --allow-empty --message=again; git reset --quiet --soft HEAD^"
+        assert project.exec("sh", "-ec", f"{stashed}; {again}").stderr == ""
         project.exec("git", "fetch", "--quiet", ".", f"{name}:copy-{name}")
         assert project.exec("git", "status", "--short").stdout == "?? .devcontainer/\n"
     assert two.exec("git", "log", "--format=%s", "-1", "one").stdout == "one\n"

@@ -20,12 +20,16 @@ SAID = (
 )
 
 
-def git(home: Path, *argv: str, err: str = "", out: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
+def git(
+    home: Path, *argv: str, err: str = "", out: str = "", code: int = 0, protected: str = ""
+) -> subprocess.CompletedProcess[str]:
     real = home / "real"
     says = f'printf %s {shlex.quote(err)} >&2\nprintf %s {shlex.quote(out)}\necho "$@" >{home}/called\n'
     real.write_text(f"#!/bin/sh\n{says}exit {code}\n")
     real.chmod(0o755)
-    return Shell(home=home).run(IMAGE / "git", *argv, check=False, AGENT_SANDBOX_GIT=str(real))
+    return Shell(home=home).run(
+        IMAGE / "git", *argv, check=False, AGENT_SANDBOX_GIT=str(real), AGENT_SANDBOX_PROTECTED=protected
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,10 +54,27 @@ OF_A_WORKTREE = "a sandbox of a worktree cannot delete or rename branches and ta
 
 
 @pytest.mark.parametrize("argv", [("branch", "-d", "x"), ("tag", "-d", "x")])
-@pytest.mark.parametrize("start", ["error: could not delete reference refs/heads/x: ", "error: "])
-def test_what_a_worktree_cannot_do_is_named(tmp_path: Path, argv: tuple[str, ...], start: str) -> None:
+def test_what_a_worktree_cannot_do_is_named(tmp_path: Path, argv: tuple[str, ...]) -> None:
+    start = "error: could not delete reference refs/heads/x: "
     done = git(tmp_path, *argv, err=f"{start}{LOCKED}\n", code=1)
     assert (done.returncode, done.stderr) == (1, f"{start}{OF_A_WORKTREE}\n")
+
+
+IN_A_WORKTREE = "read .git\nread /repo/main/.git\npinned /repo/main/.git/objects"
+
+
+@pytest.mark.parametrize("verb", ["commit", "merge", "rebase", "pull", "checkout"])
+def test_a_lock_that_git_did_not_need_is_not_reported_in_a_worktree(tmp_path: Path, verb: str) -> None:
+    err = f"error: {LOCKED}\nwarning: as git says it\n"
+    done = git(tmp_path, "-C", "x", verb, err=err, out="done\n", protected=IN_A_WORKTREE)
+    assert (done.stdout, done.stderr) == ("done\n", "warning: as git says it\n")
+
+
+@pytest.mark.parametrize(
+    ("verb", "protected"), [("update-ref", IN_A_WORKTREE), ("bisect", IN_A_WORKTREE), ("commit", "read .git")]
+)
+def test_a_lock_is_reported_where_git_says_nothing_else(tmp_path: Path, verb: str, protected: str) -> None:
+    assert git(tmp_path, verb, err=f"error: {LOCKED}\n", code=1, protected=protected).stderr == f"error: {LOCKED}\n"
 
 
 def test_settings_of_a_worktrees_repository_are_not_saved_either(tmp_path: Path) -> None:
