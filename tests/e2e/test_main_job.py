@@ -40,6 +40,7 @@ def test_what_it_does_not_name_is_a_403_that_says_how_to_allow_it(app: Project, 
         "Blocked by agent-sandbox: GET example.com/",
         "Reason: no rule allows host example.com",
         f"To allow it: {allow}",
+        "About this sandbox: http://agent-sandbox.internal/",
     ] == body.splitlines()
     assert app.internet.requests("example.com") == before
 

@@ -204,7 +204,7 @@ DAILY = (
     ("branch", "--quiet", "y", "origin/y"),
     ("branch", "--quiet", "-D", "y"),
     ("checkout", "--quiet", "-b", "x", "origin/x"),
-    ("checkout", "--quiet", "-b", "z", "origin/x"),
+    ("checkout", "--quiet", "-b", "w", "origin/x"),
 )
 
 
