@@ -329,7 +329,7 @@ def test_the_engine_sees_it_too(project: Project) -> None:
         "git remote add other https://example.com/x.git",
         "git branch gone && git branch --quiet -D gone",
         "git push --quiet -u /home/dev/origin.git HEAD:refs/heads/main",
-        "git branch --set-upstream-to=origin/topic",
+        "git branch --set-upstream-to=origin/x",
     ],
 )
 def test_where_git_inside_cannot_save_a_setting_it_says_so_in_one_line(project: Project, command: str) -> None:
@@ -342,7 +342,7 @@ def test_where_git_inside_cannot_save_a_setting_it_says_so_in_one_line(project: 
 
 
 def test_git_inside_works_without_an_upstream(project: Project) -> None:
-    done = project.exec("git", "checkout", "--quiet", "-b", "z", "origin/topic")
+    done = project.exec("git", "checkout", "--quiet", "-b", "z", "origin/x")
     assert (done.stdout, done.stderr) == ("", "")
     address = "url./home/dev/origin.git.insteadOf=https://example.com/x.git"
     project.exec("git", "-c", address, "push", "--quiet", "origin")
