@@ -88,7 +88,8 @@ def test_agents_in_two_worktrees_of_a_repository_work_side_by_side(one: Project,
     for project in (one, two):
         name = project.path.name
         project.exec(
-            "sh", "-ec", f"echo x >{name}; git add {name}; {COMMIT} --message={name}; git branch tmp-{name}; git stash list"
+            *("sh", "-ec"),
+            f"echo x >{name}; git add {name}; {COMMIT} --message={name}; git branch tmp-{name}; git stash list",
         )
         stashed = "echo y >y; git add y; git stash --quiet; git stash drop --quiet"
         again = f"{COMMIT} --allow-empty --message=again; git reset --quiet --soft HEAD^"
