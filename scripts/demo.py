@@ -138,11 +138,11 @@ def demo_proxy(folder: Path) -> int:
 
 
 def demo_day(folder: Path) -> int:
-    """Show the first day, on a machine of its own."""
+    """Show the first day, on a separate machine made of namespaces."""
     if os.geteuid() != 0 or not engine_answers():
-        print("the first day needs Linux, root and a Docker engine: it starts a machine of its own", file=sys.stderr)
+        print("the first day needs Linux, root and a Docker engine, to set up a separate machine", file=sys.stderr)
         return 1
-    say("This is a machine of its own, with the real engine. The outside is a stand-in.")
+    say("This is a separate machine with a real engine. A stand-in plays the internet.")
     machine = UsersMachine(folder)
     taken = steps()
     try:

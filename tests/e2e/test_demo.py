@@ -30,5 +30,5 @@ def test_without_one_it_is_the_proxy_and_says_so() -> None:
 def test_the_first_day_says_what_it_needs() -> None:
     without = {"DOCKER_HOST": "unix:///nonexistent.sock"}
     done = run(sys.executable, ROOT / "scripts" / "demo.py", "--day", env=without, check=False)
-    said = "the first day needs Linux, root and a Docker engine: it starts a machine of its own\n"
+    said = "the first day needs Linux, root and a Docker engine, to set up a separate machine\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The agent manifest's `unattended.files` answer the questions that the agent asks at its first start. Each is copied into ~
-# where there is no file yet, so the user's own files and the agent's changes stay.
+# unless the file exists, so the user's own files and the agent's changes are kept.
 
 first_files=${AGENT_SANDBOX_FIRST_FILES:-/usr/local/lib/agent-sandbox/agent/home}
 

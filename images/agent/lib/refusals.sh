@@ -47,6 +47,6 @@ count_refusals() {
   refusal_rules | nft --file - || say "what the firewall refuses is not counted: nft could not load the sets"
 }
 
-end_start_checks() { # in the agent container; from now on, refusals are counted
+end_start_checks() { # in the agent container; from now on, refusals are counted. The firewall may refuse the datagram itself
   printf x 2>/dev/null >"/dev/udp/$(proxy_address)/$start_checked_port" || true
 }

@@ -10,7 +10,6 @@ from agent_sandbox.policy import (
     Effect,
     Policy,
     Request,
-    advise,
     awaits_operation,
     decide,
     decide_with_secrets,
@@ -18,10 +17,10 @@ from agent_sandbox.policy import (
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
 from agent_sandbox.policy.match.injection import Injection
-from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.probes import event_of_denial
+from agent_sandbox.proxy.decide.service_hints import advise_with
 from agent_sandbox.proxy.exchange.body_quota import BodyQuota
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
@@ -131,9 +130,7 @@ class Enforcer:
             advice = put_in.hint
             status = NO_VALUE if put_in.fault else status
         else:
-            services = self._matching_services(request, policy)
-            first = any(map(is_source, services))
-            advice = advise(request, decision, services=services, services_first=first, package_manager=package_manager)
+            advice = advise_with(request, decision, self._matching_services(request, policy), package_manager)
         denial = exchange.denial(
             decision.reason, status=status, rule=decision.rule, near_miss=decision.near_miss, hint=advice
         )

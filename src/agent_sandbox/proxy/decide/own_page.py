@@ -21,7 +21,7 @@ MESSAGE = (
     "This is agent-sandbox. Requests leave this machine only through its proxy, and only as the policy allows.",
     "A response with the header `x-agent-sandbox: blocked` comes from the proxy, not from the server.",
     "Its text says why the request was denied, and after `To allow it` what would allow it.",
-    "You cannot change the policy from here, and there is no other way out: do not work around it.",
+    "You cannot change the policy from inside, and no request gets around it. Do not look for a workaround.",
     "If you need what was denied, tell the person you work for what you need and why, and quote that text.",
 )
 

@@ -1,10 +1,10 @@
 """Suggest built-in services in a denial. They are never used to decide."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from agent_sandbox.policy import Policy, Request, advise, decide
+from agent_sandbox.policy import Decision, Policy, Request, advise, decide
 from agent_sandbox.policy.explain.matching_services import matching_services
 from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
 from agent_sandbox.policyfile.package_managers import package_managers
@@ -41,9 +41,16 @@ class ServiceHints:
     def advise(self, request: Request, policy: Policy) -> str:
         """Return what would allow `request`; empty if it is allowed."""
         services, tool = self.matching_services(request, policy), self.package_manager(request)
-        first = any(map(is_source, services))
-        return advise(request, decide(policy, request), services=services, services_first=first, package_manager=tool)
+        return advise_with(request, decide(policy, request), services, tool)
 
     def package_manager(self, request: Request) -> PackageManager | None:
         """Return the package manager that seems to have sent `request`: only its configuration names its registry."""
         return package_manager_of(request, package_managers())
+
+
+def advise_with(
+    request: Request, decision: Decision, services: Sequence[str], package_manager: PackageManager | None
+) -> str:
+    """Return what would allow `request`, with a git server's or registry's service first."""
+    first = any(map(is_source, services))
+    return advise(request, decision, services=services, services_first=first, package_manager=package_manager)

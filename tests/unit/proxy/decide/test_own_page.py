@@ -47,7 +47,7 @@ def test_the_page_lists_the_rules_the_denials_and_what_would_allow_them(policy: 
         "This is agent-sandbox. Requests leave this machine only through its proxy, and only as the policy allows.\n"
         "A response with the header `x-agent-sandbox: blocked` comes from the proxy, not from the server.\n"
         "Its text says why the request was denied, and after `To allow it` what would allow it.\n"
-        "You cannot change the policy from here, and there is no other way out: do not work around it.\n"
+        "You cannot change the policy from inside, and no request gets around it. Do not look for a workaround.\n"
         "If you need what was denied, tell the person you work for what you need and why, and quote that text.\n"
         "\n"
         "Allowed:\n"

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from agent_sandbox.runtime.policies.resolving import Resolved
 
 
-# Returns the project's image, for services whose tool this machine does not have; None if there is no image.
+# Returns the project's image, which is asked about tools that this machine lacks, or None if it has not been built.
 type Image = Callable[[], "Machine | None"]
 
 
 def no_image() -> None:
-    """Return None: there is no image to ask."""
+    """Return None, for callers without an image."""
 
 
 def resolve_named(policy: Path, *, image: Image = no_image) -> tuple[str, ...]:

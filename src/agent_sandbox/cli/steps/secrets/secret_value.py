@@ -20,7 +20,7 @@ def read_value(name: str) -> bytes:
 
 def _faults(value: bytes) -> Iterator[tuple[str, str]]:
     if not value:
-        yield "there is no value", "pipe it in, or run this at a terminal to be asked for it"
+        yield "the value is empty", "pipe it in, or run this at a terminal, which asks for it"
         return
     yield from faults(value)
 

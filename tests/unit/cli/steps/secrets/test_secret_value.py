@@ -24,7 +24,7 @@ ODD = Problem(
 )
 SPACE = Problem(where="x", what="it begins or ends with a space", hint="a header value cannot; give only the secret")
 LONG = Problem(where="x", what="it is longer than 64 KiB", hint="a secret is one line, as in a header")
-NONE = Problem(where="x", what="there is no value", hint="pipe it in, or run this at a terminal to be asked for it")
+NONE = Problem(where="x", what="the value is empty", hint="pipe it in, or run this at a terminal, which asks for it")
 
 type Pipe = Callable[[bytes], None]
 
