@@ -9,6 +9,7 @@ from typing import Self
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.dump import dump_conditions
+from agent_sandbox.policy.engine.grants import Grants
 from agent_sandbox.policy.engine.index import HostIndex, build_index
 from agent_sandbox.policy.engine.passthrough import passes_through
 from agent_sandbox.policy.engine.rule import Rule
@@ -37,6 +38,8 @@ class Policy:
     empty: bool = False
     # The names of the layers and services that its rules come from.
     layers: frozenset[str] = frozenset()
+    # What a person allowed for a while. Never compiled or stored: the running proxy adds it.
+    granted: Grants | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, rules: RuleSet, *, refusal: str = "", empty: bool = False) -> Self:
@@ -105,9 +108,9 @@ def _digest(rules: RuleSet) -> str:
     """Return a hash of what the policy does: comments, order and line numbers do not count."""
     restrictions = sorted({f"ceiling {_hashed(_lines(restriction.rules))}" for restriction in rules.restrictions})
     places = sorted({f"{row.asked} {sorted(row.ports)} leads to {row.to}" for row in rules.host_services})
-    return _hashed(
-        [f"{settings_of(rules.settings)} {rules.always_inspects}", *restrictions, *_lines(rules.rules), *places]
-    )
+    settings = settings_of(rules.settings)
+    asked = [f"asks about {settings.ask} for {settings.ask_timeout}"] if settings.ask else []
+    return _hashed([f"{settings} {rules.always_inspects}", *restrictions, *_lines(rules.rules), *places, *asked])
 
 
 def _lines(rules: Iterable[Rule]) -> list[str]:
