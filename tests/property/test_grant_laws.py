@@ -12,12 +12,13 @@ from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.offer import offer_for
 from policy_strategies import Entry, policy, requests, specs, tightened
 
+NOTHING = policy({"domains": [], "deny": []})
 HERE = Origin(file="grant", line=1, layer="grant")
 
 
 def with_grants(of: Policy, asked: list[Request]) -> Policy:
     """Return the policy with grants of these requests, once and lasting."""
-    offers = filter(None, map(offer_for, asked))
+    offers = filter(None, (offer_for(request, NOTHING) for request in asked))
     conditions = (one for offer in offers for one in (offer.once, offer.lasting) if one)
     rules = tuple(Rule(effect=Effect.ALLOW, conditions=one, origin=HERE) for one in conditions)
     return replace(of, granted=Grants(rules=rules))
@@ -54,6 +55,6 @@ def test_no_grant_allows_more_than_a_restricting_layer(
 @given(requests, requests)
 def test_a_grant_allows_the_request_and_no_other_host(asked: Request, request: Request) -> None:
     after = with_grants(policy({"domains": [], "deny": []}), [asked])
-    assert decide(after, asked).allowed is (offer_for(asked) is not None)
+    assert decide(after, asked).allowed is (offer_for(asked, NOTHING) is not None)
     same = (request.host, request.port, request.scheme) == (asked.host, asked.port, asked.scheme)
     assert not decide(after, request).allowed or same

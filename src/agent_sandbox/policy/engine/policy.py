@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Self
 
@@ -60,6 +60,11 @@ class Policy:
     def deny_all(cls, reason: str) -> Self:
         """Return a policy that denies every request for this reason."""
         return cls.of(RuleSet(), refusal=reason)
+
+    def granting(self, rules: tuple[Rule, ...]) -> Self:
+        """Return the policy with these grants in addition. Raises ValueError if one cannot be a grant."""
+        before = self.granted.rules if self.granted else ()
+        return replace(self, granted=Grants(rules=(*before, *rules))) if rules else self
 
     @property
     def settings(self) -> Settings:

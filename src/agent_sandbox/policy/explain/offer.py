@@ -3,7 +3,9 @@
 from dataclasses import dataclass, replace
 
 from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.engine.decide import decide
 from agent_sandbox.policy.engine.grants import is_grantable
+from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.explain.advice import ENCODED, UNSPELLABLE
@@ -27,8 +29,11 @@ class Offer:
     text: str = ""
 
 
-def offer_for(request: Request) -> Offer | None:
-    """Return the offer: for reading all paths of the host, else this method and path. None if no grant may match."""
+def offer_for(request: Request, policy: Policy) -> Offer | None:
+    """Return the offer: for reading all paths of the host, else this method and path.
+
+    None if no grant would allow the request: it is for a private host, or a deny or a restricting layer wins.
+    """
     reads = request.method in READING
     once = Conditions(
         host=HostPattern(reach=Reach.EXACT, name=request.host),
@@ -36,7 +41,8 @@ def offer_for(request: Request) -> Offer | None:
         schemes=frozenset({request.scheme}),
         methods=with_implied({"GET"}) if reads else frozenset({request.method}),
     )
-    if not is_grantable(Rule(effect=Effect.ALLOW, conditions=once, origin=NOWHERE)):
+    rule = Rule(effect=Effect.ALLOW, conditions=once, origin=NOWHERE)
+    if not is_grantable(rule) or not decide(policy.granting((rule,)), request).allowed:
         return None
     path = EVERY_PATH if reads else _exactly(request)
     if path is None:

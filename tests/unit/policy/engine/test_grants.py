@@ -3,49 +3,30 @@ from dataclasses import replace
 
 import pytest
 
+from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.decision import Effect, Origin
-from agent_sandbox.policy.engine.decide import decide, decide_connect
 from agent_sandbox.policy.engine.grants import Grants
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Conditions, Rule
-from agent_sandbox.policy.explain.offer import offer_for
+from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 
 type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]
 
+NOTHING = compile_policy([], {})
 HERE = Origin(file="grant", line=1, layer="grant")
 GOOD = Conditions(host=parse_host_pattern("a.test"), ports=frozenset({443}), methods=frozenset({"GET"}))
 
 
-def granted(policy: Policy, request: Request) -> Policy:
-    """Return the policy with a grant of what `request` asks for."""
-    offer = offer_for(request)
-    assert offer
-    return replace(
-        policy, granted=Grants(rules=(Rule(effect=Effect.ALLOW, conditions=offer.once, origin=HERE, reason="once"),))
-    )
-
-
-def test_allows_a_granted_request_and_its_tunnel(policy_of: PolicyOf, request_of: RequestOf) -> None:
-    request = request_of("POST https://new.test/x")
-    for text in ("domains: [a.test]", "domains: []"):
-        policy = granted(policy_of(text), request)
-        assert decide(policy, request).reason == "allowed by grant:1: once"
-        assert decide_connect(policy, host="new.test", port=443).allowed
-        assert not decide(policy, request._replace(method="GET")).allowed
-        assert not decide_connect(policy, host="new.test", port=8443).allowed
-
-
-def test_does_not_grant_a_host_service(policy_of: PolicyOf, request_of: RequestOf) -> None:
-    policy = policy_of("host_services: {nas: {to: nas.example.com:8080}}")
-    request = request_of("POST http://nas.example.com:8080/")
-    assert decide(policy, request).allowed
-    without_its_rule = replace(policy, index=policy_of("deny: [b.test]").index)
-    after = granted(without_its_rule, request)
-    assert not decide(after, request).allowed
-    assert not decide_connect(after, host=request.host, port=request.port).allowed
+def test_the_first_grant_that_matches_decides(request_of: RequestOf) -> None:
+    rules = (Rule(effect=Effect.ALLOW, conditions=GOOD, origin=HERE, reason="once"),)
+    grants, request = Grants(rules=rules), request_of("GET https://a.test/x")
+    assert grants.verdict(request, readings(request.path)) == rules[0].verdict
+    assert grants.verdict(request._replace(method="PUT"), readings(request.path)) is None
+    assert grants.for_connect("a.test", 443) == rules[0].verdict
+    assert (grants.for_connect("a.test", 80), grants.for_connect("b.test", 443)) == (None, None)
 
 
 @pytest.mark.parametrize(

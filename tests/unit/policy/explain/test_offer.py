@@ -2,11 +2,14 @@ from collections.abc import Callable
 
 import pytest
 
+from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from table_tests import each
+
+NOTHING = compile_policy([], {})
 
 type RequestOf = Callable[[str], Request]
 
@@ -23,7 +26,7 @@ type RequestOf = Callable[[str], Request]
     ],
 )
 def test_an_offer_is_the_rule_that_its_text_says(request_of: RequestOf, line: str, text: str) -> None:
-    offer = offer_for(request_of(line))
+    offer = offer_for(request_of(line), NOTHING)
     assert offer
     assert offer.text == text
     assert read_short_rule(Effect.ALLOW, [text]).rule.conditions == offer.lasting
@@ -34,11 +37,11 @@ def test_an_offer_is_the_rule_that_its_text_says(request_of: RequestOf, line: st
     ["PUT https://a.test/x;y", "PUT https://a.test/x%2Fy", "BREW https://a.test/", f"PUT https://a.test/{'x' * 2000}"],
 )
 def test_what_no_rule_can_say_is_offered_once(request_of: RequestOf, line: str) -> None:
-    offer = offer_for(request_of(line))
+    offer = offer_for(request_of(line), NOTHING)
     assert offer
     assert (offer.lasting, offer.text) == (None, "")
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "[::1]", "169.254.169.254", "localhost", "db.internal", "nas"])
 def test_a_private_host_is_not_offered(request_of: RequestOf, host: str) -> None:
-    assert offer_for(request_of(f"GET http://{host}/")) is None
+    assert offer_for(request_of(f"GET http://{host}/"), NOTHING) is None
