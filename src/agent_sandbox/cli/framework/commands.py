@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "run": "Start the stack, then the agent in it.",
     "down": "Stop the stack; keep its state and history.",
     "status": "Show the stack, its policy and the last denials.",
+    "watch": "Show requests live, and answer those that wait for you.",
     "verify": "Try every way out of the sandbox, from inside.",
     "shell": "Open a shell in the agent container.",
     "exec": "Run a command in the agent container.",

@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import IO, NoReturn
@@ -21,6 +23,7 @@ from agent_sandbox.problems import Problem, UserError
 
 TAIL_LINES = 200  # enough for a failing build step; a chatty child can't fill the memory
 TIMED_OUT = 124  # the exit code, as `timeout(1)` has it
+type Send = Callable[[str], None]
 GRACE = 10.0  # seconds between asking a child to end and ending it
 
 
@@ -77,10 +80,27 @@ def follow(
         return _read_lines(child, argv, on_line)
 
 
-def watch(argv: Sequence[str], *, on_line: Callable[[str], None], cwd: Path | None = None) -> Finished:
-    """Run `argv` as `follow` does, with an empty stdin that stays open until this process ends, however it ends."""
+def watch(
+    argv: Sequence[str],
+    *,
+    on_line: Callable[[str], None],
+    on_start: Callable[[Send], None] = lambda _: None,
+    cwd: Path | None = None,
+) -> Finished:
+    """Run `argv` as `follow` does, with a stdin that stays open until this process ends, however it ends.
+
+    `on_start` gets the function that writes a line to that stdin; it raises OSError when the program has ended.
+    """
     with _started(argv, cwd=cwd, stdin=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
+        on_start(partial(_write_line, child))
         return _read_lines(child, argv, on_line)
+
+
+def _write_line(child: subprocess.Popen[bytes], line: str) -> None:
+    if child.stdin is None or child.stdin.closed:
+        raise BrokenPipeError
+    child.stdin.write(f"{line}\n".encode())
+    child.stdin.flush()
 
 
 def _read_lines(child: subprocess.Popen[bytes], argv: Sequence[str], on_line: Callable[[str], None]) -> Finished:
@@ -152,12 +172,19 @@ def _started(  # noqa: PLR0913 - as for `capture`
                 raise
 
 
+def _nothing() -> None:
+    pass
+
+
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], None]]:
     """Turn Ctrl-C, SIGTERM and SIGHUP into an exception, but only once `started` was called.
 
     An earlier signal would leave the child running, so it waits until there is a child to end.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield _nothing  # signals reach only the main thread
+        return
     waiting: list[str] = []
     ready = False
 
