@@ -1,6 +1,8 @@
 """Reload the policy of a running stack, and report what changed."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import ask_stack
 
 type Answer = Mapping[str, Any]
+
+SHOWN_PER_LINE = 4
 
 
 def reload_stack(path: Path | None, *, yes: str = "") -> Answer:
@@ -47,10 +51,8 @@ def report(answer: Answer) -> None:
 def _changes(change: Mapping[str, Any]) -> Iterator[str]:
     counts = change.get("counts", {})
     for kind, sign in (("added", "+"), ("removed", "-")):
-        for rule in change.get(kind, ()):
-            effect = str(rule["effect"])
-            style = effect if effect in ("allow", "deny") else ""
-            yield styled(f"{sign} ", (effect, style), f" {rule['rule']}  ({rule['origin']})")
+        for origin, rules in groupby(change.get(kind, ()), key=itemgetter("origin")):
+            yield from _of_one_line(sign, str(origin), list(rules))
         yield from _more(change, kind, f"{sign} and {{}} more rules")
     yield from change.get("others", ())
     yield from _more(change, "others", "and {} more changes other than rules")
@@ -58,6 +60,17 @@ def _changes(change: Mapping[str, Any]) -> Iterator[str]:
     yield from _more(change, "unreachable", "no longer reachable: {} more hosts")
     if counts and not any(counts.values()):
         yield "nothing changed"
+
+
+def _of_one_line(sign: str, origin: str, rules: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the rules that one line of the policy makes; a service's line makes many, so only the first are shown."""
+    shown = rules if len(rules) <= SHOWN_PER_LINE else rules[: SHOWN_PER_LINE - 1]
+    for rule in shown:
+        effect = str(rule["effect"])
+        style = effect if effect in ("allow", "deny") else ""
+        yield styled(f"{sign} ", (effect, style), f" {rule['rule']}  ({origin})")
+    if left := len(rules) - len(shown):
+        yield f"{sign} and {left} more rules of {origin}"
 
 
 def _more(change: Mapping[str, Any], kind: str, text: str) -> Iterator[str]:
