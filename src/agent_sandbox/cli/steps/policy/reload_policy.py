@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from agent_sandbox.runtime.proxy.control import ask_stack
 
 type Answer = Mapping[str, Any]
 
-SHOWN_PER_LINE = 4
+SHOWN_PER_CAUSE = 4
 
 
 def reload_stack(path: Path | None, *, yes: str = "") -> Answer:
@@ -51,8 +50,8 @@ def report(answer: Answer) -> None:
 def _changes(change: Mapping[str, Any]) -> Iterator[str]:
     counts = change.get("counts", {})
     for kind, sign in (("added", "+"), ("removed", "-")):
-        for origin, rules in groupby(change.get(kind, ()), key=itemgetter("origin")):
-            yield from _of_one_line(sign, str(origin), list(rules))
+        for origin, rules in groupby(change.get(kind, ()), key=_cause):
+            yield from _of_one_cause(sign, origin, list(rules))
         yield from _more(change, kind, f"{sign} and {{}} more rules")
     yield from change.get("others", ())
     yield from _more(change, "others", "and {} more changes other than rules")
@@ -62,15 +61,20 @@ def _changes(change: Mapping[str, Any]) -> Iterator[str]:
         yield "nothing changed"
 
 
-def _of_one_line(sign: str, origin: str, rules: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the rules that one line of the policy makes; a service's line makes many, so only the first are shown."""
-    shown = rules if len(rules) <= SHOWN_PER_LINE else rules[: SHOWN_PER_LINE - 1]
+def _cause(rule: Mapping[str, Any]) -> str:
+    """Return what made a rule: a line of the policy, or the file of a service."""
+    origin = str(rule["origin"])
+    return origin.rpartition(":")[0] if origin.startswith("services/") else origin
+
+
+def _of_one_cause(sign: str, cause: str, rules: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    shown = rules if len(rules) <= SHOWN_PER_CAUSE else rules[: SHOWN_PER_CAUSE - 1]
     for rule in shown:
         effect = str(rule["effect"])
         style = effect if effect in ("allow", "deny") else ""
-        yield styled(f"{sign} ", (effect, style), f" {rule['rule']}  ({origin})")
+        yield styled(f"{sign} ", (effect, style), f" {rule['rule']}  ({rule['origin']})")
     if left := len(rules) - len(shown):
-        yield f"{sign} and {left} more rules of {origin}"
+        yield f"{sign} and {left} more rules of {cause}"
 
 
 def _more(change: Mapping[str, Any], kind: str, text: str) -> Iterator[str]:
