@@ -23,7 +23,7 @@ ALLOWED = {
     "runtime/drivers.py": "the table of drivers",
     "backends/renderers.py": "the table of renderers",
     "stack/engine.py": "the words, as data for all others",
-    "policy/match/host_service.py": "the name of the Docker host; the policy imports nothing of the stack",
+    "policy/text.py": "the name of the Docker host; the policy imports nothing of the stack",
     "render/devcontainer.py": "a key of devcontainer.json, which editors define",
     "runtime/project/trust_snapshot.py": "a key of the trust records on disk",
 }

@@ -3,6 +3,7 @@
 A folder of agents has a folder for each agent, with an `agent.yaml` and, for a PyPI package, its `requirements.txt`.
 """
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,10 @@ def load_manifest(folder: Path, agent: str, *own: Path) -> AgentManifest:
     For an unknown agent, raise UserError with the known ones and the nearest; likewise for one of the user's that has
     the name of a shipped one.
     """
-    known = known_agents(folder, *own)
-    if agent not in known:
-        raise UserError([_unknown(agent, known)])
-    places = [place / agent / MANIFEST for place in (folder, *own) if agent in known_agents(place)]
+    known = {place: known_agents(place) for place in (folder, *own)}
+    places = [place / agent / MANIFEST for place, agents in known.items() if agent in agents]
+    if not places:
+        raise UserError([_unknown(agent, tuple(sorted({*chain.from_iterable(known.values())})))])
     if len(places) > 1:
         hint = "rename your folder, and the `name` in the file"
         raise UserError([Problem(where=str(places[1]), what=f"`{agent}` is the name of a built-in agent", hint=hint)])

@@ -1,6 +1,7 @@
 """Read the choices that an earlier `init` recorded in docker-compose.yml."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from agent_sandbox.problems import UserError
@@ -28,6 +29,7 @@ class Record:
     dotenv: bool
 
 
+@lru_cache(maxsize=4)  # `init` needs it several times
 def parse_record(text: str) -> Record | None:
     """Return the record in a compose file, or None if the file is not ours."""
     if hand_of(text) is Hand.FOREIGN:

@@ -24,7 +24,6 @@ from agent_sandbox.runtime.host.agents import load_manifest
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
-from agent_sandbox.runtime.policies.registries import known_places, names_registries, this_machine, whole
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.dotenv import variable
 from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
@@ -226,6 +225,15 @@ def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) ->
     """
     services = services_of(names_at_top(project)) if options.services else {}
     texts = naming_files(project)
+    if not texts:
+        return Offered(services=services, detect=options.detect)
+    from agent_sandbox.runtime.policies.registries import (  # noqa: PLC0415 - only for projects that name hosts
+        known_places,
+        names_registries,
+        this_machine,
+        whole,
+    )
+
     resolved = {path for path in texts for service in services if names_registries(service, path)}
     named = tuple(namings({path: text for path, text in texts.items() if path not in resolved}))
     detect = options.detect
