@@ -8,7 +8,7 @@
 | policy.yaml        | written | kept            | kept                     | kept                     |
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -82,10 +82,10 @@ def generated(  # noqa: PLR0913 - what is there, what would be, and how it is to
     return Change(path=path, verdict=verdict, before=before, after=after, why=why)
 
 
-def yours(path: str, before: str | None, body: str) -> Change:
-    """Return the change of a file that is written once and then belongs to the user."""
+def yours(path: str, before: str | None, body: Callable[[], str]) -> Change:
+    """Return the change of a file that is written once and then belongs to the user; only then is it rendered."""
     if before is None:
-        return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=body)
+        return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=body())
     return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=before)
 
 
