@@ -1,7 +1,7 @@
 """Compare what `init` would write with the existing files, and lose nothing of the user's. Pure.
 
 | file               | new     | ours, untouched | ours, edited             | not ours                 |
-| docker-compose.yml | written | updated         | kept, unless forced      | kept, unless forced      |
+| the stack file     | written | updated         | kept, unless forced      | kept, unless forced      |
 | devcontainer.json  | written | updated         | kept if it contradicts   | merged                   |
 | .env               | written | merged          | kept if it contradicts   | merged                   |
 |   with --no-dotenv | -       | cleared         | kept if it contradicts   | -                        |
@@ -165,5 +165,5 @@ def cleared_dotenv(
 
 
 def _holds(present: str | None, value: str) -> bool:
-    """Return whether a variable has the needed value; COMPOSE_FILE may name more files after ours."""
+    """Return whether a variable has the needed value; the list of files may name more after ours."""
     return present is not None and (present == value or (value.endswith(".yml") and present.startswith(f"{value}:")))

@@ -55,7 +55,7 @@ class InitOptions:
     services: bool = True
     # A model provider that the first policy allows, of those that the agent works with.
     provider: str | None = None
-    # Whether `.env` names the stack; by default not if plain `docker compose` already uses other files here.
+    # Whether `.env` names the stack; by default not if the plain command of the engine already uses other files here.
     dotenv: bool | None = None
     # Whether `.gitignore` lists the files of this machine, for all who clone the project.
     gitignore: bool = False
@@ -181,7 +181,7 @@ def _readable(project: Path, path: str) -> str | None:
 
 
 def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> frozenset[str]:
-    """Return what the compose file protects now, and what it protected when the stack last started."""
+    """Return what the stack file protects now, and what it protected when the stack last started."""
     try:
         document = load_foreign(text, file=STACK)
     except UserError:

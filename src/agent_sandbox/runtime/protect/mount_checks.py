@@ -96,7 +96,7 @@ def _is_of_the_project(path: str) -> bool:
 
 
 def look_over(root: Path) -> Gaps:
-    """Return the paths that should be protected but are not in the compose file, and the unsearched directories."""
+    """Return the paths that should be protected but are not in the stack file, and the unsearched directories."""
     mounted = read_only_mounts(read_stack_file(root))
     parts = (("", candidates(root)), *_outside(mounted))
     return Gaps(
@@ -156,9 +156,9 @@ def has_two_names(root: Path, path: str) -> bool:
 
 
 def read_only_mounts(document: Mapping[str, Any]) -> frozenset[str]:
-    """Return the protected paths that a parsed compose file mounts read-only: those outside the workspace are absolute.
+    """Return the protected paths that a parsed stack file mounts read-only: those outside the workspace are absolute.
 
-    Compose doubles a `$` in a path.
+    In the file, a `$` in a path is doubled.
     """
     try:
         agent = document["services"]["agent"]
