@@ -30,7 +30,7 @@ LITTER = ("~", ".swp", ".pyc", ".DS_Store")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """How to build one image: `docker build --target TARGET --build-arg ... -t NAME CONTEXT`."""
+    """How to build one image: its name, the target of the recipe, the files and the build arguments."""
 
     name: str
     target: str

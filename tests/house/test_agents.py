@@ -68,7 +68,7 @@ def test_its_stack_renders_and_its_policy_loads_for_every_editor_and_provider(ma
     for ide in Ide:
         for providers in ((), *((one,) for one in manifest.providers)):
             rendered = render(manifest, ide, providers)
-            layer = parse_layer(rendered.policy, name="p", file="p", shown="p", services=SERVICES)
+            layer = parse_layer(rendered.policy(), name="p", file="p", shown="p", services=SERVICES)
             editor = (ide.value,) if ide is not Ide.NONE else ()
             assert [one.name for one in layer.spec.services] == [*manifest.services, *providers, *editor]
 

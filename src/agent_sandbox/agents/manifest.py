@@ -12,7 +12,7 @@ from agent_sandbox.agents.shape import Keys, OneOf, Shape, faults
 from agent_sandbox.problems import Problem, UserError
 
 SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}")
-# No line breaks: values are used in Dockerfile arguments, compose files and environments.
+# No line breaks: values are used in build arguments, stack files and environments.
 LINE = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 TEXT = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f]{1,10000}")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")

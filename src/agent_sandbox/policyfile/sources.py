@@ -1,7 +1,7 @@
 """Which services are git servers or registries, from sources.yaml."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from agent_sandbox.policyfile.resolved import TOOLS
 
@@ -21,5 +21,5 @@ def is_source(service: str) -> bool:
 def _sources() -> frozenset[str]:
     from agent_sandbox.policyfile.text.document import parse_document  # noqa: PLC0415 - and YAML with it
 
-    names = parse_document(files("agent_sandbox.policyfile").joinpath(FILE).read_text("utf-8"), file=FILE).value
+    names = parse_document(Path(__file__).with_name(FILE).read_text("utf-8"), file=FILE).value
     return frozenset(map(str, names)) if isinstance(names, list) else frozenset()
