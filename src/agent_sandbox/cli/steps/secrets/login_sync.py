@@ -62,7 +62,7 @@ def host_of(project: Project) -> Host:
     return Host(root=project.root, environ=os.environ)
 
 
-def give_login(project: Project, recipe: Recipe, *, replace: bool = False) -> None:
+def give_login(project: Project, recipe: Recipe, *, replace: bool = False) -> HostLogin:
     """Give the running proxy the current access token, and the sandbox the placeholders.
 
     If there is no token, the proxy drops the previous one. With `replace`, a sign-in of the sandbox's own is replaced.
@@ -79,8 +79,13 @@ def give_login(project: Project, recipe: Recipe, *, replace: bool = False) -> No
     try:
         placeholders = {str(role): str(text) for role, text in read_json(said).items()}
         _seed(project, login, found, placeholders, replace=replace)
-    except (UnknownShapeError, ValueError, AttributeError, KeyError) as error:
+    except UnknownShapeError as error:
+        raise UserError(
+            [Problem(where=str(login_file(login, host)), what=f"not shown to the sandbox: {error}")]
+        ) from error
+    except (ValueError, AttributeError, KeyError) as error:
         raise UserError([OTHER]) from error
+    return found
 
 
 def no_login(login: Login, host: Host) -> Problem:
