@@ -8,6 +8,8 @@ from itertools import permutations
 from typing import Any, ClassVar
 
 from agent_sandbox.agents.lock import faults_of_lock
+from agent_sandbox.agents.login import SHAPE as LOGIN
+from agent_sandbox.agents.login import Login, faults_of_login, read_login
 from agent_sandbox.agents.shape import Keys, OneOf, Shape, faults
 from agent_sandbox.problems import Problem, UserError
 
@@ -56,6 +58,7 @@ SHAPE: Mapping[str, Shape] = {
     "providers?": [SLUG],
     "editor?": {"vscode?": [EXTENSION], "jetbrains?": [EXTENSION]},
     "host_reads?": [{"path": HOST_PATH, "why": LINE}],
+    "login?": LOGIN,
 }
 # Variables that lead to the proxy, the trust store and the sandbox's own programs.
 RESERVED = re.compile(
@@ -148,6 +151,8 @@ class AgentManifest:
     # Extensions by the name of an editor.
     editor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     host_reads: tuple[HostRead, ...] = ()
+    # How its client keeps a sign-in, for `login`.
+    login: Login | None = None
 
     @property
     def version(self) -> str:
@@ -221,6 +226,7 @@ def parse_manifest(document: Any, *, file: str, lock: str = "") -> AgentManifest
         providers=tuple(said.get("providers", ())),
         editor={name: tuple(extensions) for name, extensions in said.get("editor", {}).items()},
         host_reads=tuple(HostRead(**row) for row in said.get("host_reads", ())),
+        login=read_login(said["login"]) if "login" in said else None,
     )
 
 
@@ -245,6 +251,8 @@ def _contradictions(said: Mapping[str, Any], lock: str) -> Iterator[str]:
         yield f"`command.0` is {program!r}; it must be the name of a program"
     if not (said.get("services") or said.get("providers")):
         yield "`services` and `providers` are both missing: the agent could not connect to anything"
+    if "login" in said:
+        yield from faults_of_login(said["login"], tuple(said["state"]))
     if "pypi" in said["install"]:
         yield from faults_of_lock(lock, **said["install"]["pypi"])
 
