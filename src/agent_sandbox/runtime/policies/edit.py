@@ -1,7 +1,7 @@
 """Edit a policy file: read it, check the new text in memory, replace it atomically, never through a link."""
 
 import codecs
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -22,10 +22,21 @@ from agent_sandbox.runtime.project.root import POLICY_FILE
 MARK = "\ufeff"
 
 
-def planned_edit(file: Path, wanted: ShortRule, environ: Mapping[str, str]) -> tuple[str, Edited | AlreadyCovered]:
-    """Return the file's text and the text with the rule added; raise UserError if it cannot be added."""
-    text = decode_policy(read_policy(file), file=str(file))
-    return text, edit(text, wanted, _readers(file, environ))
+def planned_edits(
+    file: Path, wanted: Iterable[ShortRule], environ: Mapping[str, str]
+) -> tuple[str, tuple[Edited | AlreadyCovered, ...]]:
+    """Return the file's text, and for each rule the text with it and those before it added.
+
+    Raises UserError if one cannot be added.
+    """
+    text = before = decode_policy(read_policy(file), file=str(file))
+    readers = _readers(file, environ)
+    done: list[Edited | AlreadyCovered] = []
+    for rule in wanted:
+        after = edit(text, rule, readers)
+        text = after.text if isinstance(after, Edited) else text
+        done.append(after)
+    return before, tuple(done)
 
 
 def planned_service(file: Path, name: str, environ: Mapping[str, str]) -> tuple[str, Edited]:
