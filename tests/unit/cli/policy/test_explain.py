@@ -1,4 +1,5 @@
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,6 @@ START = "GET https://github.com/o/n.git/info/refs?service=git-receive-pack"
 COMMAND = "run `agent-sandbox secret setup github --repo o/n` on the host machine: it also asks for a token"
 
 
-@pytest.mark.parametrize("line", [PUSH, START])
 @pytest.mark.parametrize(
     ("named", "options", "place"),
     [
@@ -78,17 +78,18 @@ COMMAND = "run `agent-sandbox secret setup github --repo o/n` on the host machin
     ],
 )
 def test_a_push_is_told_which_option_of_the_service_it_wants(
-    policy: Path, capsys: pytest.CaptureFixture[str], named: str, options: str, place: str, line: str
+    policy: Path, capsys: pytest.CaptureFixture[str], named: str, options: str, place: str
 ) -> None:
     policy.write_text(f"services:\n  - {named}\n")
-    assert exit_code(lambda: explain(*line.split())) == 0
     expected = (
         f"  to allow  {COMMAND}\n"
         f"  or        - {{name: github, repos: [o/n], {options}}}\n"
         f"            under `services`, {place}\n"
         "            then: agent-sandbox proxy reload\n"
     )
-    assert capsys.readouterr().out.endswith(expected)
+    for line in (PUSH, START):
+        assert exit_code(partial(explain, *line.split())) == 0
+        assert capsys.readouterr().out.endswith(expected)
 
 
 def test_a_push_to_another_git_server_is_allowed_by_one_command(
@@ -102,8 +103,8 @@ def test_a_push_to_another_git_server_is_allowed_by_one_command(
         in out
     )
     assert out.endswith(
-        "  to allow  run `agent-sandbox policy allow 'POST https://git.test/o/n.git/git-receive-pack'` on the host machine,"
-        " then: agent-sandbox proxy reload\n"
+        "  to allow  run `agent-sandbox policy allow 'POST https://git.test/o/n.git/git-receive-pack'`"
+        " on the host machine, then: agent-sandbox proxy reload\n"
     )
 
 

@@ -42,7 +42,10 @@ PUSHES = """
 domains:
   - {host: read.test, rules: [{methods: [GET]}]}
   - {host: all.test}
-  - {host: typed.test, rules: [{methods: [GET]}, {methods: [POST], headers: {content-type: application/x-git-receive-pack-request}}]}
+  - host: typed.test
+    rules:
+      - {methods: [GET]}
+      - {methods: [POST], headers: {content-type: application/x-git-receive-pack-request}}
   - {host: closed.test}
 deny: [POST https://closed.test/**/git-receive-pack]
 """
@@ -55,7 +58,7 @@ deny: [POST https://closed.test/**/git-receive-pack]
             "GET https://read.test/o/r.git/info/refs?service=git-receive-pack",
             "host read.test is allowed, method POST is not",
         ),
-        ("GET https://closed.test/o/r/info/refs?service=git-receive-pack", "denied by policy.yaml:7"),
+        ("GET https://closed.test/o/r/info/refs?service=git-receive-pack", "denied by policy.yaml:10"),
         ("GET https://all.test/o/r.git/info/refs?service=git-receive-pack", ""),
         ("GET https://read.test/o/r.git/info/refs?service=git-upload-pack", ""),
         ("GET https://read.test/o/r.git/info/refs", ""),
