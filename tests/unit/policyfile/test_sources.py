@@ -1,3 +1,4 @@
+from agent_sandbox.policy.file.service_options import Access
 from agent_sandbox.policyfile.catalogue import shipped_services
 from agent_sandbox.policyfile.sources import _sources, git_services, is_source
 
@@ -15,4 +16,6 @@ def test_every_git_server_has_a_service_to_which_pushes_can_be_allowed() -> None
     services = shipped_services()
     for host, name in git_services().items():
         git = services[name].spec.declared["git"]
+        assert isinstance(git, Access)
+        assert git.auth
         assert (git.levels, git.auth.host) == (("read", "readwrite"), host)

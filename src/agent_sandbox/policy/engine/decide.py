@@ -18,6 +18,7 @@ from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.injection import Injection
 
+# How the reason begins if the request is denied because of the push that it starts.
 NO_PUSH = "this request starts a git push, which is denied"
 
 

@@ -64,8 +64,8 @@ def advise(  # noqa: PLR0913 - each is a part of the suggestion
 
 def for_push(command: str) -> str:
     """Return the suggestion for a `git push` that this command allows."""
-    then = "" if command.startswith(SETUP) else f", {APPLY}"
-    return f"run `{command}` on the host machine{': it also asks for a token' if not then else then}"
+    then = ": it also asks for a token" if command.startswith(SETUP) else f", {APPLY}"
+    return f"run `{command}` on the host machine{then}"
 
 
 def _for_operation(asked: Request) -> str:

@@ -12,7 +12,7 @@ from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.policytools.edit.adding_service import add_service
 from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Readers, edit
-from agent_sandbox.policytools.edit.service_secret import set_service_secret
+from agent_sandbox.policytools.edit.service_options import set_service_options
 from agent_sandbox.policytools.edit.short_rule import ShortRule
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import write_all
@@ -52,12 +52,12 @@ def named_service(file: Path, name: str) -> str:
     return "" if line is None else f"{file}:{layer.origin('services', line).line}"
 
 
-def planned_secret(
-    file: Path, service: str, option: str, secret: str, environ: Mapping[str, str]
+def planned_options(
+    file: Path, service: str, options: Mapping[str, object], environ: Mapping[str, str]
 ) -> tuple[str, Edited | None]:
-    """Return the file's text and the text in which the service has the secret; None if it has one already."""
+    """Return the file's text and the text in which the service has the options; None if it has them already."""
     text = decode_policy(read_policy(file), file=str(file))
-    return text, set_service_secret(text, service, option, secret, _readers(file, environ))
+    return text, set_service_options(text, service, options, _readers(file, environ))
 
 
 def write_edit(file: Path, before: str, after: Edited) -> None:

@@ -15,6 +15,8 @@ from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from agent_sandbox.policytools.edit.short_rule import ShortRule
     from agent_sandbox.runtime.policies.registries import Machine
 
@@ -125,18 +127,21 @@ def _image_of(file: Path) -> "Machine | None":
         return None
 
 
-def put_secret(service: str, option: str, secret: str, file: Path) -> None:
-    """Give the service in the file its secret and print where."""
+def put_options(service: str, options: "Mapping[str, object]", file: Path) -> bool:
+    """Give the service in the file these options and print where; return whether the file changed."""
     # Not needed for `--help`.
-    from agent_sandbox.runtime.policies.edit import planned_secret, write_edit  # noqa: PLC0415
+    from agent_sandbox.policytools.edit.flow_style import flow  # noqa: PLC0415
+    from agent_sandbox.runtime.policies.edit import planned_options, write_edit  # noqa: PLC0415
     from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
 
-    before, after = planned_secret(file, service, option, secret, os.environ)
+    before, after = planned_options(file, service, options, os.environ)
     if after is None:
-        return
+        return False
     with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
         write_edit(file, before, after)
-    emit_lines([f"{file}:{after.line}: the service {service} has `{option}: {secret}`"])
+    written = ", ".join(f"`{option}: {flow(value)}`" for option, value in options.items())
+    emit_lines([f"{file}:{after.line}: the service {service} has {written}"])
+    return True
 
 
 def difference(file: Path, before: str, after: str) -> str:
