@@ -15,6 +15,8 @@ from agent_sandbox.problems import Problem, UserError
 
 # Each step changes one value, of an entry with a handful of options.
 MAX_STEPS = 200
+# A longer entry is written on several lines.
+LONGEST_LINE = 100
 
 
 def set_service_options(text: str, service: str, options: Mapping[str, object], read: Readers) -> Edited | None:
@@ -31,6 +33,8 @@ def set_service_options(text: str, service: str, options: Mapping[str, object], 
     wanted = {**old, **options}
     if wanted == old and text == given:
         return None
+    if len(flow(wanted)) > LONGEST_LINE:
+        text = _on_lines(text, number)
     changed = _changed(text, number, old, wanted)
     after = changed and _as_asked(changed, number, wanted, before, read)
     if not changed or not after:
@@ -55,9 +59,21 @@ def _changed(text: str, number: int, old: object, wanted: object) -> str:
 
 
 def _entry(text: str, number: int) -> Node | None:
-    root = outline(text).root
-    section = root.section(SECTION) if root else None
+    section = _section(text)
     return section.children[number] if section and number < len(section.children) else None
+
+
+def _section(text: str) -> Node | None:
+    root = outline(text).root
+    return root.section(SECTION) if root else None
+
+
+def _on_lines(text: str, number: int) -> str:
+    """Return the text in which an entry that is only a name, in a list by lines, is a mapping by lines."""
+    section, entry = _section(text), _entry(text, number)
+    if section is None or entry is None or section.style is not Style.BLOCK or entry.style is not Style.WORD:
+        return text
+    return Insertion(at=entry.start, text="name: ").into(text)
 
 
 def _step(text: str, node: Node, old: Any, wanted: Any) -> tuple[Insertion, Any]:  # noqa: ANN401 - values of YAML

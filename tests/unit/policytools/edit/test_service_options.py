@@ -91,6 +91,21 @@ def test_a_service_gets_its_options_and_all_comments_stay(text: str, expected: s
     assert set_service_options(edited.text, "api", REPOS, READ) is None
 
 
+def test_a_long_entry_is_written_on_several_lines() -> None:
+    options = {**REPOS, "api": {"access": "readwrite", "auth": {"secret": "token"}}}
+    lines = (
+        "name: api  # x\n    repos: [o/app, {name: o/lib, access: read}]\n    git: {access: readwrite}\n"
+        "    api: {access: readwrite, auth: {secret: token}}\n"
+    )
+    for text, expected in (
+        ("services:\n  - api  # x\n  # end\n", f"services:\n  - {lines}  # end\n"),
+        ("", f"services:\n  - {lines.replace('  # x', '')}"),
+    ):
+        edited = set_service_options(text, "api", options, READ)
+        assert edited is not None
+        assert edited.text == expected
+
+
 def test_a_file_that_cannot_be_edited_is_left_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_options, "MAX_STEPS", 0)
     with pytest.raises(UserError) as raised:

@@ -139,8 +139,8 @@ def put_options(service: str, options: "Mapping[str, object]", file: Path) -> bo
         return False
     with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
         write_edit(file, before, after)
-    written = ", ".join(f"`{option}: {flow(value)}`" for option, value in options.items())
-    emit_lines([f"{file}:{after.line}: the service {service} has {written}"])
+    written = [f"`{option}: {flow(value)}`" for option, value in options.items()]
+    emit_lines([f"{file}:{after.line}: the service {service} has {line}" for line in written])
     return True
 
 

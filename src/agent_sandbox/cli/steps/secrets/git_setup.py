@@ -10,7 +10,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.steps.policy.policy_edit import put, put_options
-from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
+from agent_sandbox.cli.steps.policy.reload_policy import loaded, reload_stack
 from agent_sandbox.cli.steps.secrets.git_repositories import (
     GIT,
     REPOSITORIES,
@@ -69,14 +69,14 @@ def set_up_git(project: Project, service: str, asked: GitSetup, *, path: Path | 
         say(f"{SAID[one.access]}: {one.name} ({one.where})")
     if entry and REPOSITORIES not in entry:
         say(f"careful: the policy allows all repositories of {host} now, and will allow only those that it names")
-    bound = Bound(name=secret, hosts=bound_hosts(declared, options, secret))
+    bound = Bound(name=secret, hosts=bound_hosts(declared, {**entry, **options}, secret))
     is_there = _stored(project, bound, asked.source)
     put_options(service, options, project.policy)
     if asked.read_only:
         for line in NO_PUSHES:
             put(read_short_rule(Effect.DENY, (line,)), project.policy)
     if is_there:
-        report(reload_stack(path))
+        say(loaded(reload_stack(path)))
     else:
         say(f"{secret} will be fetched from its source by agent-sandbox up")
     say(f"the proxy sends {secret} to {' and '.join(bound.hosts)}, for these repositories only")

@@ -75,8 +75,9 @@ def test_one_command_lets_the_sandbox_push_to_the_projects_repository(
     assert answer.code == 0, answer.err
     assert policy(project) == (
         "version: 1\n# what it needs\nservices:\n  - claude  # the agent\n"
-        "  - {name: github, repos: [Me/app, {name: them/app, access: read}, {name: them/lib, access: read}],"
-        f" git: {{access: readwrite, {AUTH}}}, web: {{access: read}}, api: {{access: readwrite, {SHIM}}}}}\n"
+        "  - name: github\n    repos: [Me/app, {name: them/app, access: read}, {name: them/lib, access: read}]\n"
+        f"    git: {{access: readwrite, {AUTH}}}\n    web: {{access: read}}\n"
+        f"    api: {{access: readwrite, {SHIM}}}\n"
     )
     assert told(running) == ["set github.token --host github.com --host api.github.com --folder /state/secrets"]
     assert (running.folder / "told").read_text() == VALUE
@@ -105,6 +106,13 @@ def test_a_repository_is_added_to_the_entry_without_asking_for_the_token_again(
     assert "own.token is set already; agent-sandbox secret set replaces it" in answer.err.splitlines()
 
 
+def test_a_token_stays_bound_to_the_hosts_of_all_parts(running: FakeDocker, ask: Ask, project: Path) -> None:
+    parts = f"git: {{access: readwrite, {AUTH}}}, api: {{access: read, {SHIM}}}"
+    policy(project, f"version: 1\nservices: [{{name: github, repos: [a/b], {parts}}}]\n")
+    assert ask("secret", "setup", "github", "--repo", "c/d").code == 0
+    assert told(running) == ["set github.token --host github.com --host api.github.com --folder /state/secrets"]
+
+
 def test_repositories_that_were_read_stay_so_when_another_is_written(
     running: FakeDocker, ask: Ask, project: Path
 ) -> None:
@@ -121,9 +129,8 @@ def test_an_entry_for_all_repositories_is_limited_with_a_warning(running: FakeDo
     policy(project, "version: 1\nservices:\n  - github\n")
     answer = ask("secret", "setup", "github", "--read", "a/b")
     assert policy(project) == (
-        "version: 1\nservices:\n"
-        f"  - {{name: github, repos: [a/b], git: {{access: read, {AUTH}}}, web: {{access: read}},"
-        f" api: {{access: read, {SHIM}}}}}\n"
+        f"version: 1\nservices:\n  - name: github\n    repos: [a/b]\n    git: {{access: read, {AUTH}}}\n"
+        f"    web: {{access: read}}\n    api: {{access: read, {SHIM}}}\n"
     )
     what = "careful: the policy allows all repositories of github.com now, and will allow only those that it names"
     assert what in answer.err.splitlines()
@@ -135,10 +142,10 @@ def test_nothing_can_be_pushed_anywhere_if_git_is_read_only(running: FakeDocker,
     answer = ask("secret", "setup", "github", "--git-read-only")
     assert answer.err.splitlines()[0] == "read only: Me/app (remote origin)"
     text = policy(project)
-    assert "repos: [Me/app, them/app, them/lib], git: {access: read, " in text
+    assert "repos: [Me/app, them/app, them/lib]\n    git: {access: read, " in text
     assert text.endswith("deny:\n  - POST https://*/**/git-receive-pack\n  - POST http://*/**/git-receive-pack\n")
     explained = ask("policy", "explain", "https://git.test/o/r.git/info/refs?service=git-receive-pack").out
-    assert "rule      policy.yaml:6 (project) denies POST https://*/**/git-receive-pack\n" in explained
+    assert "rule      policy.yaml:10 (project) denies POST https://*/**/git-receive-pack\n" in explained
     assert told(running)
 
 
