@@ -58,7 +58,7 @@ def _of_settings(project: Path, host: str) -> tuple[Wanted, ...]:
 
 
 def options_for(declared: Declared, entry: Mapping[str, Any], wanted: Iterable[Wanted], secret: str) -> dict[str, Any]:
-    """Return the options of the service's entry in the policy, which is empty if there is none yet.
+    """Return the options to change in the service's entry in the policy, which is empty if there is none yet.
 
     What the entry allows already stays, except for repositories that it does not name. Only `git` is added to the parts
     that it chose itself.
@@ -74,7 +74,7 @@ def options_for(declared: Declared, entry: Mapping[str, Any], wanted: Iterable[W
     for name, kind in parts.items():
         if name == GIT or not chosen:
             options[name] = _part(kind, entry.get(name, {}), secret, writes=writes)
-    return options
+    return {name: value for name, value in options.items() if entry.get(name) != value}
 
 
 def _items(entry: Mapping[str, Any], part: str) -> Iterator[str | dict[str, str]]:

@@ -45,13 +45,13 @@ READ_B = {"name": "a/b", "access": "read"}
         (
             {"repos": ["a/b"], "api": {"access": "readwrite"}},
             {"a/b": "read"},
-            {"repos": ["a/b"], "git": {"access": "read", "auth": TOKEN}},
+            {"git": {"access": "read", "auth": TOKEN}},
         ),
         # What may be written stays so.
         (
             {"repos": ["e/f"], "git": {"access": "readwrite", "auth": {"secret": "own"}}},
             {"a/b": "read"},
-            {"repos": ["e/f", READ_B], "git": {"access": "readwrite", "auth": {"secret": "own"}}},
+            {"repos": ["e/f", READ_B]},
         ),
         (
             {"repos": ["A/b", {"name": "c/d", "access": "read"}], "git": {"access": "readwrite"}},
