@@ -58,7 +58,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
     "secret": (
         "Manage the secrets that the proxy injects.",
         {
-            "setup": "Set the API key of a service.",
+            "setup": "Set the API key or git token of a service.",
             "set": "Store a secret and bind it to hosts.",
             "list": "List the secrets and their hosts, and which are missing.",
             "test": "Send a harmless request with a secret.",
