@@ -12,6 +12,7 @@ import yaml
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.agents.manifest import RESERVED, VARIABLE
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.images import agent_name, images_for, proxy_name
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.render.formats.template import Templates
@@ -43,16 +44,16 @@ of_each = pytest.mark.parametrize("manifest", MANIFESTS, ids=[manifest.name for 
 def render(manifest: AgentManifest, ide: Ide, providers: Sequence[str]) -> Rendered:
     """Render a project as `init` does."""
     workspace = Workspace(path="/home/me/app", title="app", ide=ide)
-    images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
-    stack = build_stack(manifest, workspace, images)
-    return render_project(Templates(FOLDER), stack, manifest, workspace, Offered(), providers=providers)
+    images = StackImages(proxy=proxy_name(), agent=agent_name((manifest.name,), workspace.owner))
+    stack = build_stack(Agents((manifest,)), workspace, images)
+    return render_project(Templates(FOLDER), stack, Agents((manifest,)), workspace, Offered(), providers=providers)
 
 
 @of_each
 def test_a_folder_holds_a_manifest_and_its_lock_alone(manifest: AgentManifest) -> None:
     files = {path.name for path in (FOLDER / manifest.name).iterdir()}
     assert files - {"agent.yaml"} <= LOCKING
-    assert ("requirements.txt" in files) == ("agent/requirements.txt" in manifest.build_files())
+    assert ("requirements.txt" in files) == (f"agents/{manifest.name}/requirements.txt" in manifest.build_files())
 
 
 @of_each
@@ -84,7 +85,7 @@ def test_its_program_is_the_one_whose_version_is_printed(manifest: AgentManifest
 
 @of_each
 def test_the_base_of_its_image_is_the_same_for_all(manifest: AgentManifest) -> None:
-    (*below, own), (*others, _) = images_for(manifest, Owner()), images_for(MANIFESTS[0], Owner())
+    (*below, own), (*others, _) = images_for(Agents((manifest,)), Owner()), images_for(Agents((MANIFESTS[0],)), Owner())
     assert [image.digest for image in below] == [image.digest for image in others]
     assert own.target == "agent"
 
@@ -108,7 +109,7 @@ def test_a_manifest_cannot_lead_programs_past_the_proxy_or_the_trust_store() -> 
 
 
 def test_no_two_agents_keep_their_state_in_the_same_volume() -> None:
-    keys = [volume.name for one in MANIFESTS for volume in build_stack(one, WORKSPACE, IMAGES).volumes]
+    keys = [volume.name for one in MANIFESTS for volume in build_stack(Agents((one,)), WORKSPACE, IMAGES).volumes]
     own = [key for key in keys if "_state-" in key or "_local-" in key]
     assert len(own) == len(set(own))
 
