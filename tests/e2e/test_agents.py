@@ -37,15 +37,23 @@ def test_an_agent_says_its_version_as_dev_without_a_network(name: str) -> None:
     assert run("docker", "run", "--rm", "--network=none", "--entrypoint=id", image, "-un").stdout == "dev\n"
 
 
-@pytest.fixture(scope="module", params=[name for name in TALKS if name in TRIED])
-def box(request: pytest.FixtureRequest, projects: Projects) -> Iterator[tuple[str, Project]]:
-    """A running stack of an agent, whose policy allows one host more."""
-    talk = TALKS[request.param]
-    project = projects.make("app", request.param, *(("--provider", talk.provider) if talk.provider else ()))
-    project.write_policy(project.policy.read_text().replace("\ndomains:\n", "\ndomains:\n  - allowed.test\n"))
+@pytest.fixture(scope="module")
+def together(projects: Projects) -> Iterator[Project]:
+    """One running stack of all these agents, whose policy allows their providers and one host more."""
+    names = [name for name in TALKS if name in TRIED]
+    project = projects.make("app", *names)
+    providers = "".join(f"  - {one}\n" for one in sorted({TALKS[name].provider for name in names} - {""}))
+    policy = project.policy.read_text().replace("\n  # - github", f"\n{providers}  # - github")
+    project.write_policy(policy.replace("\ndomains:\n", "\ndomains:\n  - allowed.test\n"))
     project.sandbox("up")
-    yield request.param, project
+    yield project
     project.compose("down", "--volumes", "--timeout=0")
+
+
+@pytest.fixture(params=[name for name in TALKS if name in TRIED])
+def box(request: pytest.FixtureRequest, together: Project) -> tuple[str, Project]:
+    """An agent, and the stack in which all of them are."""
+    return request.param, together
 
 
 def ask(box: tuple[str, Project], prompt: str) -> str:

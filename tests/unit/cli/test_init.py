@@ -220,6 +220,7 @@ REMOVED = (
 REORDERED = (
     "note: the stack runs codex and claude instead of claude and codex from the next `agent-sandbox up`; "
     "`agent-sandbox run` starts codex\n"
+    "note: ~/.local is codex's now; claude's is kept, and comes back when claude is named first\n"
 )
 
 

@@ -265,6 +265,8 @@ def _switched(record: Record | None, agents: Agents) -> Iterator[str]:
         kept = f"`agent-sandbox run` starts {agents.names[0]}"
     now, before = sentence(agents.names), sentence(former)
     yield f"the stack runs {now} instead of {before} from the next `agent-sandbox up`; {kept}"
+    if agents.names[0] != former[0] in agents.names:
+        yield f"~/.local is {agents.names[0]}'s now; {former[0]}'s is kept, and comes back when {former[0]} is named first"
 
 
 def _providers(agents: Agents, chosen: str | None) -> tuple[str, ...]:
