@@ -239,6 +239,11 @@ def _refuse_hidden(found: Mapping[str, str], option: str) -> None:
             raise InvalidOption(what, f"remove {name}, or name the owner's repositories one by one", option)
 
 
+def repository_name(item: str | Mapping[str, str]) -> str:
+    """Return the name of an item of `repos`, which may have its own access."""
+    return item if isinstance(item, str) else item[NAME]
+
+
 def is_repository(name: str) -> bool:
     """Return whether this is a repository (`owner/name`), or `owner/*`."""
     last = name.rpartition("/")[2]

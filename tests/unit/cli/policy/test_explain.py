@@ -71,6 +71,11 @@ COMMAND = "run `agent-sandbox secret setup github --repo o/n` on the host machin
             "instead of the entry at policy.yaml:2",
         ),
         (
+            "{name: github, repos: [{name: O/n, access: read}, a/b], git: {access: readwrite}}",
+            "git: {access: readwrite}",
+            "instead of the entry at policy.yaml:2",
+        ),
+        (
             "github",
             "git: {access: readwrite}, web: {access: read}, api: {access: read}",
             "instead of the entry at policy.yaml:2 for all repositories: it then denies the others",
@@ -83,7 +88,7 @@ def test_a_push_is_told_which_option_of_the_service_it_wants(
     policy.write_text(f"services:\n  - {named}\n")
     expected = (
         f"  to allow  {COMMAND}\n"
-        f"  or        - {{name: github, repos: [o/n], {options}}}\n"
+        f"  or        - {{name: github, repos: [{'a/b, ' * ('a/b' in named)}o/n], {options}}}\n"
         f"            under `services`, {place}\n"
         "            then: agent-sandbox proxy reload\n"
     )

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.policy.file.service_options import ACCESS, NAME, Access, Auth, Declared, is_repository
+from agent_sandbox.policy.file.service_options import (
+    ACCESS,
+    NAME,
+    Access,
+    Auth,
+    Declared,
+    is_repository,
+    repository_name,
+)
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.remotes import named_repositories, parse_address
 
@@ -65,11 +73,11 @@ def options_for(declared: Declared, entry: Mapping[str, Any], wanted: Iterable[W
     """
     parts = {name: kind for name, kind in declared.items() if isinstance(kind, Access)}
     chosen = [name for name in parts if name in entry]
-    access = {_name(item).lower(): item for item in _items(entry, GIT)}
+    access = {repository_name(item).lower(): item for item in _items(entry, GIT)}
     access |= {one.name.lower(): one.name if one.access == WRITE else {NAME: one.name, ACCESS: READ} for one in wanted}
     writes = any(isinstance(item, str) for item in access.values())
     # Without anything to write, the parts say so.
-    repositories = [item if writes else _name(item) for item in access.values()]
+    repositories = [item if writes else repository_name(item) for item in access.values()]
     options: dict[str, Any] = {REPOSITORIES: repositories}
     for name, kind in parts.items():
         if name == GIT or not chosen:
@@ -82,10 +90,6 @@ def _items(entry: Mapping[str, Any], part: str) -> Iterator[str | dict[str, str]
     limited = entry.get(part, {}).get(ACCESS) != WRITE
     for item in entry.get(REPOSITORIES, ()):
         yield {NAME: item, ACCESS: READ} if limited and isinstance(item, str) else item
-
-
-def _name(item: str | Mapping[str, str]) -> str:
-    return item if isinstance(item, str) else item[NAME]
 
 
 def _part(kind: Access, before: Mapping[str, Any], secret: str, *, writes: bool) -> dict[str, Any]:
