@@ -116,7 +116,7 @@ KEYED = {
         (service, option, auth)
         for service in (*load_manifest(FOLDER, name).services, *load_manifest(FOLDER, name).providers)
         for option, auth in SERVICES[service].spec.declared.items()
-        if isinstance(auth, Auth)
+        if isinstance(auth, Auth) and option == "secret"
     ]
     for name in known_agents(FOLDER)
 }
