@@ -1,10 +1,11 @@
 """Render all files of a project, and compare them with the existing ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.render.devcontainer import devcontainer_document, render_devcontainer
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
@@ -19,7 +20,6 @@ from agent_sandbox.render.reconcile import (
     merged_dotenv,
     yours,
 )
-from agent_sandbox.render.stack_file import render_stack_file
 from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE
 from agent_sandbox.stack.model import Stack
 from agent_sandbox.stack.workspace import Workspace
@@ -32,7 +32,7 @@ class Rendered:
     stack_file: str
     devcontainer: str
     members: Mapping[str, Any]
-    policy: str
+    policy: Callable[[], str]
     variables: Mapping[str, str]
     dotenv: bool
 
@@ -40,18 +40,22 @@ class Rendered:
 def render_project(  # noqa: PLR0913 - the values of a stack
     templates: Templates,
     stack: Stack,
-    manifest: AgentManifest,
+    agents: Agents,
     workspace: Workspace,
     offered: Offered,
     *,
+    stack_file: str,
     providers: Sequence[str] = (),
 ) -> Rendered:
-    """Return the rendered files of this stack; the policy starts with the services of the chosen `providers`."""
+    """Return the rendered files of this stack, with the `stack_file` of its backend.
+
+    The policy starts with the services of the chosen `providers`.
+    """
     return Rendered(
-        stack_file=render_stack_file(templates, stack, manifest, workspace),
-        devcontainer=render_devcontainer(templates, manifest, workspace),
-        members=devcontainer_document(manifest, workspace),
-        policy=render_policy(templates, manifest, workspace.ide, offered, providers),
+        stack_file=stack_file,
+        devcontainer=render_devcontainer(templates, agents, workspace),
+        members=devcontainer_document(agents, workspace),
+        policy=partial(render_policy, templates, agents, workspace.ide, offered, providers),
         variables={FILES_VARIABLE: STACK, NAME_VARIABLE: stack.name},
         dotenv=workspace.dotenv,
     )

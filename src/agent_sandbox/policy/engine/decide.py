@@ -12,17 +12,21 @@ from agent_sandbox.policy.engine.nearest import (
 )
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Readings
+from agent_sandbox.policy.http.git_push import STARTS_PUSH, push_after
 from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.injection import Injection
+
+# How the reason begins if the request is denied because of the push that it starts.
+NO_PUSH = "this request starts a git push, which is denied"
 
 
 def decide(policy: Policy, request: Request) -> Decision:
     """Return the decision on a request.
 
     A matching deny wins. Otherwise a matching allow wins if every restricting layer allows the request as well.
-    Otherwise the request is denied.
+    Otherwise the request is denied. The GET that starts a `git push` is allowed only if the push itself is.
     """
     if policy.refusal and not policy.empty:
         return _refused(policy)
@@ -40,7 +44,8 @@ def decide(policy: Policy, request: Request) -> Decision:
         answer = _granted(policy, request, ways)
     if answer is None:
         return _not_allowed(policy, request, ways)
-    return _restricted(policy, request, ways, answer) if policy.rules.restrictions else answer
+    answer = _restricted(policy, request, ways, answer)
+    return _as_push(policy, request, answer) if answer.allowed and request.query == STARTS_PUSH else answer
 
 
 def _restricted(policy: Policy, request: Request, ways: Readings, answer: Decision) -> Decision:
@@ -61,7 +66,10 @@ def allows(policy: Policy, request: Request) -> bool:
     ways = readings(request.path)
     effects = {rule.effect for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)}
     allowed = effects == {Effect.ALLOW} or (not effects and _granted(policy, request, ways) is not None)
-    return allowed and all(restriction.verdict(request, ways) for restriction in policy.rules.restrictions)
+    if not allowed or not all(restriction.verdict(request, ways) for restriction in policy.rules.restrictions):
+        return False
+    push = push_after(request)
+    return push is None or allows(policy, push)
 
 
 def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Injection | None]:
@@ -135,6 +143,16 @@ def _granted(policy: Policy, request: Request, ways: Readings) -> Decision | Non
 def _takes_grants(policy: Policy, host: str, port: int) -> bool:
     """Return whether grants count here. A host service leads to a private address, which no grant may reach."""
     return policy.host_service(host, port) is None
+
+
+def _as_push(policy: Policy, request: Request, answer: Decision) -> Decision:
+    """Return the denial of the push that this GET starts, or `answer`.
+
+    Otherwise git would ask for a password first, although nothing can be pushed.
+    """
+    push = push_after(request)
+    after = decide(policy, push) if push else answer
+    return answer if after.allowed else replace(after, reason=f"{NO_PUSH}: {after.reason}")
 
 
 def _not_allowed(policy: Policy, request: Request, ways: Readings) -> Decision:
