@@ -1,7 +1,6 @@
 """`agent-sandbox watch`."""
 
 import os
-import signal
 import stat
 import sys
 import threading
@@ -31,17 +30,11 @@ def watch(*, path: ProjectPath = None, plain: PlainOption = False) -> int:  # no
     project = open_project(path, cwd=Path.cwd())
     screen = Plain()
     box = Box(project, on_report=screen.report, on_lost=screen.lost)
-    over = threading.Event()
-
-    def end() -> None:
-        over.set()
-        os.kill(os.getpid(), signal.SIGINT)
-
     for line in HELP:
         say(line)
-    threading.Thread(target=read_answers, args=(sys.stdin, screen, box), kwargs={"end": end}, daemon=True).start()
+    threading.Thread(target=read_answers, args=(sys.stdin, screen, box), daemon=True).start()
     try:
-        box.watch(answers=_can_answer(), until=over.is_set)
+        box.watch(answers=_can_answer())
     except KeyboardInterrupt:
-        return DONE if over.is_set() else INTERRUPTED
+        return INTERRUPTED
     return DONE

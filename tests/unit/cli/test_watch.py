@@ -33,7 +33,7 @@ def test_prints_decisions_until_ctrl_c(
 
 
 def test_ends_when_it_is_told_to(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
-    up.says("watch --answers --control", script="exec sleep 5")
+    up.says("watch --answers --control", script="cat > /dev/null")
     source, answers = os.pipe()
     with os.fdopen(source) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)

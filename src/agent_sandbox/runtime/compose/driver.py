@@ -18,7 +18,7 @@ from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer,
 from agent_sandbox.runtime.driver.protocol import Driver, Explain, Feature, Host
 from agent_sandbox.runtime.events import Tell, ignore
 from agent_sandbox.runtime.host import process
-from agent_sandbox.runtime.host.process import Finished, Send
+from agent_sandbox.runtime.host.process import Finished, Input
 
 STOP_SECONDS = 2
 
@@ -82,7 +82,7 @@ class ComposeDriver:
             return process.capture(step.argv, cwd=step.cwd, timeout=timeout, stdin=stdin)
 
     def watch(
-        self, step: RunCommand, *, on_line: Callable[[str], None], on_start: Callable[[Send], None] = lambda _: None
+        self, step: RunCommand, *, on_line: Callable[[str], None], on_start: Callable[[Input], None] = lambda _: None
     ) -> Finished:
         """Run the step's command until it ends."""
         with self.engine.required():

@@ -13,7 +13,7 @@ from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer, StackFound, Usage
 from agent_sandbox.runtime.driver.result import CheckResult
 from agent_sandbox.runtime.events import Tell, ignore
-from agent_sandbox.runtime.host.process import Finished, Send
+from agent_sandbox.runtime.host.process import Finished, Input
 from agent_sandbox.runtime.project.installed import find_project
 from agent_sandbox.runtime.project.root import find_root
 
@@ -73,11 +73,11 @@ class Driver(Protocol):
         """Run one command and return its output and exit code."""
 
     def watch(
-        self, step: RunCommand, *, on_line: Callable[[str], None], on_start: Callable[[Send], None] = lambda _: None
+        self, step: RunCommand, *, on_line: Callable[[str], None], on_start: Callable[[Input], None] = lambda _: None
     ) -> Finished:
         """Run one command until it ends, with a stdin that stays open as long as this process.
 
-        `on_start` gets the function that writes a line to it.
+        `on_start` gets that stdin.
         """
 
     def run_in(self, container: Container, *argv: str, user: str = "") -> Finished:

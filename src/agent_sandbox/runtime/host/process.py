@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import IO, NoReturn
@@ -23,7 +22,6 @@ from agent_sandbox.problems import Problem, UserError
 
 TAIL_LINES = 200  # enough for a failing build step; a chatty child can't fill the memory
 TIMED_OUT = 124  # the exit code, as `timeout(1)` has it
-type Send = Callable[[str], None]
 GRACE = 10.0  # seconds between asking a child to end and ending it
 
 
@@ -84,23 +82,36 @@ def watch(
     argv: Sequence[str],
     *,
     on_line: Callable[[str], None],
-    on_start: Callable[[Send], None] = lambda _: None,
+    on_start: Callable[["Input"], None] = lambda _: None,
     cwd: Path | None = None,
 ) -> Finished:
     """Run `argv` as `follow` does, with a stdin that stays open until this process ends, however it ends.
 
-    `on_start` gets the function that writes a line to that stdin; it raises OSError when the program has ended.
+    `on_start` gets that stdin.
     """
     with _started(argv, cwd=cwd, stdin=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
-        on_start(partial(_write_line, child))
+        on_start(Input(child))
         return _read_lines(child, argv, on_line)
 
 
-def _write_line(child: subprocess.Popen[bytes], line: str) -> None:
-    if child.stdin is None or child.stdin.closed:
-        raise BrokenPipeError
-    child.stdin.write(f"{line}\n".encode())
-    child.stdin.flush()
+class Input:
+    """The stdin of a running program, for any thread."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._pipe = child.stdin
+
+    def say(self, line: str) -> None:
+        """Write a line. Raises OSError if the program has ended."""
+        if self._pipe is None or self._pipe.closed:
+            raise BrokenPipeError
+        self._pipe.write(f"{line}\n".encode())
+        self._pipe.flush()
+
+    def close(self) -> None:
+        """End the input."""
+        if self._pipe is not None:
+            with suppress(OSError):
+                self._pipe.close()
 
 
 def _read_lines(child: subprocess.Popen[bytes], argv: Sequence[str], on_line: Callable[[str], None]) -> Finished:

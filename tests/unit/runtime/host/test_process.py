@@ -162,18 +162,18 @@ def test_a_watched_child_has_a_stdin_that_ends_with_us() -> None:
 
 def test_a_watched_child_is_told_lines() -> None:
     lines: list[str] = []
-    sends: list[process.Send] = []
+    inputs: list[process.Input] = []
     script = "print(input()); print(input())"
 
-    def begin(send: process.Send) -> None:
-        sends.append(send)
-        send("one")
-        send("two")
+    def begin(stdin: process.Input) -> None:
+        inputs.append(stdin)
+        stdin.say("one")
+        stdin.say("two")
 
     got = process.watch((sys.executable, "-c", script), on_line=lines.append, on_start=begin)
     assert (lines, got.code) == (["one", "two"], 0)
     with pytest.raises(BrokenPipeError):
-        sends[0]("three")
+        inputs[0].say("three")
 
 
 def test_a_child_is_started_from_another_thread_too() -> None:
@@ -182,3 +182,9 @@ def test_a_child_is_started_from_another_thread_too() -> None:
     thread.start()
     thread.join()
     assert found[0].out == "1\n"
+
+
+def test_the_input_of_a_watched_child_can_be_ended() -> None:
+    script = "import sys; print(sys.stdin.read() == '')"
+    got = process.watch((sys.executable, "-c", script), on_line=lambda _: None, on_start=process.Input.close)
+    assert (got.out, got.code) == ("True", 0)

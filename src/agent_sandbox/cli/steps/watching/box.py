@@ -2,7 +2,7 @@
 
 import json
 import os
-import time
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from getpass import getuser
@@ -18,7 +18,7 @@ from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.process import Send
+from agent_sandbox.runtime.host.process import Input
 from agent_sandbox.runtime.proxy.reports import Question, Report, read_report
 
 AGAIN_SECONDS = (1.0, 2.0, 5.0)
@@ -35,15 +35,22 @@ class Box:
         self.project = project
         self._on_report = on_report
         self._on_lost = on_lost
-        self._send: Send | None = None
+        self._input: Input | None = None
+        self._over = threading.Event()
         self._who = _user()
 
-    def watch(self, *, answers: bool, until: Callable[[], bool], sleep: Callable[[float], None] = time.sleep) -> None:
-        """Pass on reports until `until` says so. Connects again after the proxy or the engine has restarted."""
+    def end(self) -> None:
+        """End `watch`, from another thread."""
+        self._over.set()
+        if self._input is not None:
+            self._input.close()
+
+    def watch(self, *, answers: bool) -> None:
+        """Pass on reports until `end` is called. Connects again after the proxy or the engine has restarted."""
         require_running(self.project, "proxy")
         argv = ("watch", *(("--answers",) if answers else ()))
         tried = 0
-        while not until():
+        while not self._over.is_set():
             (step,) = (one for one in backend().plan(self.project, AskProxy(argv=argv)) if isinstance(one, RunCommand))
             connected = False
 
@@ -56,23 +63,25 @@ class Box:
 
             with suppress(UserError):
                 driver().watch(step, on_line=pass_on, on_start=self._connect)
-            self._send = None
-            if until():
+            self._input = None
+            if self._over.is_set():
                 return
             tried = 0 if connected else tried + 1
             self._on_lost(f"{self.project.name}: the proxy does not answer; trying again")
-            sleep(AGAIN_SECONDS[min(tried, len(AGAIN_SECONDS) - 1)])
+            self._over.wait(AGAIN_SECONDS[min(tried, len(AGAIN_SECONDS) - 1)])
 
-    def _connect(self, send: Send) -> None:
-        self._send = send
+    def _connect(self, to_proxy: Input) -> None:
+        self._input = to_proxy
+        if self._over.is_set():
+            to_proxy.close()
 
     def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
         """Send an answer, or end a grant with the scope `end`. Raises UserError if there is no connection."""
         words = {"verb": "answer", "id": number, "scope": scope, "who": self._who}
         try:
-            if self._send is None:
+            if self._input is None:
                 raise BrokenPipeError
-            self._send(json.dumps({**words, "seconds": seconds} if seconds else words))
+            self._input.say(json.dumps({**words, "seconds": seconds} if seconds else words))
         except OSError as error:
             raise UserError([Problem(where=self.project.name, what=CLOSED)]) from error
 

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from agent_sandbox.cli.steps.decision_line import decision_line
 from agent_sandbox.cli.steps.watching.box import HOUR, Box
@@ -137,9 +137,9 @@ def _lines(question: Question) -> Iterator[str]:
     yield f"     {', '.join(f'{question.id}{key}' for key in keys)}; {question.seconds_left} seconds left"
 
 
-def read_answers(lines: Iterable[str], plain: Plain, box: Box, *, end: Callable[[], None]) -> None:
+def read_answers(lines: Iterable[str], plain: Plain, box: Box) -> None:
     """Do what each line says, until one says to end. Without a terminal, the end of stdin ends nothing."""
     for line in lines:
         if not plain.command(line, box):
-            end()
+            box.end()
             return

@@ -26,6 +26,7 @@ class Watched:
         self.slept: list[float] = []
         self.losses = losses
         self.box = Box(self.project, on_report=self.report, on_lost=self.lost.append)
+        self.box._over.wait = self.sleep  # type: ignore[assignment, method-assign]
         self.says: tuple[int, str, int | None] | None = None
 
     def report(self, found: Report) -> None:
@@ -35,9 +36,15 @@ class Watched:
             number, scope, seconds = self.says
             self.box.answer(number, scope, seconds=seconds)
 
+    def sleep(self, seconds: float) -> None:
+        """Keep it, and end when it has been lost often enough."""
+        self.slept.append(seconds)
+        if len(self.slept) >= self.losses:
+            self.box.end()
+
     def watch(self) -> None:
-        """Watch until it has been lost often enough."""
-        self.box.watch(answers=True, until=lambda: len(self.slept) >= self.losses, sleep=self.slept.append)
+        """Watch."""
+        self.box.watch(answers=True)
 
 
 @pytest.fixture
@@ -105,3 +112,12 @@ def test_a_rule_for_the_project_is_written_and_loaded(up: FakeDocker, capsys: py
     assert "policy loaded, digest 0123456789ab" in capsys.readouterr().err
     with pytest.raises(UserError, match="no rule can say exactly this request"):
         Watched().box.allow_for_project(asked(""))
+
+
+def test_ends_when_another_thread_says_so(up: FakeDocker) -> None:
+    up.says(WATCH, script=f"echo {shlex.quote(STATE)}; cat > /dev/null")
+    watched = Watched()
+    watched.box = Box(watched.project, on_report=lambda _: watched.box.end(), on_lost=watched.lost.append)
+    watched.watch()
+    watched.box.watch(answers=True)
+    assert watched.lost == []

@@ -24,6 +24,10 @@ class Answers:
         """Keep it."""
         self.given.append((number, scope, seconds))
 
+    def end(self) -> None:
+        """Keep that it was ended."""
+        self.given.append(("ended",))
+
     def allow_for_project(self, question: Question) -> None:
         """Keep it, or fail."""
         if not question.rule:
@@ -168,10 +172,9 @@ def test_grants_are_listed(seat: Seat) -> None:
 
 
 def test_answers_are_read_until_one_says_to_end(seat: Seat) -> None:
-    ends: list[str] = []
-    read_answers(["g", "q", "g"], seat.screen, cast("Box", seat.box), end=lambda: ends.append("ended"))
-    read_answers(["g"], seat.screen, cast("Box", seat.box), end=lambda: ends.append("ended"))
-    assert (seat.sees, ends) == (["no grants", "no grants"], ["ended"])
+    read_answers(["g", "q", "g"], seat.screen, cast("Box", seat.box))
+    read_answers(["g"], seat.screen, cast("Box", seat.box))
+    assert (seat.sees, seat.box.given) == (["no grants", "no grants"], [("ended",)])
 
 
 def test_says_what_waits_for_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
