@@ -7,6 +7,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import dns.message
+import dns.query
+import dns.rcode
 import pytest
 
 from http2client import Http2Client, fields
@@ -226,6 +229,30 @@ def test_a_reload_decides_open_questions_again(pair: Pair, person: Person, clien
     finally:
         pair.proxy.policy_file.write_text(POLICY)
         pair.proxy.command("reload")
+
+
+def test_a_client_that_ignores_the_proxy_variables_is_asked_about_too(pair: Pair, person: Person, host: str) -> None:
+    query = dns.message.make_query(host, "A")
+    place = pair.proxy.entrance("dns")
+    assert dns.query.udp(query, place[0], port=place[1], timeout=5).answer
+    nobodys = dns.query.udp(dns.message.make_query("x.invalid", "A"), place[0], port=place[1], timeout=5)
+    assert nobodys.rcode() == dns.rcode.NXDOMAIN
+    with pair.proxy.connect(entrance="http") as connection:
+        connection.sendall(get("/x", host))
+        (question,) = person.questions()
+        assert question["rule"] == f"GET http://{host}/**"
+        person.answer(question["id"], "deny")
+        assert read_answer(connection)[0] == 403
+    assert dns.query.udp(query, place[0], port=place[1], timeout=5).rcode() == dns.rcode.NXDOMAIN
+
+
+def test_another_port_is_asked_about_by_the_request_inside(pair: Pair, person: Person, host: str) -> None:
+    with pair.proxy.tunnel(host, 8080) as connection:
+        connection.sendall(get("/x", f"{host}:8080"))
+        (question,) = person.questions()
+        assert question["rule"] == f"GET http://{host}:8080/**"
+        person.answer(question["id"], "deny")
+        assert read_answer(connection)[0] == 403
 
 
 def test_a_flood_of_questions_leaves_room_for_the_answer(pair: Pair, person: Person) -> None:

@@ -72,10 +72,10 @@ async def run(settings: Settings, limits: Limits) -> None:
     asking = Asking(store, audit_log, limits)
     loop_guard, placeholders = LoopGuard(), load_placeholders(key_beside(settings.secrets))
     engine = _engine(settings, limits, store, audit_log, loop_guard, placeholders=placeholders, asking=asking)
-    front = ExplicitProxy(engine, lambda: store.current)
+    front = ExplicitProxy(engine, lambda: store.current, asking.questions.would_ask)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
-    entrances = await _entrances(settings, limits, front, store, audit_log)
+    entrances = await _entrances(settings, limits, front, store, audit_log, asking)
     loop_guard.listens(listening, *entrances.listening.values())
     side = SideThread()
     asking.connect(review=front.review, in_traffic=side.in_traffic)
@@ -134,11 +134,16 @@ def _loading(settings: Settings) -> Load:
     return SourcePin(load=load, memory=settings.folder, container=gethostname()).take if settings.policy_name else load
 
 
-async def _entrances(
-    settings: Settings, limits: Limits, front: ExplicitProxy, store: PolicyStore, audit_log: AuditLog
+async def _entrances(  # noqa: PLR0913, PLR0917 - as below
+    settings: Settings, limits: Limits, front: ExplicitProxy, store: PolicyStore, audit_log: AuditLog, asking: Asking
 ) -> Opened:
     transparent = Transparent(front, lambda: store.current, limits=limits, record=audit_log.record)
-    names = NameServer(policy=lambda: store.current, address=settings.listen[0], record=audit_log.record)
+    names = NameServer(
+        policy=lambda: store.current,
+        address=settings.listen[0],
+        record=audit_log.record,
+        asks=asking.questions.would_ask,
+    )
     return await open_entrances(settings.entrances, transparent, names)
 
 

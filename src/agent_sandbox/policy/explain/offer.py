@@ -17,6 +17,8 @@ from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse
 # One path of a host is rarely all that is read.
 READING = frozenset({"GET", "HEAD"})
 EVERY_PATH = parse_path_pattern(PathKind.GLOB, "/**")
+# Nobody can register such a name (RFC 6761). The sandbox's own checks request one, and expect a denial at once.
+NOBODYS = ".invalid"
 NOWHERE = Origin(file="grant", line=0, layer="grant")
 
 
@@ -42,7 +44,11 @@ def offer_for(request: Request, policy: Policy) -> Offer | None:
         methods=with_implied({"GET"}) if reads else frozenset({request.method}),
     )
     rule = Rule(effect=Effect.ALLOW, conditions=once, origin=NOWHERE)
-    if not is_grantable(rule) or not decide(policy.granting((rule,)), request).allowed:
+    if (
+        request.host.endswith(NOBODYS)
+        or not is_grantable(rule)
+        or not decide(policy.granting((rule,)), request).allowed
+    ):
         return None
     path = EVERY_PATH if reads else _exactly(request)
     if path is None:

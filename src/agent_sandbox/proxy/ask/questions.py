@@ -119,6 +119,14 @@ class Questions:
         self._on_change()
         return ""
 
+    def would_ask(self, host: str, port: int, decision: Decision) -> bool:
+        """Return whether a person would be asked about a request to this host, which `decision` denies."""
+        policy = self._policy()
+        if decision.cause not in UNLISTED or "unlisted" not in policy.settings.ask or not self._watched():
+            return False
+        request = Request(scheme="https", host=host, port=port, method="GET", path="/", query="")
+        return self._denied.get(host, 0.0) <= self._clock() and offer_for(request, policy) is not None
+
     def answer(self, number: int, scope: Scope, *, who: str, seconds: float | None = None) -> str:
         """Answer a question; return why that is not possible, or an empty string."""
         question = next((one for one in self if one.id == number), None)

@@ -26,6 +26,10 @@ class Opened:
         return self.decision if policy is self.policy else decide_connect(policy, host=self.host, port=self.port)
 
 
+def _never(*_: object) -> bool:
+    return False
+
+
 class ConnectDeniedError(Exception):
     """A CONNECT that is answered with a denial."""
 
@@ -35,13 +39,18 @@ class ConnectDeniedError(Exception):
         self.port = port
 
 
-def decide_tunnel(head: RequestHead, policy: Callable[[], Policy]) -> Opened:
-    """Decide the CONNECT in `head`. Raises `ConnectDeniedError`, `BadHeadError`."""
+def decide_tunnel(
+    head: RequestHead, policy: Callable[[], Policy], asks: Callable[[str, int, Decision], bool] = _never
+) -> Opened:
+    """Decide the CONNECT in `head`. Raises `ConnectDeniedError`, `BadHeadError`.
+
+    `asks` says whether a person would be asked about a denied request: that needs the request inside the tunnel.
+    """
     host, port = _destination(head)
     current = policy()
     decision = decide_connect(current, host=host, port=port)
     explained = port == EXPLAINED_PORT and not is_address(host)
-    if decision.allowed or explained:
+    if decision.allowed or explained or asks(host, port, decision):
         return Opened(host=host, port=port, decision=decision, policy=current)
     denial = Denial(
         reason=decision.reason,

@@ -27,6 +27,8 @@ from agent_sandbox.proxy.front.transparent import HTTP_PORT, TLS_PORT
 from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter
 from agent_sandbox.proxy.net.linger_close import linger_close
 
+# The answer is only the proxy's own address, and the request is denied until the person has answered.
+ASKED_LATER = "resolved, because a person is asked about the request"
 TTL_SECONDS = 5  # the policy may change, and an answer costs next to nothing
 # A name has at most 255 bytes, and a typical query with EDNS about 100. Longer queries, and ones with more than one
 # question and one OPT record, are not parsed, because parsing them can take seconds.
@@ -39,16 +41,25 @@ QUESTIONS = 100  # on one connection
 NOTHING_THERE = frozenset({dns.rdatatype.AAAA, dns.rdatatype.SVCB, dns.rdatatype.HTTPS})
 
 Answer = Callable[[bytes, str], bytes | None]
+Asks = Callable[[str, int, Decision], bool]
 Record = Callable[[AuditRecord], None]
+
+
+def _never(*_: object) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameServer:
-    """Answers DNS queries. `address` is the address at which the agent reaches the proxy."""
+    """Answers DNS queries. `address` is the address at which the agent reaches the proxy.
+
+    `asks` says whether a person would be asked about a request that is denied so far.
+    """
 
     policy: Callable[[], Policy]
     address: str
     record: Record
+    asks: Asks = _never
 
     def answer(self, question: bytes, client: str) -> bytes | None:
         """Return the response to one message, None if it is not a DNS query."""
@@ -81,6 +92,8 @@ class NameServer:
         except Ambiguous as doubt:
             return replace(line, reason=f"ambiguous: {doubt}")
         decision = decide_name(self.policy(), host)
+        if not decision.allowed and self.asks(host, TLS_PORT, decision):
+            decision = replace(decision, effect=Effect.ALLOW, reason=f"{decision.reason}; {ASKED_LATER}")
         if decision.allowed:
             answer.set_rcode(dns.rcode.NOERROR)
             if question.rdtype == dns.rdatatype.A:

@@ -6,7 +6,7 @@ from functools import partial
 from ipaddress import ip_address
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.policy import Policy
+from agent_sandbox.policy import Decision, Policy
 from agent_sandbox.proxy.audit.audit_log import source_port
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
@@ -33,10 +33,16 @@ Opening = Callable[[PeekableReader, asyncio.StreamWriter, str], Awaitable[Tunnel
 class ExplicitProxy:
     """Serves client connections. One `serve` task runs per connection, from accept to close."""
 
-    def __init__(self, engine: Engine, policy: Callable[[], Policy]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        policy: Callable[[], Policy],
+        asks: Callable[[str, int, Decision], bool] = lambda *_: False,
+    ) -> None:
         self._engine = engine
         self._limits = engine.limits
         self._policy = policy
+        self._asks = asks
         self._registry = ConnectionLimiter(limit=engine.limits.connections)
         self._connections = ConnectionRegistry()
 
@@ -110,7 +116,7 @@ class ExplicitProxy:
     async def _read_connect(self, peekable: PeekableReader) -> Opened:
         head, end = await whole_head(peekable, self._limits)
         peekable.take(end)
-        return decide_tunnel(head, self._policy)
+        return decide_tunnel(head, self._policy, self._asks)
 
     async def _peek(self, opened: Opened, client: str, peekable: PeekableReader, rejection: Rejection) -> Tunnel | None:
         try:

@@ -42,6 +42,8 @@ def test_what_no_rule_can_say_is_offered_once(request_of: RequestOf, line: str) 
     assert (offer.lasting, offer.text) == (None, "")
 
 
-@pytest.mark.parametrize("host", ["10.0.0.1", "[::1]", "169.254.169.254", "localhost", "db.internal", "nas"])
+@pytest.mark.parametrize(
+    "host", ["10.0.0.1", "[::1]", "169.254.169.254", "localhost", "db.internal", "nas", "x.invalid"]
+)
 def test_a_private_host_is_not_offered(request_of: RequestOf, host: str) -> None:
     assert offer_for(request_of(f"GET http://{host}/"), NOTHING) is None

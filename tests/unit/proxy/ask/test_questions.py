@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_sandbox.policy import decide
 from agent_sandbox.proxy.ask import questions as subject
 from agent_sandbox.proxy.ask.grant_book import MOST, Scope
 from agent_sandbox.proxy.limits import Limits
-from asking_world import World
+from asking_world import World, request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,3 +131,20 @@ def test_a_reload_ends_the_questions_that_it_decides(world: World, policy: Calla
     assert [exchange.waits for exchange in (allowed, denied, open_)] == [False, False, True]
     world.store.replace(policy("domains: [b.test]"))
     assert not open_.waits
+
+
+def test_would_ask_about_an_unlisted_host_that_nobody_denied(world: World) -> None:
+    denied = decide(world.store.current, request(GET))
+
+    def would_ask(host: str) -> bool:
+        return world.questions.would_ask(host, 443, denied)
+
+    assert would_ask("new.test")
+    assert [would_ask(host) for host in ("10.0.0.1", "nas", "bad.test")] == [False] * 3
+    assert not world.questions.would_ask("a.test", 443, decide(world.store.current, request("GET https://a.test/")))
+    world.watched = False
+    assert not would_ask("new.test")
+    world.watched = True
+    world.ask(GET)
+    world.questions.answer(1, Scope.DENY, who="ana")
+    assert not would_ask("new.test")

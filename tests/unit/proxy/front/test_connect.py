@@ -71,3 +71,11 @@ def test_a_connect_that_cannot_be_read_is_refused(
     with pytest.raises(BadHeadError) as caught:
         decide(target, policy("domains: [a.test]"), fields)
     assert problem == str(caught.value)
+
+
+def test_a_tunnel_is_opened_for_a_request_that_a_person_would_be_asked_about(policy: Callable[[str], Policy]) -> None:
+    head = parse_request(b"CONNECT b.test:8443 HTTP/1.1\r\n\r\n", Limits())
+    got = decide_tunnel(
+        head, lambda: policy("domains: [a.test]"), lambda host, port, _: (host, port) == ("b.test", 8443)
+    )
+    assert not got.decision.allowed

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -196,3 +197,16 @@ async def test_a_connection_that_says_nothing_more_is_let_go(monkeypatch: pytest
 def test_the_name_of_the_page_about_the_sandbox_is_always_found(stage: Stage) -> None:
     assert texts(stage.ask("agent-sandbox.internal")) == ["agent-sandbox.internal. 5 IN A 10.0.0.2"]
     assert stage.ask("x.agent-sandbox.internal").rcode() == dns.rcode.NXDOMAIN
+
+
+def test_a_name_that_a_person_would_be_asked_about_is_the_proxy_itself(stage: Stage) -> None:
+    stage.server = replace(
+        stage.server, asks=lambda host, port, denied: (host, port, denied.allowed) == ("z.test", 443, False)
+    )
+    assert texts(stage.ask("z.test")) == ["z.test. 5 IN A 10.0.0.2"]
+    (line,) = stage.lines
+    assert (line.decision, line.reason) == (
+        "allow",
+        "no rule allows host z.test; resolved, because a person is asked about the request",
+    )
+    assert stage.ask("y.test").rcode() == dns.rcode.NXDOMAIN
