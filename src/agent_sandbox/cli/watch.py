@@ -4,16 +4,21 @@ import os
 import stat
 import sys
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
+from agent_sandbox.cli.steps.execute import require_running
 from agent_sandbox.cli.steps.watching.box import Box
 from agent_sandbox.cli.steps.watching.plain import HELP, Plain, read_answers
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.runtime.project.installed import open_project
 
 
@@ -25,9 +30,21 @@ def _can_answer() -> bool:
 PlainOption = Annotated[bool, typer.Option("--plain", help="Print lines, for screen readers and pipes.")]
 
 
-def watch(*, path: ProjectPath = None, plain: PlainOption = False) -> int:  # noqa: ARG001 - the only view so far
-    """Show requests as the proxy decides them, and answer those that wait for a person (`settings.ask`)."""
+def watch(*, path: ProjectPath = None, plain: PlainOption = False) -> int:
+    """Show requests as the proxy decides them, and answer those that wait for a person (`settings.ask`).
+
+    On a terminal it is a screen, if the package `textual` is installed (`agent-sandbox[watch]`).
+    """
     project = open_project(path, cwd=Path.cwd())
+    require_running(project, "proxy")
+    if not plain and terminal() is Terminal.ATTACHED:
+        if find_spec("textual"):
+            return _on_screen(project)
+        say("textual is not installed, so this prints lines: pip install 'agent-sandbox[watch]'")
+    return _in_lines(project)
+
+
+def _in_lines(project: Project) -> int:
     screen = Plain()
     box = Box(project, on_report=screen.report, on_lost=screen.lost)
     for line in HELP:
@@ -37,4 +54,18 @@ def watch(*, path: ProjectPath = None, plain: PlainOption = False) -> int:  # no
         box.watch(answers=_can_answer())
     except KeyboardInterrupt:
         return INTERRUPTED
+    return DONE
+
+
+def _on_screen(project: Project) -> int:
+    from agent_sandbox.cli.steps.watching.screen import WatchScreen  # noqa: PLC0415 - takes half a second to import
+
+    screen = WatchScreen(project.name)
+    box = screen.box = Box(project, on_report=screen.report, on_lost=screen.lost)
+    watching = threading.Thread(target=box.watch, kwargs={"answers": True}, daemon=True)
+    screen.call_later(watching.start)
+    try:
+        screen.run()
+    finally:
+        box.end()
     return DONE

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.backends.verbs import Terminal
+from agent_sandbox.cli import watch as subject
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.steps.watching.screen import WatchScreen
 from agent_sandbox.cli.watch import watch
 from fake_docker import FakeDocker
 from fake_stack import with_containers
@@ -30,6 +33,35 @@ def test_prints_decisions_until_ctrl_c(
         monkeypatch.setattr(sys, "stdin", nothing)
         assert exit_code(lambda: watch(plain=True)) == 130
     assert capsys.readouterr().out == "x  deny   GET https://b.test/  no\n"
+
+
+@pytest.fixture
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a terminal."""
+    monkeypatch.setattr(subject, "terminal", lambda: Terminal.ATTACHED)
+
+
+@pytest.mark.usefixtures("at_a_terminal", "up")
+def test_a_terminal_gets_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    monkeypatch.setattr(WatchScreen, "run", lambda screen: names.append(screen._box_name))
+    assert exit_code(watch) == 0
+    assert names == ["app-1"]
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_without_the_package_of_the_screen_it_prints_lines(
+    up: FakeDocker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subject, "find_spec", lambda _: None)
+    up.says("watch --answers --control", script="cat > /dev/null")
+    source, answers = os.pipe()
+    with os.fdopen(source) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        os.write(answers, b"q\n")
+        assert exit_code(watch) == 0
+    os.close(answers)
+    assert "textual is not installed, so this prints lines" in capsys.readouterr().err
 
 
 def test_ends_when_it_is_told_to(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,13 +30,14 @@ def as_text(line: Mapping[str, Any], *, zone: tzinfo | None = None) -> str:
     parts = (
         local_time(str(line.get("time", "")), zone=zone, shape="%H:%M:%S"),
         f"{line.get('decision', ''):<5}",
-        _asked(line),
+        asked(line),
     )
     reason = line.get("reason") or ""
     return "  ".join((*parts, str(reason))).rstrip()
 
 
-def _asked(line: Mapping[str, Any]) -> str:
+def asked(line: Mapping[str, Any]) -> str:
+    """Return what was asked for: method and URL, or the event if there is no host."""
     if not line.get("host"):
         return str(line.get("event", ""))
     port = line.get("port")

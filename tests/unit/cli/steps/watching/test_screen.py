@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from textual.widgets import DataTable, OptionList, Static
+
+from agent_sandbox.cli.steps.watching.screen import SETTLE_SECONDS, WatchScreen
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.proxy.reports import Dropped, Grant, Question, Reply, State
+
+if TYPE_CHECKING:
+    from agent_sandbox.cli.steps.watching.box import Box
+
+RECORD = {
+    "time": "x",
+    "decision": "deny",
+    "method": "GET",
+    "host": "b.test",
+    "port": 443,
+    "path": "/[red]x",
+    "reason": "no [b]rule[/b]",
+    "rule": None,
+    "status": 403,
+}
+ASKED = Question(
+    id=3,
+    method="GET",
+    url="https://new.test/[red]x[/]",
+    host="new.test",
+    details="a body of 2MB",
+    reason="no rule allows host new.test",
+    services=("npm",),
+    rule="GET https://new.test/**",
+    requests=1,
+    seconds_left=60,
+)
+
+
+class Answers:
+    """A box that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[object, ...]] = []
+
+    def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
+        """Keep it, or have no connection."""
+        if number == 99:
+            raise UserError([Problem(where="app-1", what="the connection to the proxy is closed")])
+        self.given.append((number, scope, seconds))
+
+    def allow_for_project(self, question: Question) -> None:
+        """Keep it, and print as the command does."""
+        self.given.append((question.id, question.rule, sys.stdin.isatty()))
+        print("policy.yaml:3: added")  # noqa: T201
+
+
+class Seat:
+    """A screen with somebody at it, whose clock stands still."""
+
+    def __init__(self) -> None:
+        self.now, self.box = 0.0, Answers()
+        self.screen = WatchScreen("app-1", clock=lambda: self.now)
+        self.screen.box = cast("Box", self.box)
+
+    def shows(self, selector: str) -> str:
+        """Return the text of a part of the screen."""
+        return str(self.screen.query_one(selector, Static).render())
+
+    @property
+    def questions(self) -> list[str]:
+        """The lines of the open questions."""
+        options = self.screen.query_one("#questions", OptionList).options
+        return [str(option.prompt) for option in options]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The requests."""
+        table = self.screen.query_one("#requests", DataTable)
+        return [[str(cell) for cell in table.get_row(row)] for row in table.rows]
+
+    @property
+    def said(self) -> list[str]:
+        """The messages."""
+        return [note.message for note in self.screen._notifications]
+
+
+async def test_a_question_is_on_top_and_a_key_answers_it() -> None:
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.screen.show(State(ask="unlisted", questions=(ASKED,)))
+        await pilot.pause()
+        assert seat.questions == ["? GET https://new.test/[red]x[/]"]
+        assert seat.shows("#details").splitlines() == [
+            "with a body of 2MB",
+            "no rule allows host new.test",
+            "allowed by the service npm",
+            "for longer than once: GET https://new.test/**",
+        ]
+        assert seat.shows("#title") == "app-1  these requests wait for you: unlisted  1 open, 0 granted"
+        await pilot.press("a")
+        assert (seat.box.given, seat.said) == ([], ["the question has just changed; look again"])
+        seat.now += SETTLE_SECONDS
+        await pilot.press("a", "h", "s", "d", "p")
+        assert seat.box.given == [
+            (3, "once", None),
+            (3, "time", 3600),
+            (3, "box", None),
+            (3, "deny", None),
+            (3, "GET https://new.test/**", False),
+        ]
+        assert seat.said[-1] == "policy.yaml:3: added"
+
+
+async def test_a_key_meant_for_one_question_does_not_answer_the_next() -> None:
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.screen.show(State(questions=(ASKED,)))
+        await pilot.pause()
+        seat.now += 60
+        seat.screen.show(State(questions=(replace(ASKED, id=4),)))
+        await pilot.pause()
+        await pilot.press("a")
+        assert seat.box.given == []
+        seat.screen.show(State(questions=(replace(ASKED, id=5), replace(ASKED, id=4))))
+        seat.now += 60
+        await pilot.pause()
+        await pilot.press("a", "up")
+        await pilot.pause()
+        seat.now += 60
+        await pilot.press("d")
+        assert seat.box.given == [(4, "once", None), (5, "deny", None)]
+        seat.screen.show(State())
+        await pilot.pause()
+        await pilot.press("a")
+        assert (len(seat.box.given), seat.questions) == (2, [])
+
+
+async def test_a_flood_is_one_line_that_can_only_be_denied() -> None:
+    seat = Seat()
+    flood = tuple(replace(ASKED, id=number, host=f"h{number}.example.net") for number in range(1, 9))
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.screen.show(State(questions=flood))
+        await pilot.pause()
+        seat.now += 60
+        assert seat.questions == ["? 8 hosts under *.example.net"]
+        await pilot.press("a", "p")
+        assert seat.box.given == []
+        await pilot.press("d")
+        assert seat.box.given == [(number, "deny", None) for number in range(1, 9)]
+
+
+async def test_requests_are_listed_as_they_are_and_filtered() -> None:
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.screen.show(RECORD)
+        seat.screen.show(RECORD | {"event": "health"})
+        seat.screen.show(RECORD | {"host": "c.test", "decision": "allow"})
+        await pilot.pause()
+        assert [row[:3] for row in seat.rows] == [
+            ["x", "deny", "GET https://b.test/[red]x"],
+            ["x", "allow", "GET https://c.test/[red]x"],
+        ]
+        assert seat.shows("#details").splitlines() == ["no [b]rule[/b]", "status 403"]
+        await pilot.press("slash", "c", ".", "t", "enter")
+        await pilot.pause()
+        assert [row[2] for row in seat.rows] == ["GET https://c.test/[red]x"]
+        await pilot.press("escape", "space")
+        seat.screen.show(RECORD)
+        await pilot.pause()
+        assert len(seat.rows) == 2
+        await pilot.press("space")
+        assert len(seat.rows) == 3
+
+
+async def test_replies_and_faults_are_said() -> None:
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        await pilot.press("g")
+        granted = State(
+            questions=(replace(ASKED, id=99),),
+            grants=(Grant(id=1, rule="GET https://a.test/**", who="ana", seconds_left=9),),
+        )
+        for found in (Reply(error=""), Reply(error="[x] closed"), Dropped(count=3), granted):
+            seat.screen.show(found)
+        await pilot.pause()
+        seat.now += 60
+        await pilot.press("g", "a")
+        assert seat.said == [
+            "no grants",
+            "done",
+            "not done: [x] closed",
+            "3 decisions came too fast; agent-sandbox proxy logs has them",
+            "1  GET https://a.test/**  by ana",
+            "app-1: the connection to the proxy is closed",
+        ]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_reports_come_from_another_thread(*, lost: bool) -> None:
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.screen.show(State(questions=(ASKED,)))
+        act = (lambda: seat.screen.lost("gone")) if lost else (lambda: seat.screen.report(State(questions=(ASKED,))))
+        thread = threading.Thread(target=act)
+        thread.start()
+        while thread.is_alive():
+            await pilot.pause()
+        assert (len(seat.questions), seat.said) == ((0, ["gone"]) if lost else (1, []))
