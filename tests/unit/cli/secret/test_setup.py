@@ -95,7 +95,7 @@ def test_a_service_without_a_key_is_rejected_before_anything_is_read(
         1,
         (
             "error: SERVICE: rust is not a service with an API key\n"
-            "  hint: services with a key: anthropic, claude, codex, gemini, openai, openrouter; "
+            "  hint: services with a key: anthropic, claude, codex, copilot, gemini, openai, openrouter; "
             "for all others, see agent-sandbox secret set --help\n"
         ),
     )
