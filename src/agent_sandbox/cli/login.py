@@ -11,7 +11,7 @@ import typer
 from agent_sandbox.agents.login import Login
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.steps.policy.policy_edit import put_secret
+from agent_sandbox.cli.steps.policy.policy_edit import put_options
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.keyed_services import named_secret
 from agent_sandbox.cli.steps.secrets.login_sync import SOURCE, give_login, host_of, login_of, no_login, proxy_runs
@@ -44,16 +44,17 @@ def login(agent: Agent = "", *, path: ProjectPath = None) -> None:
     Without one, the agent's own client on this machine is started to sign in. Only that client refreshes the sign-in.
     """
     project = open_known(path, cwd=Path.cwd())
-    name = agent or project.agent
+    name = agent or project.agents[0]
     wanted = login_of(name)
-    secret = _secret_name(project, wanted)
+    secret = _named(project, wanted) or wanted.secret
     found = _signed_in(wanted, host_of(project))
     recipe = Recipe(name=secret, hosts=wanted.hosts, source=f"{SOURCE}{name}")
     recipes_of(project.root, os.environ).add(recipe)
     runs = proxy_runs(project)
     if runs:
         give_login(project, recipe, replace=True)
-    put_secret(wanted.service, OPTION, secret, project.policy)
+    if not _named(project, wanted):
+        put_options(wanted.service, {OPTION: secret}, project.policy)
     if runs:
         report(reload_stack(path))
     say(f"{name}: {_described(found)}; the proxy sends it to {', '.join(wanted.hosts)}, the sandbox has placeholders")
@@ -61,14 +62,14 @@ def login(agent: Agent = "", *, path: ProjectPath = None) -> None:
         say("agent-sandbox up passes it on")
 
 
-def _secret_name(project: Project, wanted: Login) -> str:
-    """Return the name of the secret, which the policy may name already."""
+def _named(project: Project, wanted: Login) -> str:
+    """Return the name of the secret that the policy gives the service already, or an empty string."""
     own = load_layer(LayerFile(name=PROJECT, path=project.policy), services=services_beside(project.policy))
     if key := named_secret(own, wanted.service, KEY):
         what = f"the service {wanted.service} has an API key in the policy (`{KEY}: {key}`)"
         hint = f"remove `{KEY}` there, then run this again: a request cannot carry both"
         raise UserError([Problem(where=str(project.policy), what=what, hint=hint)])
-    return named_secret(own, wanted.service, OPTION) or wanted.secret
+    return named_secret(own, wanted.service, OPTION)
 
 
 def _signed_in(wanted: Login, host: Host) -> HostLogin:

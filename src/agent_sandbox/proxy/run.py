@@ -99,7 +99,7 @@ async def run(settings: Settings, limits: Limits) -> None:
 
     watching = watch(look, reloader.reload, wanted=lambda: store.current.settings.reload == "watch")
     try:
-        # If the watch raises, the proxy exits, and Docker restarts its container.
+        # If the watch raises, the proxy exits, and the engine restarts its container.
         async with asyncio.TaskGroup() as tasks:
             running_tasks = [
                 tasks.create_task(task)

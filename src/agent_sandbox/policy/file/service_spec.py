@@ -123,7 +123,7 @@ def variants(host: HostPattern, rule: RuleSpec, chosen: Chosen) -> Iterator[Rule
         return
     secret = chosen.secret_for(str(host), when)
     transform = TransformSpec.model_validate(secret.written) if secret else rule.transform
-    paths = chosen.paths(rule.path.pattern) if rule.path and rule.path.pattern else (None,)
+    paths = chosen.paths(rule.path.pattern, when) if rule.path and rule.path.pattern else (None,)
     for pattern in paths:
         path = pattern and PathSpec.model_construct(None, **{str(pattern.kind): pattern})
         yield rule.model_copy(update={"methods": methods, "path": path, "transform": transform})

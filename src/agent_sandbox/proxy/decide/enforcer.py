@@ -16,6 +16,7 @@ from agent_sandbox.policy import (
     decide_with_secrets,
 )
 from agent_sandbox.policy.explain.package_manager import PackageManager
+from agent_sandbox.policy.http.git_push import GIT_PUSH, pushed_repository
 from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
 from agent_sandbox.policy.match.injection import Injection
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
@@ -132,7 +133,8 @@ class Enforcer:
         put_in: Filling | WithoutSecretError | None,
     ) -> None:
         package_manager = self._package_manager(request)
-        exchange.tool = package_manager.tool if package_manager else ""
+        tool = package_manager.tool if package_manager else ""
+        exchange.tool = GIT_PUSH if pushed_repository(request) else tool
         status: int = policy.settings.block_status
         if isinstance(put_in, WithoutSecretError):
             advice = put_in.hint

@@ -1,7 +1,7 @@
 """Run a program: for its output, line by line, or in place of this process.
 
 A captured child leads its own process group, so that one Ctrl-C reaches it exactly once, through us, together with
-whatever it has started (the docker CLI starts its plugins).
+whatever it has started (the engine's command starts its plugins).
 """
 
 import os

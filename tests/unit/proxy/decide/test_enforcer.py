@@ -74,6 +74,19 @@ def test_allowed_request_is_forwarded_in_canonical_form(policy: Callable[[str], 
     assert exchange.request.url == "https://a.test/api/x?y"
 
 
+def test_a_push_is_denied_at_its_first_request_with_the_command_that_allows_it(
+    policy: Callable[[str], Policy],
+) -> None:
+    exchange = enforce(asked("/o/r.git/info/refs?service=git-receive-pack"), policy(RULES.replace("/api/", "/")))
+    nearest = "policy.yaml:2 allows GET, HEAD a.test/..."
+    reason = "this request starts a git push, which is denied: host a.test is allowed, method POST is not"
+    hint = "run `agent-sandbox policy allow 'POST https://a.test/o/r.git/git-receive-pack'` on the host machine"
+    said = told(exchange)
+    assert (said["reason"], said["path"]) == (f"{reason}: {nearest}", "/o/r.git/info/refs")
+    assert said["hint"] == f"{hint}, then: agent-sandbox proxy reload"
+    assert exchange.record(now=6.0).tool == "git push"
+
+
 def test_an_allowed_http2_request_has_its_authority(policy: Callable[[str], Policy]) -> None:
     head = asked()._replace(version=b"HTTP/2.0", authority=b"A.test:443")
     exchange = enforce(head, policy(RULES))
