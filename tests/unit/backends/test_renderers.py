@@ -2,13 +2,13 @@ import pytest
 
 from agent_sandbox.backends.renderers import DEFAULT, RENDERERS, load_renderer
 from imports import brought_along
-from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of
+from sample_project import AGENTS, TEMPLATES, WORKSPACE, stack_of
 
 
 @pytest.mark.parametrize("name", RENDERERS)
 def test_a_renderer_of_the_table_writes_a_stack(name: str) -> None:
     stack = stack_of()
-    assert stack.name in load_renderer(name)(TEMPLATES, stack, MANIFEST, WORKSPACE)
+    assert stack.name in load_renderer(name)(TEMPLATES, stack, AGENTS, WORKSPACE)
 
 
 def test_the_default_is_in_the_table() -> None:

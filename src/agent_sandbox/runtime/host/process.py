@@ -104,6 +104,22 @@ def become(argv: Sequence[str], *, cwd: Path | None = None) -> NoReturn:
     os.execvp(argv[0], tuple(argv))  # noqa: S606 - no shell is the point
 
 
+def attend(
+    argv: Sequence[str], *, cwd: Path | None = None, environment: Mapping[str, str] = MappingProxyType({})
+) -> int:
+    """Run `argv` on this terminal, wait for it and return its exit code."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return subprocess.run(argv, cwd=cwd, env={**os.environ, **environment}, check=False).returncode  # noqa: S603 - no shell
+
+
+def leave_running(argv: Sequence[str]) -> None:
+    """Start `argv` without a terminal, and do not wait for it."""
+    subprocess.Popen(  # noqa: S603 - no shell
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+
+
 @contextmanager
 def _spooled(content: bytes) -> Iterator[IO[bytes]]:
     # A file, not a pipe: a child that stops reading cannot block us.

@@ -11,8 +11,8 @@ from typing import Any
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import Image, base_name, images_for
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.record import parse_record
-from agent_sandbox.runtime.host.agents import known_agents, load_manifest
+from agent_sandbox.render.record import agents_in, parse_record
+from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root
@@ -73,7 +73,7 @@ def require_own(project: Project) -> None:
     if not is_own(project):
         what = f"the stack {project.name} belongs to another directory: this project was moved, copied or cloned"
         removal = f"; `{removal_of(project.name)}` removes the one of {gone}" if (gone := _gone(project)) else ""
-        hint = f"agent-sandbox init {project.agent} makes a new stack for this directory{removal}"
+        hint = f"{project.init} makes a new stack for this directory{removal}"
         raise UserError([Problem(where=str(project.root / STACK_FILE), what=what, hint=hint)])
 
 
@@ -133,14 +133,14 @@ def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
     file = root / STACK_FILE
     document = _document(text, file)
     record = _mapping(document.get(RECORD))
-    name, agent, dev = document.get("name"), record.get("agent"), record.get("dev")
-    if not (isinstance(name, str) and isinstance(agent, str) and isinstance(dev, str)):
+    name, agents, dev = document.get("name"), agents_in(record), record.get("dev")
+    if not (isinstance(name, str) and agents and isinstance(dev, str)):
         what = f"not a {FILE_KIND} of agent-sandbox: it has no `name` or no `{RECORD}`"
         raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
     return Project(
         root=root,
         name=name,
-        agent=agent,
+        agents=agents,
         owner=_owner(file, dev),
         images=tuple(dict.fromkeys(_images(document))),
         files=files,
@@ -187,7 +187,7 @@ def images_of(project: Project) -> tuple[Image, ...]:
         what = (
             f"the stack was made by another version of agent-sandbox: this one does not build {' and '.join(foreign)}"
         )
-        hint = f"agent-sandbox init {project.agent} updates the stack"
+        hint = f"{project.init} updates the stack"
         raise UserError([Problem(where=str(project.root / STACK_FILE), what=what, hint=hint)])
     return tuple(image for image in _known(project) if image.name in (*project.images, base_name()))
 
@@ -199,7 +199,7 @@ def foreign_images(project: Project) -> tuple[str, ...]:
 
 
 def _known(project: Project) -> tuple[Image, ...]:
-    return images_for(load_manifest(project.agent), project.owner)
+    return images_for(load_agents(project.agents), project.owner)
 
 
 def _document(text: str, file: Path) -> Mapping[str, Any]:
