@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from agent_sandbox.policyfile.resolved import TOOLS
 
@@ -34,4 +34,4 @@ def git_services() -> Mapping[str, str]:
 def _value(file: str) -> object:
     from agent_sandbox.policyfile.text.document import parse_document  # noqa: PLC0415 - and YAML with it
 
-    return parse_document(files("agent_sandbox.policyfile").joinpath(file).read_text("utf-8"), file=file).value
+    return parse_document(Path(__file__).with_name(file).read_text("utf-8"), file=file).value

@@ -10,11 +10,10 @@ from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.steps.policy.policy_edit import put_options
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.git_setup import GitSetup, git_services_beside, set_up_git
-from agent_sandbox.cli.steps.secrets.keyed_services import Keyed, keyed_services
+from agent_sandbox.cli.steps.secrets.keyed_services import Keyed, keyed_services, named_secret
 from agent_sandbox.cli.steps.secrets.secret_sources import Source, store
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policyfile import load_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
 from agent_sandbox.policyfile.parse.aliases import service_called
@@ -66,11 +65,11 @@ def setup(  # noqa: PLR0913 - each is an option
     own = load_layer(LayerFile(name=PROJECT, path=project.policy), services=services_beside(project.policy))
     # Another service for the same host would otherwise let requests through without the secret.
     named = [one.name for one in own.spec.services if one.name in keyed and keyed[one.name][1].host == auth.host]
-    present = filter(None, (_named_in(own, one, keyed[one][0]) for one in named))
+    present = filter(None, (named_secret(own, one, keyed[one][0]) for one in named))
     secret = Bound(name=next(present, f"{name}.key"), hosts=(auth.host,))
     is_there = store(project, secret, source)
     for one in named or [name]:
-        if not _named_in(own, one, keyed[one][0]):
+        if not named_secret(own, one, keyed[one][0]):
             put_options(one, {keyed[one][0]: secret.name}, project.policy)
     if is_there:
         report(reload_stack(path))
@@ -88,9 +87,3 @@ def _meant(word: str, keyed: Keyed, git: Collection[str]) -> str:
             [Problem(where="SERVICE", what=f"{word} is not a service with an API key or a git token", hint=hint)]
         )
     return name
-
-
-def _named_in(layer: Layer, service: str, option: str) -> str:
-    """Return the name of the secret that the policy gives the service already, or an empty string."""
-    given = next((one.model_extra or {} for one in layer.spec.services if one.name == service), {}).get(option, "")
-    return str(given.get("name", "")) if isinstance(given, dict) else str(given)

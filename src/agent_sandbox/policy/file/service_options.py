@@ -21,12 +21,13 @@ Levels = tuple[str, ...]
 class Auth:
     """How a service, or a part of one, takes a secret.
 
-    It is sent to `host`, in `header`. `client_shim` is what clients need to send a placeholder, which is in the
-    variable `env` and begins with `prefix`. `others` and `parameters` are more headers, and parameters of the query, in
-    which the server takes a credential. `test` is the path of a harmless GET that needs the secret.
+    It is sent to `host` and `more_hosts`, in `header`. `client_shim` is what clients need to send a placeholder, which
+    is in the variable `env` and begins with `prefix`. `others` and `parameters` are more headers, and parameters of the
+    query, in which the server takes a credential. `test` is the path of a harmless GET that needs the secret.
     """
 
     host: str
+    more_hosts: tuple[str, ...] = ()
     kind: str = BEARER
     username: str | None = None
     header: str = "authorization"
@@ -168,7 +169,11 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
     for name, value in given.items():
         kind = declared[name]
         if isinstance(kind, Auth):
-            secrets[WHOLE, kind.host] = _secret_of_service(name, kind, value)
+            injection = _secret_of_service(name, kind, value)
+            for host in (kind.host, *kind.more_hosts):
+                if (WHOLE, host) in secrets:
+                    raise InvalidOption(f"service {service} has two secrets for {host}", "keep one of them", name, KEY)
+                secrets[WHOLE, host] = injection
             continue
         if not isinstance(kind, Access):
             repositories = _repositories(name, value, _all_levels(declared))

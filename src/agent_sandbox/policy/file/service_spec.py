@@ -55,9 +55,10 @@ class ServiceSpec(BaseModel):
 
 
 class AuthSpec(KindSpec):
-    """How the service, or a part of it, takes a secret, and the host that the secret is sent to."""
+    """How the service, or a part of it, takes a secret, and the hosts that the secret is sent to."""
 
     host: str
+    more_hosts: AtLeastOne[str] = ()
     header: str = "authorization"
     client_shim: str = ""
     env: Written[Variable] = None
@@ -71,6 +72,7 @@ class AuthSpec(KindSpec):
         """The same as an `Auth`."""
         return Auth(
             host=self.host,
+            more_hosts=self.more_hosts,
             kind=self.type,
             username=self.username,
             header=self.header,

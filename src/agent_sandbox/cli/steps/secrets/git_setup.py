@@ -20,7 +20,8 @@ from agent_sandbox.cli.steps.secrets.git_repositories import (
     secret_of,
     wanted_repositories,
 )
-from agent_sandbox.cli.steps.secrets.secret_sources import proxy_runs, store
+from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
+from agent_sandbox.cli.steps.secrets.secret_sources import store
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.file.service_options import Access, Declared
