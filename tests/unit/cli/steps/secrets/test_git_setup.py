@@ -178,7 +178,10 @@ def test_with_a_source_it_works_before_the_first_up(
                 "error: --read: not a repository of this server: 'git@gitlab.com:o/r.git'\n  hint: write `owner/name`\n"
             ),
         ),
-        (("openai", "--repo", "o/r"), "error: SERVICE: openai is not a git server\n  hint: git servers: github\n"),
+        (
+            ("openai", "--repo", "o/r"),
+            "error: SERVICE: openai is not a git server\n  hint: git servers: bitbucket, codeberg, github, gitlab\n",
+        ),
     ],
 )
 def test_what_cannot_be_set_up_changes_nothing(
@@ -187,6 +190,25 @@ def test_what_cannot_be_set_up_changes_nothing(
     before = policy(project)
     answer = ask("secret", "setup", *argv)
     assert (answer.code, answer.err, policy(project), told(running)) == (1, error, before, [])
+
+
+@pytest.mark.parametrize(
+    ("service", "remote", "repository", "hosts"),
+    [
+        ("gitlab", "git@gitlab.com:g/s/app.git", "g/s/app", "gitlab.com"),
+        ("bitbucket", "https://me@bitbucket.org/w/app.git", "w/app", "bitbucket.org --host api.bitbucket.org"),
+        ("forgejo", "ssh://git@codeberg.org/o/app", "o/app", "codeberg.org"),
+    ],
+)
+def test_other_servers_are_set_up_in_the_same_way(  # noqa: PLR0917 - the rows
+    running: FakeDocker, ask: Ask, project: Path, service: str, remote: str, repository: str, hosts: str
+) -> None:
+    (project / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {remote}\n')
+    answer = ask("secret", "setup", service)
+    assert (answer.code, answer.err.splitlines()[0]) == (0, f"read and write: {repository} (remote origin)")
+    assert f"repos: [{repository}]" in policy(project)
+    (call,) = told(running)
+    assert call.endswith(f" --host {hosts} --folder /state/secrets")
 
 
 def test_without_a_remote_on_the_server_it_asks_for_a_name(running: FakeDocker, ask: Ask, project: Path) -> None:
