@@ -96,8 +96,9 @@ def options_for(declared: Declared, entry: Mapping[str, Any], wanted: Iterable[W
     access = {repository_name(item).lower(): item for item in _items(entry, GIT)}
     access |= {one.name.lower(): one.name if one.access == WRITE else {NAME: one.name, ACCESS: READ} for one in wanted}
     writes = any(isinstance(item, str) for item in access.values())
-    # Without anything to write, the parts say so.
-    repositories = [item if writes else repository_name(item) for item in access.values()]
+    # If nothing may be written, the parts say so, unless the entry has another part that may be.
+    limited = writes or any(entry[name].get(ACCESS) == WRITE for name in chosen if name != GIT)
+    repositories = [item if limited else repository_name(item) for item in access.values()]
     options: dict[str, Any] = {REPOSITORIES: repositories}
     for name, kind in parts.items():
         if name == GIT or not chosen:
@@ -113,7 +114,7 @@ def _items(entry: Mapping[str, Any], part: str) -> Iterator[str | dict[str, str]
 
 
 def _part(kind: Access, before: Mapping[str, Any], secret: str, *, writes: bool) -> dict[str, Any]:
-    access = WRITE if writes and WRITE in kind.levels else before.get(ACCESS, kind.levels[0])
+    access = WRITE if writes and WRITE in kind.levels else kind.levels[0]
     return {**before, ACCESS: access, **({"auth": before.get("auth") or _auth(kind.auth, secret)} if kind.auth else {})}
 
 

@@ -10,6 +10,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.steps.policy.policy_edit import put, put_options
+from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.policy.reload_policy import loaded, reload_stack
 from agent_sandbox.cli.steps.secrets.git_repositories import (
     GIT,
@@ -74,15 +75,16 @@ def set_up_git(project: Project, service: str, asked: GitSetup, *, path: Path | 
         )
     bound = Bound(name=secret, hosts=bound_hosts(declared, {**entry, **options}, secret))
     is_there = _stored(project, bound, asked.source)
-    put_options(service, options, project.policy)
+    policy = shown(project.policy, cwd=Path.cwd())
+    put_options(service, options, policy)
     if asked.read_only:
         for line in NO_PUSHES:
-            put(read_short_rule(Effect.DENY, (line,)), project.policy)
+            put(read_short_rule(Effect.DENY, (line,)), policy)
     if is_there:
         say(loaded(reload_stack(path)))
     else:
         say(f"{secret} will be fetched from its source by agent-sandbox up")
-    say(f"the proxy sends {secret} to {' and '.join(bound.hosts)}, for these repositories only")
+    say(f"the proxy sends {secret} to {' and '.join(bound.hosts)}, only for the repositories that the policy names")
 
 
 def _entry(policy: Path, service: str) -> dict[str, Any]:

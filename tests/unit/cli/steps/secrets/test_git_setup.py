@@ -27,6 +27,7 @@ CONFIG = """\
 [submodule "lib"]
 	url = https://github.com/them/lib.git
 """
+SENT = "the proxy sends github.token to github.com and api.github.com, only for the repositories that the policy names"
 AUTH = "auth: {secret: github.token}"
 SHIM = "auth: {secret: github.token, client_shim: {kind: env}}"
 
@@ -81,12 +82,14 @@ def test_one_command_lets_the_sandbox_push_to_the_projects_repository(
     )
     assert told(running) == ["set github.token --host github.com --host api.github.com --folder /state/secrets"]
     assert (running.folder / "told").read_text() == VALUE
+    line = ".devcontainer/policy.yaml:5: the service github has new `repos`, `git`, `web`, `api`\n"
+    assert answer.out == line
     assert answer.err.splitlines() == [
         "read and write: Me/app (remote origin)",
         "read only: them/app (remote upstream)",
         "read only: them/lib (submodule lib)",
         "policy loaded, digest 000000000000",
-        "the proxy sends github.token to github.com and api.github.com, for these repositories only",
+        SENT,
     ]
 
 
@@ -159,7 +162,7 @@ def test_with_a_source_it_works_before_the_first_up(
     assert answer.err.splitlines() == [
         "read and write: a/b (--repo)",
         "github.token will be fetched from its source by agent-sandbox up",
-        "the proxy sends github.token to github.com and api.github.com, for these repositories only",
+        SENT,
     ]
     recipe = Recipe(name="github.token", hosts=("github.com", "api.github.com"), source="env:TOKEN")
     assert recipes_of(project, os.environ).load() == (recipe,)
