@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "down": "Stop the stack; keep its state and history.",
     "ls": "List the stacks on this machine.",
     "status": "Show the stack, its policy and the last denials.",
+    "watch": "Show requests live, and answer those that wait for you.",
     "review": "Show what the agent changed that would run outside.",
     "verify": "Try every way out of the sandbox, from inside.",
     "shell": "Open a shell in the agent container.",
