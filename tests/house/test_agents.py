@@ -13,6 +13,7 @@ import yaml
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.agents.manifest import RESERVED, VARIABLE
 from agent_sandbox.agents.together import Agents
+from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.images import agent_name, images_for, proxy_name
 from agent_sandbox.policy import compile_policy
 from agent_sandbox.policy.engine.decide import decide_with_secrets
@@ -48,9 +49,12 @@ of_each = pytest.mark.parametrize("manifest", MANIFESTS, ids=[manifest.name for 
 def render(manifest: AgentManifest, ide: Ide, providers: Sequence[str]) -> Rendered:
     """Render a project as `init` does."""
     workspace = Workspace(path="/home/me/app", title="app", ide=ide)
-    images = StackImages(proxy=proxy_name(), agent=agent_name((manifest.name,), workspace.owner))
-    stack = build_stack(Agents((manifest,)), workspace, images)
-    return render_project(Templates(FOLDER), stack, Agents((manifest,)), workspace, Offered(), providers=providers)
+    agents = Agents((manifest,))
+    images = StackImages(proxy=proxy_name(), agent=agent_name(agents.names, workspace.owner))
+    stack = build_stack(agents, workspace, images)
+    templates = Templates(FOLDER)
+    stack_file = load_renderer()(templates, stack, agents, workspace)
+    return render_project(templates, stack, agents, workspace, Offered(), stack_file=stack_file, providers=providers)
 
 
 @of_each

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agent_sandbox.agents.manifest import SLUG
 from agent_sandbox.agents.together import Agents, sentence
+from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
@@ -103,7 +104,7 @@ class Prepared:
 
 def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     """Return what `init` would write, without writing."""
-    templates = data_root() / "templates"
+    templates = Templates(data_root() / "templates")
     agents = load_agents(options.agents)
     providers = _providers(agents, options.provider)
     project = find_project(options.path, environ)
@@ -130,7 +131,8 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     images = StackImages(proxy=proxy_name(), agent=agent_name(agents.names, workspace.owner))
     stack = build_stack(agents, workspace, images)
     offered = _offered(project, environ, options)
-    rendered = render_project(Templates(templates), stack, agents, workspace, offered, providers=providers)
+    stack_file = load_renderer()(templates, stack, agents, workspace)
+    rendered = render_project(templates, stack, agents, workspace, offered, stack_file=stack_file, providers=providers)
     former = frozenset({record.name} if record else ())
     changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
     if options.gitignore:
@@ -266,7 +268,8 @@ def _switched(record: Record | None, agents: Agents) -> Iterator[str]:
     now, before = sentence(agents.names), sentence(former)
     yield f"the stack runs {now} instead of {before} from the next `agent-sandbox up`; {kept}"
     if agents.names[0] != former[0] in agents.names:
-        yield f"~/.local is {agents.names[0]}'s now; {former[0]}'s is kept, and comes back when {former[0]} is named first"
+        back = f"comes back when {former[0]} is named first"
+        yield f"~/.local is {agents.names[0]}'s now; {former[0]}'s is kept, and {back}"
 
 
 def _providers(agents: Agents, chosen: str | None) -> tuple[str, ...]:
