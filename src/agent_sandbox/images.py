@@ -38,7 +38,7 @@ FOR_EACH_AGENT = re.compile(r"^# for each agent\n(.*?)^# end\n", re.DOTALL | re.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """How to build one image: `docker build --target TARGET --build-arg ... -t NAME CONTEXT`."""
+    """How to build one image: its name, the target of the recipe, the files and the build arguments."""
 
     name: str
     target: str

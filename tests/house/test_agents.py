@@ -49,10 +49,9 @@ of_each = pytest.mark.parametrize("manifest", MANIFESTS, ids=[manifest.name for 
 def render(manifest: AgentManifest, ide: Ide, providers: Sequence[str]) -> Rendered:
     """Render a project as `init` does."""
     workspace = Workspace(path="/home/me/app", title="app", ide=ide)
-    agents = Agents((manifest,))
-    images = StackImages(proxy=proxy_name(), agent=agent_name(agents.names, workspace.owner))
+    images = StackImages(proxy=proxy_name(), agent=agent_name((manifest.name,), workspace.owner))
+    agents, templates = Agents((manifest,)), Templates(FOLDER)
     stack = build_stack(agents, workspace, images)
-    templates = Templates(FOLDER)
     stack_file = load_renderer()(templates, stack, agents, workspace)
     return render_project(templates, stack, agents, workspace, Offered(), stack_file=stack_file, providers=providers)
 
@@ -74,7 +73,7 @@ def test_its_stack_renders_and_its_policy_loads_for_every_editor_and_provider(ma
     for ide in Ide:
         for providers in ((), *((one,) for one in manifest.providers)):
             rendered = render(manifest, ide, providers)
-            layer = parse_layer(rendered.policy, name="p", file="p", shown="p", services=SERVICES)
+            layer = parse_layer(rendered.policy(), name="p", file="p", shown="p", services=SERVICES)
             editor = (ide.value,) if ide is not Ide.NONE else ()
             assert [one.name for one in layer.spec.services] == [*manifest.services, *providers, *editor]
 
@@ -117,7 +116,7 @@ KEYED = {
         (service, option, auth)
         for service in (*load_manifest(FOLDER, name).services, *load_manifest(FOLDER, name).providers)
         for option, auth in SERVICES[service].spec.declared.items()
-        if isinstance(auth, Auth)
+        if isinstance(auth, Auth) and option == "secret"
     ]
     for name in known_agents(FOLDER)
 }

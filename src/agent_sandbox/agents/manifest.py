@@ -8,11 +8,13 @@ from itertools import permutations
 from typing import Any, ClassVar
 
 from agent_sandbox.agents.lock import faults_of_lock
+from agent_sandbox.agents.login import SHAPE as LOGIN
+from agent_sandbox.agents.login import Login, faults_of_login, read_login
 from agent_sandbox.agents.shape import Keys, OneOf, Shape, faults
 from agent_sandbox.problems import Problem, UserError
 
 SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}")
-# No line breaks: values are used in Dockerfile arguments, compose files and environments.
+# No line breaks: values are used in build arguments, stack files and environments.
 LINE = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 TEXT = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f]{1,10000}")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
@@ -58,6 +60,7 @@ SHAPE: Mapping[str, Shape] = {
     "providers?": [SLUG],
     "editor?": {"vscode?": [EXTENSION], "jetbrains?": [EXTENSION]},
     "host_reads?": [{"path": HOST_PATH, "why": LINE}],
+    "login?": LOGIN,
 }
 # Variables that lead to the proxy, the trust store and the sandbox's own programs.
 RESERVED = re.compile(
@@ -151,6 +154,8 @@ class AgentManifest:
     # Extensions by the name of an editor.
     editor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     host_reads: tuple[HostRead, ...] = ()
+    # How its client keeps a sign-in, for `login`.
+    login: Login | None = None
 
     @property
     def version(self) -> str:
@@ -220,6 +225,7 @@ def parse_manifest(document: Any, *, file: str, lock: str = "") -> AgentManifest
         providers=tuple(said.get("providers", ())),
         editor={name: tuple(extensions) for name, extensions in said.get("editor", {}).items()},
         host_reads=tuple(HostRead(**row) for row in said.get("host_reads", ())),
+        login=read_login(said["login"]) if "login" in said else None,
     )
 
 
@@ -244,6 +250,8 @@ def _contradictions(said: Mapping[str, Any], lock: str) -> Iterator[str]:
         yield f"`command.0` is {program!r}; it must be the name of a program"
     if not (said.get("services") or said.get("providers")):
         yield "`services` and `providers` are both missing: the agent could not connect to anything"
+    if "login" in said:
+        yield from faults_of_login(said["login"], tuple(said["state"]))
     if "pypi" in said["install"]:
         yield from faults_of_lock(lock, **said["install"]["pypi"])
 

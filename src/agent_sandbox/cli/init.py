@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from agent_sandbox.agents import catalogue
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps import missing_parts
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
@@ -143,7 +142,9 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
         say("dry run: nothing was written")
     elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
         _say_next(prepared.project, NEXT)
-        missing_parts.report_missing_engine()
+        from agent_sandbox.cli.steps.missing_parts import report_missing_engine  # noqa: PLC0415 - only the first time
+
+        report_missing_engine()
     elif any(change.writes and change.path == STACK for change in prepared.changes):
         _say_next(prepared.project, AGAIN)
 

@@ -11,6 +11,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
 from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
@@ -68,6 +69,7 @@ def run(  # noqa: PLR0913 - each is an option
         return code
     if not dry_run:
         report_unwritable_project(project)
+        keep_logins(project)
     execute(backend().plan(project, entering(*command)), dry_run=dry_run, quiet=True)
     return code
 

@@ -237,7 +237,7 @@ def _in_force(found: Status) -> Mapping[str, str]:
 
 
 def _waiting(found: Status) -> Mapping[str, str]:
-    """Return the agent's limits that differ between the compose file and the running container."""
+    """Return the agent's limits that differ between the stack file and the running container."""
     limits = _in_force(found)
     return {name: text for name, text in found.limits.items() if text != limits.get(name, text)}
 

@@ -25,7 +25,7 @@ def notes(
     own_stacks: Sequence[str] = (),
     providers: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return the notes, each one sentence; `own_stacks` are the project's own compose files.
+    """Return the notes, each one sentence; `own_stacks` are the project's own stack files.
 
     `providers` are the model providers that the user chose.
     """
@@ -118,7 +118,7 @@ def _offers(change: Change, offered: Offered) -> Iterator[str]:
 
 
 def _own(own_stacks: Sequence[str], stack: Change) -> Iterator[str]:
-    """Yield which of two stacks plain `docker compose` uses: the sandbox, or the project's own."""
+    """Yield which of two stacks the plain command of the engine uses: the sandbox, or the project's own."""
     own = next(iter(own_stacks), "")
     if uses_dotenv(stack.after):
         if own:

@@ -1,7 +1,8 @@
 """Render all files of a project, and compare them with the existing ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agent_sandbox.agents.together import Agents
@@ -31,7 +32,7 @@ class Rendered:
     stack_file: str
     devcontainer: str
     members: Mapping[str, Any]
-    policy: str
+    policy: Callable[[], str]
     variables: Mapping[str, str]
     dotenv: bool
 
@@ -54,7 +55,7 @@ def render_project(  # noqa: PLR0913 - the values of a stack
         stack_file=stack_file,
         devcontainer=render_devcontainer(templates, agents, workspace),
         members=devcontainer_document(agents, workspace),
-        policy=render_policy(templates, agents, workspace.ide, offered, providers),
+        policy=partial(render_policy, templates, agents, workspace.ide, offered, providers),
         variables={FILES_VARIABLE: STACK, NAME_VARIABLE: stack.name},
         dotenv=workspace.dotenv,
     )

@@ -1,7 +1,8 @@
-"""Read the choices that an earlier `init` recorded in docker-compose.yml."""
+"""Read the choices that an earlier `init` recorded in the stack file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from agent_sandbox.agents.pin import Pins, pins_in
@@ -33,8 +34,9 @@ class Record:
     dotenv: bool
 
 
+@lru_cache(maxsize=4)  # `init` needs it several times
 def parse_record(text: str) -> Record | None:
-    """Return the record in a compose file, or None if the file is not ours."""
+    """Return the record in a stack file, or None if the file is not ours."""
     if hand_of(text) is Hand.FOREIGN:
         return None
     try:
@@ -75,6 +77,6 @@ def agents_in(said: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def uses_dotenv(text: str) -> bool:
-    """Return whether the stack of this compose file takes names of further files from the project's `.env`."""
+    """Return whether the stack of this file takes names of further files from the project's `.env`."""
     record = parse_record(text) if DOTENV_KEY in text else None
     return record is None or record.dotenv

@@ -1,6 +1,19 @@
-from agent_sandbox.backends.compose.render import render_stack_file
+import pytest
+
 from agent_sandbox.backends.renderers import DEFAULT, RENDERERS, load_renderer
+from imports import brought_along
+from sample_project import AGENTS, TEMPLATES, WORKSPACE, stack_of
 
 
-def test_each_renderer_of_the_table_loads() -> None:
-    assert {name: load_renderer(name) for name in RENDERERS} == {DEFAULT: render_stack_file}
+@pytest.mark.parametrize("name", RENDERERS)
+def test_a_renderer_of_the_table_writes_a_stack(name: str) -> None:
+    stack = stack_of()
+    assert stack.name in load_renderer(name)(TEMPLATES, stack, AGENTS, WORKSPACE)
+
+
+def test_the_default_is_in_the_table() -> None:
+    assert DEFAULT in RENDERERS
+
+
+def test_the_table_imports_no_renderer() -> None:
+    assert not {*RENDERERS.values()} & brought_along("import agent_sandbox.backends.renderers")

@@ -16,7 +16,6 @@ from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init import initialise
 from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.trust.prompt import unseen_in
@@ -68,7 +67,7 @@ def test_it_ends_with_the_next_steps(ask: Ask) -> None:
 def test_the_policy_that_it_writes_can_be_loaded(
     agent: str, ide: str, empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(initialise, "known_places", lambda _: {("https", "npm.example.test", 443)})
+    monkeypatch.setattr(registries, "known_places", lambda _: {("https", "npm.example.test", 443)})
     (empty_project / ".npmrc").write_text("registry=https://npm.example.test/\n")
     assert ask("init", agent, "--ide", ide, "--detect").code == 0
     load_policy(empty_project / POLICY)
@@ -99,7 +98,7 @@ def test_detect_allows_what_this_machine_names_too_and_nothing_that_only_the_pro
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = replace(this_machine(os.environ), environ={"NPM_CONFIG_REGISTRY": "https://npm.example.test/"})
-    monkeypatch.setattr(initialise, "this_machine", lambda _, **__: replace(machine, run=lambda _: ""))
+    monkeypatch.setattr(registries, "this_machine", lambda _, **__: replace(machine, run=lambda _: ""))
     (empty_project / "package-lock.json").write_text(HOSTILE)
     answer = ask("init", "claude", "--detect")
     policy = load_policy(empty_project / POLICY)
@@ -139,7 +138,7 @@ def test_detect_allows_what_this_machine_names_too_and_nothing_that_only_the_pro
 def test_without_detect_nothing_on_the_machine_is_asked(
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(initialise, "known_places", lambda _: pytest.fail("it was asked"))
+    monkeypatch.setattr(registries, "known_places", lambda _: pytest.fail("it was asked"))
     (empty_project / "package-lock.json").write_text(HOSTILE)
     assert ask("init", "claude").code == 0
     policy = load_policy(empty_project / POLICY)

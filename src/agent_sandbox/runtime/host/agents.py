@@ -40,7 +40,9 @@ def place_of(agent: str) -> str:
 
 def host_reads() -> tuple[HostRead, ...]:
     """Return the project files from which any agent, started on the host machine, would run something."""
-    return tuple(dict.fromkeys(row for agent in known_agents() for row in load_manifest(agent).host_reads))
+    own = catalogue.known_agents(*own_agents(os.environ))
+    rows = (row for agent in own for row in load_manifest(agent).host_reads)
+    return tuple(dict.fromkeys((*catalogue.host_reads(built_in()), *rows)))
 
 
 def load_manifest(agent: str) -> AgentManifest:

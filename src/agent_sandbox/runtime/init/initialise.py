@@ -27,7 +27,6 @@ from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
-from agent_sandbox.runtime.policies.registries import known_places, names_registries, this_machine, whole
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.dotenv import variable
 from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
@@ -59,7 +58,7 @@ class InitOptions:
     services: bool = True
     # A model provider that the first policy allows, of those that the agent works with.
     provider: str | None = None
-    # Whether `.env` names the stack; by default not if plain `docker compose` already uses other files here.
+    # Whether `.env` names the stack; by default not if the plain command of the engine already uses other files here.
     dotenv: bool | None = None
     # Whether `.gitignore` lists the files of this machine, for all who clone the project.
     gitignore: bool = False
@@ -187,7 +186,7 @@ def _readable(project: Path, path: str) -> str | None:
 
 
 def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> frozenset[str]:
-    """Return what the compose file protects now, and what it protected when the stack last started."""
+    """Return what the stack file protects now, and what it protected when the stack last started."""
     try:
         document = load_foreign(text, file=STACK)
     except UserError:
@@ -231,6 +230,15 @@ def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) ->
     """
     services = services_of(names_at_top(project)) if options.services else {}
     texts = naming_files(project)
+    if not texts:
+        return Offered(services=services, detect=options.detect)
+    from agent_sandbox.runtime.policies.registries import (  # noqa: PLC0415 - only for projects that name hosts
+        known_places,
+        names_registries,
+        this_machine,
+        whole,
+    )
+
     resolved = {path for path in texts for service in services if names_registries(service, path)}
     named = tuple(namings({path: text for path, text in texts.items() if path not in resolved}))
     detect = options.detect
@@ -273,8 +281,8 @@ def _switched(record: Record | None, agents: Agents) -> Iterator[str]:
     now, before = sentence(agents.names), sentence(former)
     yield f"the stack runs {now} instead of {before} from the next `agent-sandbox up`; {kept}"
     if agents.names[0] != former[0] in agents.names:
-        back = f"comes back when {former[0]} is named first"
-        yield f"~/.local is {agents.names[0]}'s now; {former[0]}'s is kept, and {back}"
+        first, earlier = agents.names[0], former[0]
+        yield f"~/.local is {first}'s now; {earlier}'s is kept, and comes back when {earlier} is named first"
 
 
 def _providers(agents: Agents, chosen: str | None) -> tuple[str, ...]:

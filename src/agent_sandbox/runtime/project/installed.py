@@ -1,4 +1,4 @@
-"""Find a project's stack from the compose file that `init` wrote."""
+"""Find a project's stack from the stack file that `init` wrote."""
 
 import os
 import shlex
@@ -31,7 +31,7 @@ def open_project(path: Path | None, *, cwd: Path) -> Project:
     """Return the project at `path`, or the one that contains `cwd`; raise UserError for another directory's stack.
 
     `path` may also be the name of a trusted stack, as `agent-sandbox ls` prints it, if no such file exists. For a
-    trusted project, its compose files are the trusted copies. Otherwise it has none, and running containers are found
+    trusted project, its stack files are the trusted copies. Otherwise it has none, and running containers are found
     by the project's name.
     """
     store = open_store(os.environ)
@@ -130,7 +130,7 @@ def read_project(root: Path) -> Project:
 
 
 def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
-    """Return the project that a compose file describes; `files` make up its stack."""
+    """Return the project that a stack file describes; `files` make up its stack."""
     file = root / STACK_FILE
     document = _document(text, file)
     record = _mapping(document.get(RECORD))
@@ -150,19 +150,19 @@ def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
 
 
 def read_stack_file(root: Path) -> Mapping[str, Any]:
-    """Return the project's parsed compose file, or nothing if it is not a mapping."""
+    """Return the project's parsed stack file, or nothing if it is not a mapping."""
     return _document(read_text(root, str(STACK_FILE)) or "", root / STACK_FILE)
 
 
 def bound_by(root: Path, service: str) -> frozenset[str]:
-    """Return the host paths that a service of the project's compose file mounts."""
+    """Return the host paths that a service of the project's stack file mounts."""
     said = _mapping(_mapping(read_stack_file(root).get("services")).get(service)).get("volumes")
     volumes = said if isinstance(said, list) else []
     return frozenset(str(_mapping(volume).get("source", "")).replace("$$", "$") for volume in volumes)
 
 
 def limits_said(root: Path) -> dict[str, str]:
-    """Return the agent's limits in the project's compose file, by name; values in another notation are left out."""
+    """Return the agent's limits in the project's stack file, by name; values in another notation are left out."""
     agent = _mapping(_mapping(read_stack_file(root).get("services")).get("agent"))
     said = {"memory": agent.get("mem_limit"), "pids": agent.get("pids_limit")}
     quota, period = (_whole(agent.get(key)) for key in ("cpu_quota", "cpu_period"))

@@ -27,7 +27,7 @@ def no_image() -> None:
 
 def resolve_named(policy: Path, *, image: Image = no_image) -> tuple[str, ...]:
     """Resolve the services that the policy names and that have no file yet; return what to print."""
-    from agent_sandbox.runtime.policies.named_services import without_file  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.policyfile.named_services import without_file  # noqa: PLC0415 - not needed for `--help`
 
     names = without_file(policy)
     return resolve_these(policy, names, image=image) if names else ()
