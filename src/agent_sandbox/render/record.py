@@ -1,10 +1,11 @@
 """Read the choices that an earlier `init` recorded in the stack file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import Hand, hand_of
@@ -15,6 +16,8 @@ from agent_sandbox.stack.workspace import Ide, Owner
 
 # Recorded only if it is false.
 DOTENV_KEY = "dotenv"
+# Recorded only if there are any: the versions that `update` chose, by agent.
+PINS_KEY = "versions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +26,7 @@ class Record:
 
     name: str
     agents: tuple[str, ...]
+    pins: Pins = field(default_factory=dict)
     title: str
     ide: Ide
     owner: Owner
@@ -45,6 +49,7 @@ def parse_record(text: str) -> Record | None:
         return Record(
             name=str(document["name"]),
             agents=agents,
+            pins=pins_in(said.get(PINS_KEY)),
             title=str(said["title"]).replace("$$", "$"),
             ide=Ide(said["ide"]),
             owner=Owner(uid=int(uid), gid=int(gid)),

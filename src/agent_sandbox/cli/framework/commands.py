@@ -18,6 +18,7 @@ SUMMARY = "Run AI coding agents with all permissions on, in a sandbox that reach
 COMMANDS: dict[str, str] = {
     "init": "Write .devcontainer/ and .env into a project.",
     "agents": "List the agents, or check one.",
+    "update": "Update the agents of a project to their newest versions.",
     "build": "Build the images that are missing or outdated.",
     "up": "Build missing images and start the stack.",
     "login": "Use an agent's sign-in on this machine, out of its reach.",

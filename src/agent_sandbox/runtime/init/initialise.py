@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_sandbox.agents.manifest import SLUG
+from agent_sandbox.agents.pin import Pins
 from agent_sandbox.agents.together import Agents, sentence
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
@@ -63,6 +64,8 @@ class InitOptions:
     gitignore: bool = False
     # By name, as given; others keep an earlier `init`'s value.
     limits: Mapping[str, str] = field(default_factory=dict)
+    # Pinned versions by agent; None keeps those of an earlier `init`.
+    pins: Pins | None = None
     # Protected paths that the user agreed to unprotect.
     unprotect: frozenset[str] = frozenset()
 
@@ -109,6 +112,8 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
+    recorded_pins = record.pins if record else {}
+    agents = agents.with_pins(recorded_pins if options.pins is None else options.pins)
     dotenv = _uses_dotenv(project, record, asked=options.dotenv)
     present[DOTENV] = read_text(project, DOTENV) if dotenv else None
     if options.dotenv is False:
@@ -127,7 +132,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         dotenv=dotenv,
         protected=protection.paths,
     )
-    images = StackImages(proxy=proxy_name(), agent=agent_name(agents.names, workspace.owner))
+    images = StackImages(proxy=proxy_name(), agent=agent_name(agents.names, workspace.owner, agents.pins))
     stack = build_stack(agents, workspace, images)
     offered = _offered(project, environ, options)
     stack_file = load_renderer()(templates, stack, agents, workspace)
