@@ -10,12 +10,11 @@ from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, NoCache, Quiet
 from agent_sandbox.cli.steps.execute import backend, execute
-from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
+from agent_sandbox.cli.steps.trust_gate import find_checked_in, open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.host.agents import known_agents
 from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
 from agent_sandbox.runtime.project.dotenv import require_editor_name
-from agent_sandbox.runtime.project.installed import find_project
 
 Agents = Annotated[
     list[str] | None,
@@ -55,7 +54,7 @@ def build(  # noqa: PLR0913 - each is an option
     the agent's program, at pinned versions. Only the base image is pulled.
     """
     if editor:
-        project = find_project(path, cwd=Path.cwd())
+        project = find_checked_in(path, cwd=Path.cwd())
         require_editor_name(project.root, project.name, os.environ)
     images = images_to_build(
         tuple(agents or ()),

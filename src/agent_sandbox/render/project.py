@@ -6,13 +6,17 @@ from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.render.devcontainer import devcontainer_document, render_devcontainer
+from agent_sandbox.render.dotenv import OF_THE_CLONE, set_variables
+from agent_sandbox.render.entry import render_entry
 from agent_sandbox.render.formats.template import Templates
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
+from agent_sandbox.render.ignore import ignoring
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, ENTRY, IGNORE, IGNORED, POLICY, STACK, VALUES
 from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.render.reconcile import (
     Change,
     OnConflict,
     Verdict,
+    added,
     cleared_dotenv,
     generated,
     merged_devcontainer,
@@ -20,7 +24,7 @@ from agent_sandbox.render.reconcile import (
     yours,
 )
 from agent_sandbox.render.stack_file import render_stack_file
-from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE
+from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, STACK_VARIABLE
 from agent_sandbox.stack.model import Stack
 from agent_sandbox.stack.workspace import Workspace
 
@@ -29,11 +33,14 @@ from agent_sandbox.stack.workspace import Workspace
 class Rendered:
     """The rendered content of a project's files."""
 
+    entry: str
     stack_file: str
     devcontainer: str
     members: Mapping[str, Any]
     policy: str
     variables: Mapping[str, str]
+    # Of this clone, for the entry.
+    values: Mapping[str, str]
     dotenv: bool
 
 
@@ -48,11 +55,13 @@ def render_project(  # noqa: PLR0913 - the values of a stack
 ) -> Rendered:
     """Return the rendered files of this stack; the policy starts with the services of the chosen `providers`."""
     return Rendered(
+        entry=render_entry(templates, stack.agent, workspace),
         stack_file=render_stack_file(templates, stack, manifest, workspace),
         devcontainer=render_devcontainer(templates, manifest, workspace),
         members=devcontainer_document(manifest, workspace),
         policy=render_policy(templates, manifest, workspace.ide, offered, providers),
         variables={FILES_VARIABLE: STACK, NAME_VARIABLE: stack.name},
+        values={STACK_VARIABLE: stack.name},
         dotenv=workspace.dotenv,
     )
 
@@ -75,6 +84,9 @@ def reconcile(
             on_conflict=on_conflict,
         ),
         yours(POLICY, present[POLICY], rendered.policy),
+        generated(ENTRY, present[ENTRY], rendered.entry, comment="#", on_conflict=on_conflict),
+        added(IGNORE, present[IGNORE], ignoring(present[IGNORE] or "", IGNORED)),
+        added(VALUES, present[VALUES], set_variables(present[VALUES] or "", rendered.values, comment=OF_THE_CLONE)),
         *_dotenv(rendered, present[DOTENV], former=former, on_conflict=on_conflict),
     )
 

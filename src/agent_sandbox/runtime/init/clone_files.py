@@ -1,0 +1,28 @@
+"""Write the files of one clone from the choices that are checked in, as `init` does; nothing that git tracks."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_sandbox.render.paths import ENTRY, OF_THIS_CLONE, STACK
+from agent_sandbox.render.reconcile import OnConflict
+from agent_sandbox.render.record import parse_choices
+from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.runtime.init.initialise import InitOptions, prepare
+from agent_sandbox.runtime.project.installed import is_own, read_project
+
+
+def write_clone_files(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Write this clone's files where they differ from the choices; return their paths.
+
+    Nothing is written in a copy that has the stack of its original: `init` decides about that. An edited file is kept.
+    """
+    choices = parse_choices(read_text(root, ENTRY) or "")
+    if choices is None or (os.path.exists(root / STACK) and not is_own(read_project(root))):
+        return ()
+    options = InitOptions(
+        agent=choices.agent, path=root, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False, services=False
+    )
+    prepared = prepare(options, environ).only(OF_THIS_CLONE)
+    prepared.write()
+    return tuple(change.path for change in prepared.changes if change.writes)
