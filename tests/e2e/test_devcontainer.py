@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import ROOT, run, trust
+from real_stacks import ROOT, Project, run, trust
 
 if TYPE_CHECKING:
-    from real_stacks import Project, Projects
+    from real_stacks import Projects
 
 
 @pytest.fixture(scope="session")
@@ -82,24 +81,52 @@ def add_override(project: Project) -> None:
     """Lead the egress of the editor's way in to the stand-in too."""
     config = project.path / ".devcontainer" / "devcontainer.json"
     text = config.read_text()
-    assert '"docker-compose.yml"' in text
-    config.write_text(
-        text.replace('"docker-compose.yml"', f'["docker-compose.yml", {json.dumps(str(project.override))}]')
-    )
+    assert '"compose.yaml"' in text
+    config.write_text(text.replace('"compose.yaml"', f'["compose.yaml", {json.dumps(str(project.override))}]'))
     trust(project.path)
 
 
-def test_devcontainer_json_is_valid_for_the_client(projects: Projects, devcontainer: tuple[str | Path, ...]) -> None:
-    project = projects.make("read", "claude")
-    done = subprocess.run(
-        [*devcontainer, "read-configuration", "--workspace-folder", project.path],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    configuration = json.loads(done.stdout)["configuration"]
-    assert ("agent", "dev", False) == (
-        configuration["service"],
-        configuration["remoteUser"],
-        configuration["overrideCommand"],
+def test_two_clones_open_side_by_side_and_need_nothing_that_is_not_checked_in(
+    projects: Projects, devcontainer: tuple[str | Path, ...]
+) -> None:
+    original = projects.make("app", "claude", fill=repository)
+    git = ("git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "safe.directory=*")
+    run(*git, "add", "--all", cwd=original.path)
+    run(*git, "commit", "--quiet", "--message=app", cwd=original.path)
+    bundle = original.path.with_name("app.bundle")  # of this user, whom git lets clone it
+    run(*git, "bundle", "create", bundle, "--all", cwd=original.path)
+    fingerprint = ""
+    path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    clones = [original.path.parent / name for name in ("review", "fix")]
+    for clone in clones:
+        run(*git, "clone", "--quiet", bundle, clone)
+        # What plain Compose says before anything else, and that an editor asks for trust first.
+        for place, files in ((clone, ("--file", ".devcontainer/compose.yaml")), (clone / ".devcontainer", ())):
+            failed = run("docker", "compose", *files, "up", cwd=place, check=False)
+            assert "this clone has no sandbox yet: run `agent-sandbox up` in the project" in failed.stderr
+        assert "--yes" in run(*devcontainer, "up", "--workspace-folder", clone, env=path, check=False).stderr
+        plant(clone)
+        projects.made.append(Project(path=clone, internet=projects.internet, override=original.override))
+        # One review is enough for both, because the fingerprint does not depend on the clone.
+        fingerprint = fingerprint or json.loads(projects.made[-1].sandbox("trust", "--json").stdout)["fingerprint"]
+        projects.made[-1].sandbox("trust", "--yes", fingerprint)
+    ups = [run(*devcontainer, "up", "--workspace-folder", clone, env=path) for clone in clones]
+    names = [json.loads(up.stdout.splitlines()[-1])["composeProjectName"] for up in ups]
+    assert [name.rpartition("-")[0] for name in names] == ["review", "fix"]
+    for clone in clones:
+        where = run(*devcontainer, "exec", "--workspace-folder", clone, "sh", "-c", "id -un; hostname; id -u", env=path)
+        assert where.stdout == "dev\nagent\n1000\n"
+        assert run(*git, "status", "--porcelain", cwd=clone).stdout == "?? .devcontainer/compose.override.yaml\n"
+
+
+def repository(path: Path) -> None:
+    run("git", "init", "--quiet", path)
+
+
+def plant(clone: Path) -> None:
+    """Put an override beside the stack, and try to make git offer the files of one clone."""
+    override = {"services": {"agent": {"hostname": "planted", "privileged": True}}}
+    (clone / ".devcontainer" / "compose.override.yaml").write_text(json.dumps(override))
+    (clone / ".git" / "info" / "exclude").write_text(
+        "!/.devcontainer/docker-compose.yml\n!/.devcontainer/.env\n/.env\n"
     )

@@ -10,7 +10,7 @@ from agent_sandbox.render.formats import jsonc
 from agent_sandbox.render.formats.faithful import require_same
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.stack.build import VOLUMES
-from agent_sandbox.stack.engine import ENTRY_FILE
+from agent_sandbox.stack.engine import SHARED_FILE
 from agent_sandbox.stack.services.agent import READY, WORKSPACE, local_volume, state_volume
 from agent_sandbox.stack.workspace import Ide, Workspace
 
@@ -34,7 +34,7 @@ def devcontainer_document(manifest: AgentManifest, workspace: Workspace) -> dict
     ready = f"until [ -e {READY} ]; do sleep 0.1; done"
     document = {
         "name": workspace.title if workspace.is_titled else DIRECTORY_NAME,
-        "dockerComposeFile": ENTRY_FILE,
+        "dockerComposeFile": SHARED_FILE,
         "service": "agent",
         "workspaceFolder": WORKSPACE,
         "remoteUser": "dev",

@@ -7,10 +7,10 @@ from typing import Any
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.render.devcontainer import devcontainer_document, render_devcontainer
 from agent_sandbox.render.dotenv import OF_THE_CLONE, set_variables
-from agent_sandbox.render.entry import render_entry
+from agent_sandbox.render.shared import render_shared
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.ignore import ignoring
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, ENTRY, IGNORE, IGNORED, POLICY, STACK, VALUES
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, SHARED, IGNORE, IGNORED, POLICY, STACK, VALUES
 from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.render.reconcile import (
     Change,
@@ -32,13 +32,13 @@ from agent_sandbox.stack.workspace import Workspace
 class Rendered:
     """The rendered content of a project's files."""
 
-    entry: str
+    shared: str
     stack_file: str
     devcontainer: str
     members: Mapping[str, Any]
     policy: str
     variables: Mapping[str, str]
-    # Of this clone, for the entry.
+    # Of this clone, for the shared file.
     values: Mapping[str, str]
     dotenv: bool
 
@@ -58,7 +58,7 @@ def render_project(  # noqa: PLR0913 - the values of a stack
     The policy starts with the services of the chosen `providers`.
     """
     return Rendered(
-        entry=render_entry(templates, stack.agent, workspace),
+        shared=render_shared(templates, stack.agent, workspace),
         stack_file=stack_file,
         devcontainer=render_devcontainer(templates, manifest, workspace),
         members=devcontainer_document(manifest, workspace),
@@ -87,7 +87,7 @@ def reconcile(
             on_conflict=on_conflict,
         ),
         yours(POLICY, present[POLICY], rendered.policy),
-        generated(ENTRY, present[ENTRY], rendered.entry, comment="#", on_conflict=on_conflict),
+        generated(SHARED, present[SHARED], rendered.shared, comment="#", on_conflict=on_conflict),
         added(IGNORE, present[IGNORE], ignoring(present[IGNORE] or "", IGNORED)),
         added(VALUES, present[VALUES], set_variables(present[VALUES] or "", rendered.values, comment=OF_THE_CLONE)),
         *_dotenv(rendered, present[DOTENV], former=former, on_conflict=on_conflict),

@@ -26,9 +26,9 @@ from table_tests import each
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
 POLICY = ".devcontainer/policy.yaml"
-ENTRY = ".devcontainer/compose.yaml"
-SHARED = [DEVCONTAINER, POLICY, ENTRY, ".devcontainer/.gitignore"]
-ALL = [COMPOSE, *SHARED, ".devcontainer/.env", ".env"]
+SHARED = ".devcontainer/compose.yaml"
+CHECKED_IN = [DEVCONTAINER, POLICY, SHARED, ".devcontainer/.gitignore"]
+ALL = [COMPOSE, *CHECKED_IN, ".devcontainer/.env", ".env"]
 AGENTS = known_agents(data_root() / "templates")
 
 
@@ -314,7 +314,7 @@ def test_no_dotenv_removes_our_lines_and_nothing_else_and_dotenv_adds_them_again
     with_lines = (empty_project / ".env").read_text()
     answer = ask("init", "--no-dotenv")
     unchanged = dict.fromkeys(ALL[:-1], "unchanged")
-    assert verdicts(answer.out) == unchanged | {COMPOSE: "updated", ENTRY: "updated", ".env": "updated"}
+    assert verdicts(answer.out) == unchanged | {COMPOSE: "updated", SHARED: "updated", ".env": "updated"}
     note = ".env was replaced: if the stack is running, run `agent-sandbox up` to make it read-only again"
     assert f"note: {note}\n" in answer.err
     assert (empty_project / ".env").read_text() == "A=1\n"
@@ -612,7 +612,7 @@ def test_git_offers_to_commit_only_what_all_clones_share(empty_project: Path, as
     status = ["git", "-C", str(empty_project), "status", "--porcelain", "--untracked-files=all"]
     found = subprocess.run(status, check=True, capture_output=True, text=True).stdout.splitlines()
     ours = [line for line in found if "devcontainer" in line or ".env" in line]
-    assert ours == [f"?? {path}" for path in sorted(SHARED)]
+    assert ours == [f"?? {path}" for path in sorted(CHECKED_IN)]
     assert "note: .git/info" not in ask("init", "claude").err
 
 

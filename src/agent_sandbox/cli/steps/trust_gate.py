@@ -12,7 +12,7 @@ from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import ENTRY, POLICY
+from agent_sandbox.render.paths import SHARED, POLICY
 from agent_sandbox.runtime.project.installed import find_project, open_project, parse_project, require_own
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root, lacks_clone_files
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
@@ -49,7 +49,7 @@ def find_checked_in(path: Path | None, *, cwd: Path) -> Project:
 def current_settings(root: Path, store: Store) -> tuple[Standing, Standing | None]:
     """Return the project's settings and the trusted ones; other choices, such as pulled ones, come into force first."""
     now, trusted = look(root, os.environ), store.load(root)
-    chosen, before = now.files.get(ENTRY), trusted.files.get(ENTRY) if trusted else None
+    chosen, before = now.files.get(SHARED), trusted.files.get(SHARED) if trusted else None
     if chosen not in (None, before) and _write_clone_files(root):
         now = look(root, os.environ)
     return now, trusted

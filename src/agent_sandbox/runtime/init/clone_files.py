@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_sandbox.render.paths import ENTRY, OF_THIS_CLONE, STACK
+from agent_sandbox.render.paths import SHARED, OF_THIS_CLONE, STACK
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.render.record import parse_choices
 from agent_sandbox.runtime.host.files import read_text
@@ -17,7 +17,7 @@ def write_clone_files(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]
 
     Nothing is written in a copy that has the stack of its original: `init` decides about that. An edited file is kept.
     """
-    choices = parse_choices(read_text(root, ENTRY) or "")
+    choices = parse_choices(read_text(root, SHARED) or "")
     if choices is None or (os.path.exists(root / STACK) and not is_own(read_project(root))):
         return ()
     options = InitOptions(

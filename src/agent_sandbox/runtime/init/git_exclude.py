@@ -19,7 +19,7 @@ from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE
 EXCLUDE = ".git/info/exclude"  # git reads it in this clone alone
 GITIGNORE = ".gitignore"
 # Earlier versions kept these out of git; now they are the same in every clone.
-SHARED = (DEVCONTAINER,)
+NO_LONGER = (DEVCONTAINER,)
 
 
 def exclude_file(project: Path, outside: Outside | None) -> str | None:
@@ -54,7 +54,7 @@ def excluding(project: Path, paths: Collection[str], file: str) -> dict[str, str
     if not paths and _lines(project, file) is None:
         return {}
     before = read_text(project, file) or ""
-    after = ignoring(no_longer_ignoring(before, SHARED), paths)
+    after = ignoring(no_longer_ignoring(before, NO_LONGER), paths)
     return {file: after} if after != before else {}
 
 

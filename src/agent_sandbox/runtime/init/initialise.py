@@ -13,7 +13,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
-from agent_sandbox.render.paths import DOTENV, ENTRY, PATHS, POLICY, STACK
+from agent_sandbox.render.paths import DOTENV, SHARED, PATHS, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
@@ -111,7 +111,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
-    choices = parse_choices(present[ENTRY] or "") or record
+    choices = parse_choices(present[SHARED] or "") or record
     dotenv = _uses_dotenv(project, choices, record, asked=options.dotenv)
     present[DOTENV] = read_text(project, DOTENV) if dotenv else None
     if options.dotenv is False:
@@ -255,7 +255,7 @@ def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) ->
 def agent_of(path: Path, environ: Mapping[str, str]) -> str | None:
     """Return the agent of the existing stack, or None."""
     project = find_project(path, environ)
-    choices = parse_choices(read_text(project, ENTRY) or "") or parse_record(read_text(project, STACK) or "")
+    choices = parse_choices(read_text(project, SHARED) or "") or parse_record(read_text(project, STACK) or "")
     return choices.agent if choices else None
 
 

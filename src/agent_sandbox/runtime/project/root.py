@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from agent_sandbox.render.paths import ENTRY, STACK, VALUES
+from agent_sandbox.render.paths import SHARED, STACK, VALUES
 
 STACK_FILE = Path(STACK)
 POLICY_FILE = Path(".devcontainer", "policy.yaml")
@@ -12,22 +12,22 @@ POLICY_FILE = Path(".devcontainer", "policy.yaml")
 
 def has_files(folder: Path) -> bool:
     """Return whether a directory has a stack, or is a clone of a project with one."""
-    return os.path.exists(folder / STACK_FILE) or _has_entry(folder)
+    return os.path.exists(folder / STACK_FILE) or _has_shared(folder)
 
 
 def lacks_clone_files(root: Path) -> bool:
     """Return whether what `init` wrote was checked in, and this clone has no files of its own yet."""
-    return not (os.path.exists(root / STACK_FILE) and os.path.exists(root / VALUES)) and _has_entry(root)
+    return not (os.path.exists(root / STACK_FILE) and os.path.exists(root / VALUES)) and _has_shared(root)
 
 
-def _has_entry(folder: Path) -> bool:
-    if not os.path.exists(folder / ENTRY):
+def _has_shared(folder: Path) -> bool:
+    if not os.path.exists(folder / SHARED):
         return False
     from agent_sandbox.render.formats.header import BEGIN  # noqa: PLC0415 - in new clones alone
     from agent_sandbox.runtime.host.files import read_bytes  # noqa: PLC0415 - as above
 
     with suppress(OSError):
-        return (read_bytes(folder, ENTRY, limit=len(BEGIN)) or b"") == BEGIN
+        return (read_bytes(folder, SHARED, limit=len(BEGIN)) or b"") == BEGIN
     return False
 
 

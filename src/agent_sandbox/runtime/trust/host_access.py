@@ -6,10 +6,10 @@ from os.path import normpath
 from typing import Any
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.entry import odd_keys
+from agent_sandbox.render.shared import odd_keys
 from agent_sandbox.render.formats import jsonc
 from agent_sandbox.render.formats.foreign import load_foreign
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, ENTRY
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, SHARED
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.stack.engine import FILES_VARIABLE
 
@@ -57,14 +57,14 @@ def require_whole(standing: Standing) -> None:
         raise UserError(problems)
 
 
-def require_entry(standing: Standing) -> None:
-    """Raise UserError if an editor would start more than the stack: the entry says anything else than ours."""
-    if ENTRY not in standing.files:
+def require_shared(standing: Standing) -> None:
+    """Raise UserError if an editor would start more than the stack: the shared file says anything else than ours."""
+    if SHARED not in standing.files:
         return
-    odd = odd_keys(_document(standing, ENTRY))
+    odd = odd_keys(_document(standing, SHARED))
     if odd:
         what = f"{' and '.join(f'`{key}`' for key in odd)} {ODD}"
-        raise UserError([Problem(where=str(standing.root / ENTRY), what=what, hint=ODD_HINT)])
+        raise UserError([Problem(where=str(standing.root / SHARED), what=what, hint=ODD_HINT)])
 
 
 def members(text: str | None, ours: Mapping[str, Any]) -> tuple[str, ...]:

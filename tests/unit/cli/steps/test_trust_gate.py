@@ -12,7 +12,7 @@ from agent_sandbox.cli.steps import trust_gate
 from agent_sandbox.cli.steps.trust_gate import agree, as_lines, open_known, open_trusted, open_unasked
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.render.paths import DEVCONTAINER, ENTRY, IGNORE
+from agent_sandbox.render.paths import DEVCONTAINER, SHARED, IGNORE
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
@@ -190,14 +190,21 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         agent=AGENT, path=original, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False, services=False
     )
     prepare(wish, os.environ).write()
-    for path in (ENTRY, DEVCONTAINER, IGNORE, POLICY):
+    for path in (SHARED, DEVCONTAINER, IGNORE, POLICY):
         shutil.copy(original / path, clone / path)
     monkeypatch.chdir(clone)
     return clone
 
 
+def opens(root: Path) -> int:
+    def call() -> None:
+        open_trusted(None, cwd=root)
+
+    return exit_code(call)
+
+
 def test_a_new_clone_gets_its_files_and_is_not_trusted(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(lambda: open_trusted(None, cwd=clone)) == 1
+    assert opens(clone) == 1
     first, *_, hint = capsys.readouterr().err.splitlines()
     assert first == "wrote .devcontainer/docker-compose.yml, .devcontainer/.env, .env for this clone"
     assert hint.startswith("  hint: run agent-sandbox trust at a terminal; or, after a review, use --yes ")
@@ -217,26 +224,26 @@ def test_a_new_clone_is_found_from_its_directories_and_every_other_command_names
 def test_pulled_choices_are_shown_and_come_into_force_with_the_yes(
     clone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exit_code(lambda: open_trusted(None, cwd=clone))
+    opens(clone)
     yes = capsys.readouterr().err.rpartition(" ")[2].strip()
     open_trusted(None, cwd=clone, yes=yes)
-    body = (clone / ENTRY).read_text().split("\n", 2)[2].replace("ide: vscode", "ide: vscode, limits: {memory: 64g}")
-    (clone / ENTRY).write_text(stamped(body, comment="#"))
-    assert exit_code(lambda: open_trusted(None, cwd=clone)) == 1
+    body = (clone / SHARED).read_text().split("\n", 2)[2].replace("ide: vscode", "ide: vscode, limits: {memory: 64g}")
+    (clone / SHARED).write_text(stamped(body, comment="#"))
+    assert opens(clone) == 1
     shown = capsys.readouterr().err
     assert "+    mem_limit: 64g\n" in shown
-    assert f"not trusted yet: .devcontainer/docker-compose.yml, {ENTRY}; there is no terminal" in shown
+    assert f"not trusted yet: .devcontainer/docker-compose.yml, {SHARED}; there is no terminal" in shown
     opened = open_trusted(None, cwd=clone, yes=shown.rpartition(" ")[2].strip())
     assert "mem_limit: 64g" in opened.files[0].read_text()
 
 
 @pytest.mark.parametrize("more", ["services: {evil: {image: x, privileged: true}}", "volumes: {}"])
 def test_a_clone_by_which_an_editor_would_start_more_is_refused(clone: Path, more: str) -> None:
-    body = (clone / ENTRY).read_text().split("\n", 2)[2]
-    (clone / ENTRY).write_text(stamped(f"{body}{more}\n", comment="#"))
+    body = (clone / SHARED).read_text().split("\n", 2)[2]
+    (clone / SHARED).write_text(stamped(f"{body}{more}\n", comment="#"))
     with pytest.raises(UserError) as raised:
         open_trusted(None, cwd=clone)
     odd = "is not as agent-sandbox writes it: an editor would start something else than the sandbox"
     hint = "agent-sandbox init --force writes this file again"
-    assert str(raised.value) == f"{clone}/{ENTRY}: `{more.partition(':')[0]}` {odd}; {hint}"
+    assert str(raised.value) == f"{clone}/{SHARED}: `{more.partition(':')[0]}` {odd}; {hint}"
     assert open_store(os.environ).load(clone) is None

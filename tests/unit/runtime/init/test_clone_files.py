@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.paths import ENTRY, IGNORE, OF_THIS_CLONE, PATHS, STACK, VALUES
+from agent_sandbox.render.paths import SHARED, IGNORE, OF_THIS_CLONE, PATHS, STACK, VALUES
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.runtime.init.clone_files import write_clone_files
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
@@ -121,7 +121,7 @@ def test_a_moved_or_copied_clone_is_left_to_init(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["services: {}\n", "", "[", "x-agent-sandbox: {agent: claude, ide: vscode}\n"])
 def test_a_file_of_that_name_that_is_not_ours_is_left_alone(tmp_path: Path, text: str) -> None:
     (tmp_path / ".devcontainer").mkdir()
-    (tmp_path / ENTRY).write_text(text)
+    (tmp_path / SHARED).write_text(text)
     assert write_clone_files(tmp_path, {}) == ()
     assert [path.name for path in (tmp_path / ".devcontainer").iterdir()] == ["compose.yaml"]
 
@@ -129,13 +129,13 @@ def test_a_file_of_that_name_that_is_not_ours_is_left_alone(tmp_path: Path, text
 def test_one_init_migrates_a_project_of_an_earlier_version_and_changes_no_name(tmp_path: Path) -> None:
     root = made(tmp_path / "app", limits={"memory": "2g"})
     name, stack = read_project(root).name, (root / STACK).read_text()
-    for path in (ENTRY, IGNORE, VALUES):
+    for path in (SHARED, IGNORE, VALUES):
         (root / path).unlink()
     (root / ".devcontainer/policy.yaml").write_text("version: 1\n# mine\n")
     made(root)
     assert (read_project(root).name, (root / STACK).read_text()) == (name, stack)
-    assert "memory: 2g" in (root / ENTRY).read_text()
-    assert "title" not in (root / ENTRY).read_text()
+    assert "memory: 2g" in (root / SHARED).read_text()
+    assert "title" not in (root / SHARED).read_text()
     assert (root / ".devcontainer/policy.yaml").read_text() == "version: 1\n# mine\n"
 
 

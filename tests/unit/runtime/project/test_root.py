@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.render.paths import ENTRY, VALUES
+from agent_sandbox.render.paths import SHARED, VALUES
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files, lacks_clone_files
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -51,7 +51,7 @@ def test_of_several_it_is_the_outermost_until_the_user_has_looked_at_another(roo
 def test_a_clone_has_what_was_checked_in_and_lacks_the_rest(tmp_path: Path, text: str, *, is_ours: bool) -> None:
     (tmp_path / ".devcontainer").mkdir()
     assert not lacks_clone_files(tmp_path)
-    (tmp_path / ENTRY).write_text(text)
+    (tmp_path / SHARED).write_text(text)
     assert (has_files(tmp_path), lacks_clone_files(tmp_path)) == (is_ours, is_ours)
     assert (find_root(None, cwd=tmp_path / "src") == tmp_path) is is_ours
     (tmp_path / STACK_FILE).touch()
@@ -62,15 +62,15 @@ def test_a_clone_has_what_was_checked_in_and_lacks_the_rest(tmp_path: Path, text
 
 def test_a_pipe_or_a_link_is_nothing_that_was_checked_in(tmp_path: Path) -> None:
     (tmp_path / ".devcontainer").mkdir()
-    os.mkfifo(tmp_path / ENTRY)
+    os.mkfifo(tmp_path / SHARED)
     assert not has_files(tmp_path)
-    (tmp_path / ENTRY).unlink()
+    (tmp_path / SHARED).unlink()
     (tmp_path / "ours").write_text(stamped("", comment="#"))
-    (tmp_path / ENTRY).symlink_to("../ours")
+    (tmp_path / SHARED).symlink_to("../ours")
     assert not has_files(tmp_path)
 
 
 def test_a_directory_that_the_agent_made_inside_a_project_is_not_the_root(root: Path) -> None:
     (root / "src" / ".devcontainer").mkdir(parents=True)
-    (root / "src" / ENTRY).write_text(stamped("", comment="#"))
+    (root / "src" / SHARED).write_text(stamped("", comment="#"))
     assert find_root(None, cwd=root / "src") == root

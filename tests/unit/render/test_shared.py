@@ -3,7 +3,7 @@ from typing import Any
 
 import yaml
 
-from agent_sandbox.render.entry import NAME, entry_document, odd_keys, render_entry
+from agent_sandbox.render.shared import NAME, shared_document, odd_keys, render_shared
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.record import Choices, parse_choices
@@ -12,11 +12,11 @@ from agent_sandbox.stack.workspace import Ide, Identity, Owner
 from sample_project import TEMPLATES, WORKSPACE
 from table_tests import each
 
-RENDERED = render_entry(TEMPLATES, "claude", WORKSPACE)
+RENDERED = render_shared(TEMPLATES, "claude", WORKSPACE)
 RECORD = {"agent": "claude", "ide": "vscode"}
 
 
-def test_the_entry_includes_the_stack_and_has_a_name_only_if_the_clone_has_one() -> None:
+def test_the_shared_file_includes_the_stack_and_has_a_name_only_if_the_clone_has_one() -> None:
     assert yaml.safe_load(RENDERED) == {
         "name": "${AGENT_SANDBOX_STACK:?this clone has no sandbox yet: run `agent-sandbox up` in the project}",
         "x-agent-sandbox": RECORD,
@@ -24,7 +24,7 @@ def test_the_entry_includes_the_stack_and_has_a_name_only_if_the_clone_has_one()
     }
 
 
-def test_nothing_in_the_entry_depends_on_the_machine_the_user_or_the_directory() -> None:
+def test_nothing_in_the_shared_file_depends_on_the_machine_the_user_or_the_directory() -> None:
     other = replace(
         WORKSPACE,
         path="/srv/elsewhere",
@@ -36,10 +36,10 @@ def test_nothing_in_the_entry_depends_on_the_machine_the_user_or_the_directory()
         layers={"user": "/Users/ann/.config/agent-sandbox"},
         protected=(),
     )
-    assert render_entry(TEMPLATES, "claude", other) == RENDERED
+    assert render_shared(TEMPLATES, "claude", other) == RENDERED
 
 
-def test_the_entry_says_what_was_chosen() -> None:
+def test_the_shared_file_says_what_was_chosen() -> None:
     chosen = replace(
         WORKSPACE,
         title="A $5 app",
@@ -48,7 +48,7 @@ def test_the_entry_says_what_was_chosen() -> None:
         limits=limits({"memory": "4g"}),
         all_use_dotenv=False,
     )
-    text = stamped(render_entry(TEMPLATES, "copilot", chosen), comment="#")
+    text = stamped(render_shared(TEMPLATES, "copilot", chosen), comment="#")
     assert "title: A $$5 app" in text or 'title: "A $$5 app"' in text
     assert parse_choices(text) == Choices(
         agent="copilot", title="A $5 app", ide=Ide.JETBRAINS, limits=limits({"memory": "4g"}), dotenv=False
@@ -58,7 +58,7 @@ def test_the_entry_says_what_was_chosen() -> None:
     assert parse_choices(RENDERED) is None  # not ours, without the header
 
 
-OURS = entry_document("claude", WORKSPACE)
+OURS = shared_document("claude", WORKSPACE)
 
 
 def test_what_is_written_has_no_odd_keys() -> None:
@@ -84,12 +84,10 @@ def test_what_is_written_has_no_odd_keys() -> None:
         ({"<<": {}}, ("<<",)),
     ],
 )
-def test_an_entry_by_which_an_editor_would_start_more_has_odd_keys(
-    changed: dict[str, Any], odd: tuple[str, ...]
-) -> None:
+def test_a_file_by_which_an_editor_would_start_more_has_odd_keys(changed: dict[str, Any], odd: tuple[str, ...]) -> None:
     assert odd_keys({**OURS, **changed}) == odd
 
 
 @each("document", [None, [], "name", {}])
-def test_what_is_no_entry_has_all_keys_odd(document: object) -> None:
+def test_what_is_no_such_file_has_all_keys_odd(document: object) -> None:
     assert odd_keys(document) == ("name", "x-agent-sandbox", "include")

@@ -10,7 +10,7 @@ from typing import Any
 from agent_sandbox.render.formats.faithful import load_yaml, require_same
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.record import choices_said
-from agent_sandbox.stack.engine import ENTRY_FILE, STACK_FILE, STACK_VARIABLE
+from agent_sandbox.stack.engine import SHARED_FILE, STACK_FILE, STACK_VARIABLE
 from agent_sandbox.stack.naming import RECORD
 from agent_sandbox.stack.workspace import Workspace
 
@@ -20,15 +20,15 @@ NAME = f"${{{STACK_VARIABLE}:?{MISSING}}}"
 ANY_NAME = re.compile(rf"\$\{{{STACK_VARIABLE}:\?[^${{}}]*\}}")
 
 
-def render_entry(templates: Templates, agent: str, workspace: Workspace) -> str:
+def render_shared(templates: Templates, agent: str, workspace: Workspace) -> str:
     """Return the text of the file, parsed back and compared."""
-    document = entry_document(agent, workspace)
-    text = templates.render(f"_shared/{ENTRY_FILE}.j2", doc=document)
-    require_same(ENTRY_FILE, expected=document, actual=load_yaml(text))
+    document = shared_document(agent, workspace)
+    text = templates.render(f"_shared/{SHARED_FILE}.j2", doc=document)
+    require_same(SHARED_FILE, expected=document, actual=load_yaml(text))
     return text
 
 
-def entry_document(agent: str, workspace: Workspace) -> dict[str, Any]:
+def shared_document(agent: str, workspace: Workspace) -> dict[str, Any]:
     """Return the document: nothing in it depends on the machine, the user or the directory."""
     return {"name": NAME, RECORD: choices_said(agent, workspace), "include": [STACK_FILE]}
 
