@@ -12,10 +12,15 @@ class Project:
 
     root: Path
     name: str
-    agent: str
+    agents: tuple[str, ...]
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]
+
+    @property
+    def init(self) -> str:
+        """The command that writes the stack again."""
+        return " ".join(("agent-sandbox init", *self.agents))
 
     @property
     def policy(self) -> Path:

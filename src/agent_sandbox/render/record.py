@@ -1,7 +1,8 @@
 """The choices that `init` records: for all clones of a project, and for one clone with its name and owner."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from agent_sandbox.problems import UserError
@@ -20,7 +21,7 @@ DOTENV_KEY = "dotenv"
 class Choices:
     """What was chosen for a project, on any machine; without a title, a stack has its directory's name."""
 
-    agent: str
+    agents: tuple[str, ...]
     title: str
     ide: Ide
     limits: Limits
@@ -35,8 +36,9 @@ class Record(Choices):
     owner: Owner
 
 
+@lru_cache(maxsize=4)  # `init` needs it several times
 def parse_record(text: str) -> Record | None:
-    """Return the record in a compose file, or None if the file is not ours."""
+    """Return the record in a stack file, or None if the file is not ours."""
     return _parsed(text, lambda document: _record(document, document[RECORD]))
 
 
@@ -45,11 +47,11 @@ def parse_choices(text: str) -> Choices | None:
     return _parsed(text, lambda document: Choices(**_choices(document[RECORD])))
 
 
-def choices_said(agent: str, workspace: Workspace) -> dict[str, Any]:
+def choices_said(agents: tuple[str, ...], workspace: Workspace) -> dict[str, Any]:
     """Return the record of a project's choices, for the file that is the same in every clone."""
     chosen = kept(workspace.limits)
     return {
-        "agent": agent,
+        **agents_record(agents),
         **({"title": workspace.title.replace("$", "$$")} if workspace.is_titled else {}),
         "ide": workspace.ide.value,
         **({"limits": chosen} if chosen else {}),
@@ -73,8 +75,11 @@ def _record(document: dict[str, Any], said: dict[str, Any]) -> Record:
 
 
 def _choices(said: dict[str, Any]) -> dict[str, Any]:
+    agents = agents_in(said)
+    if not agents:
+        raise ValueError("no agents")
     return {
-        "agent": str(said["agent"]),
+        "agents": agents,
         "title": str(said.get("title", "")).replace("$$", "$"),
         "ide": Ide(said["ide"]),
         "limits": limits({str(name): str(text) for name, text in dict(said.get("limits") or {}).items()}),
@@ -82,7 +87,23 @@ def _choices(said: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def agents_record(names: tuple[str, ...]) -> dict[str, Any]:
+    """Return how a stack's agents are recorded: one by its name, several as a list.
+
+    >>> agents_record(("a",)), agents_record(("a", "b"))
+    ({'agent': 'a'}, {'agents': ['a', 'b']})
+    """
+    return {"agents": list(names)} if len(names) > 1 else {"agent": names[0]}
+
+
+def agents_in(said: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the recorded agents, or none if the record is not ours."""
+    names: Any = said["agents"] if "agents" in said else [said.get("agent")]
+    known = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return tuple(dict.fromkeys(names)) if known else ()
+
+
 def uses_dotenv(text: str) -> bool:
-    """Return whether the stack of this compose file takes names of further files from the project's `.env`."""
+    """Return whether the stack of this file takes names of further files from the project's `.env`."""
     record = parse_record(text) if DOTENV_KEY in text else None
     return record is None or record.dotenv

@@ -20,17 +20,17 @@ NAME = f"${{{STACK_VARIABLE}:?{MISSING}}}"
 ANY_NAME = re.compile(rf"\$\{{{STACK_VARIABLE}:\?[^${{}}]*\}}")
 
 
-def render_shared(templates: Templates, agent: str, workspace: Workspace) -> str:
+def render_shared(templates: Templates, agents: tuple[str, ...], workspace: Workspace) -> str:
     """Return the text of the file, parsed back and compared."""
-    document = shared_document(agent, workspace)
+    document = shared_document(agents, workspace)
     text = templates.render(f"_shared/{SHARED_FILE}.j2", doc=document)
     require_same(SHARED_FILE, expected=document, actual=load_yaml(text))
     return text
 
 
-def shared_document(agent: str, workspace: Workspace) -> dict[str, Any]:
+def shared_document(agents: tuple[str, ...], workspace: Workspace) -> dict[str, Any]:
     """Return the document: nothing in it depends on the machine, the user or the directory."""
-    return {"name": NAME, RECORD: choices_said(agent, workspace), "include": [STACK_FILE]}
+    return {"name": NAME, RECORD: choices_said(agents, workspace), "include": [STACK_FILE]}
 
 
 def odd_keys(document: Any) -> tuple[str, ...]:  # noqa: ANN401 - any document

@@ -21,3 +21,5 @@ NAME_VARIABLE = "COMPOSE_PROJECT_NAME"
 STACK_VARIABLE = "AGENT_SANDBOX_STACK"
 # The engine gets no address on the bridge, so services of the host are not reachable through it.
 ISOLATED = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
+# The file of a build context that says how to build it.
+BUILD_FILE = "Dockerfile"

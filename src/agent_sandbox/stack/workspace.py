@@ -64,7 +64,7 @@ class Workspace:
     owner: Owner = Owner()
     identity: Identity = Identity()
     limits: Limits = DEFAULT
-    # Whether `.env` names the stack for plain `docker compose`: in this clone, and in all of which nothing is known.
+    # Whether `.env` names the stack for the plain command of the engine: in this clone, and by default in all.
     dotenv: bool = True
     all_use_dotenv: bool = True
     protected: tuple[Protected, ...] = ()

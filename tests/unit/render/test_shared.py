@@ -3,16 +3,16 @@ from typing import Any
 
 import yaml
 
-from agent_sandbox.render.shared import NAME, shared_document, odd_keys, render_shared
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.record import Choices, parse_choices
+from agent_sandbox.render.shared import NAME, odd_keys, render_shared, shared_document
 from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.workspace import Ide, Identity, Owner
 from sample_project import TEMPLATES, WORKSPACE
 from table_tests import each
 
-RENDERED = render_shared(TEMPLATES, "claude", WORKSPACE)
+RENDERED = render_shared(TEMPLATES, ("claude",), WORKSPACE)
 RECORD = {"agent": "claude", "ide": "vscode"}
 
 
@@ -36,7 +36,7 @@ def test_nothing_in_the_shared_file_depends_on_the_machine_the_user_or_the_direc
         layers={"user": "/Users/ann/.config/agent-sandbox"},
         protected=(),
     )
-    assert render_shared(TEMPLATES, "claude", other) == RENDERED
+    assert render_shared(TEMPLATES, ("claude",), other) == RENDERED
 
 
 def test_the_shared_file_says_what_was_chosen() -> None:
@@ -48,17 +48,17 @@ def test_the_shared_file_says_what_was_chosen() -> None:
         limits=limits({"memory": "4g"}),
         all_use_dotenv=False,
     )
-    text = stamped(render_shared(TEMPLATES, "copilot", chosen), comment="#")
+    text = stamped(render_shared(TEMPLATES, ("copilot", "claude"), chosen), comment="#")
     assert "title: A $$5 app" in text or 'title: "A $$5 app"' in text
     assert parse_choices(text) == Choices(
-        agent="copilot", title="A $5 app", ide=Ide.JETBRAINS, limits=limits({"memory": "4g"}), dotenv=False
+        agents=("copilot", "claude"), title="A $5 app", ide=Ide.JETBRAINS, limits=limits({"memory": "4g"}), dotenv=False
     )
-    usual = Choices(agent="claude", title="", ide=Ide.VSCODE, limits=DEFAULT, dotenv=True)
+    usual = Choices(agents=("claude",), title="", ide=Ide.VSCODE, limits=DEFAULT, dotenv=True)
     assert parse_choices(stamped(RENDERED, comment="#")) == usual
     assert parse_choices(RENDERED) is None  # not ours, without the header
 
 
-OURS = shared_document("claude", WORKSPACE)
+OURS = shared_document(("claude",), WORKSPACE)
 
 
 def test_what_is_written_has_no_odd_keys() -> None:

@@ -12,7 +12,7 @@ from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import SHARED, POLICY
+from agent_sandbox.render.paths import POLICY, SHARED
 from agent_sandbox.runtime.project.installed import find_project, open_project, parse_project, require_own
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root, lacks_clone_files
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
@@ -91,7 +91,7 @@ def question_of(now: Standing, trusted: Standing | None) -> Question:
 
     project = parse_project(now.root, now.files[str(STACK_FILE)], files=())
     require_own(project)
-    return question_about(now, trusted, written_here(now.root, project.agent, os.environ))
+    return question_about(now, trusted, written_here(now.root, project.agents, os.environ))
 
 
 def agree(question: Question, *, yes: str) -> None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_sandbox.render.paths import SHARED, OF_THIS_CLONE, STACK
+from agent_sandbox.render.paths import OF_THIS_CLONE, SHARED, STACK
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.render.record import parse_choices
 from agent_sandbox.runtime.host.files import read_text
@@ -21,7 +21,13 @@ def write_clone_files(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]
     if choices is None or (os.path.exists(root / STACK) and not is_own(read_project(root))):
         return ()
     options = InitOptions(
-        agent=choices.agent, path=root, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False, services=False
+        agents=choices.agents,
+        path=root,
+        title=None,
+        ide=None,
+        on_conflict=OnConflict.KEEP,
+        detect=False,
+        services=False,
     )
     prepared = prepare(options, environ).only(OF_THIS_CLONE)
     prepared.write()

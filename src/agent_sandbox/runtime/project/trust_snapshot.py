@@ -14,10 +14,10 @@ from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats.foreign import load_foreign
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, SHARED, POLICY, STACK
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, SHARED, STACK
 from agent_sandbox.runtime.host.files import read_bytes, read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
-from agent_sandbox.stack.engine import SHARED_FILE, FILES_VARIABLE
+from agent_sandbox.stack.engine import FILES_VARIABLE, SHARED_FILE
 
 FOLDER = Path(POLICY).parent
 FILES_KEY = "compose"  # in trust records and fingerprints: another word would end all trust
@@ -116,7 +116,7 @@ def _may_name_shared(devcontainer: str) -> bool:
 
 
 def _name(root: Path, file: Path) -> str:
-    plain = Path(os.path.normpath(file))  # as in compose, `..` removes the part before it, link or not
+    plain = Path(os.path.normpath(file))  # as the engine reads it, `..` removes the part before it, link or not
     return str(plain.relative_to(root) if plain.is_relative_to(root) else plain)
 
 

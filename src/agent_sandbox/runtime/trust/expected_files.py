@@ -15,10 +15,10 @@ GENERATED = (STACK, DEVCONTAINER, SHARED)
 WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
 
 
-def written_here(root: Path, agent: str, environ: Mapping[str, str]) -> Written:
+def written_here(root: Path, agents: tuple[str, ...], environ: Mapping[str, str]) -> Written:
     """Return what this version writes for this directory and user; limits set by a clone's author are a difference."""
     options = InitOptions(
-        agent=agent,
+        agents=agents,
         path=root,
         title=None,
         ide=None,
@@ -27,7 +27,7 @@ def written_here(root: Path, agent: str, environ: Mapping[str, str]) -> Written:
         limits=limit_texts(DEFAULT),
     )
     prepared = prepare(options, environ)
-    return Written(files=generated(prepared), members=devcontainer_document(prepared.manifest, prepared.workspace))
+    return Written(files=generated(prepared), members=devcontainer_document(prepared.agents, prepared.workspace))
 
 
 def generated(prepared: Prepared) -> dict[str, str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_sandbox.printable import printable
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, SHARED, POLICY, STACK
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, SHARED, STACK
 from agent_sandbox.runtime.project.trust_snapshot import SERVICES, Standing, agent_can_write, look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.host_access import members, mounts, require_shared, require_whole, variables

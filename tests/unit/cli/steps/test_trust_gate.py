@@ -12,7 +12,7 @@ from agent_sandbox.cli.steps import trust_gate
 from agent_sandbox.cli.steps.trust_gate import agree, as_lines, open_known, open_trusted, open_unasked
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.render.paths import DEVCONTAINER, SHARED, IGNORE
+from agent_sandbox.render.paths import DEVCONTAINER, IGNORE, SHARED
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
@@ -187,7 +187,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for root in (original, clone):
         (root / ".devcontainer").mkdir(parents=True)
     wish = InitOptions(
-        agent=AGENT, path=original, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False, services=False
+        agents=(AGENT,), path=original, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False, services=False
     )
     prepare(wish, os.environ).write()
     for path in (SHARED, DEVCONTAINER, IGNORE, POLICY):

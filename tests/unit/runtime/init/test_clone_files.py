@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.paths import SHARED, IGNORE, OF_THIS_CLONE, PATHS, STACK, VALUES
+from agent_sandbox.render.paths import IGNORE, OF_THIS_CLONE, PATHS, SHARED, STACK, VALUES
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.runtime.init.clone_files import write_clone_files
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
@@ -21,7 +21,14 @@ CHECKED_IN = tuple(path for path in PATHS if path not in OF_THIS_CLONE)
 def made(root: Path, environ: dict[str, str] | None = None, **options: Any) -> Path:  # noqa: ANN401 - those of `init`
     """Run `init` in a directory."""
     root.mkdir(parents=True, exist_ok=True)
-    wish = {"agent": "claude", "title": None, "ide": None, "on_conflict": OnConflict.KEEP, "detect": False, **options}
+    wish = {
+        "agents": ("claude",),
+        "title": None,
+        "ide": None,
+        "on_conflict": OnConflict.KEEP,
+        "detect": False,
+        **options,
+    }
     prepare(InitOptions(path=root, **wish), environ or {}).write()
     return root
 
