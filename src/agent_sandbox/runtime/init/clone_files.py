@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.formats.header import Hand, hand_of
 from agent_sandbox.render.paths import OF_THIS_CLONE, SHARED, STACK
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.render.record import parse_choices
@@ -11,14 +13,20 @@ from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
 from agent_sandbox.runtime.project.installed import is_own, read_project
 
+NO_CHOICES = "it does not say which agent to use, or with limits that no machine has"
+NO_CHOICES_HINT = "agent-sandbox init AGENT --force writes this file again"
+
 
 def write_clone_files(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Write this clone's files where they differ from the choices; return their paths.
 
     Nothing is written in a copy that has the stack of its original: `init` decides about that. An edited file is kept.
     """
-    choices = parse_choices(read_text(root, SHARED) or "")
-    if choices is None or (os.path.exists(root / STACK) and not is_own(read_project(root))):
+    text, is_new = read_text(root, SHARED) or "", not os.path.exists(root / STACK)
+    choices = parse_choices(text)
+    if choices is None and is_new and hand_of(text) is not Hand.FOREIGN:
+        raise UserError([Problem(where=str(root / SHARED), what=NO_CHOICES, hint=NO_CHOICES_HINT)])
+    if choices is None or not (is_new or is_own(read_project(root))):
         return ()
     options = InitOptions(
         agents=choices.agents,

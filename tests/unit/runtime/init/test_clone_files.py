@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent_sandbox.problems import UserError
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.paths import IGNORE, OF_THIS_CLONE, PATHS, SHARED, STACK, VALUES
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.runtime.init.clone_files import write_clone_files
@@ -131,6 +132,20 @@ def test_a_file_of_that_name_that_is_not_ours_is_left_alone(tmp_path: Path, text
     (tmp_path / SHARED).write_text(text)
     assert write_clone_files(tmp_path, {}) == ()
     assert [path.name for path in (tmp_path / ".devcontainer").iterdir()] == ["compose.yaml"]
+
+
+@pytest.mark.parametrize(
+    "record", ["{}", "{agent: claude, ide: emacs}", "{agent: claude, ide: none, limits: {cpus: 9999}}"]
+)
+def test_choices_that_cannot_be_read_are_a_problem(tmp_path: Path, record: str) -> None:
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / SHARED).write_text(stamped(f"x-agent-sandbox: {record}\n", comment="#"))
+    with pytest.raises(UserError) as raised:
+        write_clone_files(tmp_path, {})
+    assert str(raised.value) == (
+        f"{tmp_path}/{SHARED}: it does not say which agent to use, or with limits that no machine has; "
+        "agent-sandbox init AGENT --force writes this file again"
+    )
 
 
 def test_one_init_migrates_a_project_of_an_earlier_version_and_changes_no_name(tmp_path: Path) -> None:
