@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from real_stacks import ROOT, Project, run, trust
+from typed_shell import TypedShell
 
 if TYPE_CHECKING:
     from real_stacks import Projects
@@ -89,34 +91,43 @@ def add_override(project: Project) -> None:
 def test_two_clones_open_side_by_side_and_need_nothing_that_is_not_checked_in(
     projects: Projects, devcontainer: tuple[str | Path, ...]
 ) -> None:
-    original = projects.make("app", "claude", fill=repository)
     git = ("git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "safe.directory=*")
+    original = projects.make("app", "claude", fill=repository)
     run(*git, "add", "--all", cwd=original.path)
     run(*git, "commit", "--quiet", "--message=app", cwd=original.path)
     bundle = original.path.with_name("app.bundle")  # of this user, whom git lets clone it
     run(*git, "bundle", "create", bundle, "--all", cwd=original.path)
-    fingerprint = ""
     path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    clones = [original.path.parent / name for name in ("review", "fix")]
-    for clone in clones:
-        run(*git, "clone", "--quiet", bundle, clone)
-        # What plain Compose says before anything else, and that an editor asks for trust first.
-        for place, files in ((clone, ("--file", ".devcontainer/compose.yaml")), (clone / ".devcontainer", ())):
+    for name in ("review", "fix"):
+        clone = Project(path=original.path.with_name(name), internet=projects.internet, override=original.override)
+        run(*git, "clone", "--quiet", bundle, clone.path)
+        projects.made.append(clone)
+        for place, files in ((clone.path, ("--file", ".devcontainer/compose.yaml")), (clone.policy.parent, ())):
             failed = run("docker", "compose", *files, "up", cwd=place, check=False)
             assert "this clone has no sandbox yet: run `agent-sandbox up` in the project" in failed.stderr
-        assert "--yes" in run(*devcontainer, "up", "--workspace-folder", clone, env=path, check=False).stderr
-        plant(clone)
-        projects.made.append(Project(path=clone, internet=projects.internet, override=original.override))
-        # One review is enough for both, because the fingerprint does not depend on the clone.
-        fingerprint = fingerprint or json.loads(projects.made[-1].sandbox("trust", "--json").stdout)["fingerprint"]
-        projects.made[-1].sandbox("trust", "--yes", fingerprint)
-    ups = [run(*devcontainer, "up", "--workspace-folder", clone, env=path) for clone in clones]
-    names = [json.loads(up.stdout.splitlines()[-1])["composeProjectName"] for up in ups]
-    assert [name.rpartition("-")[0] for name in names] == ["review", "fix"]
-    for clone in clones:
-        where = run(*devcontainer, "exec", "--workspace-folder", clone, "sh", "-c", "id -un; hostname; id -u", env=path)
-        assert where.stdout == "dev\nagent\n1000\n"
-        assert run(*git, "status", "--porcelain", cwd=clone).stdout == "?? .devcontainer/compose.override.yaml\n"
+        plant(clone.path)
+
+    review, fix = projects.made[-2:]
+    # At a terminal, the first try asks and then works. Without one, it says what to do.
+    editor = TypedShell(
+        [*map(str, devcontainer), "up", "--workspace-folder", "."], {**os.environ, **path}, review.path, columns=200
+    )
+    editor.read("", until=re.compile(re.escape("Trust this? [y/N]")), seconds=60)
+    assert editor.read("y\n", until=re.compile('"outcome":"([a-z]*)"'), seconds=120)[1][1] == "success"
+    editor.close()
+    refused = run(*devcontainer, "up", "--workspace-folder", fix.path, env=path, check=False)
+    assert "hint: run agent-sandbox trust at a terminal" in refused.stderr
+    # The fingerprint does not depend on the clone.
+    reviewed = json.loads(review.sandbox("trust", "--json").stdout)["fingerprint"]
+    fix.sandbox("trust", "--yes", reviewed)
+    run(*devcontainer, "up", "--workspace-folder", fix.path, env=path)
+
+    for clone in (review, fix):
+        assert clone.containers()["agent"]["Name"].startswith(f"/{clone.path.name}-")
+        inside = "id -un; id -u; hostname; echo VALUE=x >> .devcontainer/.env || echo refused"
+        said = run(*devcontainer, "exec", "--workspace-folder", clone.path, "sh", "-c", inside, env=path)
+        assert said.stdout == "dev\n1000\nagent\nrefused\n"
+        assert run(*git, "status", "--porcelain", cwd=clone.path).stdout == "?? .devcontainer/compose.override.yaml\n"
 
 
 def repository(path: Path) -> None:
