@@ -119,9 +119,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     recorded_pins = choices.pins if choices else {}
     agents = agents.with_pins(recorded_pins if options.pins is None else options.pins)
     dotenv = _uses_dotenv(project, choices, record, asked=options.dotenv)
-    present[DOTENV] = read_text(project, DOTENV) if dotenv else None
-    if options.dotenv is False:
-        present[DOTENV] = _readable(project, DOTENV)  # to remove our lines, only on request
+    present[DOTENV] = _dotenv_text(project, used=dotenv, asked=options.dotenv)
     before = _protected_before(project, present[STACK] or "", environ)
     written = {DOTENV} if dotenv else set()
     git = repository_outside(project, homes(environ))
@@ -169,6 +167,13 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         excluded=excluded,
         exclude_file=file or EXCLUDE,
     )
+
+
+def _dotenv_text(project: Path, *, used: bool, asked: bool | None) -> str | None:
+    """Return the text of `.env` if it names the stack, or if our lines in it are to be removed on request."""
+    if asked is False:
+        return _readable(project, DOTENV)
+    return read_text(project, DOTENV) if used else None
 
 
 def _uses_dotenv(project: Path, choices: Choices | None, record: Record | None, *, asked: bool | None) -> bool:
