@@ -18,6 +18,7 @@ SUMMARY = "Run AI coding agents with all permissions on, in a sandbox that reach
 COMMANDS: dict[str, str] = {
     "init": "Write .devcontainer/ and .env into a project.",
     "agents": "List the agents, or check one.",
+    "update": "Update the agents of a project to their newest versions.",
     "build": "Build the images that are missing or outdated.",
     "up": "Build missing images and start the stack.",
     "login": "Use an agent's sign-in on this machine, out of its reach.",
@@ -31,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "verify": "Try every way out of the sandbox, from inside.",
     "shell": "Open a shell in the agent container.",
     "exec": "Run a command in the agent container.",
+    "ports": "Reach ports of the sandbox from this machine.",
     "logs": "Show the output of the stack's containers.",
     "destroy": "Remove the stack with its state and history.",
     "doctor": "Check this machine and this project.",

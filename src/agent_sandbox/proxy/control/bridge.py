@@ -1,4 +1,4 @@
-"""Copy lines between stdin, stdout and the control socket: what `docker exec` runs for `agent-sandbox watch`."""
+"""Copy lines between stdin, stdout and the control socket: what runs in the container for `agent-sandbox watch`."""
 
 import json
 import os
