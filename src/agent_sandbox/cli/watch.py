@@ -21,6 +21,8 @@ from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.runtime.project.installed import open_project
 
+NO_SCREEN = "the package textual is not installed, so this prints lines; install agent-sandbox with the extra `watch`"
+
 
 def _can_answer() -> bool:
     """Return whether stdin can bring an answer: a terminal or a pipe, not a file or /dev/null."""
@@ -33,14 +35,14 @@ PlainOption = Annotated[bool, typer.Option("--plain", help="Print lines, for scr
 def watch(*, path: ProjectPath = None, plain: PlainOption = False) -> int:
     """Show requests as the proxy decides them, and answer those that wait for a person (`settings.ask`).
 
-    On a terminal it is a screen, if the package `textual` is installed (`agent-sandbox[watch]`).
+    On a terminal it is a screen, if agent-sandbox was installed with the extra `watch`; otherwise it prints lines.
     """
     project = open_project(path, cwd=Path.cwd())
     require_running(project, "proxy")
     if not plain and terminal() is Terminal.ATTACHED:
         if find_spec("textual"):
             return _on_screen(project)
-        say("textual is not installed, so this prints lines: pip install 'agent-sandbox[watch]'")
+        say(NO_SCREEN)
     return _in_lines(project)
 
 

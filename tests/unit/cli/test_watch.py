@@ -61,7 +61,7 @@ def test_without_the_package_of_the_screen_it_prints_lines(
         os.write(answers, b"q\n")
         assert exit_code(watch) == 0
     os.close(answers)
-    assert "textual is not installed, so this prints lines" in capsys.readouterr().err
+    assert "the package textual is not installed, so this prints lines" in capsys.readouterr().err
 
 
 def test_ends_when_it_is_told_to(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:

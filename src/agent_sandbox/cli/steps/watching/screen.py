@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, override
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -73,17 +73,16 @@ class WatchScreen(App[None]):
         self._record_details = ""
         self._paused = False
 
-    @override
-    def compose(self) -> ComposeResult:
-        yield Static(Text(self._box_name), id="title")
-        yield OptionList(id="questions", classes="empty")
-        yield Static("", id="details")
-        yield Input(placeholder="part of a request; Enter keeps it, Escape clears it", id="filter", classes="empty")
-        yield DataTable(id="requests", cursor_type="row", show_header=False, zebra_stripes=False)
-        yield Footer(show_command_palette=False)
-
-    def on_mount(self) -> None:
-        """Make the columns."""
+    async def on_mount(self) -> None:
+        """Make the parts of the screen, from top to bottom."""
+        await self.mount(
+            Static(Text(self._box_name), id="title"),
+            OptionList(id="questions", classes="empty"),
+            Static("", id="details"),
+            Input(placeholder="part of a request; Enter keeps it, Escape clears it", id="filter", classes="empty"),
+            DataTable(id="requests", cursor_type="row", show_header=False, zebra_stripes=False),
+            Footer(show_command_palette=False),
+        )
         self._table.add_columns("time", "effect", "request", "reason")
         self._table.focus()
 
