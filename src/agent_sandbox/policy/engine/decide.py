@@ -44,8 +44,8 @@ def decide(policy: Policy, request: Request) -> Decision:
         answer = _granted(policy, request, ways)
     if answer is None:
         return _not_allowed(policy, request, ways)
-    answer = _restricted(policy, request, ways, answer)
-    return _as_push(policy, request, answer) if answer.allowed and request.query == STARTS_PUSH else answer
+    answer = _restricted(policy, request, ways, answer) if policy.rules.restrictions else answer
+    return _as_push(policy, request, answer) if request.query == STARTS_PUSH and answer.allowed else answer
 
 
 def _restricted(policy: Policy, request: Request, ways: Readings, answer: Decision) -> Decision:
