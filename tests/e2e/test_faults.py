@@ -29,10 +29,12 @@ FILL = "dd if=/dev/zero of=/state/log/filler bs=64k 2>&1; true"
 
 @pytest.fixture(scope="module")
 def stack(projects: Projects) -> Project:
-    """A stack whose log has a volume of one megabyte."""
+    """A stack whose log has a volume of one megabyte, and which the engine checks every five seconds."""
     project = projects.make("faults", "claude")
     override = json.loads(project.override.read_text())
     small = {"type": "tmpfs", "device": "tmpfs", "o": "size=1m,uid=10001,gid=10001"}
+    for service in ("proxy", "firewall", "agent"):
+        override["services"].setdefault(service, {})["healthcheck"] = {"interval": "5s"}
     project.override.write_text(json.dumps({**override, "volumes": {"log": {"driver_opts": small}}}))
     trust(project.path)
     project.allow("allowed.test")
