@@ -137,7 +137,7 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
         say(("note:", "title"), f" {note}")
     if dry_run:
         say("dry run: nothing was written")
-    elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
+    elif any(change.verdict is Verdict.WRITTEN and change.path == STACK for change in prepared.changes):
         _say_next(prepared.project, NEXT)
         missing_parts.report_missing_engine()
     elif any(change.writes and change.path == STACK for change in prepared.changes):

@@ -13,6 +13,8 @@ from agent_sandbox.stack.workspace import Ide, Owner
 
 # Recorded only if it is false.
 DOTENV_KEY = "dotenv"
+# Recorded only if there is a project file.
+PROJECT_FILE_KEY = "project_file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class Record:
     owner: Owner
     limits: Limits
     dotenv: bool
+    # The digest of the project file from which the stack was rendered, "" without one.
+    project_file: str
 
 
 def parse_record(text: str) -> Record | None:
@@ -44,6 +48,7 @@ def parse_record(text: str) -> Record | None:
             owner=Owner(uid=int(uid), gid=int(gid)),
             limits=limits({str(name): str(text) for name, text in dict(said.get("limits") or {}).items()}),
             dotenv=said.get(DOTENV_KEY) != "false",
+            project_file=str(said.get(PROJECT_FILE_KEY, "")),
         )
     except (UserError, LookupError, TypeError, ValueError):
         return None

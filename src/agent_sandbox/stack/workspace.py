@@ -64,6 +64,8 @@ class Workspace:
     limits: Limits = DEFAULT
     # Whether `.env` names the stack for plain `docker compose`.
     dotenv: bool = True
+    # The digest of the project file, "" without one.
+    project_file: str = ""
     protected: tuple[Protected, ...] = ()
     dotfiles: str | None = None
     shell_d: str | None = None

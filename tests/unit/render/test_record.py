@@ -20,6 +20,7 @@ TEXT = stamped(render_stack_file(TEMPLATES, stack_of(OURS), MANIFEST, OURS), com
 
 
 RECORD = Record(
+    project_file="",
     name=stack_of(OURS).name,
     agent="claude",
     title="A $5 app",

@@ -99,6 +99,7 @@ def as_lines(question: Question) -> Iterator[str]:
     # "nothing" is printed only in the first question, not after each change.
     more, without = ("also ", ()) if question.known else ("", ("nothing",))
     yield from _block(f"{more}reaches", question.reaches or without)
+    yield from _block(f"{more}sets", question.sets)
     yield from _block(f"{more}mounts", question.mounts or without)
     yield from _block(f"{more}injects", [f"{name}, from your shell" for name in question.injects] or without)
     yield from _block("editor", question.editor)

@@ -56,6 +56,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
     limits: Limits,
     environ: Mapping[str, str],
     dotenv: bool = True,
+    project_file: str = "",
     protected: tuple[Protected, ...] = (),
 ) -> Workspace:
     """Return the facts about this project and its user."""
@@ -68,6 +69,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
         identity=identity_in(project),
         limits=limits,
         dotenv=dotenv,
+        project_file=project_file,
         protected=protected,
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_sandbox.agents.manifest import SLUG, AgentManifest
@@ -12,7 +12,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
-from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, STACK
+from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, PROJECT_FILE, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
@@ -23,6 +23,7 @@ from agent_sandbox.runtime.host.agents import load_manifest
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
+from agent_sandbox.runtime.init.project_file import Asked, read_project_file, settle
 from agent_sandbox.runtime.policies.registries import known_places, names_registries, this_machine, whole
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.dotenv import variable
@@ -31,11 +32,11 @@ from agent_sandbox.runtime.protect.protected import Protection, find_protected, 
 from agent_sandbox.runtime.protect.snapshot import recorded
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, OWN_STACKS
-from agent_sandbox.stack.limits import DEFAULT, beyond, kept, limits
+from agent_sandbox.stack.limits import DEFAULT, beyond, kept
 from agent_sandbox.stack.model import Limits, Stack
+from agent_sandbox.stack.naming import TITLE_LENGTH
 from agent_sandbox.stack.workspace import Ide, Workspace
 
-TITLE_LENGTH = 100
 NOT_IN_SUBMODULES = "inside, git ignores this worktree's submodules and does not work in them; it does in a clone"
 LOST = "was protected and is now a link or a pipe, which cannot be protected"
 LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
@@ -59,8 +60,10 @@ class InitOptions:
     dotenv: bool | None = None
     # Whether `.gitignore` lists the files of this machine, for all who clone the project.
     gitignore: bool = False
-    # By name, as given; others keep an earlier `init`'s value.
+    # By name, as given; others keep their value.
     limits: Mapping[str, str] = field(default_factory=dict)
+    # Whether limits count that an earlier `init` recorded in the stack's file.
+    recorded: bool = True
     # Protected paths that the user agreed to unprotect.
     unprotect: frozenset[str] = frozenset()
 
@@ -93,9 +96,9 @@ class Prepared:
         texts = {change.path: change.after for change in self.changes if change.writes}
         if self.excluded:
             texts[self.exclude_file] = excluding(self.project, self.excluded, self.exclude_file)
-        remove_leftovers(self.project, PATHS)
+        remove_leftovers(self.project, (*PATHS, PROJECT_FILE))
         # The proxy reads the policy as another user; a file that is checked in is not secret.
-        write_all(self.project, texts, shared={POLICY})
+        write_all(self.project, texts, shared={POLICY, PROJECT_FILE})
         make_folders(self.project, (one.path for one in self.workspace.protected if one.always))
 
 
@@ -107,6 +110,8 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
+    asked = Asked(agent=options.agent, title=_title(options), ide=options.ide, limits=options.limits)
+    chosen = settle(project, asked, record if options.recorded or not record else replace(record, limits=DEFAULT))
     dotenv = _uses_dotenv(project, record, asked=options.dotenv)
     present[DOTENV] = read_text(project, DOTENV) if dotenv else None
     if options.dotenv is False:
@@ -118,19 +123,20 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     protection = find_protected(project, before=before, unprotect=options.unprotect, written=written, outside=outside)
     workspace = look_at(
         project,
-        title=_title(options, record, project),
-        ide=options.ide or (record.ide if record else Ide.VSCODE),
-        limits=limits(options.limits, record.limits if record else DEFAULT, spelled="--{}"),
+        title=chosen.title or _default_title(project),
+        ide=chosen.ide,
+        limits=chosen.limits,
         environ=environ,
         dotenv=dotenv,
         protected=protection.paths,
+        project_file=chosen.digest,
     )
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
     stack = build_stack(manifest, workspace, images)
     offered = _offered(project, environ, options)
     rendered = render_project(Templates(templates), stack, manifest, workspace, offered, providers=providers)
     former = frozenset({record.name} if record else ())
-    changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
+    changes = (*reconcile(rendered, present, former=former, on_conflict=options.on_conflict), *chosen.changes)
     if options.gitignore:
         changes = (*changes, ignoring(project, changes))
     file = exclude_file(project, outside)
@@ -235,8 +241,12 @@ def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) ->
 
 
 def agent_of(path: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the agent of the existing stack, or None."""
-    record = parse_record(read_text(find_project(path, environ), STACK) or "")
+    """Return the agent that the project file names, or that of the existing stack, or None."""
+    project = find_project(path, environ)
+    _, spec = read_project_file(project)
+    if spec.agents:
+        return spec.agents[0]
+    record = parse_record(read_text(project, STACK) or "")
     return record.agent if record else None
 
 
@@ -272,10 +282,13 @@ def _own_stacks(project: Path) -> tuple[str, ...]:
     return tuple(name for name in OWN_STACKS if os.path.exists(project / name))[:1]
 
 
-def _title(options: InitOptions, record: Record | None, project: Path) -> str:
+def _default_title(project: Path) -> str:
+    return "".join(letter if letter.isprintable() else "-" for letter in project.name)[:TITLE_LENGTH]
+
+
+def _title(options: InitOptions) -> str | None:
     if options.title is None:
-        own = "".join(letter if letter.isprintable() else "-" for letter in project.name)
-        return record.title if record else own[:TITLE_LENGTH]
+        return None
     if not options.title.strip() or not options.title.isprintable() or len(options.title) > TITLE_LENGTH:
         what = f"{options.title!r} is not a valid name: use up to {TITLE_LENGTH} printable characters"
         raise UserError([Problem(where="--name", what=what)])

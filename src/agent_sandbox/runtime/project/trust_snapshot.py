@@ -14,7 +14,7 @@ from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats.foreign import load_foreign
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, STACK
 from agent_sandbox.runtime.host.files import read_bytes, read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
 from agent_sandbox.stack.engine import FILES_VARIABLE
@@ -80,7 +80,7 @@ def look(root: Path, environ: Mapping[str, str]) -> Standing:
     root = root.resolve()
     owner = root.stat().st_uid
     named = tuple(_name(root, file) for file in stack_files(root, Path(STACK)))
-    found = {path: _text(root, path) for path in (*named, DEVCONTAINER)}
+    found = {path: _text(root, path) for path in (*named, DEVCONTAINER, PROJECT_FILE)}
     found |= {path: _policy(root, path) for path in (POLICY, *SERVICES)}
     said = _said(found[POLICY] or "")
     found |= {path: _policy(root, path) for path in (*_list(said), *_certificates(said)) if path not in found}

@@ -9,14 +9,13 @@ from agent_sandbox.render.paths import DEVCONTAINER, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.runtime.trust.prompt import Written
-from agent_sandbox.stack.limits import DEFAULT, limit_texts
 
 GENERATED = (STACK, DEVCONTAINER)
 WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
 
 
 def written_here(root: Path, agent: str, environ: Mapping[str, str]) -> Written:
-    """Return what this version writes for this directory and user; limits set by a clone's author are a difference."""
+    """Return what this version writes for this directory and user; a clone's recorded limits are a difference."""
     options = InitOptions(
         agent=agent,
         path=root,
@@ -24,7 +23,7 @@ def written_here(root: Path, agent: str, environ: Mapping[str, str]) -> Written:
         ide=None,
         on_conflict=OnConflict.REPLACE,
         detect=False,
-        limits=limit_texts(DEFAULT),
+        recorded=False,
     )
     prepared = prepare(options, environ)
     return Written(files=generated(prepared), members=devcontainer_document(prepared.manifest, prepared.workspace))

@@ -1,0 +1,19 @@
+from agent_sandbox.projectfile.parsing import parse_project_file
+from agent_sandbox.projectfile.widening import widens
+from table_tests import each
+
+
+@each(
+    ("now", "before", "lines"),
+    [
+        ("", "", ()),
+        ("name: a\nide: none", "", ()),
+        ("agents: [a, b]", "agents: [a]", ("agents: b",)),
+        ("agents: [a]", "agents: [a, b]", ()),
+        ("limits: {memory: 64g}", "", ("limits: memory 64g, before 8g; the default is 8g",)),
+        ("limits: {memory: 4g, pids: 64}", "", ()),
+        ("", "limits: {cpus: 1}", ("limits: cpus 4, before 1; the default is 4",)),
+    ],
+)
+def test_lists_what_the_agent_gets_more_of(now: str, before: str, lines: tuple[str, ...]) -> None:
+    assert widens(*(parse_project_file(text, file="f") for text in (now, before))) == lines
