@@ -42,7 +42,7 @@ def tamper(owner, name):
 tamper(enforcer, "decide_with_secrets")
 tamper(enforcer, "to_request")
 tamper(enforcer, "_forwarded")
-tamper(enforcer, "advise")
+tamper(enforcer, "advise_with")
 tamper(explicit_proxy, "is_passthrough")
 tamper(session.Session, "review")
 tamper(stream.StrictStream, "revoke")
@@ -173,7 +173,7 @@ def test_a_fault_while_connections_are_reviewed_ends_them(sabotage: Sabotage, na
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_a_fault_in_the_advice_leaves_the_denial(sabotage: Sabotage, error: str) -> None:
-    sabotage.file.write_text(f"advise {error}")
+    sabotage.file.write_text(f"advise_with {error}")
     try:
         assert sabotage.proxy.ask("evil.test", get("/x", "evil.test")).startswith(b"HTTP/1.1 403")
     finally:

@@ -125,7 +125,7 @@ def test_an_attackers_key_does_not_reach_the_host_of_a_secret(pair: Pair, servic
     for own in (credential(auth, "sk-attacker"), *(f"{name}: Bearer sk-attacker" for name in auth.others)):
         status, body = ask(pair, auth.host, path, "Content-Length: 0", own, method=method)
         assert status == 403
-        assert "the.key is to be injected" in body
+        assert "where the proxy would inject the.key" in body
     for name in auth.parameters:
         address = f"{path}{'&' if '?' in path else '?'}{name}=sk-attacker"
         assert ask(pair, auth.host, address, "Content-Length: 0", method=method)[0] == 403
@@ -182,7 +182,7 @@ def test_a_placeholder_of_one_secret_is_not_swapped_for_another(pair: Pair) -> N
     assert second != placeholder(pair, "ANTHROPIC_API_KEY")
     status, body = ask(pair, "api.anthropic.com", "/v1/models", f"x-api-key: {second}")
     assert (status, pair.server.requests) == (403, [])
-    assert "the.key is to be injected" in body
+    assert "where the proxy would inject the.key" in body
 
 
 # Mistakes that other products made.

@@ -136,7 +136,7 @@ def _already(one: Credential, header: str) -> WithoutSecretError:
     if header.startswith("?") or header != folded(one.header.encode()).decode():
         why = f"the request has its own credential in `{header}`, where the proxy would inject {one.secret}"
         return WithoutSecretError(why, f"send it without `{header}`, or set `on_existing_header` in the policy")
-    why = f"the request already has the header `{one.header}`, into which {one.secret} is to be injected"
+    why = f"the request already has the header `{one.header}`, where the proxy would inject {one.secret}"
     how = f"send it without `{one.header}`, or set `on_existing_header: replace` in the policy"
     return WithoutSecretError(why, how)
 

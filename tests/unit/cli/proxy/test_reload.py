@@ -56,6 +56,30 @@ def test_what_changed_is_told(project: Path, docker: FakeDocker, capsys: pytest.
     assert json.loads(capsys.readouterr().out) == ANSWER
 
 
+def test_a_service_or_line_that_makes_many_rules_shows_the_first(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    made = [{"effect": "allow", "rule": f"GET {name}.test", "origin": "policy.yaml:2"} for name in "abcde"]
+    made += [{"effect": "allow", "rule": f"GET {n}.test", "origin": f"services/g.yaml:{n}"} for n in range(5)]
+    made.append({"effect": "allow", "rule": "GET f.test", "origin": "policy.yaml:3"})
+    change = {"added": made, "counts": {"added": 11}}
+    docker.says("agent_sandbox.proxy reload", out=json.dumps({**ANSWER, "change": change}))
+    with_containers(docker, proxy="healthy")
+    assert exit_code(reload) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "+ allow GET a.test  (policy.yaml:2)",
+        "+ allow GET b.test  (policy.yaml:2)",
+        "+ allow GET c.test  (policy.yaml:2)",
+        "+ and 2 more rules of policy.yaml:2",
+        "+ allow GET 0.test  (services/g.yaml:0)",
+        "+ allow GET 1.test  (services/g.yaml:1)",
+        "+ allow GET 2.test  (services/g.yaml:2)",
+        "+ and 2 more rules of services/g.yaml",
+        "+ allow GET f.test  (policy.yaml:3)",
+    ]
+
+
 def test_a_reload_without_a_change_says_so(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

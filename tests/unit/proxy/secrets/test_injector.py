@@ -61,7 +61,7 @@ def test_each_secret_is_written_as_the_policy_says(injector: Injector) -> None:
 def test_what_a_client_brings_along_is_denied_or_replaced(injector: Injector, brought: bytes) -> None:
     with pytest.raises(WithoutSecretError) as raised:
         filling(injector, BEARER, brought=brought)
-    assert str(raised.value) == "the request already has the header `authorization`, into which token is to be injected"
+    assert str(raised.value) == "the request already has the header `authorization`, where the proxy would inject token"
     assert filling(injector, BEARER, brought=brought, existing=Existing.REPLACE).into(
         ((brought, b"own"), (b"A", b"b"))
     ) == (

@@ -1,6 +1,7 @@
 """Reload the policy of a running stack, and report what changed."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import ask_stack
 
 type Answer = Mapping[str, Any]
+
+SHOWN_PER_CAUSE = 4
 
 
 def reload_stack(path: Path | None, *, yes: str = "") -> Answer:
@@ -47,10 +50,8 @@ def report(answer: Answer) -> None:
 def _changes(change: Mapping[str, Any]) -> Iterator[str]:
     counts = change.get("counts", {})
     for kind, sign in (("added", "+"), ("removed", "-")):
-        for rule in change.get(kind, ()):
-            effect = str(rule["effect"])
-            style = effect if effect in ("allow", "deny") else ""
-            yield styled(f"{sign} ", (effect, style), f" {rule['rule']}  ({rule['origin']})")
+        for origin, rules in groupby(change.get(kind, ()), key=_cause):
+            yield from _of_one_cause(sign, origin, list(rules))
         yield from _more(change, kind, f"{sign} and {{}} more rules")
     yield from change.get("others", ())
     yield from _more(change, "others", "and {} more changes other than rules")
@@ -58,6 +59,22 @@ def _changes(change: Mapping[str, Any]) -> Iterator[str]:
     yield from _more(change, "unreachable", "no longer reachable: {} more hosts")
     if counts and not any(counts.values()):
         yield "nothing changed"
+
+
+def _cause(rule: Mapping[str, Any]) -> str:
+    """Return what made a rule: a line of the policy, or the file of a service."""
+    origin = str(rule["origin"])
+    return origin.rpartition(":")[0] if origin.startswith("services/") else origin
+
+
+def _of_one_cause(sign: str, cause: str, rules: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    shown = rules if len(rules) <= SHOWN_PER_CAUSE else rules[: SHOWN_PER_CAUSE - 1]
+    for rule in shown:
+        effect = str(rule["effect"])
+        style = effect if effect in ("allow", "deny") else ""
+        yield styled(f"{sign} ", (effect, style), f" {rule['rule']}  ({rule['origin']})")
+    if left := len(rules) - len(shown):
+        yield f"{sign} and {left} more rules of {cause}"
 
 
 def _more(change: Mapping[str, Any], kind: str, text: str) -> Iterator[str]:
