@@ -1,6 +1,7 @@
 """The facts about a project with a stack that a backend needs."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_sandbox.stack.workspace import Owner
@@ -16,6 +17,8 @@ class Project:
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]
+    # The texts of the project file and of the Dockerfile that it names, by their paths.
+    made_of: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def policy(self) -> Path:

@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, NoCache, Quiet
 from agent_sandbox.cli.steps.execute import backend, execute
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
+from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.host.agents import known_agents
 from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
@@ -61,7 +63,7 @@ def build(  # noqa: PLR0913 - each is an option
         tuple(agents or ()),
         path,
         cwd=Path.cwd(),
-        opened=lambda: open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes),
+        opened=lambda: _project(path, yes=yes, dry_run=dry_run, quiet=quiet),
     )
     verb = build_of(images, base_image=base_image, extra_ca=extra_ca, anew=no_cache)
     try:
@@ -70,3 +72,9 @@ def build(  # noqa: PLR0913 - each is an option
         say("interrupted: the current image was not built; the next build continues from the cache")
         return INTERRUPTED
     return DONE
+
+
+def _project(path: Path | None, *, yes: str, dry_run: bool, quiet: bool) -> Project:
+    if dry_run:
+        return open_unasked(path, cwd=Path.cwd())
+    return updated(open_trusted(path, cwd=Path.cwd(), yes=yes), quiet=quiet)

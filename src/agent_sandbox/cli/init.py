@@ -13,6 +13,7 @@ from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.projectfile.languages import LANGUAGES, packages_of
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.runtime.host.agents import built_in, known_agents
@@ -57,6 +58,9 @@ def init(  # noqa: PLR0913 - each is an option
     memory: Annotated[str | None, Option(help="The agent's memory limit; by default 8g.")] = None,
     cpus: Annotated[str | None, Option(help="The agent's limit of processors, such as 1.5; by default 4.")] = None,
     pids: Annotated[str | None, Option(help="The agent's limit of processes; by default 4096.")] = None,
+    languages: Annotated[
+        str | None, Option(help=f"Languages to install, such as node,go: {', '.join(LANGUAGES)}.", name="--with")
+    ] = None,
     provider: Annotated[
         str | None, Option(help="The model provider to allow, for an agent that works with several.")
     ] = None,
@@ -96,6 +100,7 @@ def init(  # noqa: PLR0913 - each is an option
         detect=detect,
         services=not no_detect,
         provider=provider,
+        packages=packages_of(languages) if languages is not None else (),
         gitignore=gitignore,
         dotenv=_either(dotenv=dotenv, no_dotenv=no_dotenv),
         limits={name: text for name, text in asked.items() if text is not None},

@@ -1,8 +1,9 @@
 """Set keys in the text of a project file with the smallest changes, and verify the result."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent_sandbox.policytools.edit.insertion import insertion
 from agent_sandbox.policytools.edit.value import Simple, flow_text, set_value
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.parsing import parse_project_file
@@ -27,6 +28,22 @@ def set_keys(text: str, values: Mapping[Key, Simple], *, file: str) -> str:
             what = f"cannot set `{'.'.join(path)}` in this file automatically"
             hint = f"write `{_nested(path, value)}` by hand"
             raise UserError([Problem(where=file, what=what, hint=hint)])
+        text = after
+    return text
+
+
+def add_packages(text: str, names: Sequence[str], *, file: str) -> str:
+    """Return the text with these Debian packages; raise UserError if they cannot be added."""
+    for name in names:
+        present = parse_project_file(text, file=file).packages
+        if name in present:
+            continue
+        change = insertion(text, "packages", name)
+        after = change.into(text) if change else ""
+        wanted = {**_document(text, file), "packages": (*present, name)}
+        if not change or _document(after, file) != wanted:
+            what, hint = f"cannot add the package {name} to this file automatically", f"add `- {name}` under `packages`"
+            raise UserError([Problem(where=file, what=what, hint=f"{hint} by hand")])
         text = after
     return text
 

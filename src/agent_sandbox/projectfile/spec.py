@@ -1,15 +1,30 @@
 """The model of a project file."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, PlainValidator, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from agent_sandbox.policy.file.fields import AtLeastOne, Strict, Written
+from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
+from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.stack.limits import LIMITS, limit_problem
 from agent_sandbox.stack.naming import TITLE_LENGTH
 from agent_sandbox.stack.workspace import Ide
+
+MOST_PACKAGES = 200
+# Names and versions only: nothing that a package manager takes for an option, a path or a URL.
+DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]{1,99}(=[A-Za-z0-9][A-Za-z0-9.+~:-]{0,99})?", re.ASCII)
+PIP = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(\[[A-Za-z0-9._,-]{1,200}\])?"
+    r"((==|>=|<=|~=|!=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!-]{0,99}(,|\Z)){0,4}(?<!,)",
+    re.ASCII,
+)
+NPM = re.compile(
+    r"(@[a-z0-9][a-z0-9._-]{0,99}/)?[a-z0-9][a-z0-9._-]{0,99}(@[~^]?[A-Za-z0-9][A-Za-z0-9.+-]{0,99})?", re.ASCII
+)
+FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 
 
 def invalid(what: str, hint: str = "") -> PydanticCustomError:
@@ -66,6 +81,11 @@ def _none_is_empty(value: object) -> object:
     return {} if value is None else value
 
 
+def _none_is_empty_list(value: object) -> object:
+    """Return an empty list for a section with only comments."""
+    return [] if value is None else value
+
+
 def _number(kind: str) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [{"type": kind}, {"type": "string"}]})
 
@@ -73,6 +93,36 @@ def _number(kind: str) -> WithJsonSchema:
 Agent = Annotated[str, PlainValidator(_agent), WithJsonSchema({"type": "string"})]
 Editor = Annotated[Ide, PlainValidator(_editor), WithJsonSchema({"enum": [ide.value for ide in Ide]})]
 Title = Annotated[str, PlainValidator(_title), WithJsonSchema({"type": "string", "maxLength": TITLE_LENGTH})]
+
+
+def _matching(pattern: re.Pattern[str], what: str, hint: str) -> PlainValidator:
+    def checked(value: object) -> str:
+        if not pattern.fullmatch(_text(value)):
+            raise invalid(f"not {what}: {safe_repr(str(value))}", hint)
+        return str(value)
+
+    return PlainValidator(checked)
+
+
+def _few(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(names) > MOST_PACKAGES:
+        raise invalid(f"more than {MOST_PACKAGES} packages", "build an image of your own with `dockerfile`")
+    return _once(names)
+
+
+TEXT = WithJsonSchema({"type": "string"})
+type Packages[T] = Annotated[Listed[T], BeforeValidator(_none_is_empty_list), AfterValidator(_few)]
+Debian = Annotated[str, _matching(DEBIAN, "a Debian package", "write `NAME` or `NAME=VERSION`"), TEXT]
+Pip = Annotated[str, _matching(PIP, "a package of PyPI", "write `NAME` or `NAME==VERSION`"), TEXT]
+Npm = Annotated[str, _matching(NPM, "a package of npm", "write `NAME` or `NAME@VERSION`"), TEXT]
+FileName = Annotated[str, _matching(FILE_NAME, "the name of a file", "name a file beside sandbox.yaml"), TEXT]
+
+
+class ToolsSpec(Strict):
+    """Programs that are installed into the image from PyPI and npm."""
+
+    pip: Packages[Pip] = ()
+    npm: Packages[Npm] = ()
 
 
 class LimitsSpec(Strict):
@@ -96,8 +146,11 @@ class ProjectSpec(Strict):
     agents: Annotated[AtLeastOne[Agent], AfterValidator(_once)] | None = None
     name: Written[Title] = None
     ide: Written[Editor] = None
+    packages: Packages[Debian] = ()
+    tools: Annotated[ToolsSpec, BeforeValidator(_none_is_empty)] = ToolsSpec()
+    dockerfile: Written[FileName] = None
     limits: Annotated[LimitsSpec, BeforeValidator(_none_is_empty)] = LimitsSpec()
 
 
 # The model below each key, for hints about unknown keys.
-MODELS: Mapping[str, type[BaseModel]] = {"": ProjectSpec, "limits": LimitsSpec}
+MODELS: Mapping[str, type[BaseModel]] = {"": ProjectSpec, "limits": LimitsSpec, "tools": ToolsSpec}

@@ -8,13 +8,27 @@ from agent_sandbox.stack.limits import DEFAULT, LIMITS, limit_texts, limits
 
 def widens(now: ProjectSpec, before: ProjectSpec) -> tuple[str, ...]:
     """Return one line for each key that gives the agent more, or runs something else."""
-    return (*_agents(now, before), *_limits(now, before))
+    return (*_agents(now, before), *_image(now, before), *_limits(now, before))
 
 
 def _agents(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
     added = [name for name in now.agents or () if name not in (before.agents or ())]
     if added:
         yield f"agents: {', '.join(added)}"
+
+
+def _image(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
+    """Yield what runs as root while the image is built: other versions count too."""
+    lists = {
+        "packages: Debian's": (now.packages, before.packages),
+        "tools: from npm": (now.tools.npm, before.tools.npm),
+        "tools: from PyPI": (now.tools.pip, before.tools.pip),
+    }
+    for what, (names, had) in lists.items():
+        if added := [name for name in names if name not in had]:
+            yield f"{what} {', '.join(added)}"
+    if now.dockerfile and now.dockerfile != before.dockerfile:
+        yield f"dockerfile: builds the image with {now.dockerfile}, which follows"
 
 
 def _limits(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:

@@ -26,10 +26,11 @@ LOCAL = "programs and data that were installed under ~/.local"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackImages:
-    """The names of a stack's images."""
+    """The names of a stack's images; `firewall` is the agents' image without what the project adds, if it adds any."""
 
     proxy: str
     agent: str
+    firewall: str = ""
 
 
 def build_stack(manifest: AgentManifest, workspace: Workspace, images: StackImages) -> Stack:
@@ -42,7 +43,7 @@ def build_stack(manifest: AgentManifest, workspace: Workspace, images: StackImag
         agent=manifest.name,
         services=(
             proxy_service(images.proxy, where, workspace.layers),
-            firewall_service(images.agent, where),
+            firewall_service(images.firewall or images.agent, where),
             agent_service(images.agent, where, manifest, workspace),
         ),
         networks=(

@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.policytools.edit.value import Simple
 from agent_sandbox.problems import UserError
-from agent_sandbox.projectfile.editing import NEW, Key, set_keys
+from agent_sandbox.projectfile.editing import NEW, Key, add_packages, set_keys
 from agent_sandbox.projectfile.parsing import parse_project_file
 from table_tests import each
 
@@ -25,6 +25,11 @@ def test_sets_a_key_and_keeps_every_other_character(text: str, expected: str) ->
 def test_sets_several_keys() -> None:
     text = set_keys("# c\n", {("agents",): ["a", "b"], ("ide",): "none", ("limits", "cpus"): "1.5"}, file="f")
     assert text == "# c\nagents: [a, b]\nide: none\nlimits:\n  cpus: 1.5\n"
+
+
+def test_adds_only_packages_that_are_missing() -> None:
+    assert add_packages("packages: [aa]\n", ("aa", "g++"), file="f") == 'packages: [aa, "g++"]\n'
+    assert add_packages("", ("aa", "bb"), file="f") == "packages:\n  - aa\n  - bb\n"
 
 
 def test_a_new_file_is_valid() -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.projectfile.parsing import parse_project_file
-from agent_sandbox.projectfile.spec import LimitsSpec, ProjectSpec
+from agent_sandbox.projectfile.spec import LimitsSpec, ProjectSpec, ToolsSpec
 from agent_sandbox.stack.workspace import Ide
 from table_tests import each
 
@@ -21,6 +21,13 @@ AGENTS = ("first", "second")
             "limits: {memory: 4g, cpus: 1.5, pids: 99}",
             ProjectSpec(limits=LimitsSpec(memory="4g", cpus="1.5", pids="99")),
         ),
+        ("packages:\ntools:\n", ProjectSpec()),
+        ("packages: [golang, libc6=2.41-12, g++]", ProjectSpec(packages=("golang", "libc6=2.41-12", "g++"))),
+        (
+            "tools: {pip: [uv, ruff==0.14.1, 'a[b]>=1,<2'], npm: [pnpm@10, '@scope/name@^1.2']}",
+            ProjectSpec(tools=ToolsSpec(pip=("uv", "ruff==0.14.1", "a[b]>=1,<2"), npm=("pnpm@10", "@scope/name@^1.2"))),
+        ),
+        ("dockerfile: Dockerfile.box", ProjectSpec(dockerfile="Dockerfile.box")),
     ],
 )
 def test_reads_the_keys(text: str, expected: ProjectSpec) -> None:
@@ -50,6 +57,28 @@ def test_an_editor_is_a_value_of_its_kind() -> None:
                 "f:4:9: `1` is too little: an agent needs at least 64",
             ],
         ),
+        ("packages: golang", ["f:1:11: list expected, not 'golang'; write [golang]"]),
+        ("packages: [-y]", ["f:1:12: not a Debian package: '-y'; write `NAME` or `NAME=VERSION`"]),
+        ("packages: ['a b']", ["f:1:12: not a Debian package: 'a b'; write `NAME` or `NAME=VERSION`"]),
+        ("packages: [./a.deb]", ["f:1:12: not a Debian package: './a.deb'; write `NAME` or `NAME=VERSION`"]),
+        ("packages: [tree, tree]", ["f:1:11: tree is listed twice; keep one of them"]),
+        (
+            f"packages: [{', '.join(f'a{number}' for number in range(201))}]",
+            ["f:1:11: more than 200 packages; build an image of your own with `dockerfile`"],
+        ),
+        (
+            "tools: {pip: [-r/etc/passwd, 'git+https://x/y', 'uv==1,'], npm: ['file:../x', 'a/b', --global]}",
+            [
+                "f:1:15: not a package of PyPI: '-r/etc/passwd'; write `NAME` or `NAME==VERSION`",
+                "f:1:30: not a package of PyPI: 'git+https://x/y'; write `NAME` or `NAME==VERSION`",
+                "f:1:49: not a package of PyPI: 'uv==1,'; write `NAME` or `NAME==VERSION`",
+                "f:1:66: not a package of npm: 'file:../x'; write `NAME` or `NAME@VERSION`",
+                "f:1:79: not a package of npm: 'a/b'; write `NAME` or `NAME@VERSION`",
+                "f:1:86: not a package of npm: '--global'; write `NAME` or `NAME@VERSION`",
+            ],
+        ),
+        ("npm: [pnpm]", ["f:1:1: unknown key 'npm'; write `tools: {npm: ...}`"]),
+        ("dockerfile: ../D", ["f:1:13: not the name of a file: '../D'; name a file beside sandbox.yaml"]),
         ("limits: {cpus: true}", ["f:1:16: `` is not a number of processors, as in `2` or `1.5`"]),
         ("ide: vim", ["f:1:6: unknown editor 'vim'; known: jetbrains, none, vscode"]),
         ("ide:", ["f:1:5: no value; remove the key, or give it a value"]),

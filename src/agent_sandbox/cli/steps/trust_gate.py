@@ -14,7 +14,6 @@ from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.project.installed import find_project, open_project, parse_project, require_own
-from agent_sandbox.runtime.project.root import STACK_FILE
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.prompt import Question, changes, question_about
@@ -63,7 +62,7 @@ def question_of(now: Standing, trusted: Standing | None) -> Question:
     """Return the trust question for a project; raise UserError if its stack belongs to another directory."""
     from agent_sandbox.runtime.trust.expected_files import written_here  # noqa: PLC0415 - renders; most runs ask nothing
 
-    project = parse_project(now.root, now.files[str(STACK_FILE)], files=())
+    project = parse_project(now.root, now.files, files=())
     require_own(project)
     return question_about(now, trusted, written_here(now.root, project.agent, os.environ))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from agent_sandbox.agents.manifest import SLUG, AgentManifest
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
-from agent_sandbox.images import agent_name, proxy_name
+from agent_sandbox.images import Additions, agent_name, images_for, project_images, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.template import Templates
@@ -24,7 +24,7 @@ from agent_sandbox.runtime.host.agents import load_manifest
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
-from agent_sandbox.runtime.init.project_file import Asked, read_project_file, settle
+from agent_sandbox.runtime.init.project_file import Asked, agents_named, settle
 from agent_sandbox.runtime.policies.registries import known_places, names_registries, this_machine, whole
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.dotenv import variable
@@ -36,7 +36,7 @@ from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, OWN_STACKS
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept
 from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.naming import TITLE_LENGTH
-from agent_sandbox.stack.workspace import Ide, Workspace
+from agent_sandbox.stack.workspace import Ide, Owner, Workspace
 
 NOT_IN_SUBMODULES = "inside, git ignores this worktree's submodules and does not work in them; it does in a clone"
 LOST = "was protected and is now a link or a pipe, which cannot be protected"
@@ -63,6 +63,8 @@ class InitOptions:
     gitignore: bool = False
     # By name, as given; others keep their value.
     limits: Mapping[str, str] = field(default_factory=dict)
+    # Debian packages to add to the project file.
+    packages: tuple[str, ...] = ()
     # Whether limits count that an earlier `init` recorded in the stack's file.
     recorded: bool = True
     # Protected paths that the user agreed to unprotect.
@@ -111,7 +113,13 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
-    asked = Asked(agent=options.agent, title=_title(options), ide=options.ide, limits=options.limits)
+    asked = Asked(
+        agent=options.agent,
+        title=_title(options),
+        ide=options.ide,
+        limits=options.limits,
+        packages=options.packages,
+    )
     chosen = settle(project, asked, record if options.recorded or not record else replace(record, limits=DEFAULT))
     dotenv = _uses_dotenv(project, record, asked=options.dotenv)
     present[DOTENV] = read_text(project, DOTENV) if dotenv else None
@@ -132,7 +140,9 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         protected=protection.paths,
         project_file=chosen.digest,
     )
-    images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
+    plain = agent_name(manifest.name, workspace.owner)
+    own = _project_image(manifest, workspace.owner, chosen.added)
+    images = StackImages(proxy=proxy_name(), firewall=plain, agent=own or plain)
     stack = build_stack(manifest, workspace, images)
     offered = _offered(project, environ, options)
     stack_file = load_renderer()(templates, stack, manifest, workspace)
@@ -164,6 +174,13 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         excluded=excluded,
         exclude_file=file or EXCLUDE,
     )
+
+
+def _project_image(manifest: AgentManifest, owner: Owner, added: Additions) -> str:
+    """Return the name of the image with what the project adds, or ""."""
+    if added == Additions():
+        return ""
+    return project_images(images_for(manifest, owner)[-1], added)[-1].name
 
 
 def _uses_dotenv(project: Path, record: Record | None, *, asked: bool | None) -> bool:
@@ -247,9 +264,8 @@ def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) ->
 def agent_of(path: Path, environ: Mapping[str, str]) -> str | None:
     """Return the agent that the project file names, or that of the existing stack, or None."""
     project = find_project(path, environ)
-    _, spec = read_project_file(project)
-    if spec.agents:
-        return spec.agents[0]
+    if named := agents_named(project):
+        return named[0]
     record = parse_record(read_text(project, STACK) or "")
     return record.agent if record else None
 

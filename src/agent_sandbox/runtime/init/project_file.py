@@ -1,20 +1,16 @@
 """Combine the options of `init` with the project file: an option edits it, and it decides what no option says."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_sandbox.policytools.edit.value import Simple
-from agent_sandbox.projectfile.editing import NEW, Key, set_keys
-from agent_sandbox.projectfile.parsing import parse_project_file
-from agent_sandbox.projectfile.spec import ProjectSpec
+from agent_sandbox.images import Additions
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
-from agent_sandbox.render.reconcile import Change, Verdict
+from agent_sandbox.render.reconcile import Change
 from agent_sandbox.render.record import PROJECT_FILE_KEY, Record, parse_record
-from agent_sandbox.runtime.host.agents import known_agents
 from agent_sandbox.runtime.host.files import read_text
-from agent_sandbox.stack.limits import DEFAULT, kept, limits
+from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.model import Limits
 from agent_sandbox.stack.workspace import Ide
 
@@ -27,6 +23,12 @@ class Asked:
     title: str | None = None
     ide: Ide | None = None
     limits: Mapping[str, str]
+    packages: tuple[str, ...] = ()
+
+    @property
+    def says_more(self) -> bool:
+        """Whether an option was given besides the agent."""
+        return bool(self.title is not None or self.ide or self.limits or self.packages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +38,9 @@ class Settled:
     title: str | None
     ide: Ide
     limits: Limits
-    spec: ProjectSpec
+    added: Additions = field(default_factory=Additions)
     digest: str = ""
     changes: tuple[Change, ...] = ()
-
-
-def read_project_file(project: Path) -> tuple[str | None, ProjectSpec]:
-    """Return the text and the values of a project's file; raise UserError with every problem in it."""
-    text = read_text(project, PROJECT_FILE)
-    if text is None:
-        return None, ProjectSpec()
-    return text, parse_project_file(text, file=str(project / PROJECT_FILE), agents=known_agents())
 
 
 def settle(project: Path, asked: Asked, record: Record | None) -> Settled:
@@ -55,31 +49,28 @@ def settle(project: Path, asked: Asked, record: Record | None) -> Settled:
     The first option creates the project file. Once it exists, it takes over the choices that were recorded.
     """
     limits(asked.limits, spelled="--{}")  # report an invalid option by its name
-    before, spec = read_project_file(project)
+    before = read_text(project, PROJECT_FILE)
     recorded = record if record and not record.project_file else None
-    options = dict(_options(asked))
-    if before is None and not options:
+    title = record.title if record else None
+    if before is None and not asked.says_more:
         return Settled(
-            title=record.title if record else None,
+            title=title,
             ide=recorded.ide if recorded else Ide.VSCODE,
             limits=recorded.limits if recorded else DEFAULT,
-            spec=spec,
         )
-    wanted = {**dict(_recorded(recorded, spec)), **options}
-    if before is None or (spec.agents and spec.agents[0] != asked.agent):
-        wanted = {("agents",): (asked.agent,), **wanted}
-    where = str(project / PROJECT_FILE)
-    after = set_keys(NEW if before is None else before, wanted, file=where)
-    spec = parse_project_file(after, file=where)
-    verdict = Verdict.WRITTEN if before is None else Verdict.MERGED
-    return Settled(
-        title=spec.name or (record.title if record else None),
-        ide=spec.ide or Ide.VSCODE,
-        limits=limits(spec.limits.texts),
-        spec=spec,
-        digest=digest_of(after),
-        changes=(Change(path=PROJECT_FILE, verdict=verdict, before=before, after=after),) if after != before else (),
-    )
+    from agent_sandbox.runtime.init.project_edit import edited  # noqa: PLC0415 - brings pydantic; most have no file
+
+    return edited(project, before, asked, recorded, title=title)
+
+
+def agents_named(project: Path) -> tuple[str, ...]:
+    """Return the agents that the project file names."""
+    text = read_text(project, PROJECT_FILE)
+    if text is None:
+        return ()
+    from agent_sandbox.runtime.init.project_edit import parse  # noqa: PLC0415 - as above
+
+    return parse(project, text).agents or ()
 
 
 def digest_of(text: str | None) -> str:
@@ -94,25 +85,3 @@ def is_outdated(project: Path) -> bool:
         return False  # most projects: parsing takes longer than all the rest
     record = parse_record(text)
     return record is not None and record.project_file != digest
-
-
-def _options(asked: Asked) -> Iterator[tuple[Key, Simple]]:
-    if asked.title is not None:
-        yield ("name",), asked.title
-    if asked.ide is not None:
-        yield ("ide",), asked.ide.value
-    yield from _limits(asked.limits)
-
-
-def _recorded(record: Record | None, spec: ProjectSpec) -> Iterator[tuple[Key, Simple]]:
-    """Yield the choices of an earlier `init` that the project file does not say."""
-    if record is None:
-        return
-    if record.ide is not Ide.VSCODE and spec.ide is None:
-        yield ("ide",), record.ide.value
-    yield from _limits({name: text for name, text in kept(record.limits).items() if name not in spec.limits.texts})
-
-
-def _limits(texts: Mapping[str, str]) -> Iterator[tuple[Key, Simple]]:
-    for name, text in texts.items():
-        yield ("limits", name), int(text) if text.isdecimal() else text

@@ -136,7 +136,7 @@ def _differences(now: Standing, before: Standing, written: Written) -> Iterator[
     for path in (
         *now.stack_files,
         *(path for path in (DEVCONTAINER, *now.policy) if path == POLICY or path in before.files),
-        *(path for path in (PROJECT_FILE,) if path in now.files or path in before.files),
+        *dict.fromkeys((*now.box, *before.box)),
     ):
         old = before.files.get(path, written.files.get(path, "") if path == STACK else "")
         yield from _difference(path, old, now.files.get(path, ""), bounded=path in now.policy)
