@@ -42,8 +42,7 @@ ELSEWHERE = {
     "agent-sandbox secret set tracker.token --host api.example.com --from 'op read op://work/tracker/token'": "no `op`",
     "agent-sandbox secret sync": "test_secrets.py",
     "agent-sandbox secret test openai.key": "there is no such key; tests/unit/cli/secret/test_test.py",
-    "agent-sandbox secret set github.push --host github.com --host api.github.com": "the same",
-    "agent-sandbox exec git push": "test_clients.py pushes with a token that the proxy puts in",
+    "agent-sandbox secret setup github": "the page shows a project with remotes; test_first_day.py pushes so",
     "sudo sysctl fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576": "changes this machine",
     "printf '%s\\n' fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576"
     " | sudo tee /etc/sysctl.d/60-inotify.conf": "the same",

@@ -20,7 +20,7 @@ def write_stack_file(root: Path, agent: str) -> str:
     (root / ".devcontainer" / "docker-compose.yml").write_text(
         stamped(
             f'name: {name}\nx-agent-sandbox: {{agent: {agent}, dev: "{owner.uid}:{owner.gid}"}}\n'
-            f'services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{agent_name(agent, owner)}"}}}}\n',
+            f'services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{agent_name((agent,), owner)}"}}}}\n',
             comment="#",
         )
     )

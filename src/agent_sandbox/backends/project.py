@@ -13,12 +13,17 @@ class Project:
 
     root: Path
     name: str
-    agent: str
+    agents: tuple[str, ...]
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]
     # The texts of the project file and of the Dockerfile that it names, by their paths.
     made_of: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def init(self) -> str:
+        """The command that writes the stack again."""
+        return " ".join(("agent-sandbox init", *self.agents))
 
     @property
     def policy(self) -> Path:

@@ -102,7 +102,7 @@ def log_command(options: argparse.Namespace) -> int:
     from agent_sandbox.proxy.audit.reader import show, wanted  # noqa: PLC0415 - as above
 
     def wait() -> bool:
-        # The follower keeps our stdin open: when a `docker exec` client ends, nothing else ends this process.
+        # The follower keeps our stdin open: when the client of an exec ends, nothing else ends this process.
         return options.follow and not select.select([sys.stdin], [], [], FOLLOW_SECONDS)[0]
 
     def write(data: bytes) -> None:
@@ -133,11 +133,25 @@ def secret_set_command(options: argparse.Namespace) -> int:
         put_unresolved,
     )
 
+    if options.login:
+        return _set_login(options)
     if options.unresolved:
         put_unresolved(options.folder, options.name, options.host)
         return OK
     put = put_sourced if options.sourced else put_secret
     put(options.folder, options.name, options.host, sys.stdin.buffer.read(LONGEST + 3))
+    return OK
+
+
+def _set_login(options: argparse.Namespace) -> int:
+    """Store the login on stdin, and print its placeholders."""
+    from agent_sandbox.proxy.secrets.login import placeholders_of, put_login  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.secrets.placeholder import key_beside, load_placeholders  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.secrets.store import LONGEST  # noqa: PLC0415 - as above
+
+    login = put_login(options.folder, options.name, options.host, sys.stdin.buffer.read(2 * LONGEST))
+    placeholders = load_placeholders(key_beside(options.folder))
+    sys.stdout.write(json.dumps(placeholders_of(login, placeholders)) + "\n")
     return OK
 
 
@@ -209,6 +223,7 @@ def _keeping_secrets(commands: Commands) -> None:
     put = verbs.add_parser("set", help="store a secret, read from stdin", allow_abbrev=False)
     put.add_argument("--host", action="append", default=[], metavar="HOST", help="a host that it may be sent to")
     put.add_argument("--sourced", action="store_true", help="keep the value in memory, not in the volume")
+    put.add_argument("--login", action="store_true", help="read a login, as JSON, and print its placeholders")
     put.add_argument("--unresolved", action="store_true", help="record that there is no value now")
     for verb, command in (
         (put, secret_set_command),

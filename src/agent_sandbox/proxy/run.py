@@ -43,7 +43,13 @@ from agent_sandbox.proxy.reload.reloader import Reloader
 from agent_sandbox.proxy.reload.source_pin import SourcePin
 from agent_sandbox.proxy.reload.watch import Identity, files_of, identity, watch
 from agent_sandbox.proxy.secrets.injector import Injector
-from agent_sandbox.proxy.secrets.placeholder import Placeholders, load_placeholders, write_environment
+from agent_sandbox.proxy.secrets.login import Refresher
+from agent_sandbox.proxy.secrets.placeholder import (
+    Placeholders,
+    key_beside,
+    load_placeholders,
+    write_environment,
+)
 from agent_sandbox.proxy.secrets.store import unresolved
 from agent_sandbox.proxy.settings import Settings
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
@@ -62,7 +68,7 @@ async def run(settings: Settings, limits: Limits) -> None:
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
-    loop_guard, placeholders = LoopGuard(), load_placeholders(settings.state / "private" / "placeholders.key")
+    loop_guard, placeholders = LoopGuard(), load_placeholders(key_beside(settings.secrets))
     engine = _engine(settings, limits, store, audit_log, loop_guard, placeholders=placeholders)
     front = ExplicitProxy(engine, lambda: store.current)
     server = await listen(front.serve, *settings.listen)
@@ -93,7 +99,7 @@ async def run(settings: Settings, limits: Limits) -> None:
 
     watching = watch(look, reloader.reload, wanted=lambda: store.current.settings.reload == "watch")
     try:
-        # If the watch raises, the proxy exits, and Docker restarts its container.
+        # If the watch raises, the proxy exits, and the engine restarts its container.
         async with asyncio.TaskGroup() as tasks:
             running_tasks = [
                 tasks.create_task(task)
@@ -182,6 +188,7 @@ def _hooks(
                 own_layers=(layer.name for layer in settings.layers),
                 placeholders=placeholders,
             ),
+            refresher=Refresher(settings.secrets, placeholders),
         ),
         Streamer(),
         AccessLog(audit_log, clock=time.monotonic),

@@ -32,7 +32,7 @@ class Assignment:
 
 
 def assignments(text: str) -> dict[str, Assignment]:
-    """Return the assignment of each variable; the last one counts, as in Compose."""
+    """Return the assignment of each variable; the last one counts."""
     found: dict[str, Assignment] = {}
     position = 0
     while match := ASSIGNMENT.search(text, position):

@@ -1,10 +1,11 @@
 """Render all files of a project, and compare them with the existing ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.render.devcontainer import devcontainer_document, render_devcontainer
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
@@ -31,7 +32,7 @@ class Rendered:
     stack_file: str
     devcontainer: str
     members: Mapping[str, Any]
-    policy: str
+    policy: Callable[[], str]
     variables: Mapping[str, str]
     dotenv: bool
 
@@ -39,7 +40,7 @@ class Rendered:
 def render_project(  # noqa: PLR0913 - the values of a stack
     templates: Templates,
     stack: Stack,
-    manifest: AgentManifest,
+    agents: Agents,
     workspace: Workspace,
     offered: Offered,
     *,
@@ -52,9 +53,9 @@ def render_project(  # noqa: PLR0913 - the values of a stack
     """
     return Rendered(
         stack_file=stack_file,
-        devcontainer=render_devcontainer(templates, manifest, workspace),
-        members=devcontainer_document(manifest, workspace),
-        policy=render_policy(templates, manifest, workspace.ide, offered, providers),
+        devcontainer=render_devcontainer(templates, agents, workspace),
+        members=devcontainer_document(agents, workspace),
+        policy=partial(render_policy, templates, agents, workspace.ide, offered, providers),
         variables={FILES_VARIABLE: STACK, NAME_VARIABLE: stack.name},
         dotenv=workspace.dotenv,
     )

@@ -1,14 +1,14 @@
 """Compare what `init` would write with the existing files, and lose nothing of the user's. Pure.
 
 | file               | new     | ours, untouched | ours, edited             | not ours                 |
-| docker-compose.yml | written | updated         | kept, unless forced      | kept, unless forced      |
+| the stack file     | written | updated         | kept, unless forced      | kept, unless forced      |
 | devcontainer.json  | written | updated         | kept if it contradicts   | merged                   |
 | .env               | written | merged          | kept if it contradicts   | merged                   |
 |   with --no-dotenv | -       | cleared         | kept if it contradicts   | -                        |
 | policy.yaml        | written | kept            | kept                     | kept                     |
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -82,10 +82,10 @@ def generated(  # noqa: PLR0913 - what is there, what would be, and how it is to
     return Change(path=path, verdict=verdict, before=before, after=after, why=why)
 
 
-def yours(path: str, before: str | None, body: str) -> Change:
-    """Return the change of a file that is written once and then belongs to the user."""
+def yours(path: str, before: str | None, body: Callable[[], str]) -> Change:
+    """Return the change of a file that is written once and then belongs to the user; only then is it rendered."""
     if before is None:
-        return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=body)
+        return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=body())
     return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=before)
 
 
@@ -165,5 +165,5 @@ def cleared_dotenv(
 
 
 def _holds(present: str | None, value: str) -> bool:
-    """Return whether a variable has the needed value; COMPOSE_FILE may name more files after ours."""
+    """Return whether a variable has the needed value; the list of files may name more after ours."""
     return present is not None and (present == value or (value.endswith(".yml") and present.startswith(f"{value}:")))

@@ -1,6 +1,8 @@
-"""Read the choices that an earlier `init` recorded in docker-compose.yml."""
+"""Read the choices that an earlier `init` recorded in the stack file."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from agent_sandbox.problems import UserError
@@ -22,7 +24,7 @@ class Record:
     """The choices that a stack was rendered from."""
 
     name: str
-    agent: str
+    agents: tuple[str, ...]
     title: str
     ide: Ide
     owner: Owner
@@ -32,17 +34,21 @@ class Record:
     project_file: str
 
 
+@lru_cache(maxsize=4)  # `init` needs it several times
 def parse_record(text: str) -> Record | None:
-    """Return the record in a compose file, or None if the file is not ours."""
+    """Return the record in a stack file, or None if the file is not ours."""
     if hand_of(text) is Hand.FOREIGN:
         return None
     try:
         document: dict[str, Any] = load_foreign(text, file="")
         said = document[RECORD]
+        agents = agents_in(said)
         uid, _, gid = str(said["dev"]).partition(":")
+        if not agents:
+            return None
         return Record(
             name=str(document["name"]),
-            agent=str(said["agent"]),
+            agents=agents,
             title=str(said["title"]).replace("$$", "$"),
             ide=Ide(said["ide"]),
             owner=Owner(uid=int(uid), gid=int(gid)),
@@ -54,7 +60,23 @@ def parse_record(text: str) -> Record | None:
         return None
 
 
+def agents_record(names: tuple[str, ...]) -> dict[str, Any]:
+    """Return how a stack's agents are recorded: one by its name, several as a list.
+
+    >>> agents_record(("a",)), agents_record(("a", "b"))
+    ({'agent': 'a'}, {'agents': ['a', 'b']})
+    """
+    return {"agents": list(names)} if len(names) > 1 else {"agent": names[0]}
+
+
+def agents_in(said: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the recorded agents, or none if the record is not ours."""
+    names: Any = said["agents"] if "agents" in said else [said.get("agent")]
+    known = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return tuple(dict.fromkeys(names)) if known else ()
+
+
 def uses_dotenv(text: str) -> bool:
-    """Return whether the stack of this compose file takes names of further files from the project's `.env`."""
+    """Return whether the stack of this file takes names of further files from the project's `.env`."""
     record = parse_record(text) if DOTENV_KEY in text else None
     return record is None or record.dotenv

@@ -17,3 +17,5 @@ SEPARATOR_VARIABLE = "COMPOSE_PATH_SEPARATOR"
 NAME_VARIABLE = "COMPOSE_PROJECT_NAME"
 # The engine gets no address on the bridge, so services of the host are not reachable through it.
 ISOLATED = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
+# The file of a build context that says how to build it.
+BUILD_FILE = "Dockerfile"

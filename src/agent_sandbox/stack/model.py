@@ -130,7 +130,7 @@ class Stack:
     """
 
     name: str
-    agent: str
+    agents: tuple[str, ...]
     services: tuple[Service, ...]
     networks: tuple[Network, ...]
     volumes: tuple[Volume, ...]

@@ -62,7 +62,7 @@ class Workspace:
     owner: Owner = Owner()
     identity: Identity = Identity()
     limits: Limits = DEFAULT
-    # Whether `.env` names the stack for plain `docker compose`.
+    # Whether `.env` names the stack for the plain command of the engine.
     dotenv: bool = True
     # The digest of the project file, "" without one.
     project_file: str = ""

@@ -16,7 +16,6 @@ from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init import initialise
 from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.trust.prompt import unseen_in
@@ -69,7 +68,7 @@ def test_it_ends_with_the_next_steps(ask: Ask) -> None:
 def test_the_policy_that_it_writes_can_be_loaded(
     agent: str, ide: str, empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(initialise, "known_places", lambda _: {("https", "npm.example.test", 443)})
+    monkeypatch.setattr(registries, "known_places", lambda _: {("https", "npm.example.test", 443)})
     (empty_project / ".npmrc").write_text("registry=https://npm.example.test/\n")
     assert ask("init", agent, "--ide", ide, "--detect").code == 0
     load_policy(empty_project / POLICY)
@@ -100,7 +99,7 @@ def test_detect_allows_what_this_machine_names_too_and_nothing_that_only_the_pro
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = replace(this_machine(os.environ), environ={"NPM_CONFIG_REGISTRY": "https://npm.example.test/"})
-    monkeypatch.setattr(initialise, "this_machine", lambda _, **__: replace(machine, run=lambda _: ""))
+    monkeypatch.setattr(registries, "this_machine", lambda _, **__: replace(machine, run=lambda _: ""))
     (empty_project / "package-lock.json").write_text(HOSTILE)
     answer = ask("init", "claude", "--detect")
     policy = load_policy(empty_project / POLICY)
@@ -140,7 +139,7 @@ def test_detect_allows_what_this_machine_names_too_and_nothing_that_only_the_pro
 def test_without_detect_nothing_on_the_machine_is_asked(
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(initialise, "known_places", lambda _: pytest.fail("it was asked"))
+    monkeypatch.setattr(registries, "known_places", lambda _: pytest.fail("it was asked"))
     (empty_project / "package-lock.json").write_text(HOSTILE)
     assert ask("init", "claude").code == 0
     policy = load_policy(empty_project / POLICY)
@@ -208,6 +207,62 @@ def test_naming_another_agent_switches_to_it_and_back_without_loss(empty_project
     assert f"note: {POLICY} does not name the service `copilot`" in answer.err
     back = ask("init", "claude")
     assert (back.code, tree(empty_project)) == (0, before)
+
+
+ADDED = (
+    "note: the stack runs claude and codex instead of claude from the next `agent-sandbox up`; claude's sign-in, "
+    "settings and sessions stay as they are\n"
+)
+REMOVED = (
+    "note: the stack runs claude instead of claude and codex from the next `agent-sandbox up`; codex's sign-in, "
+    "settings and sessions are kept: `agent-sandbox init claude codex` switches back\n"
+)
+REORDERED = (
+    "note: the stack runs codex and claude instead of claude and codex from the next `agent-sandbox up`; "
+    "`agent-sandbox run` starts codex\n"
+    "note: ~/.local is codex's now; claude's is kept, and comes back when claude is named first\n"
+)
+
+
+def test_an_agent_is_added_removed_and_put_first_without_loss(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude", "--memory", "3g")
+    alone = tree(empty_project)
+    added = ask("init", "claude", "codex")
+    assert (added.code, ADDED in added.err) == (0, True)
+    assert f"note: {POLICY} does not name the service `codex`" in added.err
+    text = (empty_project / COMPOSE).read_text()
+    assert "\nx-agent-sandbox: {agents: [claude, codex], title: app, " in text
+    assert "target: /home/dev/.claude}" in text
+    assert "target: /home/dev/.codex}" in text
+    assert "agent-sandbox/claude.codex:" in text
+    assert verdicts(ask("init").out)[COMPOSE] == "unchanged"
+    assert REORDERED in ask("init", "codex", "claude").err
+    ask("init", "claude", "codex")
+    assert REMOVED in ask("init", "claude").err
+    assert tree(empty_project) == alone
+
+
+def test_two_agents_start_with_the_services_extensions_and_titles_of_both(empty_project: Path, ask: Ask) -> None:
+    assert ask("init", "claude", "codex").code == 0
+    text = (empty_project / POLICY).read_text()
+    assert "\n# What Claude Code and Codex CLI may reach from this project; " in text
+    assert "\n  - claude # what Claude Code connects to\n  - codex # what Codex CLI connects to\n" in text
+    assert load_policy(empty_project / POLICY).rules.rules
+    assert '"anthropic.claude-code", "openai.chatgpt"' in (empty_project / DEVCONTAINER).read_text()
+
+
+@each(
+    ("words", "problem"),
+    [
+        (("claude", "codx"), f"no such agent `codx`\n  hint: did you mean `codex`? known agents: {', '.join(AGENTS)}"),
+        (("claude", "codex", "claude"), "the agent `claude` was named twice\n  hint: name each agent once"),
+    ],
+)
+def test_agents_that_cannot_be_are_an_error(
+    empty_project: Path, ask: Ask, words: tuple[str, ...], problem: str
+) -> None:
+    answer = ask("init", *words)
+    assert (answer.code, answer.err, [*empty_project.iterdir()]) == (1, f"error: {problem}\n", [])
 
 
 def test_an_edited_stack_is_kept_when_another_agent_is_named(empty_project: Path, ask: Ask) -> None:
@@ -384,6 +439,7 @@ def test_a_program_gets_json(empty_project: Path, ask: Ask) -> None:
     assert said == {
         "project": str(empty_project),
         "agent": "claude",
+        "agents": ["claude"],
         "ide": "vscode",
         "limits": {"memory": "8g", "cpus": "4", "pids": "4096"},
         "written": True,
@@ -511,7 +567,7 @@ def test_without_an_agent_those_that_there_are_are_named(ask: Ask) -> None:
         1,
         f"error: no agent was named\n  hint: agent-sandbox init AGENT, where AGENT is one of: {known}\n",
     )
-    assert f"The agent to run in the sandbox: {known}, or your own;" in " ".join(ask("init", "-h").out.split())
+    assert f"The agents to run in the sandbox: {known}, or your own;" in " ".join(ask("init", "-h").out.split())
 
 
 def test_a_stack_that_is_called_anew_says_what_the_one_of_before_keeps(empty_project: Path, ask: Ask) -> None:

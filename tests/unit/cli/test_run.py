@@ -23,7 +23,7 @@ from run_cli import Ask
 @pytest.fixture
 def command(project: Path) -> tuple[str, ...]:
     """Return the command of the project's agent, with the arguments that make it ask for nothing."""
-    manifest = load_manifest(data_root() / "templates", read_project(project).agent)
+    manifest = load_manifest(data_root() / "templates", read_project(project).agents[0])
     return manifest.started(asks=False)
 
 
@@ -175,7 +175,8 @@ def test_another_agents_stack_is_kept(empty_project: Path, started: list[Path], 
     assert (answer.code, started) == (1, [])
     assert answer.err == (
         f"error: {empty_project}: the stack of this project runs {first}, not {second}\n"
-        f"  hint: agent-sandbox init {second} switches to {second} and keeps the state of {first}\n"
+        f"  hint: agent-sandbox init {first} {second} adds {second}; agent-sandbox init {second} switches to it; "
+        "both keep all state\n"
     )
 
 

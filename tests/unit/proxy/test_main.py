@@ -164,6 +164,22 @@ def test_secrets_are_kept_listed_and_forgotten(
     assert capsys.readouterr() == ("", "there is no secret 'token'\n")
 
 
+def test_a_login_is_stored_and_its_placeholders_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("secrets", "run"):
+        (tmp_path / name).mkdir()
+    folder = f"--folder={tmp_path / 'secrets'}"
+    login = b"""{"endpoints": ["https://a.test/t"], "begins": {"access": "sk-"}, "answer": {}, "value": "real token"}"""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(login)))
+    assert subject.main(["secret", "set", "a.login", "--host=b.test", "--login", folder]) == 0
+    (printed,) = capsys.readouterr().out.splitlines()
+    assert list(json.loads(printed)) == ["access"]
+    assert subject.main(["secret", "list", folder]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "a.login", "hosts": ["b.test"]}]
+    assert b"real token" not in b"".join(path.read_bytes() for path in (tmp_path / "secrets").iterdir())
+
+
 def test_a_secret_with_a_source_is_stored_without_its_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

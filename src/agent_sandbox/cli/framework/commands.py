@@ -20,11 +20,13 @@ COMMANDS: dict[str, str] = {
     "agents": "List the agents, or check one.",
     "build": "Build the images that are missing or outdated.",
     "up": "Build missing images and start the stack.",
+    "login": "Use an agent's sign-in on this machine, out of its reach.",
     "trust": "Review what a project's settings allow, and trust them.",
     "run": "Start the stack, then the agent in it.",
     "down": "Stop the stack; keep its state and history.",
     "ls": "List the stacks on this machine.",
     "status": "Show the stack, its policy and the last denials.",
+    "review": "Show what the agent changed that would run outside.",
     "verify": "Try every way out of the sandbox, from inside.",
     "shell": "Open a shell in the agent container.",
     "exec": "Run a command in the agent container.",
@@ -63,7 +65,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
     "secret": (
         "Manage the secrets that the proxy injects.",
         {
-            "setup": "Set the API key of a service.",
+            "setup": "Set the API key or git token of a service.",
             "set": "Store a secret and bind it to hosts.",
             "list": "List the secrets and their hosts, and which are missing.",
             "test": "Send a harmless request with a secret.",

@@ -8,8 +8,8 @@ from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
+from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
-from agent_sandbox.cli.steps.secrets.secret_sources import proxy_runs
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import tell_stack

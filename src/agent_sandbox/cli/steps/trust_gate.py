@@ -64,7 +64,7 @@ def question_of(now: Standing, trusted: Standing | None) -> Question:
 
     project = parse_project(now.root, now.files, files=())
     require_own(project)
-    return question_about(now, trusted, written_here(now.root, project.agent, os.environ))
+    return question_about(now, trusted, written_here(now.root, project.agents, os.environ))
 
 
 def agree(question: Question, *, yes: str) -> None:

@@ -8,7 +8,7 @@ from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
 from agent_sandbox.render.reconcile import OnConflict
-from agent_sandbox.runtime.init.initialise import InitOptions, agent_of, prepare
+from agent_sandbox.runtime.init.initialise import InitOptions, agents_of, prepare
 from agent_sandbox.runtime.init.project_file import is_outdated
 from agent_sandbox.runtime.project.installed import foreign_images, open_project
 from agent_sandbox.runtime.project.trust_snapshot import look
@@ -26,7 +26,7 @@ def updated(project: Project, *, quiet: bool) -> Project:
     if not (edited or foreign_images(project)):
         return project
     wish = InitOptions(
-        agent=agent_of(project.root, os.environ) or project.agent,
+        agents=agents_of(project.root, os.environ) or project.agents,
         path=project.root,
         title=None,
         ide=None,

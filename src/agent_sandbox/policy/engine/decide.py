@@ -12,17 +12,21 @@ from agent_sandbox.policy.engine.nearest import (
 )
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Readings
+from agent_sandbox.policy.http.git_push import STARTS_PUSH, push_after
 from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.injection import Injection
+
+# How the reason begins if the request is denied because of the push that it starts.
+NO_PUSH = "this request starts a git push, which is denied"
 
 
 def decide(policy: Policy, request: Request) -> Decision:
     """Return the decision on a request.
 
     A matching deny wins. Otherwise a matching allow wins if every restricting layer allows the request as well.
-    Otherwise the request is denied.
+    Otherwise the request is denied. The GET that starts a `git push` is allowed only if the push itself is.
     """
     if policy.refusal and not policy.empty:
         return _refused(policy)
@@ -44,7 +48,7 @@ def decide(policy: Policy, request: Request) -> Decision:
             return beyond_for_request(restriction, request, ways)
         if within.limit < answer.limit:
             answer = replace(answer, max_body=within.max_body)
-    return answer
+    return _as_push(policy, request, answer) if request.query == STARTS_PUSH else answer
 
 
 def allows(policy: Policy, request: Request) -> bool:
@@ -53,9 +57,12 @@ def allows(policy: Policy, request: Request) -> bool:
         return False
     ways = readings(request.path)
     effects = {rule.effect for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)}
-    return effects == {Effect.ALLOW} and all(
+    if effects != {Effect.ALLOW} or not all(
         restriction.verdict(request, ways) for restriction in policy.rules.restrictions
-    )
+    ):
+        return False
+    push = push_after(request)
+    return push is None or allows(policy, push)
 
 
 def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Injection | None]:
@@ -116,6 +123,16 @@ def awaits_operation(policy: Policy, request: Request, decision: Decision | None
     filled = request._replace(secrets=True)
     allowed = allows(policy, filled) if decision is None else decision.allowed
     return not allowed and allows(policy, filled._replace(operation=ANY_OPERATION))
+
+
+def _as_push(policy: Policy, request: Request, answer: Decision) -> Decision:
+    """Return the denial of the push that this GET starts, or `answer`.
+
+    Otherwise git would ask for a password first, although nothing can be pushed.
+    """
+    push = push_after(request)
+    after = decide(policy, push) if push else answer
+    return answer if after.allowed else replace(after, reason=f"{NO_PUSH}: {after.reason}")
 
 
 def _not_allowed(policy: Policy, request: Request, ways: Readings) -> Decision:

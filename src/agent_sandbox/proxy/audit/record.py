@@ -15,7 +15,8 @@ class AuditRecord:
     """The fields of an audit record. `path` excludes the query, which may contain secrets.
 
     `cause` classifies a denial: a `Cause` of the policy, `address` if the name resolved to a forbidden address, or ""
-    if the request was rejected before the policy was asked. `tool` is the package manager that seems to have sent it.
+    if the request was rejected before the policy was asked. `tool` is the package manager that seems to have sent
+    it, or `git push`.
     """
 
     event: Event

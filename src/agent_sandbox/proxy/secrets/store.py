@@ -8,10 +8,12 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import NotJsonError, read_json
@@ -25,6 +27,9 @@ RECREATE = "run agent-sandbox init, then agent-sandbox up, to create a stack tha
 # A shorter secret would match other text in responses by chance.
 SHORTEST, LONGEST = 8, 64 * 1024
 NOT_YET, FAILED = "its source was not asked since the proxy started", "its source failed"
+EXPIRED = "it has expired"
+# Also counts the time that the machine sleeps. Unlike the time of day, it is the same on every clock of a container.
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
@@ -35,6 +40,8 @@ class Secret:
     name: str
     hosts: tuple[str, ...]
     value: str = field(repr=False)
+    # When it expires, by `uptime`, if it does.
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +51,11 @@ class Unresolved:
     name: str
     hosts: tuple[str, ...]
     why: str
+
+
+def uptime() -> float:
+    """Return the seconds by which tokens expire."""
+    return time.clock_gettime(CLOCK)
 
 
 def memory_of(folder: Path) -> Path:
@@ -79,8 +91,10 @@ def _parsed(name: str, data: bytes) -> Secret | Unresolved | None:
     except NotJsonError:
         return None
     match content:
+        case {"hosts": [*hosts], "value": str(), "until": int() | float() as until} if until <= uptime():
+            return Unresolved(name=name, hosts=tuple(map(str, hosts)), why=EXPIRED)
         case {"hosts": [*hosts], "value": str() as value} if _is_fit(value):
-            return Secret(name=name, hosts=tuple(map(str, hosts)), value=value)
+            return Secret(name=name, hosts=tuple(map(str, hosts)), value=value, until=content.get("until"))
         case {"hosts": [*hosts], "unresolved": str() as why}:
             return Unresolved(name=name, hosts=tuple(map(str, hosts)), why=why)
     return None
@@ -97,23 +111,45 @@ def put_secret(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> N
     _forget(folder, name)
 
 
-def put_sourced(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> None:
+def put_sourced(  # noqa: PLR0913 - all that is stored
+    folder: Path,
+    name: str,
+    hosts: Sequence[str],
+    value: bytes,
+    *,
+    until: float | None = None,
+    login: Mapping[str, Any] | None = None,
+) -> None:
     """Write or replace a secret that has a source: its value goes into memory, the rest to the volume."""
     _require([*_problems(name, hosts), *_value_problems(value)])
     # The value first, with its hosts: until the volume says that the secret has a source, the previous value is used.
-    _write(_memory(folder) / name, hosts, value=_text(value))
-    _write(folder / name, hosts, unresolved=NOT_YET)
+    _write(_memory(folder) / name, hosts, value=_text(value), until=until)
+    _write(folder / name, hosts, unresolved=NOT_YET, login=login)
 
 
-def put_unresolved(folder: Path, name: str, hosts: Sequence[str]) -> None:
+def put_unresolved(folder: Path, name: str, hosts: Sequence[str], *, login: Mapping[str, Any] | None = None) -> None:
     """Record that the source of a secret failed; its previous value is no longer used.
 
     The reason stays on the host machine, because clients in the sandbox see what the proxy says.
     """
     _require(list(_problems(name, hosts)))
     _forget(folder, name)
-    _write(folder / name, hosts, unresolved=NOT_YET)
+    _write(folder / name, hosts, unresolved=NOT_YET, login=login)
     _write(_memory(folder) / name, hosts, unresolved=FAILED)
+
+
+def login_names(folder: Path) -> list[str]:
+    """Return the names of all files that may be logins."""
+    return sorted(path.name for path in folder.iterdir() if SECRET.fullmatch(path.name)) if folder.is_dir() else []
+
+
+def login_of(folder: Path, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
+    """Return what is stored about a secret as a login, None if it is none."""
+    try:
+        content = read_json(_content(folder / name))
+    except NotJsonError:
+        return None
+    return content.get("login") if isinstance(content, dict) else None
 
 
 def _memory(folder: Path) -> Path:
@@ -129,8 +165,9 @@ def _require(problems: list[Problem]) -> None:
         raise UserError(problems)
 
 
-def _write(path: Path, hosts: Sequence[str], **content: str) -> None:
-    named = {"hosts": sorted({canonical_host(host) for host in hosts}), **content}
+def _write(path: Path, hosts: Sequence[str], **content: object) -> None:
+    said = {key: value for key, value in content.items() if value is not None}
+    named = {"hosts": sorted({canonical_host(host) for host in hosts}), **said}
     try:
         write_file(path, json.dumps(named).encode("ascii"))
     except OSError as error:

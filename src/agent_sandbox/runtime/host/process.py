@@ -1,7 +1,7 @@
 """Run a program: for its output, line by line, or in place of this process.
 
 A captured child leads its own process group, so that one Ctrl-C reaches it exactly once, through us, together with
-whatever it has started (the docker CLI starts its plugins).
+whatever it has started (the engine's command starts its plugins).
 """
 
 import os
@@ -102,6 +102,22 @@ def become(argv: Sequence[str], *, cwd: Path | None = None) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execvp(argv[0], tuple(argv))  # noqa: S606 - no shell is the point
+
+
+def attend(
+    argv: Sequence[str], *, cwd: Path | None = None, environment: Mapping[str, str] = MappingProxyType({})
+) -> int:
+    """Run `argv` on this terminal, wait for it and return its exit code."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return subprocess.run(argv, cwd=cwd, env={**os.environ, **environment}, check=False).returncode  # noqa: S603 - no shell
+
+
+def leave_running(argv: Sequence[str]) -> None:
+    """Start `argv` without a terminal, and do not wait for it."""
+    subprocess.Popen(  # noqa: S603 - no shell
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
 
 
 @contextmanager

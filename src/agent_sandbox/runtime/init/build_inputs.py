@@ -8,7 +8,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, Cache, Freshness
 from agent_sandbox.images import Image, images_for
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.agents import known_agents, load_manifest
+from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root
@@ -32,7 +32,7 @@ def images_to_build(
     if not agents:
         return images_of(opened())
     owner = read_project(root).owner if root and installed else owner_of(root or cwd)
-    images = (image for agent in agents for image in images_for(load_manifest(agent), owner))
+    images = (image for agent in agents for image in images_for(load_agents([agent]), owner))
     return tuple({image.name: image for image in images}.values())
 
 

@@ -78,7 +78,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
 
 
 def machine() -> dict[str, int]:
-    """Return this machine's memory and processors; the Docker host may have less."""
+    """Return this machine's memory and processors; the engine's machine may have less."""
     pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return {"memory": pages * page, "cpus": os.cpu_count() or 1}
 

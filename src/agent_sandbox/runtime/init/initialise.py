@@ -5,12 +5,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent_sandbox.agents.manifest import SLUG, AgentManifest
+from agent_sandbox.agents.manifest import SLUG
+from agent_sandbox.agents.together import Agents, sentence
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
 from agent_sandbox.images import Additions, agent_name, images_for, project_images, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats.foreign import load_foreign
+from agent_sandbox.render.formats.header import INIT
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
 from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, PROJECT_FILE, STACK
@@ -20,12 +22,11 @@ from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
-from agent_sandbox.runtime.host.agents import load_manifest
+from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
-from agent_sandbox.runtime.init.project_file import Asked, agents_named, settle
-from agent_sandbox.runtime.policies.registries import known_places, names_registries, this_machine, whole
+from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named, settle
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.dotenv import variable
 from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
@@ -47,7 +48,7 @@ LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-s
 class InitOptions:
     """The user's options; None keeps an earlier `init`'s choice or takes the default."""
 
-    agent: str
+    agents: tuple[str, ...]
     path: Path
     title: str | None
     ide: Ide | None
@@ -57,7 +58,7 @@ class InitOptions:
     services: bool = True
     # A model provider that the first policy allows, of those that the agent works with.
     provider: str | None = None
-    # Whether `.env` names the stack; by default not if plain `docker compose` already uses other files here.
+    # Whether `.env` names the stack; by default not if the plain command of the engine already uses other files here.
     dotenv: bool | None = None
     # Whether `.gitignore` lists the files of this machine, for all who clone the project.
     gitignore: bool = False
@@ -76,7 +77,7 @@ class Prepared:
     """Everything that `init` would do."""
 
     project: Path
-    manifest: AgentManifest
+    agents: Agents
     stack: Stack
     workspace: Workspace
     changes: tuple[Change, ...]
@@ -108,19 +109,12 @@ class Prepared:
 def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     """Return what `init` would write, without writing."""
     templates = Templates(data_root() / "templates")
-    manifest = load_manifest(options.agent)
-    providers = _providers(manifest, options.provider)
+    agents = load_agents(options.agents)
+    providers = _providers(agents, options.provider)
     project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
-    asked = Asked(
-        agent=options.agent,
-        title=_title(options),
-        ide=options.ide,
-        limits=options.limits,
-        packages=options.packages,
-    )
-    chosen = settle(project, asked, record if options.recorded or not record else replace(record, limits=DEFAULT))
+    chosen = _chosen(project, options, record)
     dotenv = _uses_dotenv(project, record, asked=options.dotenv)
     present[DOTENV] = read_text(project, DOTENV) if dotenv else None
     if options.dotenv is False:
@@ -140,15 +134,10 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         protected=protection.paths,
         project_file=chosen.digest,
     )
-    plain = agent_name(manifest.name, workspace.owner)
-    own = _project_image(manifest, workspace.owner, chosen.added)
-    images = StackImages(proxy=proxy_name(), firewall=plain, agent=own or plain)
-    stack = build_stack(manifest, workspace, images)
+    stack = build_stack(agents, workspace, _images(agents, workspace.owner, chosen.added))
     offered = _offered(project, environ, options)
-    stack_file = load_renderer()(templates, stack, manifest, workspace)
-    rendered = render_project(
-        templates, stack, manifest, workspace, offered, stack_file=stack_file, providers=providers
-    )
+    stack_file = load_renderer()(templates, stack, agents, workspace)
+    rendered = render_project(templates, stack, agents, workspace, offered, stack_file=stack_file, providers=providers)
     former = frozenset({record.name} if record else ())
     changes = (*reconcile(rendered, present, former=former, on_conflict=options.on_conflict), *chosen.changes)
     if options.gitignore:
@@ -157,14 +146,14 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     excluded = to_exclude(project, changes, file) if file else ()
     return Prepared(
         project=project,
-        manifest=manifest,
+        agents=agents,
         stack=stack,
         workspace=workspace,
         changes=changes,
         offered=offered,
         notes=(
-            *_switched(record, manifest),
-            *notes(changes, manifest, offered, _own_stacks(project), providers),
+            *_switched(record, agents),
+            *notes(changes, agents, offered, _own_stacks(project), providers),
             *_beyond(workspace.limits),
             *_about_git(git),
             *_about(protection, options.unprotect),
@@ -176,11 +165,21 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     )
 
 
-def _project_image(manifest: AgentManifest, owner: Owner, added: Additions) -> str:
-    """Return the name of the image with what the project adds, or ""."""
-    if added == Additions():
-        return ""
-    return project_images(images_for(manifest, owner)[-1], added)[-1].name
+def _chosen(project: Path, options: InitOptions, record: Record | None) -> Settled:
+    asked = Asked(
+        agents=options.agents,
+        title=_title(options),
+        ide=options.ide,
+        limits=options.limits,
+        packages=options.packages,
+    )
+    return settle(project, asked, record if options.recorded or not record else replace(record, limits=DEFAULT))
+
+
+def _images(agents: Agents, owner: Owner, added: Additions) -> StackImages:
+    plain = agent_name(agents.names, owner)
+    own = project_images(images_for(agents, owner)[-1], added)[-1].name if added != Additions() else plain
+    return StackImages(proxy=proxy_name(), firewall=plain, agent=own)
 
 
 def _uses_dotenv(project: Path, record: Record | None, *, asked: bool | None) -> bool:
@@ -205,7 +204,7 @@ def _readable(project: Path, path: str) -> str | None:
 
 
 def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> frozenset[str]:
-    """Return what the compose file protects now, and what it protected when the stack last started."""
+    """Return what the stack file protects now, and what it protected when the stack last started."""
     try:
         document = load_foreign(text, file=STACK)
     except UserError:
@@ -249,6 +248,15 @@ def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) ->
     """
     services = services_of(names_at_top(project)) if options.services else {}
     texts = naming_files(project)
+    if not texts:
+        return Offered(services=services, detect=options.detect)
+    from agent_sandbox.runtime.policies.registries import (  # noqa: PLC0415 - only for projects that name hosts
+        known_places,
+        names_registries,
+        this_machine,
+        whole,
+    )
+
     resolved = {path for path in texts for service in services if names_registries(service, path)}
     named = tuple(namings({path: text for path, text in texts.items() if path not in resolved}))
     detect = options.detect
@@ -261,13 +269,13 @@ def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) ->
     )
 
 
-def agent_of(path: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the agent that the project file names, or that of the existing stack, or None."""
+def agents_of(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the agents that the project file names, or those of the existing stack, if there is one."""
     project = find_project(path, environ)
     if named := agents_named(project):
-        return named[0]
+        return named
     record = parse_record(read_text(project, STACK) or "")
-    return record.agent if record else None
+    return record.agents if record else ()
 
 
 def _beyond(chosen: Limits) -> Iterator[str]:
@@ -277,25 +285,36 @@ def _beyond(chosen: Limits) -> Iterator[str]:
             yield f"--{name} {kept(chosen)[name]} is more than this machine has ({has}), so it limits nothing"
 
 
-def _switched(record: Record | None, manifest: AgentManifest) -> Iterator[str]:
-    """Yield a note if the stack ran another agent until now."""
+def _switched(record: Record | None, agents: Agents) -> Iterator[str]:
+    """Yield what changes if the stack had other agents until now."""
     # The record is in a file that anyone may have written.
-    if record and record.agent != manifest.name and SLUG.fullmatch(record.agent):
-        former = record.agent
-        yield (
-            f"the stack runs {manifest.name} instead of {former} from the next `agent-sandbox up`; {former}'s sign-in, "
-            f"settings and sessions are kept: `agent-sandbox init {former}` switches back"
-        )
+    former = [name for name in record.agents if SLUG.fullmatch(name)] if record else []
+    if not former or former == [*agents.names]:
+        return
+    gone = [name for name in former if name not in agents.names]
+    if gone:
+        back = f"`{' '.join((INIT, *former))}` switches back"
+        kept = f"{sentence(gone)}'s sign-in, settings and sessions are kept: {back}"
+    elif len(former) < len(agents.names):
+        kept = f"{sentence(former)}'s sign-in, settings and sessions stay as they are"
+    else:
+        kept = f"`agent-sandbox run` starts {agents.names[0]}"
+    now, before = sentence(agents.names), sentence(former)
+    yield f"the stack runs {now} instead of {before} from the next `agent-sandbox up`; {kept}"
+    if agents.names[0] != former[0] in agents.names:
+        first, earlier = agents.names[0], former[0]
+        yield f"~/.local is {first}'s now; {earlier}'s is kept, and comes back when {earlier} is named first"
 
 
-def _providers(manifest: AgentManifest, chosen: str | None) -> tuple[str, ...]:
-    """Return the chosen provider, or raise UserError if the agent does not work with it."""
-    if chosen is None or chosen in manifest.providers:
+def _providers(agents: Agents, chosen: str | None) -> tuple[str, ...]:
+    """Return the chosen provider, or raise UserError if no agent works with it."""
+    if chosen is None or chosen in agents.providers:
         return (chosen,) if chosen else ()
-    if not manifest.providers:
-        raise UserError([Problem(where="--provider", what=f"{manifest.name} has no providers to choose from")])
-    hint = f"use one of: {', '.join(manifest.providers)}"
-    raise UserError([Problem(where="--provider", what=f"{manifest.name} has no provider `{chosen}`", hint=hint)])
+    names = sentence(agents.names)
+    if not agents.providers:
+        raise UserError([Problem(where="--provider", what=f"{names} has no providers to choose from")])
+    hint = f"use one of: {', '.join(agents.providers)}"
+    raise UserError([Problem(where="--provider", what=f"{names} has no provider `{chosen}`", hint=hint)])
 
 
 def _own_stacks(project: Path) -> tuple[str, ...]:

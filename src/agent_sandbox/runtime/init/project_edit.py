@@ -29,8 +29,8 @@ def edited(project: Path, before: str | None, asked: Asked, recorded: Record | N
     """
     spec = ProjectSpec() if before is None else parse(project, before)
     wanted = {**dict(_recorded(recorded, spec)), **dict(_options(asked))}
-    if before is None or (spec.agents and spec.agents[0] != asked.agent):
-        wanted = {("agents",): (asked.agent,), **wanted}
+    if before is None or (spec.agents and spec.agents != asked.agents):
+        wanted = {("agents",): asked.agents, **wanted}
     where = str(project / PROJECT_FILE)
     after = set_keys(NEW if before is None else before, wanted, file=where)
     after = add_packages(after, asked.packages, file=where)

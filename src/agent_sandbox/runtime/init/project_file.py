@@ -19,7 +19,7 @@ from agent_sandbox.stack.workspace import Ide
 class Asked:
     """The options of `init` that shape the stack; None and absent limits were not given."""
 
-    agent: str
+    agents: tuple[str, ...]
     title: str | None = None
     ide: Ide | None = None
     limits: Mapping[str, str]
@@ -27,7 +27,7 @@ class Asked:
 
     @property
     def says_more(self) -> bool:
-        """Whether an option was given besides the agent."""
+        """Whether an option was given besides the agents."""
         return bool(self.title is not None or self.ide or self.limits or self.packages)
 
 

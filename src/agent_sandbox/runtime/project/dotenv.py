@@ -1,4 +1,4 @@
-"""Read what a project's `.env` tells plain `docker compose` and editors about the stack to use."""
+"""Read what a project's `.env` tells editors and the plain command of the engine about the stack to use."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def variable(text: str, name: str) -> str | None:
 
 
 def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
-    """Return the stack's compose files: those that `.env` names if ours is among them, else only ours.
+    """Return the stack's files: those that `.env` names if ours is among them, else only ours.
 
     A stack that was made without `.env` does not read it: the file may be anything, or the agent's.
     """
@@ -56,10 +56,10 @@ def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
 
 
 def editor_name(root: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the project name that an editor uses instead of the compose file's, or None.
+    """Return the project name that an editor uses instead of the stack file's, or None.
 
-    The Dev Containers CLI prefers the variable in its environment or in `.env` to the name in the compose file. It asks
-    Compose for that name, and Compose prefers the variable in a `.env` beside the file.
+    The Dev Containers CLI prefers the variable in its environment or in `.env` to the name in the stack file. It asks
+    the engine's command for that name, which prefers the variable in a `.env` beside the file.
     """
     line = EDITOR_NAME.search(LINE_ENDS.sub("\n", _read(root / FILE)))
     beside = variable(_read(root / BESIDE), NAME_VARIABLE)

@@ -116,7 +116,7 @@ def agent_can_write(path: str) -> bool:
 
 
 def _name(root: Path, file: Path) -> str:
-    plain = Path(os.path.normpath(file))  # as in compose, `..` removes the part before it, link or not
+    plain = Path(os.path.normpath(file))  # as the engine reads it, `..` removes the part before it, link or not
     return str(plain.relative_to(root) if plain.is_relative_to(root) else plain)
 
 

@@ -14,10 +14,10 @@ GENERATED = (STACK, DEVCONTAINER)
 WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
 
 
-def written_here(root: Path, agent: str, environ: Mapping[str, str]) -> Written:
+def written_here(root: Path, agents: tuple[str, ...], environ: Mapping[str, str]) -> Written:
     """Return what this version writes for this directory and user; a clone's recorded limits are a difference."""
     options = InitOptions(
-        agent=agent,
+        agents=agents,
         path=root,
         title=None,
         ide=None,
@@ -26,7 +26,7 @@ def written_here(root: Path, agent: str, environ: Mapping[str, str]) -> Written:
         recorded=False,
     )
     prepared = prepare(options, environ)
-    return Written(files=generated(prepared), members=devcontainer_document(prepared.manifest, prepared.workspace))
+    return Written(files=generated(prepared), members=devcontainer_document(prepared.agents, prepared.workspace))
 
 
 def generated(prepared: Prepared) -> dict[str, str]:

@@ -38,6 +38,50 @@ def by(effect: Effect, line: int, reason: str = "") -> Decision:
     return Decision(effect=effect, rule=str(origin), origin=origin, reason=f"{verb} by {origin}{reason}")
 
 
+PUSHES = """
+domains:
+  - {host: read.test, rules: [{methods: [GET]}]}
+  - {host: all.test}
+  - host: typed.test
+    rules:
+      - {methods: [GET]}
+      - {methods: [POST], headers: {content-type: application/x-git-receive-pack-request}}
+  - {host: closed.test}
+deny: [POST https://closed.test/**/git-receive-pack]
+"""
+
+
+@each(
+    ("line", "reason"),
+    [
+        (
+            "GET https://read.test/o/r.git/info/refs?service=git-receive-pack",
+            "host read.test is allowed, method POST is not",
+        ),
+        ("GET https://closed.test/o/r/info/refs?service=git-receive-pack", "denied by policy.yaml:10"),
+        ("GET https://all.test/o/r.git/info/refs?service=git-receive-pack", ""),
+        ("GET https://read.test/o/r.git/info/refs?service=git-upload-pack", ""),
+        ("GET https://read.test/o/r.git/info/refs", ""),
+        ("GET https://read.test/info/refs/x?service=git-receive-pack", ""),
+    ],
+)
+def test_the_request_that_starts_a_push_is_allowed_only_if_the_push_is(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, reason: str
+) -> None:
+    policy, request = policy_of(PUSHES), request_of(line)
+    decision = decide(policy, request)
+    assert (decision.allowed, allows(policy, request)) == (not reason, not reason)
+    if reason:
+        assert decision.reason.startswith(f"this request starts a git push, which is denied: {reason}")
+
+
+def test_the_start_of_a_push_meets_conditions_on_the_header_that_git_sends_with_it(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    request = request_of("GET https://typed.test/r/info/refs?service=git-receive-pack")
+    assert decide(policy_of(PUSHES), request._replace(headers=(("Content-Type", "a/b"), ("user-agent", "git")))).allowed
+
+
 @each(
     ("line", "decision"),
     [

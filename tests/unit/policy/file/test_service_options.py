@@ -73,6 +73,37 @@ def with_auth(**auth: object) -> dict[str, object]:
         ({"repos": ["a/b*"]}, "not a repository: 'a/b*'", NAME, ("repos", 0)),
         ({"repos": ["a/b/c"]}, "not a repository: 'a/b/c'", NAME, ("repos", 0)),
         ({"repos": ["a/.."]}, "not a repository: 'a/..'", NAME, ("repos", 0)),
+        (
+            {"repos": [{"name": "a/b"}]},
+            "a repository with options needs `name` and `access`",
+            "write `{name: owner/name, access: read}`",
+            ("repos", 0),
+        ),
+        (
+            {"repos": ["c/d", {"name": "a/b", "access": "write"}]},
+            "unknown access 'write'",
+            "did you mean `readwrite`?",
+            ("repos", 1, "access"),
+        ),
+        (
+            {"repos": [{"name": "a/b", "access": "read", "git": "x"}]},
+            "unknown key 'git'",
+            "write `{name: owner/name, access: read}`",
+            ("repos", 0, "git", "[key]"),
+        ),
+        ({"repos": [{"name": "a", "access": "read"}]}, "not a repository: 'a'", NAME, ("repos", 0)),
+        (
+            {"repos": ["a/b", {"name": "A/B", "access": "read"}]},
+            "A/B is named twice, with different access",
+            "keep one of them",
+            ("repos", 1),
+        ),
+        (
+            {"repos": [{"name": "a/b", "access": "read"}, "a/*"]},
+            "a/b would have the access of a/*",
+            "remove a/b, or name the owner's repositories one by one",
+            ("repos",),
+        ),
         ({"repos": ["a/b.git"]}, "not a repository: 'a/b.git'", NAME, ("repos", 0)),
         (
             {"repos": ["https://a.test/a/b"]},
@@ -155,12 +186,36 @@ def test_a_rule_is_meant_when_all_that_it_asks_is_chosen(when: dict[str, str], *
 )
 def test_a_path_is_one_for_each_repository(kind: PathKind, text: str, repos: list[str], paths: list[str]) -> None:
     chosen = choose("github", DECLARED, {"repos": repos} if repos else {})
-    assert [str(path) for path in chosen.paths(parse_path_pattern(kind, text))] == paths
+    assert [str(path) for path in chosen.paths(parse_path_pattern(kind, text), {})] == paths
+
+
+READ_ONE = [{"name": "a/b", "access": "read"}, {"name": "e/f", "access": "readwrite"}, "c/*"]
+
+
+@each(
+    ("access", "when", "paths"),
+    [
+        ("readwrite", {"git": "read"}, ["/a/b", "/c/*", "/e/f"]),
+        ("readwrite", {"git": "readwrite"}, ["/c/*", "/e/f"]),
+        ("readwrite", {}, ["/a/b", "/c/*", "/e/f"]),
+        ("readwrite", {"repos": "named"}, ["/a/b", "/c/*", "/e/f"]),
+        ("read", {"git": "read"}, ["/a/b", "/c/*", "/e/f"]),
+    ],
+)
+def test_a_repository_can_have_less_access_than_the_others(access: str, when: dict[str, str], paths: list[str]) -> None:
+    chosen = choose("github", DECLARED, {"repos": READ_ONE, "git": {"access": access}})
+    pattern = parse_path_pattern(PathKind.EXACT, "/{repo}")
+    assert [str(path) for path in chosen.paths(pattern, when)] == paths
+
+
+def test_a_rule_for_writing_is_not_meant_if_no_repository_can_be_written() -> None:
+    chosen = choose("github", DECLARED, {"repos": READ_ONE[:1], "git": {"access": "readwrite"}})
+    assert (chosen.meets({"git": "readwrite"}), chosen.meets({"git": "read"})) == (False, True)
 
 
 def test_without_an_option_for_repositories_the_placeholder_is_a_path() -> None:
     pattern = parse_path_pattern(PathKind.EXACT, "/{repo}")
-    assert list(choose("github", {"git": DECLARED["git"]}, {}).paths(pattern)) == [pattern]
+    assert list(choose("github", {"git": DECLARED["git"]}, {}).paths(pattern, {})) == [pattern]
 
 
 @each(
@@ -175,7 +230,7 @@ def test_without_an_option_for_repositories_the_placeholder_is_a_path() -> None:
 )
 def test_only_the_name_of_a_repository_is_blind_to_case(reading: str, *, matches: bool) -> None:
     (path,) = choose("x", DECLARED, {"repos": ["Owner/NAME"]}).paths(
-        parse_path_pattern(PathKind.EXACT, "/repos/{repo}/x")
+        parse_path_pattern(PathKind.EXACT, "/repos/{repo}/x"), {}
     )
     assert path.matches(reading) is matches
 

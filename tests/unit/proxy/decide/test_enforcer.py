@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,7 @@ from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Outcome
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.injector import Injector
+from agent_sandbox.proxy.secrets.login import Refresher, placeholders_of, put_login
 from agent_sandbox.proxy.secrets.placeholder import Placeholders
 from agent_sandbox.proxy.secrets.store import put_secret, put_unresolved
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -70,6 +72,19 @@ def test_allowed_request_is_forwarded_in_canonical_form(policy: Callable[[str], 
     assert (exchange.allowed, exchange.path, exchange.outcome.rule) == (True, "/api/x", "policy.yaml:2")
     assert exchange.request
     assert exchange.request.url == "https://a.test/api/x?y"
+
+
+def test_a_push_is_denied_at_its_first_request_with_the_command_that_allows_it(
+    policy: Callable[[str], Policy],
+) -> None:
+    exchange = enforce(asked("/o/r.git/info/refs?service=git-receive-pack"), policy(RULES.replace("/api/", "/")))
+    nearest = "policy.yaml:2 allows GET, HEAD a.test/..."
+    reason = "this request starts a git push, which is denied: host a.test is allowed, method POST is not"
+    hint = "run `agent-sandbox policy allow 'POST https://a.test/o/r.git/git-receive-pack'` on the host machine"
+    said = told(exchange)
+    assert (said["reason"], said["path"]) == (f"{reason}: {nearest}", "/o/r.git/info/refs")
+    assert said["hint"] == f"{hint}, then: agent-sandbox proxy reload"
+    assert exchange.record(now=6.0).tool == "git push"
 
 
 def test_an_allowed_http2_request_has_its_authority(policy: Callable[[str], Policy]) -> None:
@@ -449,3 +464,78 @@ def test_a_client_that_was_led_here_by_its_name_server_is_answered(policy: Calla
     exchange = decided_with_page(current, asked_about_sandbox(), tunnel)
     assert exchange.answer
     assert exchange.answer.status == 200
+
+
+LOGIN = {
+    "endpoints": ["https://a.test/token"],
+    "begins": {"access": "", "refresh": ""},
+    "answer": {"access_token": "{access}"},
+    "value": "the real token",
+    "lifetime": 60,
+}
+
+
+def refreshing(policy: Policy, folder: Path, body: bytes, tunnel: Tunnel = TUNNEL, **login: object) -> Exchange:
+    """Return a refresh request after its body arrived; in the body, REFRESH is the placeholder."""
+    (folder / "run").mkdir()
+    (folder / "secrets").mkdir()
+    stored = put_login(folder / "secrets", "login", ["b.test"], json.dumps({**LOGIN, **login}).encode())
+    mine = placeholders_of(stored, PLACEHOLDERS)["refresh"].encode()
+    head = asked("/token", (b"Accept", b"application/json"))._replace(method=b"POST")
+    exchange = opened(head, tunnel)
+    enforcer = Enforcer(lambda: policy, clock=lambda: 5.0, refresher=Refresher(folder / "secrets", PLACEHOLDERS))
+    enforcer.requestheaders(exchange, tunnel)
+    assert exchange.forwarded is None
+    exchange.body = body.replace(b"REFRESH", mine)
+    enforcer.request(exchange, tunnel)
+    return exchange
+
+
+MINE = b"grant_type=refresh_token&refresh_token=REFRESH"
+
+
+def test_a_refresh_request_with_a_placeholder_is_answered_here(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    exchange = refreshing(policy("domains: [a.test]"), tmp_path, MINE)
+    assert exchange.answer
+    assert exchange.forwarded is None
+    assert (exchange.answer.status, exchange.outcome) == (
+        200,
+        Outcome(Effect.ALLOW, "answered by the proxy: the login is refreshed on the host machine"),
+    )
+    assert json.loads(exchange.answer.body) == {"access_token": PLACEHOLDERS.ending("login")}
+
+
+def test_a_refresh_without_a_valid_token_is_a_502_that_says_what_to_do(
+    policy: Callable[[str], Policy], tmp_path: Path
+) -> None:
+    exchange = refreshing(policy("domains: [a.test]"), tmp_path, MINE, lifetime=0)
+    body = told(exchange)
+    assert status(exchange) == 502
+    assert (body["reason"], body["hint"]) == (
+        "secret login has no value now: it has expired",
+        "agent-sandbox secret sync",
+    )
+
+
+def test_a_placeholder_in_another_request_to_the_endpoint_is_denied(
+    policy: Callable[[str], Policy], tmp_path: Path
+) -> None:
+    exchange = refreshing(policy("domains: [a.test]\nsettings: {block_status: 418}"), tmp_path, b"token=REFRESH")
+    assert (status(exchange), exchange.outcome.cause) == (418, "injection")
+
+
+def test_a_clients_own_sign_in_goes_to_the_server(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    exchange = refreshing(policy("domains: [a.test]"), tmp_path, b"grant_type=authorization_code&code=c")
+    assert exchange.allowed
+    assert exchange.forwarded
+
+
+def test_the_policy_decides_before_a_refresh_is_answered(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    exchange = refreshing(policy("domains: [b.test]"), tmp_path, MINE)
+    assert (status(exchange), exchange.held) == (403, False)
+
+
+def test_a_refused_tunnel_answers_no_refresh(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    tunnel = replace(TUNNEL, decision=NO)
+    exchange = refreshing(policy("domains: [a.test]"), tmp_path, MINE, tunnel)
+    assert (status(exchange), exchange.outcome.reason) == (403, "not at all")

@@ -19,13 +19,13 @@ FIRST, SECOND, *_ = known_agents(data_root() / "templates")
 
 
 def asked(*, agent: str = FIRST, ide: Ide | None = None, title: str | None = None, **texts: str) -> Asked:
-    return Asked(agent=agent, ide=ide, title=title, limits=texts)
+    return Asked(agents=(agent,), ide=ide, title=title, limits=texts)
 
 
 def record(*, project_file: str = "") -> Record:
     return Record(
         name="n",
-        agent=FIRST,
+        agents=(FIRST,),
         title="Before",
         ide=Ide.JETBRAINS,
         owner=Owner(),

@@ -15,13 +15,13 @@ DEVCONTAINER = ".devcontainer/devcontainer.json"
 
 
 def wish(path: Path) -> InitOptions:
-    return InitOptions(agent=AGENT, path=path, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
+    return InitOptions(agents=(AGENT,), path=path, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
 
 
 def test_it_is_what_init_has_just_written(tmp_path: Path, init: Init) -> None:
     root = tmp_path / "app"
     prepared = init(root)
-    written = written_here(root, AGENT, {"HOME": str(tmp_path / "home")})
+    written = written_here(root, (AGENT,), {"HOME": str(tmp_path / "home")})
     assert written.files == {path: (root / path).read_text() for path in (COMPOSE, DEVCONTAINER)}
     assert written.files == generated(prepared)
     assert written.members["initializeCommand"][:2] == ["agent-sandbox", "build"]
@@ -33,7 +33,7 @@ def test_a_stack_with_a_header_of_its_own_making_is_not_ours(tmp_path: Path, ini
     ours = (root / COMPOSE).read_text()
     forged = stamped(ours.partition("\n")[2].partition("\n")[2] + "# and more\n", comment="#")
     (root / COMPOSE).write_text(forged)
-    assert written_here(root, AGENT, {"HOME": str(tmp_path / "home")}).files[COMPOSE] == ours
+    assert written_here(root, (AGENT,), {"HOME": str(tmp_path / "home")}).files[COMPOSE] == ours
 
 
 def test_an_editors_file_with_a_part_of_the_users_is_not_all_ours(tmp_path: Path, init: Init) -> None:
@@ -42,7 +42,7 @@ def test_an_editors_file_with_a_part_of_the_users_is_not_all_ours(tmp_path: Path
     (root / DEVCONTAINER).write_text(json.dumps({"postCreateCommand": "make"}))
     prepared = init(root)
     assert sorted(generated(prepared)) == [COMPOSE]
-    written = written_here(root, AGENT, {"HOME": str(tmp_path / "home")})
+    written = written_here(root, (AGENT,), {"HOME": str(tmp_path / "home")})
     assert (sorted(written.files), "postCreateCommand" in written.members) == ([COMPOSE], False)
 
 
@@ -52,13 +52,13 @@ def test_limits_that_a_clone_recorded_are_a_difference(tmp_path: Path, init: Ini
     body = (root / COMPOSE).read_text().replace("ide: vscode", "ide: vscode, limits: {memory: 64g}").split("\n", 2)[2]
     (root / COMPOSE).write_text(stamped(body.replace("mem_limit: 8g", "mem_limit: 64g"), comment="#"))
     assert "mem_limit: 64g" in prepare(wish(root), home).changes[0].after
-    assert "mem_limit: 64g" not in written_here(root, AGENT, home).files[COMPOSE]
+    assert "mem_limit: 64g" not in written_here(root, (AGENT,), home).files[COMPOSE]
 
 
 def test_limits_of_the_project_file_are_none(tmp_path: Path, init: Init) -> None:
     root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
     init(root, memory="64g")
-    assert written_here(root, AGENT, home).files[COMPOSE] == (root / COMPOSE).read_text()
+    assert written_here(root, (AGENT,), home).files[COMPOSE] == (root / COMPOSE).read_text()
 
 
 def test_labels_of_a_clones_own_are_a_difference(tmp_path: Path, init: Init) -> None:
@@ -68,4 +68,4 @@ def test_labels_of_a_clones_own_are_a_difference(tmp_path: Path, init: Init) -> 
     body = (root / COMPOSE).read_text().replace(label, f"devcontainer.local_folder: {tmp_path}/other").split("\n", 2)[2]
     (root / COMPOSE).write_text(stamped(body, comment="#"))
     assert label not in (root / COMPOSE).read_text()
-    assert label in written_here(root, AGENT, home).files[COMPOSE]
+    assert label in written_here(root, (AGENT,), home).files[COMPOSE]

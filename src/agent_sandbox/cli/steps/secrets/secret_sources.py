@@ -9,6 +9,7 @@ import typer
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
+from agent_sandbox.cli.steps.secrets.login_sync import agent_of, give_login, proxy_runs, tell_proxy
 from agent_sandbox.cli.steps.secrets.secret_value import read_value
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policytools.unset_secrets import Bound
@@ -51,19 +52,17 @@ def store(project: Project, secret: Bound, source: str) -> bool:
     return True
 
 
-def proxy_runs(project: Project) -> bool:
-    """Return whether the project's proxy runs."""
-    return any(one.service == "proxy" and one.state == "running" for one in driver().observe(project.name))
-
-
 def give(project: Project, recipe: Recipe) -> None:
     """Fetch the value and give it to the running proxy; if that fails, the proxy drops the previous value."""
+    if agent_of(recipe.source):
+        give_login(project, recipe)
+        return
     try:
         value = fetched(project, recipe)
     except UserError:
-        _tell(project, recipe, "--unresolved")
+        tell_proxy(project, recipe, "--unresolved")
         raise
-    _tell(project, recipe, "--sourced", stdin=value)
+    tell_proxy(project, recipe, "--sourced", stdin=value)
 
 
 def fetched(project: Project, recipe: Recipe) -> bytes:
@@ -94,9 +93,3 @@ def _problems(project: Project, recipes: tuple[Recipe, ...]) -> Iterator[Problem
             give(project, recipe)
         except UserError as error:
             yield from error.problems
-
-
-def _tell(project: Project, recipe: Recipe, how: str, *, stdin: bytes = b"") -> None:
-    hosts = (word for host in recipe.hosts for word in ("--host", host))
-    plan = backend().plan(project, AskSecrets(argv=("set", recipe.name, *hosts, how)))
-    tell_stack(driver(), plan, stdin=stdin)
