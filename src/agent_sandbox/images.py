@@ -17,7 +17,7 @@ from agent_sandbox.resources import PACKAGE, data_root
 from agent_sandbox.stack.engine import BUILD_FILE
 from agent_sandbox.stack.workspace import Owner as Owner  # noqa: PLC0414 - backends name images by it
 
-# The build argument of a project's own Dockerfile: the image that it has to start from.
+# The build argument of a project's own build file: the image that it has to start from.
 OWN_BASE = "AGENT_SANDBOX_BASE"
 NPM_REGISTRY, PIP_INDEX = "NPM_REGISTRY", "PIP_INDEX"
 DIGEST_LABEL = "agent-sandbox.digest"
@@ -58,12 +58,12 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Additions:
-    """What a project adds to the image of its agents; `dockerfile` is the text of its own Dockerfile, "" for none."""
+    """What a project adds to the image of its agents; `build_file` is the text of its own, "" for none."""
 
     packages: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
-    dockerfile: str = ""
+    build_file: str = ""
 
 
 def project_images(agent: Image, added: Additions) -> tuple[Image, ...]:
@@ -72,10 +72,10 @@ def project_images(agent: Image, added: Additions) -> tuple[Image, ...]:
         return ()
     base = {"agent-digest": agent.digest.encode()}  # a new image of the agents makes new ones of these
     own: tuple[Image, ...] = ()
-    if added.dockerfile:
+    if added.build_file:
         # Declared here, since FROM uses only what is declared above it.
-        text = f"ARG {OWN_BASE}\n{added.dockerfile}"
-        context = {"Dockerfile": text.encode(), **base}
+        text = f"ARG {OWN_BASE}\n{added.build_file}"
+        context = {BUILD_FILE: text.encode(), **base}
         own = (_named("own", Image(name="", target="", context=context, arguments={OWN_BASE: agent.name})),)
     lists = {"apt": added.packages, "npm": added.npm, "pip": added.pip}
     files = {name: "".join(f"{one}\n" for one in them).encode() for name, them in lists.items()}

@@ -52,7 +52,7 @@ def test_the_image_of_a_project_has_its_digest_in_its_name() -> None:
 
 def test_a_projects_own_dockerfile_comes_between_the_agents_image_and_ours() -> None:
     own, image = images.project_images(
-        AGENT, images.Additions(dockerfile="# syntax=evil\nFROM ${AGENT_SANDBOX_BASE}\n")
+        AGENT, images.Additions(build_file="# syntax=evil\nFROM ${AGENT_SANDBOX_BASE}\n")
     )
     assert own.context["Dockerfile"] == b"ARG AGENT_SANDBOX_BASE\n# syntax=evil\nFROM ${AGENT_SANDBOX_BASE}\n"
     assert (own.target, own.arguments) == ("", {"AGENT_SANDBOX_BASE": AGENT.name})
@@ -70,7 +70,7 @@ def test_whatever_makes_the_image_of_a_project_changes_its_name() -> None:
             replace(one, packages=("tre", "e")),
             replace(one, npm=("tree",)),
             replace(one, pip=("tree",)),
-            replace(one, dockerfile="FROM $AGENT_SANDBOX_BASE"),
+            replace(one, build_file="FROM $AGENT_SANDBOX_BASE"),
         )
     ]
     assert len({*variants}) == len(variants)

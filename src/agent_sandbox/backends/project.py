@@ -17,7 +17,7 @@ class Project:
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]
-    # The texts of the project file and of the Dockerfile that it names, by their paths.
+    # The texts of the project file and of the build file that it names, by their paths.
     made_of: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import LIMITS, limit_problem
 from agent_sandbox.stack.naming import TITLE_LENGTH
 from agent_sandbox.stack.workspace import Ide
@@ -106,7 +107,7 @@ def _matching(pattern: re.Pattern[str], what: str, hint: str) -> PlainValidator:
 
 def _few(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(names) > MOST_PACKAGES:
-        raise invalid(f"more than {MOST_PACKAGES} packages", "build an image of your own with `dockerfile`")
+        raise invalid(f"more than {MOST_PACKAGES} packages", f"build an image of your own with `{BUILD_KEY}`")
     return _once(names)
 
 
@@ -150,6 +151,11 @@ class ProjectSpec(Strict):
     tools: Annotated[ToolsSpec, BeforeValidator(_none_is_empty)] = ToolsSpec()
     dockerfile: Written[FileName] = None
     limits: Annotated[LimitsSpec, BeforeValidator(_none_is_empty)] = LimitsSpec()
+
+    @property
+    def build_file(self) -> str | None:
+        """The name of the project's own build file."""
+        return self.dockerfile
 
 
 # The model below each key, for hints about unknown keys.

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from agent_sandbox.projectfile.spec import ProjectSpec
+from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import DEFAULT, LIMITS, limit_texts, limits
 
 
@@ -27,8 +28,8 @@ def _image(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
     for what, (names, had) in lists.items():
         if added := [name for name in names if name not in had]:
             yield f"{what} {', '.join(added)}"
-    if now.dockerfile and now.dockerfile != before.dockerfile:
-        yield f"dockerfile: builds the image with {now.dockerfile}, which follows"
+    if now.build_file and now.build_file != before.build_file:
+        yield f"{BUILD_KEY}: builds the image with {now.build_file}, which follows"
 
 
 def _limits(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:

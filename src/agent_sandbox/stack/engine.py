@@ -19,3 +19,5 @@ NAME_VARIABLE = "COMPOSE_PROJECT_NAME"
 ISOLATED = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
 # The file of a build context that says how to build it.
 BUILD_FILE = "Dockerfile"
+# The key of the project file that names its own.
+BUILD_KEY = "dockerfile"

@@ -33,7 +33,7 @@ def test_packages_and_tools_keep_their_order() -> None:
     ],
 )
 def test_a_dockerfile_ends_in_a_stage_on_the_agents_image(text: str) -> None:
-    assert added("dockerfile: D", D=text).dockerfile == text
+    assert added("dockerfile: D", D=text).build_file == text
 
 
 @each(

@@ -88,7 +88,7 @@ def test_the_dockerfile_is_the_one_beside_the_file(tmp_path: Path) -> None:
         str(error.value) == f"{PROJECT_FILE}: `dockerfile` names a file that does not exist; .devcontainer/Dockerfile"
     )
     (tmp_path / PROJECT_FILE).with_name("Dockerfile").write_text("FROM ${AGENT_SANDBOX_BASE}\n")
-    assert settled(tmp_path, asked(), None).added.dockerfile == "FROM ${AGENT_SANDBOX_BASE}\n"
+    assert settled(tmp_path, asked(), None).added.build_file == "FROM ${AGENT_SANDBOX_BASE}\n"
 
 
 def test_an_invalid_file_is_reported_by_its_line(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.images import Additions
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.project.project_file import additions_in, dockerfile_of, made_of, project_files
+from agent_sandbox.runtime.project.project_file import additions_in, build_file_of, made_of, project_files
 from table_tests import each
 
 DOCKERFILE = ".devcontainer/Dockerfile"
@@ -27,7 +27,7 @@ FROM = "FROM ${AGENT_SANDBOX_BASE}\n"
     ],
 )
 def test_the_dockerfile_is_beside_the_file(text: str, path: str) -> None:
-    assert dockerfile_of(text) == path
+    assert build_file_of(text) == path
 
 
 def test_reads_the_file_and_its_dockerfile(tmp_path: Path) -> None:
@@ -51,4 +51,4 @@ def test_other_files_are_no_part_of_it() -> None:
 def test_texts_make_additions() -> None:
     assert additions_in({}) == additions_in({PROJECT_FILE: "name: a"}) == Additions()
     assert additions_in({PROJECT_FILE: "packages: [aa]"}) == Additions(packages=("aa",))
-    assert additions_in({PROJECT_FILE: "dockerfile: Dockerfile", DOCKERFILE: FROM}) == Additions(dockerfile=FROM)
+    assert additions_in({PROJECT_FILE: "dockerfile: Dockerfile", DOCKERFILE: FROM}) == Additions(build_file=FROM)

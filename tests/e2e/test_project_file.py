@@ -1,0 +1,95 @@
+"""What a project file says is what the sandbox is made of, and nothing that it adds weakens the walls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from real_stacks import trust
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from real_stacks import Project, Projects
+
+# Each line of the Dockerfile tries to leave something behind that lends rights, or that replaces what the walls run.
+FILES = {
+    ".devcontainer/sandbox.yaml": """\
+version: 1
+packages: [golang-go]
+tools: {pip: [uv]}
+dockerfile: Dockerfile
+""",
+    ".devcontainer/Dockerfile": """\
+FROM ${AGENT_SANDBOX_BASE}
+USER root
+RUN cp /bin/cat /usr/local/bin/lender && chmod 6755 /usr/local/bin/lender
+RUN python3 -c "import os; os.setxattr('/usr/local/bin/lender', 'security.capability', \\
+    bytes.fromhex('01000002' + '0020000000000000' * 2))"
+RUN openssl req -x509 -newkey ed25519 -nodes -subj /CN=planted -keyout /dev/null \\
+    -out /usr/local/share/ca-certificates/planted.crt && update-ca-certificates
+RUN cd /usr/local/lib/agent-sandbox && echo planted | tee healthy enter >firewall
+RUN printf '#!/bin/sh\\necho made here\\n' >/usr/local/bin/my-tool && chmod 755 /usr/local/bin/my-tool
+""",
+    "main.go": 'package main\n\nfunc main() { println("built inside") }\n',
+}
+LENDERS = """
+import os, stat
+for folder, _, names in os.walk("/usr"):
+    for path in (os.path.join(folder, name) for name in names):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISREG(mode) and (mode & 0o6000 or "security.capability" in os.listxattr(path)):
+            print(path)
+"""
+
+
+def fill(project: Path) -> None:
+    for name, text in FILES.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+
+
+@pytest.fixture(scope="module")
+def box(projects: Projects) -> Iterator[Project]:
+    project = projects.make("made", "claude", fill=fill)
+    trust(project.path)
+    project.sandbox("up")
+    yield project
+    project.sandbox("destroy", "--yes", "--images")
+
+
+def test_a_language_a_tool_and_the_projects_own_dockerfile_are_inside(box: Project) -> None:
+    said = box.exec("sh", "-ec", "go run main.go 2>&1; uv --version; my-tool; claude --version").stdout.splitlines()
+    assert (said[0], said[1].split()[0], said[2]) == ("built inside", "uv", "made here")
+    assert box.curl("http://denied.test/")[0] == 403
+
+
+def test_nothing_that_it_adds_lends_rights_or_replaces_a_wall(box: Project) -> None:
+    assert box.exec("python3", "-c", LENDERS, user="root").stdout == ""
+    images = {name: one["Config"]["Image"].split(":")[0] for name, one in box.containers().items()}
+    assert images == {
+        "proxy": "agent-sandbox/proxy",
+        "firewall": "agent-sandbox/claude",
+        "agent": "agent-sandbox/project",
+    }
+    for program in ("healthy", "firewall"):
+        assert "sleep infinity" not in box.exec("cat", f"/usr/local/lib/agent-sandbox/{program}").stdout
+    trusted = (
+        "awk -v c='openssl x509 -noout -subject' '/BEGIN/{close(c)}{print | c}' </etc/ssl/certs/ca-certificates.crt"
+    )
+    assert "planted" not in box.exec("sh", "-ec", trusted).stdout
+
+
+def test_an_edit_makes_a_new_image_and_the_same_text_makes_none(box: Project) -> None:
+    before = box.containers()["agent"]["Id"]
+    assert "building" not in box.sandbox("up").stderr
+    assert box.containers()["agent"]["Id"] == before
+    file = box.path / ".devcontainer" / "sandbox.yaml"
+    file.write_text(file.read_text().replace("golang-go", "no-such-package"))
+    trust(box.path)
+    failed = box.sandbox("up", check=False)
+    assert failed.returncode == 1
+    assert "`packages` could not be installed: E: Unable to locate package no-such-package" in failed.stderr
+    assert box.containers()["agent"]["Id"] == before
