@@ -74,12 +74,9 @@ def test_nothing_that_it_adds_lends_rights_or_replaces_a_wall(box: Project) -> N
         "firewall": "agent-sandbox/claude",
         "agent": "agent-sandbox/project",
     }
-    for program in ("healthy", "firewall"):
-        assert "sleep infinity" not in box.exec("cat", f"/usr/local/lib/agent-sandbox/{program}").stdout
-    trusted = (
-        "awk -v c='openssl x509 -noout -subject' '/BEGIN/{close(c)}{print | c}' </etc/ssl/certs/ca-certificates.crt"
-    )
-    assert "planted" not in box.exec("sh", "-ec", trusted).stdout
+    assert box.exec("grep", "-r", "planted", "/usr/local/lib/agent-sandbox", check=False).stdout == ""
+    planted = "sed -n 2p /usr/local/share/ca-certificates/planted.crt | grep -F -f - /etc/ssl/certs/*.crt"
+    assert box.exec("sh", "-ec", planted, check=False).stdout == ""
 
 
 def test_an_edit_makes_a_new_image_and_the_same_text_makes_none(box: Project) -> None:

@@ -11,7 +11,7 @@ from agent_sandbox.policyfile.text.scalars import plain_or_decimal
 from agent_sandbox.projectfile.spec import MODELS, ProjectSpec
 
 # Keys of a section, as people write them at the top.
-SECTIONS = {key: section for section, model in MODELS.items() if section for key in model.model_fields}
+SECTIONS = {key: section for section in ("limits", "tools") for key in MODELS[section].model_fields}
 
 
 def _unknown_key(details: ErrorDetails) -> tuple[str, str]:

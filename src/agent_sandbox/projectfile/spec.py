@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
@@ -14,7 +14,12 @@ from agent_sandbox.stack.limits import LIMITS, limit_problem
 from agent_sandbox.stack.naming import TITLE_LENGTH
 from agent_sandbox.stack.workspace import Ide
 
-MOST_PACKAGES = 200
+MOST_PACKAGES, MOST_PATHS = 200, 50
+LONGEST_PATH, LONGEST_VALUE = 500, 4000
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+# What the programs of the sandbox depend on; the variables of proxy and trust store are refused with the stack.
+OURS = frozenset({"PATH", "HOME", "USER", "SHELL", "ENV", "IFS", "CDPATH", "GLOBIGNORE", "NODE_OPTIONS", "SHELLOPTS"})
+OUR_PREFIXES = ("AGENT_SANDBOX_", "LD_", "BASH", "PYTHON", "GIT_CONFIG", "GLIBC_", "GCONV_", "LOCPATH")
 # Names and versions only: nothing that a package manager takes for an option, a path or a URL.
 DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]{1,99}(=[A-Za-z0-9][A-Za-z0-9.+~:-]{0,99})?", re.ASCII)
 PIP = re.compile(
@@ -105,6 +110,12 @@ def _matching(pattern: re.Pattern[str], what: str, hint: str) -> PlainValidator:
     return PlainValidator(checked)
 
 
+def _few_paths[T](paths: tuple[T, ...]) -> tuple[T, ...]:
+    if len(paths) > MOST_PATHS:
+        raise invalid(f"more than {MOST_PATHS} paths", "name a directory that contains them")
+    return paths
+
+
 def _few(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(names) > MOST_PACKAGES:
         raise invalid(f"more than {MOST_PACKAGES} packages", f"build an image of your own with `{BUILD_KEY}`")
@@ -117,6 +128,47 @@ Debian = Annotated[str, _matching(DEBIAN, "a Debian package", "write `NAME` or `
 Pip = Annotated[str, _matching(PIP, "a package of PyPI", "write `NAME` or `NAME==VERSION`"), TEXT]
 Npm = Annotated[str, _matching(NPM, "a package of npm", "write `NAME` or `NAME@VERSION`"), TEXT]
 FileName = Annotated[str, _matching(FILE_NAME, "the name of a file", "name a file beside sandbox.yaml"), TEXT]
+
+
+def _below(value: object) -> str:
+    """Return a path of the project that names no other place; a `/` at the end means a directory."""
+    path = _text(value)
+    parts = path.removesuffix("/").split("/")
+    if not path.isprintable() or len(path) > LONGEST_PATH or any(part in {"", ".", ".."} for part in parts):
+        raise invalid(f"not a path in the project: {safe_repr(path)}", "write it without `..`, from the project's root")
+    if parts[0].casefold() in {".devcontainer", ".git"}:
+        raise invalid(f"{safe_repr(path)} is protected", "the sandbox needs it, and the agent cannot write it")
+    return path
+
+
+def _place(value: object) -> str:
+    path = _text(value)
+    if not path.startswith(("/", "~/", "../")) or not path.isprintable() or len(path) > LONGEST_PATH:
+        raise invalid(f"not a path outside the project: {safe_repr(path)}", "write `../NAME`, `~/NAME` or `/PATH`")
+    return path
+
+
+def _variables(values: dict[str, object]) -> dict[str, str]:
+    for name, value in values.items():
+        if not VARIABLE.fullmatch(name):
+            raise invalid(f"not the name of a variable: {safe_repr(name)}", "use letters, digits and `_`")
+        if name.upper() in OURS or name.upper().startswith(OUR_PREFIXES):
+            raise invalid(f"`{name}` is set by the sandbox, or changes how its checks run", "use another name")
+        if not isinstance(value, str | int) or not str(value).isprintable() or len(str(value)) > LONGEST_VALUE:
+            raise invalid(f"the value of `{name}` is not one line of text", "write it in quotes")
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}
+
+
+Below = Annotated[str, PlainValidator(_below), TEXT]
+Place = Annotated[str, PlainValidator(_place), TEXT]
+Variables = Annotated[dict[str, Any], AfterValidator(_variables)]
+
+
+class MountSpec(Strict):
+    """A file or directory outside the project; the agent can only read it unless `read_only` is false."""
+
+    path: Place
+    read_only: bool = True
 
 
 class ToolsSpec(Strict):
@@ -150,6 +202,9 @@ class ProjectSpec(Strict):
     packages: Packages[Debian] = ()
     tools: Annotated[ToolsSpec, BeforeValidator(_none_is_empty)] = ToolsSpec()
     dockerfile: Written[FileName] = None
+    mounts: Annotated[Listed[MountSpec], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
+    mask: Annotated[Listed[Below], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
+    environment: Annotated[Variables, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
     limits: Annotated[LimitsSpec, BeforeValidator(_none_is_empty)] = LimitsSpec()
 
     @property
@@ -159,4 +214,4 @@ class ProjectSpec(Strict):
 
 
 # The model below each key, for hints about unknown keys.
-MODELS: Mapping[str, type[BaseModel]] = {"": ProjectSpec, "limits": LimitsSpec, "tools": ToolsSpec}
+MODELS: Mapping[str, type[BaseModel]] = {"": ProjectSpec, "limits": LimitsSpec, "tools": ToolsSpec, "mounts": MountSpec}

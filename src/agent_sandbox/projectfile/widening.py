@@ -9,7 +9,7 @@ from agent_sandbox.stack.limits import DEFAULT, LIMITS, limit_texts, limits
 
 def widens(now: ProjectSpec, before: ProjectSpec) -> tuple[str, ...]:
     """Return one line for each key that gives the agent more, or runs something else."""
-    return (*_agents(now, before), *_image(now, before), *_limits(now, before))
+    return (*_agents(now, before), *_image(now, before), *_places(now, before), *_limits(now, before))
 
 
 def _agents(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
@@ -30,6 +30,18 @@ def _image(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
             yield f"{what} {', '.join(added)}"
     if now.build_file and now.build_file != before.build_file:
         yield f"{BUILD_KEY}: builds the image with {now.build_file}, which follows"
+
+
+def _places(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
+    for mount in now.mounts:
+        if mount not in before.mounts:
+            yield f"mounts: {mount.path}{', read-only' if mount.read_only else ', which the agent can write'}"
+    for path in before.mask:
+        if path not in now.mask:
+            yield f"mask: no longer hides {path}"
+    for name, value in now.environment.items():
+        if before.environment.get(name) != value:
+            yield f"environment: {name}={value}"
 
 
 def _limits(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:

@@ -7,6 +7,9 @@ from agent_sandbox.stack.workspace import Ide
 from table_tests import each
 
 AGENTS = ("first", "second")
+BELOW = "write it without `..`, from the project's root"
+OUTSIDE = "write `../NAME`, `~/NAME` or `/PATH`"
+TAKEN = "is set by the sandbox, or changes how its checks run"
 
 
 @each(
@@ -79,6 +82,23 @@ def test_an_editor_is_a_value_of_its_kind() -> None:
         ),
         ("npm: [pnpm]", ["f:1:1: unknown key 'npm'; write `tools: {npm: ...}`"]),
         ("dockerfile: ../D", ["f:1:13: not the name of a file: '../D'; name a file beside sandbox.yaml"]),
+        ("mask: [/etc]", [f"f:1:8: not a path in the project: '/etc'; {BELOW}"]),
+        (
+            "mask: [a/../../b]",
+            [f"f:1:8: not a path in the project: 'a/../../b'; {BELOW}"],
+        ),
+        ("mask: [.GIT/x]", ["f:1:8: '.GIT/x' is protected; the sandbox needs it, and the agent cannot write it"]),
+        (
+            "mounts: [{path: src}]",
+            [f"f:1:17: not a path outside the project: 'src'; {OUTSIDE}"],
+        ),
+        ("mounts: [{paht: ../a}]", ["f:1:10: `path` is missing", "f:1:11: unknown key 'paht'; did you mean `path`?"]),
+        ("environment: {a-b: x}", ["f:1:14: not the name of a variable: 'a-b'; use letters, digits and `_`"]),
+        (
+            "environment: {ld_preload: x}",
+            [f"f:1:14: `ld_preload` {TAKEN}; use another name"],
+        ),
+        ("environment: {A: [x]}", ["f:1:14: the value of `A` is not one line of text; write it in quotes"]),
         ("limits: {cpus: true}", ["f:1:16: `` is not a number of processors, as in `2` or `1.5`"]),
         ("ide: vim", ["f:1:6: unknown editor 'vim'; known: jetbrains, none, vscode"]),
         ("ide:", ["f:1:5: no value; remove the key, or give it a value"]),

@@ -27,6 +27,7 @@ from agent_sandbox.runtime.host.files import make_folders, read_text, remove_lef
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
 from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named, settle
+from agent_sandbox.runtime.init.settled_places import make_masked, with_own_places
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.dotenv import variable
 from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
@@ -37,7 +38,7 @@ from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, OWN_STACKS
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept
 from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.naming import TITLE_LENGTH
-from agent_sandbox.stack.workspace import Ide, Owner, Workspace
+from agent_sandbox.stack.workspace import Ide, Mask, Owner, Workspace
 
 NOT_IN_SUBMODULES = "inside, git ignores this worktree's submodules and does not work in them; it does in a clone"
 LOST = "was protected and is now a link or a pipe, which cannot be protected"
@@ -104,6 +105,7 @@ class Prepared:
         # The proxy reads the policy as another user; a file that is checked in is not secret.
         write_all(self.project, texts, shared={POLICY, PROJECT_FILE})
         make_folders(self.project, (one.path for one in self.workspace.protected if one.always))
+        make_masked(self.project, self.workspace.masks)
 
 
 def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
@@ -134,6 +136,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         protected=protection.paths,
         project_file=chosen.digest,
     )
+    workspace = with_own_places(workspace, chosen, agents, environ)
     stack = build_stack(agents, workspace, _images(agents, workspace.owner, chosen.added))
     offered = _offered(project, environ, options)
     stack_file = load_renderer()(templates, stack, agents, workspace)
@@ -158,6 +161,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *_about_git(git),
             *_about(protection, options.unprotect),
             *_kept_out_of_git(excluded, file),
+            *_masked(project, workspace.masks),
         ),
         protection=protection,
         excluded=excluded,
@@ -239,6 +243,11 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
 def _kept_out_of_git(excluded: Collection[str], file: str | None) -> Iterator[str]:
     if excluded:
         yield f"{file} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
+
+
+def _masked(project: Path, masks: Collection[Mask]) -> Iterator[str]:
+    if made := [mask.path for mask in masks if not os.path.lexists(project / mask.path)]:
+        yield f"{listed(made)}: created empty, because `mask` hides what is there"
 
 
 def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) -> Offered:

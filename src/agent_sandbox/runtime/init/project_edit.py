@@ -41,6 +41,9 @@ def edited(project: Path, before: str | None, asked: Asked, recorded: Record | N
         ide=spec.ide or Ide.VSCODE,
         limits=limits(spec.limits.texts),
         added=additions_in({**project_files(project), PROJECT_FILE: after}),
+        mounts=tuple((one.path, one.read_only) for one in spec.mounts),
+        mask=spec.mask,
+        environment=spec.environment,
         digest=digest_of(after),
         changes=(Change(path=PROJECT_FILE, verdict=verdict, before=before, after=after),) if after != before else (),
     )

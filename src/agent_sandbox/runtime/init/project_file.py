@@ -39,6 +39,10 @@ class Settled:
     ide: Ide
     limits: Limits
     added: Additions = field(default_factory=Additions)
+    # As the file says them: each path with whether it is read-only.
+    mounts: tuple[tuple[str, bool], ...] = ()
+    mask: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
     digest: str = ""
     changes: tuple[Change, ...] = ()
 
