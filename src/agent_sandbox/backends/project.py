@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_sandbox.agents.pin import Pins
 from agent_sandbox.stack.workspace import Owner
 
 
@@ -14,6 +15,7 @@ class Project:
     root: Path
     name: str
     agents: tuple[str, ...]
+    pins: Pins = field(default_factory=dict)
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_sandbox.agents.manifest import SLUG
+from agent_sandbox.agents.pin import Pins
 from agent_sandbox.agents.together import Agents, sentence
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
@@ -15,17 +16,17 @@ from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import INIT
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
-from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, PROJECT_FILE, STACK
+from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, PROJECT_FILE, SHARED, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
-from agent_sandbox.render.record import Record, parse_record
+from agent_sandbox.render.record import Choices, Record, parse_choices, parse_record
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
 from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
-from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
+from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring_here, to_exclude
 from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named, settle
 from agent_sandbox.runtime.init.settled_places import make_masked, with_own_places
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
@@ -67,8 +68,10 @@ class InitOptions:
     limits: Mapping[str, str] = field(default_factory=dict)
     # Debian packages to add to the project file.
     packages: tuple[str, ...] = ()
-    # Whether limits count that an earlier `init` recorded in the stack's file.
+    # Whether limits count that an earlier `init` recorded.
     recorded: bool = True
+    # Pinned versions by agent; None keeps those of an earlier `init`.
+    pins: Pins | None = None
     # Protected paths that the user agreed to unprotect.
     unprotect: frozenset[str] = frozenset()
 
@@ -94,13 +97,16 @@ class Prepared:
         """The files about which the user has to decide."""
         return tuple(change for change in self.changes if change.verdict is Verdict.KEPT)
 
+    def only(self, paths: Collection[str]) -> "Prepared":
+        """Return a copy that writes no other files."""
+        return replace(self, changes=tuple(change for change in self.changes if change.path in paths))
+
     def write(self) -> None:
         """Write all changes or none; raise UserError if a protection would end without the user's agreement."""
         if self.protection.lost:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
         texts = {change.path: change.after for change in self.changes if change.writes}
-        if self.excluded:
-            texts[self.exclude_file] = excluding(self.project, self.excluded, self.exclude_file)
+        texts |= excluding(self.project, self.excluded, self.exclude_file)
         remove_leftovers(self.project, (*PATHS, PROJECT_FILE))
         # The proxy reads the policy as another user; a file that is checked in is not secret.
         write_all(self.project, texts, shared={POLICY, PROJECT_FILE})
@@ -116,37 +122,38 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
-    chosen = _chosen(project, options, record)
-    dotenv = _uses_dotenv(project, record, asked=options.dotenv)
-    present[DOTENV] = read_text(project, DOTENV) if dotenv else None
-    if options.dotenv is False:
-        present[DOTENV] = _readable(project, DOTENV)  # to remove our lines, only on request
-    before = _protected_before(project, present[STACK] or "", environ)
-    written = {DOTENV} if dotenv else set()
+    choices = parse_choices(present[SHARED] or "") or record
+    agents = agents.with_pins(_pins(options, choices))
+    chosen = _chosen(project, options, choices)
+    dotenv = _uses_dotenv(project, choices, record, asked=options.dotenv)
+    present[DOTENV] = _dotenv_text(project, used=dotenv, asked=options.dotenv)
+    before, written = _protected_before(project, present[STACK] or "", environ), {DOTENV} if dotenv else set()
     git = repository_outside(project, homes(environ))
     outside = git if isinstance(git, Outside) else None
     protection = find_protected(project, before=before, unprotect=options.unprotect, written=written, outside=outside)
     workspace = look_at(
         project,
-        title=chosen.title or _default_title(project),
+        title=chosen.title or _own_title(project),
+        is_titled=bool(chosen.title),
         ide=chosen.ide,
         limits=chosen.limits,
         environ=environ,
         dotenv=dotenv,
+        all_use_dotenv=_all_use_dotenv(project, choices, asked=options.dotenv, here=dotenv),
         protected=protection.paths,
         project_file=chosen.digest,
     )
     workspace = with_own_places(workspace, chosen, agents, environ)
     stack = build_stack(agents, workspace, _images(agents, workspace.owner, chosen.added))
     offered = _offered(project, environ, options)
-    stack_file = load_renderer()(templates, stack, agents, workspace)
-    rendered = render_project(templates, stack, agents, workspace, offered, stack_file=stack_file, providers=providers)
+    file = load_renderer()(templates, stack, agents, workspace)
+    rendered = render_project(templates, stack, agents, workspace, offered, stack_file=file, providers=providers)
     former = frozenset({record.name} if record else ())
     changes = (*reconcile(rendered, present, former=former, on_conflict=options.on_conflict), *chosen.changes)
     if options.gitignore:
-        changes = (*changes, ignoring(project, changes))
-    file = exclude_file(project, outside)
-    excluded = to_exclude(project, changes, file) if file else ()
+        changes = (*changes, ignoring_here(project, changes))
+    exclude = exclude_file(project, outside)
+    excluded = to_exclude(project, changes, exclude) if exclude else ()
     return Prepared(
         project=project,
         agents=agents,
@@ -160,16 +167,22 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *_beyond(workspace.limits),
             *_about_git(git),
             *_about(protection, options.unprotect),
-            *_kept_out_of_git(excluded, file),
+            *_kept_out_of_git(excluded, exclude),
             *_masked(project, workspace.masks),
         ),
         protection=protection,
         excluded=excluded,
-        exclude_file=file or EXCLUDE,
+        exclude_file=exclude or EXCLUDE,
     )
 
 
-def _chosen(project: Path, options: InitOptions, record: Record | None) -> Settled:
+def _pins(options: InitOptions, choices: Choices | None) -> Pins:
+    if options.pins is not None:
+        return options.pins
+    return choices.pins if choices else {}
+
+
+def _chosen(project: Path, options: InitOptions, choices: Choices | None) -> Settled:
     asked = Asked(
         agents=options.agents,
         title=_title(options),
@@ -177,26 +190,43 @@ def _chosen(project: Path, options: InitOptions, record: Record | None) -> Settl
         limits=options.limits,
         packages=options.packages,
     )
-    return settle(project, asked, record if options.recorded or not record else replace(record, limits=DEFAULT))
+    # Earlier versions also recorded the directory's name.
+    untitled = choices is None or (isinstance(choices, Record) and choices.title == _own_title(project))
+    recorded = choices if options.recorded or not choices else replace(choices, limits=DEFAULT)
+    return settle(project, asked, recorded, title="" if untitled or choices is None else choices.title)
 
 
 def _images(agents: Agents, owner: Owner, added: Additions) -> StackImages:
-    plain = agent_name(agents.names, owner)
+    plain = agent_name(agents.names, owner, agents.pins)
     own = project_images(images_for(agents, owner)[-1], added)[-1].name if added != Additions() else plain
     return StackImages(proxy=proxy_name(), firewall=plain, agent=own)
 
 
-def _uses_dotenv(project: Path, record: Record | None, *, asked: bool | None) -> bool:
+def _dotenv_text(project: Path, *, used: bool, asked: bool | None) -> str | None:
+    """Return the text of `.env` if it names the stack, or if our lines in it are to be removed on request."""
+    if asked is False:
+        return _readable(project, DOTENV)
+    return read_text(project, DOTENV) if used else None
+
+
+def _uses_dotenv(project: Path, choices: Choices | None, record: Record | None, *, asked: bool | None) -> bool:
     """Return whether `.env` should name the stack: as asked or recorded, but never instead of the project's own."""
     if asked is not None:
         return asked
-    if record and not record.dotenv:
+    if any(one and not one.dotenv for one in (choices, record)):
         return False
     text = _readable(project, DOTENV) or ""
     files, name = variable(text, FILES_VARIABLE), variable(text, NAME_VARIABLE)
     if files and files.startswith(STACK):
         return True
     return not _own_stacks(project) and (record is not None or (files, name) == (None, None))
+
+
+def _all_use_dotenv(project: Path, choices: Choices | None, *, asked: bool | None, here: bool) -> bool:
+    """Return the same for all clones: that the `.env` of this one names other files does not count."""
+    if asked is not None:
+        return asked
+    return choices.dotenv if choices else here or not _own_stacks(project)
 
 
 def _readable(project: Path, path: str) -> str | None:
@@ -242,7 +272,7 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
 
 def _kept_out_of_git(excluded: Collection[str], file: str | None) -> Iterator[str]:
     if excluded:
-        yield f"{file} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
+        yield f"{file} keeps {listed([*excluded])} out of git: it belongs to this directory on this machine"
 
 
 def _masked(project: Path, masks: Collection[Mask]) -> Iterator[str]:
@@ -283,8 +313,8 @@ def agents_of(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     project = find_project(path, environ)
     if named := agents_named(project):
         return named
-    record = parse_record(read_text(project, STACK) or "")
-    return record.agents if record else ()
+    choices = parse_choices(read_text(project, SHARED) or "") or parse_record(read_text(project, STACK) or "")
+    return choices.agents if choices else ()
 
 
 def _beyond(chosen: Limits) -> Iterator[str]:
@@ -330,7 +360,7 @@ def _own_stacks(project: Path) -> tuple[str, ...]:
     return tuple(name for name in OWN_STACKS if os.path.exists(project / name))[:1]
 
 
-def _default_title(project: Path) -> str:
+def _own_title(project: Path) -> str:
     return "".join(letter if letter.isprintable() else "-" for letter in project.name)[:TITLE_LENGTH]
 
 

@@ -9,7 +9,7 @@ from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.projectfile.spec import ProjectSpec
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.render.reconcile import Change, Verdict
-from agent_sandbox.render.record import Record
+from agent_sandbox.render.record import Choices
 from agent_sandbox.runtime.host.agents import known_agents
 from agent_sandbox.runtime.init.project_file import Asked, Settled, digest_of
 from agent_sandbox.runtime.project.project_file import additions_in, project_files
@@ -22,7 +22,7 @@ def parse(project: Path, text: str) -> ProjectSpec:
     return parse_project_file(text, file=str(project / PROJECT_FILE), agents=known_agents())
 
 
-def edited(project: Path, before: str | None, asked: Asked, recorded: Record | None, *, title: str | None) -> Settled:
+def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | None, *, title: str) -> Settled:
     """Return what the stack is made of once the file says what is asked, and what was `recorded` without a file.
 
     `title` is the name if the file has none.
@@ -57,7 +57,7 @@ def _options(asked: Asked) -> Iterator[tuple[Key, Simple]]:
     yield from _limits(asked.limits)
 
 
-def _recorded(record: Record | None, spec: ProjectSpec) -> Iterator[tuple[Key, Simple]]:
+def _recorded(record: Choices | None, spec: ProjectSpec) -> Iterator[tuple[Key, Simple]]:
     """Yield the choices of an earlier `init` that the project file does not say."""
     if record is None:
         return

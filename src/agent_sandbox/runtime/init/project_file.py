@@ -8,7 +8,7 @@ from pathlib import Path
 from agent_sandbox.images import Additions
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
 from agent_sandbox.render.reconcile import Change
-from agent_sandbox.render.record import PROJECT_FILE_KEY, Record, parse_record
+from agent_sandbox.render.record import PROJECT_FILE_KEY, Choices, parse_record
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.model import Limits
@@ -35,7 +35,7 @@ class Asked:
 class Settled:
     """What the stack is made of, and the change of the project file; `digest` is "" without a project file."""
 
-    title: str | None
+    title: str
     ide: Ide
     limits: Limits
     added: Additions = field(default_factory=Additions)
@@ -47,15 +47,15 @@ class Settled:
     changes: tuple[Change, ...] = ()
 
 
-def settle(project: Path, asked: Asked, record: Record | None) -> Settled:
-    """Return what an option says, else the project file, else an earlier `init`'s record, else the default.
+def settle(project: Path, asked: Asked, choices: Choices | None, *, title: str) -> Settled:
+    """Return what an option says, else the project file, else an earlier `init`'s choices, else the default.
 
-    The first option creates the project file. Once it exists, it takes over the choices that were recorded.
+    The first option creates the project file. Once it exists, it takes over the choices that were recorded. `title` is
+    the name if the file has none.
     """
     limits(asked.limits, spelled="--{}")  # report an invalid option by its name
     before = read_text(project, PROJECT_FILE)
-    recorded = record if record and not record.project_file else None
-    title = record.title if record else None
+    recorded = choices if choices and not choices.project_file else None
     if before is None and not asked.says_more:
         return Settled(
             title=title,

@@ -38,7 +38,7 @@ def record(*, project_file: str = "") -> Record:
 def settled(project: Path, options: Asked, recorded: Record | None) -> Settled:
     file = project / PROJECT_FILE
     before = file.read_text() if file.exists() else None
-    return edited(project, before, options, recorded, title=recorded.title if recorded else None)
+    return edited(project, before, options, recorded, title=recorded.title if recorded else "")
 
 
 def write(project: Path, text: str) -> None:

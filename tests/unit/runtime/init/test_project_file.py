@@ -38,15 +38,15 @@ def write(project: Path, text: str) -> None:
 
 
 def test_without_an_option_no_file_is_needed(tmp_path: Path) -> None:
-    found = settle(tmp_path, asked(), None)
-    assert (found.limits, found.ide, found.title, found.digest, found.changes) == (DEFAULT, Ide.VSCODE, None, "", ())
-    found = settle(tmp_path, asked(), record())
+    found = settle(tmp_path, asked(), None, title="")
+    assert (found.limits, found.ide, found.title, found.digest, found.changes) == (DEFAULT, Ide.VSCODE, "", "", ())
+    found = settle(tmp_path, asked(), record(), title="Before")
     assert (found.limits.memory, found.ide, found.title, found.changes) == (2 * GIB, Ide.JETBRAINS, "Before", ())
 
 
 def test_an_invalid_option_is_reported_by_its_name(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
-        settle(tmp_path, asked(memory="lots"), None)
+        settle(tmp_path, asked(memory="lots"), None, title="")
     assert str(error.value) == "--memory: `lots` is not a size: a number with k, m or g, as in `4g`"
 
 
@@ -63,7 +63,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("name: a\n")
     (tmp_path / PROJECT_FILE).symlink_to("../elsewhere")
     with pytest.raises(UserError, match="agent-sandbox does not follow symbolic links"):
-        settle(tmp_path, asked(), None)
+        settle(tmp_path, asked(), None, title="")
 
 
 def test_a_stack_is_outdated_once_the_file_has_another_text(tmp_path: Path, init: Init) -> None:

@@ -12,6 +12,7 @@ from init_project import Init
 AGENT = known_agents(data_root() / "templates")[0]
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
+SHARED = ".devcontainer/compose.yaml"
 
 
 def wish(path: Path) -> InitOptions:
@@ -22,7 +23,7 @@ def test_it_is_what_init_has_just_written(tmp_path: Path, init: Init) -> None:
     root = tmp_path / "app"
     prepared = init(root)
     written = written_here(root, (AGENT,), {"HOME": str(tmp_path / "home")})
-    assert written.files == {path: (root / path).read_text() for path in (COMPOSE, DEVCONTAINER)}
+    assert written.files == {path: (root / path).read_text() for path in (COMPOSE, DEVCONTAINER, SHARED)}
     assert written.files == generated(prepared)
     assert written.members["initializeCommand"][:2] == ["agent-sandbox", "build"]
 
@@ -41,9 +42,9 @@ def test_an_editors_file_with_a_part_of_the_users_is_not_all_ours(tmp_path: Path
     (root / ".devcontainer").mkdir(parents=True)
     (root / DEVCONTAINER).write_text(json.dumps({"postCreateCommand": "make"}))
     prepared = init(root)
-    assert sorted(generated(prepared)) == [COMPOSE]
+    assert sorted(generated(prepared)) == [SHARED, COMPOSE]
     written = written_here(root, (AGENT,), {"HOME": str(tmp_path / "home")})
-    assert (sorted(written.files), "postCreateCommand" in written.members) == ([COMPOSE], False)
+    assert (sorted(written.files), "postCreateCommand" in written.members) == ([SHARED, COMPOSE], False)
 
 
 def test_limits_that_a_clone_recorded_are_a_difference(tmp_path: Path, init: Init) -> None:
@@ -51,6 +52,7 @@ def test_limits_that_a_clone_recorded_are_a_difference(tmp_path: Path, init: Ini
     init(root)
     body = (root / COMPOSE).read_text().replace("ide: vscode", "ide: vscode, limits: {memory: 64g}").split("\n", 2)[2]
     (root / COMPOSE).write_text(stamped(body.replace("mem_limit: 8g", "mem_limit: 64g"), comment="#"))
+    (root / SHARED).unlink()
     assert "mem_limit: 64g" in prepare(wish(root), home).changes[0].after
     assert "mem_limit: 64g" not in written_here(root, (AGENT,), home).files[COMPOSE]
 
@@ -58,7 +60,10 @@ def test_limits_that_a_clone_recorded_are_a_difference(tmp_path: Path, init: Ini
 def test_limits_of_the_project_file_are_none(tmp_path: Path, init: Init) -> None:
     root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
     init(root, memory="64g")
-    assert written_here(root, (AGENT,), home).files[COMPOSE] == (root / COMPOSE).read_text()
+    files = written_here(root, (AGENT,), home).files
+    assert files == {path: (root / path).read_text() for path in (COMPOSE, SHARED)} | {
+        DEVCONTAINER: files[DEVCONTAINER]
+    }
 
 
 def test_labels_of_a_clones_own_are_a_difference(tmp_path: Path, init: Init) -> None:
