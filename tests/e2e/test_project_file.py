@@ -21,7 +21,13 @@ version: 1
 packages: [golang-go]
 tools: {pip: [uv]}
 dockerfile: Dockerfile
+mask: [.env.local, config/keys]
+mounts: [{path: ../shared-lib}]
+environment: {DATABASE_URL: "postgres://db/$app"}
 """,
+    ".env.local": "hidden\n",
+    "config/keys/key": "hidden\n",
+    "../shared-lib/lib.txt": "shared\n",
     ".devcontainer/Dockerfile": """\
 FROM ${AGENT_SANDBOX_BASE}
 USER root
@@ -77,6 +83,33 @@ def test_nothing_that_it_adds_lends_rights_or_replaces_a_wall(box: Project) -> N
     assert box.exec("grep", "-r", "planted", "/usr/local/lib/agent-sandbox", check=False).stdout == ""
     planted = "sed -n 2p /usr/local/share/ca-certificates/planted.crt | grep -F -f - /etc/ssl/certs/*.crt"
     assert box.exec("sh", "-ec", planted, check=False).stdout == ""
+
+
+# The agent tries each; none may show what is hidden, on this machine or inside.
+LIFT = """
+exec 2>&1
+cat .env.local config/keys/key
+umount config/keys; rm -f .env.local; mv .env.local x; rmdir config/keys; mv config/keys config/other; mv config other
+mkdir config; ln -s config/keys link; cat link/key /proc/1/root/workspace/config/keys/key /proc/self/cwd/.env.local
+echo mine >config/keys/mine; echo mine >.env.local
+"""
+
+
+def test_a_mask_cannot_be_lifted_from_inside(box: Project) -> None:
+    said = box.exec("sh", "-c", f"{LIFT}; find . -name key -o -name other; true").stdout
+    assert "hidden" not in said.replace("config/keys", "")
+    assert (box.path / ".env.local").read_text() == "hidden\n"
+    assert [path.name for path in (box.path / "config" / "keys").iterdir()] == ["key"]
+    assert box.exec("cat", "config/keys/mine").stdout == "mine\n"
+
+
+def test_a_mount_can_be_read_and_a_variable_is_set(box: Project) -> None:
+    said = box.exec("sh", "-c", "cat ../shared-lib/lib.txt; touch /shared-lib/x 2>&1; echo $DATABASE_URL").stdout
+    assert said.splitlines() == [
+        "shared",
+        "touch: cannot touch '/shared-lib/x': Read-only file system",
+        "postgres://db/$app",
+    ]
 
 
 def test_an_edit_makes_a_new_image_and_the_same_text_makes_none(box: Project) -> None:

@@ -5,12 +5,20 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.init import own_places
 from agent_sandbox.runtime.init.own_places import own_masks, own_mounts, parents_of
 from agent_sandbox.stack.workspace import Access, Mask, OwnMount, Protected
 from repositories import repository
 from table_tests import each
 
 WALLS = (Protected(path=".devcontainer", why=""), Protected(path=".husky", why=""))
+
+
+@pytest.fixture(autouse=True)
+def _scratch_is_no_part_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scratch directories may be in /dev/shm."""
+    system = tuple(place for place in own_places.SYSTEM if not tmp_path.is_relative_to(place))
+    monkeypatch.setattr(own_places, "SYSTEM", system)
 
 
 @pytest.fixture

@@ -5,11 +5,19 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
+from agent_sandbox.runtime.init import own_places
 from agent_sandbox.runtime.init.settled_places import make_masked
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import read_only_mounts
 from agent_sandbox.stack.workspace import Mask
 from init_project import Init
+
+
+@pytest.fixture(autouse=True)
+def _scratch_is_no_part_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scratch directories may be in /dev/shm."""
+    system = tuple(place for place in own_places.SYSTEM if not tmp_path.is_relative_to(place))
+    monkeypatch.setattr(own_places, "SYSTEM", system)
 
 
 def write(root: Path, text: str) -> None:
