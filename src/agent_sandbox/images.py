@@ -5,7 +5,7 @@ The label `agent-sandbox.digest` of an image is its context's digest; an image w
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +19,9 @@ from agent_sandbox.resources import PACKAGE, data_root
 from agent_sandbox.stack.engine import BUILD_FILE
 from agent_sandbox.stack.workspace import Owner as Owner  # noqa: PLC0414 - backends name images by it
 
+# The build argument of a project's own build file: the image that it has to start from.
+OWN_BASE = "AGENT_SANDBOX_BASE"
+NPM_REGISTRY, PIP_INDEX = "NPM_REGISTRY", "PIP_INDEX"
 DIGEST_LABEL = "agent-sandbox.digest"
 # The parts of the package that the proxy imports; the rest is not in its image or digest.
 PROXY_PARTS = frozenset(
@@ -44,12 +47,55 @@ class Image:
     target: str
     context: FileTree
     arguments: Mapping[str, str] = field(default_factory=dict)
+    # Whether `--base-image` replaces the Debian image that it is built on.
+    follows_base: bool = True
+    # Build arguments that this machine's configuration sets; they are not part of the digest.
+    registries: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
         """The sha256 of the image's files, target and arguments."""
         recipe = "\n".join((self.target, *(f"{key}={value}" for key, value in sorted(self.arguments.items()))))
         return digest({**{f"context/{path}": text for path, text in self.context.items()}, "recipe": recipe.encode()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Additions:
+    """What a project adds to the image of its agents; `build_file` is the text of its own, "" for none."""
+
+    packages: tuple[str, ...] = ()
+    npm: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    build_file: str = ""
+
+
+def project_images(agent: Image, added: Additions) -> tuple[Image, ...]:
+    """Return the images that a project adds, in build order; the last one runs. Their names contain their digests."""
+    if added == Additions():
+        return ()
+    base = {"agent-digest": agent.digest.encode()}  # a new image of the agents makes new ones of these
+    own: tuple[Image, ...] = ()
+    if added.build_file:
+        # Declared here, since FROM uses only what is declared above it.
+        text = f"ARG {OWN_BASE}\n{added.build_file}"
+        context = {BUILD_FILE: text.encode(), **base}
+        own = (_named("own", Image(name="", target="", context=context, arguments={OWN_BASE: agent.name})),)
+    lists = {"apt": added.packages, "npm": added.npm, "pip": added.pip}
+    files = {name: "".join(f"{one}\n" for one in them).encode() for name, them in lists.items()}
+    arguments = {"AGENT_IMAGE": agent.name, **({"BASE": own[0].name} if own else {})}
+    context = {**_project_context(), **files, **base}
+    asks = (*((NPM_REGISTRY,) if added.npm else ()), *((PIP_INDEX,) if added.pip else ()))
+    image = Image(name="", target="project", context=context, arguments=arguments, registries=asks)
+    return (*own, _named("project", image))
+
+
+def _named(kind: str, image: Image) -> Image:
+    return replace(image, name=f"agent-sandbox/{kind}:{image.digest[:16]}")
+
+
+@cache  # cached: as below
+def _project_context() -> FileTree:
+    return _tree(data_root() / "images" / "project")
 
 
 def proxy_name() -> str:
@@ -80,7 +126,7 @@ def images_for(agents: Agents, owner: Owner) -> tuple[Image, ...]:
     inside = sorted(agents.manifests, key=lambda one: one.name)
     own = {path: text for one in inside for path, text in one.build_files().items()}
     return (
-        Image(name=proxy_name(), target="proxy", context=of_proxy),
+        Image(name=proxy_name(), target="proxy", context=of_proxy, follows_base=False),
         Image(name=base_name(), target="base", context=_with_stages(of_agent, ())),
         Image(
             name=agent_name(agents.names, owner, agents.pins),

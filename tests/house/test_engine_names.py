@@ -26,6 +26,7 @@ ALLOWED = {
     "backends/renderers.py": "the table of renderers",
     "stack/engine.py": "the words, as data for all others",
     "policy/text.py": "the name of the Docker host; the policy imports nothing of the stack",
+    "projectfile/spec.py": "a key of the project file, named after the format of the file",
     "render/devcontainer.py": "a key of devcontainer.json, which editors define",
     "runtime/project/trust_snapshot.py": "a key of the trust records on disk",
 }

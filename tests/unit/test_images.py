@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from agent_sandbox.filetree import digest
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.workspace import Owner
 
+AGENT = images.images_for(Agents((load_manifest(data_root() / "templates", "claude"),)), Owner())[-1]
 MANIFEST = load_manifest(data_root() / "templates", "claude")
 AGENTS = Agents((MANIFEST,))
 
@@ -31,6 +33,47 @@ def test_the_agents_image_is_told_where_its_programs_and_state_are_and_for_whom(
         "DEV_UID": "501",
         "DEV_GID": "20",
     }
+
+
+def test_a_project_that_adds_nothing_has_no_image_of_its_own() -> None:
+    assert images.project_images(AGENT, images.Additions()) == ()
+
+
+def test_the_image_of_a_project_has_its_digest_in_its_name() -> None:
+    (image,) = images.project_images(AGENT, images.Additions(packages=("golang", "tree"), pip=("uv",)))
+    assert image.name == f"agent-sandbox/project:{replace(image, name='').digest[:16]}"
+    assert (image.target, image.arguments) == ("project", {"AGENT_IMAGE": AGENT.name})
+    assert {name: image.context[name] for name in ("apt", "npm", "pip")} == {
+        "apt": b"golang\ntree\n",
+        "npm": b"",
+        "pip": b"uv\n",
+    }
+
+
+def test_a_projects_own_dockerfile_comes_between_the_agents_image_and_ours() -> None:
+    own, image = images.project_images(
+        AGENT, images.Additions(build_file="# syntax=evil\nFROM ${AGENT_SANDBOX_BASE}\n")
+    )
+    assert own.context["Dockerfile"] == b"ARG AGENT_SANDBOX_BASE\n# syntax=evil\nFROM ${AGENT_SANDBOX_BASE}\n"
+    assert (own.target, own.arguments) == ("", {"AGENT_SANDBOX_BASE": AGENT.name})
+    assert image.arguments == {"AGENT_IMAGE": AGENT.name, "BASE": own.name}
+
+
+def test_whatever_makes_the_image_of_a_project_changes_its_name() -> None:
+    one = images.Additions(packages=("tree",))
+    other = replace(AGENT, arguments={**AGENT.arguments, "DEV_UID": "501"})
+    variants = [
+        images.project_images(agent, added)[-1].name
+        for agent in (AGENT, other)
+        for added in (
+            one,
+            replace(one, packages=("tre", "e")),
+            replace(one, npm=("tree",)),
+            replace(one, pip=("tree",)),
+            replace(one, build_file="FROM $AGENT_SANDBOX_BASE"),
+        )
+    ]
+    assert len({*variants}) == len(variants)
 
 
 def test_proxy_context_contains_dockerfile_policy_engine_and_services() -> None:

@@ -1,5 +1,6 @@
 """The facts about a project with a stack that a backend needs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,8 @@ class Project:
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]
+    # The texts of the project file and of the build file that it names, by their paths.
+    made_of: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def init(self) -> str:

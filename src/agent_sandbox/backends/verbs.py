@@ -45,6 +45,8 @@ class Build:
     cache: Cache = Cache.USE
     base_image: str = ""
     extra_ca: Path | None = None
+    # The URLs for the images' `registries`.
+    registries: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.host.agents import known_agents
 from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
+from agent_sandbox.runtime.init.project_file import is_outdated
 from agent_sandbox.runtime.project.dotenv import require_editor_name
 
 Agents = Annotated[
@@ -64,7 +65,7 @@ def build(  # noqa: PLR0913 - each is an option
         if dry_run:
             return open_unasked(path, cwd=Path.cwd())
         project = open_trusted(path, cwd=Path.cwd(), yes=yes)
-        return updated(project, quiet=quiet) if editor else project
+        return updated(project, quiet=quiet) if editor or is_outdated(project.root) else project
 
     images = images_to_build(tuple(agents or ()), path, cwd=Path.cwd(), opened=opened)
     verb = build_of(images, base_image=base_image, extra_ca=extra_ca, anew=no_cache)

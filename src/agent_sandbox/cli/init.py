@@ -12,6 +12,7 @@ from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.projectfile.languages import LANGUAGES, packages_of
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.runtime.host.agents import built_in, known_agents
@@ -48,6 +49,11 @@ Agents = Annotated[
     ),
 ]
 
+Provider = Annotated[str | None, Option(help="The model provider to allow, for an agent that works with several.")]
+Languages = Annotated[
+    str | None, Option(help=f"Languages to install, such as node,go: {', '.join(LANGUAGES)}.", name="--with")
+]
+
 
 def init(  # noqa: PLR0913 - each is an option
     agents: Agents = None,
@@ -60,9 +66,8 @@ def init(  # noqa: PLR0913 - each is an option
     memory: Annotated[str | None, Option(help="The agent's memory limit; by default 8g.")] = None,
     cpus: Annotated[str | None, Option(help="The agent's limit of processors, such as 1.5; by default 4.")] = None,
     pids: Annotated[str | None, Option(help="The agent's limit of processes; by default 4096.")] = None,
-    provider: Annotated[
-        str | None, Option(help="The model provider to allow, for an agent that works with several.")
-    ] = None,
+    languages: Languages = None,
+    provider: Provider = None,
     force: Annotated[bool, Option(help="Replace generated files even if they were edited.")] = False,
     detect: Annotated[
         bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
@@ -99,6 +104,7 @@ def init(  # noqa: PLR0913 - each is an option
         detect=detect,
         services=not no_detect,
         provider=provider,
+        packages=packages_of(languages) if languages is not None else (),
         gitignore=gitignore,
         dotenv=_either(dotenv=dotenv, no_dotenv=no_dotenv),
         limits={name: text for name, text in asked.items() if text is not None},
@@ -140,7 +146,7 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
         say(("note:", "title"), f" {note}")
     if dry_run:
         say("dry run: nothing was written")
-    elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
+    elif any(change.verdict is Verdict.WRITTEN and change.path == STACK for change in prepared.changes):
         _say_next(prepared.project, NEXT)
         from agent_sandbox.cli.steps.missing_parts import report_missing_engine  # noqa: PLC0415 - only the first time
 

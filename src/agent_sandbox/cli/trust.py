@@ -70,6 +70,7 @@ def _as_json(question: Question) -> dict[str, object]:
         "trusted": not question.changed,
         "changed": question.changed,
         "reaches": question.reaches,
+        "sets": question.sets,
         "mounts": question.mounts,
         "injects": question.injects,
         "editor": question.editor,

@@ -4,6 +4,7 @@ from agent_sandbox.stack.engine import SHARED_FILE, STACK_FILE
 
 STACK = f".devcontainer/{STACK_FILE}"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
+PROJECT_FILE = ".devcontainer/sandbox.yaml"
 POLICY = ".devcontainer/policy.yaml"
 DOTENV = ".env"
 # The same in every clone.

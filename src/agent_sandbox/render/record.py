@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import PurePosixPath
 from typing import Any
 
 from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import Hand, hand_of
+from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.stack.limits import kept, limits
 from agent_sandbox.stack.model import Limits
 from agent_sandbox.stack.naming import RECORD
@@ -16,6 +18,8 @@ from agent_sandbox.stack.workspace import Ide, Owner, Workspace
 
 # Recorded only if it is false.
 DOTENV_KEY = "dotenv"
+# Recorded only if there is a project file: in a clone, the digest of its text; for all clones, its name.
+PROJECT_FILE_KEY = "project_file"
 # Recorded only if there are any: the versions that `update` chose, by agent.
 PINS_KEY = "versions"
 
@@ -30,6 +34,8 @@ class Choices:
     ide: Ide
     limits: Limits
     dotenv: bool
+    # "" unless there is a project file, which then says what the stack is made of.
+    project_file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +64,9 @@ def choices_said(agents: tuple[str, ...], workspace: Workspace, pins: Mapping[st
         **agents_record(agents),
         **({PINS_KEY: dict(pins)} if pins else {}),
         **({"title": workspace.title.replace("$", "$$")} if workspace.is_titled else {}),
-        "ide": workspace.ide.value,
-        **({"limits": chosen} if chosen else {}),
+        **({} if workspace.project_file else {"ide": workspace.ide.value, **({"limits": chosen} if chosen else {})}),
         **({} if workspace.all_use_dotenv else {DOTENV_KEY: False}),
+        **({PROJECT_FILE_KEY: PurePosixPath(PROJECT_FILE).name} if workspace.project_file else {}),
     }
 
 
@@ -87,9 +93,10 @@ def _choices(said: dict[str, Any]) -> dict[str, Any]:
         "agents": agents,
         "pins": pins_in(said.get(PINS_KEY)),
         "title": str(said.get("title", "")).replace("$$", "$"),
-        "ide": Ide(said["ide"]),
+        "ide": Ide(said.get("ide", Ide.VSCODE.value) if said.get(PROJECT_FILE_KEY) else said["ide"]),
         "limits": limits({str(name): str(text) for name, text in dict(said.get("limits") or {}).items()}),
         "dotenv": said.get(DOTENV_KEY) != "false",
+        "project_file": str(said.get(PROJECT_FILE_KEY, "")),
     }
 
 

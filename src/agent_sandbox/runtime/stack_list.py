@@ -97,7 +97,7 @@ def _orphaned(root: Path | None, name: str) -> bool:
 def _name_in(root: Path) -> str:
     """Return the name of the stack in a directory, or an empty string if its file cannot be read."""
     try:
-        return parse_project(root, (root / STACK_FILE).read_text(encoding="utf-8"), files=()).name
+        return parse_project(root, {str(STACK_FILE): (root / STACK_FILE).read_text(encoding="utf-8")}, files=()).name
     except (OSError, ValueError, UserError):
         return ""
 

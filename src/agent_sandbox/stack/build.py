@@ -26,10 +26,11 @@ LOCAL = "programs and data that were installed under ~/.local"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackImages:
-    """The names of a stack's images."""
+    """The names of a stack's images; `firewall` is the agents' image without what the project adds, if it adds any."""
 
     proxy: str
     agent: str
+    firewall: str = ""
 
 
 def build_stack(agents: Agents, workspace: Workspace, images: StackImages) -> Stack:
@@ -44,7 +45,7 @@ def build_stack(agents: Agents, workspace: Workspace, images: StackImages) -> St
         pins={name: pin.text for name, pin in agents.pins.items()},
         services=(
             proxy_service(images.proxy, where, workspace.layers),
-            firewall_service(images.agent, where),
+            firewall_service(images.firewall or images.agent, where),
             agent_service(images.agent, where, agents, workspace),
         ),
         networks=(

@@ -23,3 +23,5 @@ STACK_VARIABLE = "AGENT_SANDBOX_STACK"
 ISOLATED = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
 # The file of a build context that says how to build it.
 BUILD_FILE = "Dockerfile"
+# The key of the project file that names its own.
+BUILD_KEY = "dockerfile"

@@ -5,7 +5,7 @@ record, where `init` finds them again.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,7 +51,8 @@ def limits(said: Mapping[str, str], before: Limits = DEFAULT, *, spelled: str = 
     >>> limits({"memory": "4g", "cpus": "1.5"}).memory
     4294967296
     """
-    problems = [problem for name, text in said.items() for problem in _problems(name, text, spelled.format(name))]
+    found = (limit_problem(name, text, spelled.format(name)) for name, text in said.items())
+    problems = [problem for problem in found if problem]
     if problems:
         raise UserError(problems)
     return replace(before, **{name: LIMITS[name].read(text) for name, text in said.items()})
@@ -91,23 +92,21 @@ def size(number: int) -> str:
     return f"{number // factor}{unit}"
 
 
-def _problems(name: str, text: str, where: str) -> Iterator[Problem]:
+def limit_problem(name: str, text: str, where: str = "") -> Problem | None:
+    """Return what is wrong with a limit's text, or None."""
     limit = LIMITS.get(name)
     if limit is None:
-        yield Problem(where=where, what="no such limit", hint=f"there are {', '.join(LIMITS)}")
-        return
+        return Problem(where=where, what="no such limit", hint=f"there are {', '.join(LIMITS)}")
     value = limit.read(text)
     if value is None:
-        yield Problem(where=where, what=f"`{text}` is not a {limit.form}")
-    elif value < limit.least:
+        return Problem(where=where, what=f"`{text}` is not a {limit.form}")
+    if value < limit.least:
         least = limit.shown(limit.least)
-        yield Problem(where=where, what=f"`{text}` is too little: an agent needs at least {least}")
-    elif value > limit.most:
-        yield Problem(
-            where=where,
-            what=f"`{text}` is more than any machine has",
-            hint=f"the default is {limit_texts(DEFAULT)[name]}",
-        )
+        return Problem(where=where, what=f"`{text}` is too little: an agent needs at least {least}")
+    if value > limit.most:
+        hint = f"the default is {limit_texts(DEFAULT)[name]}"
+        return Problem(where=where, what=f"`{text}` is more than any machine has", hint=hint)
+    return None
 
 
 def _size(text: str) -> int | None:

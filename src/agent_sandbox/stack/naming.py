@@ -13,6 +13,7 @@ POOL = IPv4Address("10.128.0.0")
 NETWORKS = 1 << 19
 PREFIX = 28
 SLUG_LENGTH = 40
+TITLE_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

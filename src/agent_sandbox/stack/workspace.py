@@ -37,6 +37,23 @@ class Protected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnMount:
+    """A path of the host machine that the project file brings in, at `target`."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mask:
+    """A path of the project in whose place the agent sees nothing: an empty directory, or an empty file."""
+
+    path: str
+    directory: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
     """The uid and gid of `dev`: those of the workspace's owner."""
 
@@ -67,7 +84,13 @@ class Workspace:
     # Whether `.env` names the stack for the plain command of the engine: in this clone, and by default in all.
     dotenv: bool = True
     all_use_dotenv: bool = True
+    # The digest of the project file, "" without one.
+    project_file: str = ""
     protected: tuple[Protected, ...] = ()
+    # What the project file says.
+    mounts: tuple[OwnMount, ...] = ()
+    masks: tuple[Mask, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
     dotfiles: str | None = None
     shell_d: str | None = None
     # The directories of the other layers, by layer name, lowest first.

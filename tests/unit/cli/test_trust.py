@@ -47,6 +47,7 @@ def test_json_only_looks_and_gives_the_fingerprint_that_ci_needs(wider: Path, as
         "trusted": False,
         "changed": [POLICY],
         "reaches": ["any method example.net"],
+        "sets": [],
         "mounts": [],
         "injects": [],
         "editor": [],

@@ -20,6 +20,7 @@ TEXT = stamped(render_stack_file(TEMPLATES, stack_of(OURS), AGENTS, OURS), comme
 
 
 RECORD = Record(
+    project_file="",
     name=stack_of(OURS).name,
     agents=("claude",),
     title="A $5 app",

@@ -107,13 +107,16 @@ class ComposePlanner:
 
     def _build_argv(self, image: Image, verb: Build) -> Iterator[str]:
         yield from (self.program, "build", "--progress", "plain", "--load")
-        yield from ("--tag", image.name, "--target", image.target)
+        yield from ("--tag", image.name, *(("--target", image.target) if image.target else ()))
         for key, value in _labels(image, verb).items():
             yield from ("--label", f"{key}={value}")
         for key, value in sorted(image.arguments.items()):
             yield from ("--build-arg", f"{key}={value}")
-        if verb.base_image:
+        if verb.base_image and image.follows_base:
             yield from ("--build-arg", f"BASE_IMAGE={verb.base_image}")
+        for key in image.registries:
+            if key in verb.registries:
+                yield from ("--build-arg", f"{key}={verb.registries[key]}")
         if verb.extra_ca:
             yield from ("--secret", f"id=extra_ca,{_csv_field(f'src={verb.extra_ca}')}")
         if verb.cache is Cache.IGNORE:
@@ -172,7 +175,7 @@ class ComposePlanner:
 
 
 def _labels(image: Image, verb: Build) -> dict[str, str]:
-    base = {BASE_LABEL: verb.base_image} if verb.base_image else {}
+    base = {BASE_LABEL: verb.base_image} if verb.base_image and image.follows_base else {}
     return {DIGEST_LABEL: image.digest, **base}
 
 

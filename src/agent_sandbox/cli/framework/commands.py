@@ -58,6 +58,13 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "services": "List, show, compare and resolve services.",
         },
     ),
+    "project": (
+        "Check what the project file says the sandbox is made of.",
+        {
+            "check": "Report every problem in the project file.",
+            "schema": "Print the JSON Schema of sandbox.yaml, for editors.",
+        },
+    ),
     "secret": (
         "Manage the secrets that the proxy injects.",
         {

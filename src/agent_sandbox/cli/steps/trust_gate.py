@@ -14,7 +14,7 @@ from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY, SHARED
 from agent_sandbox.runtime.project.installed import find_project, open_project, parse_project, require_own
-from agent_sandbox.runtime.project.root import STACK_FILE, find_root, lacks_clone_files
+from agent_sandbox.runtime.project.root import find_root, lacks_clone_files
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.runtime.trust.prompt import Question, changes, question_about
@@ -89,7 +89,7 @@ def question_of(now: Standing, trusted: Standing | None) -> Question:
     """Return the trust question for a project; raise UserError if its stack belongs to another directory."""
     from agent_sandbox.runtime.trust.expected_files import written_here  # noqa: PLC0415 - renders; most runs ask nothing
 
-    project = parse_project(now.root, now.files[str(STACK_FILE)], files=())
+    project = parse_project(now.root, now.files, files=())
     require_own(project)
     return question_about(now, trusted, written_here(now.root, project.agents, os.environ))
 
@@ -125,6 +125,7 @@ def as_lines(question: Question) -> Iterator[str]:
     # "nothing" is printed only in the first question, not after each change.
     more, without = ("also ", ()) if question.known else ("", ("nothing",))
     yield from _block(f"{more}reaches", question.reaches or without)
+    yield from _block(f"{more}sets", question.sets)
     yield from _block(f"{more}mounts", question.mounts or without)
     yield from _block(f"{more}injects", [f"{name}, from your shell" for name in question.injects] or without)
     yield from _block("editor", question.editor)

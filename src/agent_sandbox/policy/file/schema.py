@@ -34,12 +34,12 @@ def policy_schema(services: Iterable[str] = ()) -> dict[str, Any]:
     """Return the schema; if `services` is given, an editor can complete their names."""
     made = PolicySpec.model_json_schema()
     definitions = made.pop("$defs")
-    models = {name: _tidy(definitions[name], definitions) for name in sorted(definitions) if name.endswith("Spec")}
+    models = {name: tidy(definitions[name], definitions) for name in sorted(definitions) if name.endswith("Spec")}
     for name in (RuleSpec.__name__, DenyRuleSpec.__name__):
         models[name]["properties"] |= {older: _older(several, words) for older, (several, words) in OLDER.items()}
         models[name]["not"] = {"anyOf": [{"required": [older, several]} for older, (several, _) in OLDER.items()]}
     del models[EntrySpec.__name__]  # entries of `allow` have only the short form
-    schema = _tidy(made, definitions)
+    schema = tidy(made, definitions)
     names = sorted(services)
     for section, (short, long) in SHORT.items():
         entry = [{**short, "enum": names}] if section == "services" and names else [short]
@@ -59,23 +59,21 @@ def _older(several: str, words: Iterable[str]) -> dict[str, Any]:
     return {"type": "string", "pattern": f"^({in_any_case})$", "deprecated": True, "description": f"write `{several}`"}
 
 
-def _tidy(node: Any, definitions: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever a schema holds
+def tidy(node: Any, definitions: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever a schema holds
     """Return the schema with aliases resolved, without titles, defaults and the `null` of optional values."""
     if isinstance(node, list):
-        return [_tidy(part, definitions) for part in node]
+        return [tidy(part, definitions) for part in node]
     if not isinstance(node, dict):
         return node
     alias = str(node.get("$ref", "")).rpartition("/")[2]
     if alias and not alias.endswith("Spec"):
-        return _tidy(
-            {**definitions[alias], **{key: value for key, value in node.items() if key != "$ref"}}, definitions
-        )
-    tidy = {
-        key: _tidy(value, definitions) for key, value in node.items() if key not in {"title", "default", "properties"}
+        return tidy({**definitions[alias], **{key: value for key, value in node.items() if key != "$ref"}}, definitions)
+    made = {
+        key: tidy(value, definitions) for key, value in node.items() if key not in {"title", "default", "properties"}
     }
     if "properties" in node:
-        tidy["properties"] = {name: _tidy(part, definitions) for name, part in node["properties"].items()}
-    if NULL not in tidy.get("anyOf", ()):
-        return tidy
-    others = [part for part in tidy.pop("anyOf") if part != NULL]
-    return {**tidy, **(others[0] if len(others) == 1 else {"anyOf": others})}
+        made["properties"] = {name: tidy(part, definitions) for name, part in node["properties"].items()}
+    if NULL not in made.get("anyOf", ()):
+        return made
+    others = [part for part in made.pop("anyOf") if part != NULL]
+    return {**made, **(others[0] if len(others) == 1 else {"anyOf": others})}

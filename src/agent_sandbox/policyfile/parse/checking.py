@@ -1,11 +1,11 @@
-"""Validate a document against the model of a policy, and report every problem with its place and a hint."""
+"""Validate a document against a model, and report every problem with its place and a hint."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from agent_sandbox.policy.compiler.layer import Location
@@ -17,6 +17,7 @@ from agent_sandbox.policyfile.text.document import Document, Place
 from agent_sandbox.problems import Problem, UserError
 
 Words = tuple[str, str]
+type Describe = Callable[[ErrorDetails], Words]
 # Hints for keys without a short form, and for keys that belong elsewhere.
 LONG_FORMS = {"path": "write `path: {prefix: /v1/}`", "tests": "write `- allow: GET https://example.com/`"}
 BELONGS = {
@@ -37,6 +38,7 @@ ELSEWHERE = (
     "there is no such service: name its hosts under `domains`;"
     " for a policy of another product, use `agent-sandbox policy import FILE`"
 )
+MAX_PROBLEMS = 100
 # A word that a hint can repeat without quoting.
 ONE_WORD = re.compile(r"[\w.-]{1,80}", re.ASCII)
 
@@ -48,25 +50,50 @@ def check_document(
 
     `services` are the known names; if it is a mapping to layers, the options of services are checked as well.
     """
+    context = {"services": services, "called": service_called}
+    return validated(document, file=file, model=model, context=context, words=WORDS)
+
+
+def validated[M: BaseModel](
+    document: Document,
+    *,
+    file: str,
+    model: type[M],
+    context: Mapping[str, object],
+    words: Mapping[str, Describe],
+) -> M:
+    """Return the document as a model, or raise UserError with every problem; `words` describes pydantic's errors."""
     problems = list(document.problems)
-    # An empty file is a policy that allows nothing.
+    # An empty file has the default of each key.
     value = {} if document.value is None else document.value
     try:
-        spec = model.model_validate(value, context={"services": services, "called": service_called})
+        spec = model.model_validate(value, context=dict(context))
     except ValidationError as error:
         reported = {problem.where for problem in document.problems}
-        problems += (problem for problem in _problems(error, document, file) if problem.where not in reported)
+        found = _problems(error, document, file, words)
+        problems += (problem for problem in found if problem.where not in reported)
     else:
         if not problems:
             return spec
-    raise UserError(sorted(set(problems), key=_by_place))
+    raise bounded(UserError(sorted(set(problems), key=_by_place)))
 
 
-def _problems(error: ValidationError, document: Document, file: str) -> Iterator[Problem]:
+def bounded(error: UserError) -> UserError:
+    """Return the error with at most `MAX_PROBLEMS` problems, and how many more there are."""
+    hidden = len(error.problems) - MAX_PROBLEMS
+    if hidden <= 0:
+        return error
+    more = Problem(where="", what=f"and {hidden} more problems")
+    return UserError([*error.problems[:MAX_PROBLEMS], more])
+
+
+def _problems(
+    error: ValidationError, document: Document, file: str, words: Mapping[str, Describe]
+) -> Iterator[Problem]:
     for details in error.errors(include_url=False):
         # A check across several keys names the one at fault in `at`.
         location = (*details["loc"], *details.get("ctx", {}).get("at", ()))
-        what, hint = WORDS.get(details["type"], _as_pydantic_says)(details)
+        what, hint = words.get(details["type"], _as_pydantic_says)(details)
         place = _place(document, location, is_key=details["type"] == "extra_forbidden")
         yield Problem(where=f"{file}:{place.line}:{place.column}", what=what, hint=hint)
 
@@ -91,12 +118,27 @@ def _unknown_key(details: ErrorDetails) -> Words:
     *parents, key = details["loc"]
     if parents[:1] == ["host_services"]:
         del parents[1:2]  # a name that the user chose, which may equal one of our keys
-    named = ["", *(str(name) for name in parents if name in MODELS)]
-    above = "/".join(named[-2:]) if "/".join(named[-2:]) in MODELS else named[-1]
+    above = _section(parents, MODELS)
     if (above, str(key)) in RESERVED_KEYS:
         return f"`{key}` is not supported yet", "remove it: this version would ignore it"
     hint = BELONGS.get((above, str(key)), "") or _belongs(above, str(key))
     return f"unknown key {safe_repr(str(key))}", hint or nearest(str(key), list(MODELS[above].model_fields))
+
+
+def _section(parents: Sequence[str | int], models: Mapping[str, type[BaseModel]]) -> str:
+    named = ["", *(str(name) for name in parents if name in models)]
+    return "/".join(named[-2:]) if "/".join(named[-2:]) in models else named[-1]
+
+
+def unknown_key(models: Mapping[str, type[BaseModel]]) -> Describe:
+    """Return what describes an unknown key of these models, which are listed by the key above."""
+
+    def words(details: ErrorDetails) -> Words:
+        *parents, key = details["loc"]
+        known = list(models[_section(parents, models)].model_fields)
+        return f"unknown key {safe_repr(str(key))}", nearest(str(key), known)
+
+    return words
 
 
 def _belongs(above: str, key: str) -> str:
@@ -175,7 +217,7 @@ def _named(value: object) -> str:
     return f"write `- name: {meant}`, and its options below, beside `name`" if meant else ""
 
 
-def _says(what: str, hint: str = "") -> Callable[[ErrorDetails], Words]:
+def _says(what: str, hint: str = "") -> Describe:
     return lambda _: (what, hint)
 
 
@@ -219,7 +261,7 @@ def nearest_service(word: str, services: Collection[str]) -> str:
     return f"did you mean `{called}`?" if called else nearest(word, sorted(services))
 
 
-WORDS: Mapping[str, Callable[[ErrorDetails], Words]] = {
+WORDS: Mapping[str, Describe] = {
     "extra_forbidden": _unknown_key,
     "word": _unknown_word,
     "invalid_value": _invalid,

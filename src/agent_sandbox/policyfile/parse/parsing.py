@@ -4,13 +4,11 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from agent_sandbox.policy.compiler.layer import Layer
-from agent_sandbox.policy.file.spec import PolicySpec, ServiceFileSpec
-from agent_sandbox.policyfile.parse.checking import check_document
+from agent_sandbox.policy.file.spec import ServiceFileSpec
+from agent_sandbox.policyfile.parse.checking import bounded, check_document
 from agent_sandbox.policyfile.parse.repeats import repeated
 from agent_sandbox.policyfile.text.document import Document, parse_document
 from agent_sandbox.problems import Problem, UserError
-
-MAX_PROBLEMS = 100
 
 
 def parse_layer(  # noqa: PLR0913 - the parts of a layer
@@ -18,11 +16,11 @@ def parse_layer(  # noqa: PLR0913 - the parts of a layer
 ) -> Layer:
     """Return the layer, or raise UserError with every problem in the text."""
     document = parse_document(text, file=file)
-    spec = _checked(document, file, services, PolicySpec)
+    spec = check_document(document, file=file, services=services)
     layer = Layer(name=name, file=shown, spec=spec, lines=document.lines, tighten=tighten)
     problems = [*repeated(document, spec, file=file), *(_replacing(document, file) if layer.restricts else ())]
     if problems:
-        raise _bounded(UserError(problems))
+        raise bounded(UserError(problems))
     return layer
 
 
@@ -30,15 +28,8 @@ def parse_layer(  # noqa: PLR0913 - the parts of a layer
 def parse_service(text: str, *, name: str, file: str, shown: str) -> Layer:
     """Return the layer of the service, or raise UserError with every problem in the text."""
     document = parse_document(text, file=file)
-    spec = _checked(document, file, (), ServiceFileSpec)
+    spec = check_document(document, file=file, services=(), model=ServiceFileSpec)
     return Layer(name=f"service {name}", file=shown, spec=spec, lines=document.lines)
-
-
-def _checked(document: Document, file: str, services: Collection[str], model: type[PolicySpec]) -> PolicySpec:
-    try:
-        return check_document(document, file=file, services=services, model=model)
-    except UserError as error:
-        raise _bounded(error) from error
 
 
 def _replacing(document: Document, file: str) -> Iterator[Problem]:
@@ -46,11 +37,3 @@ def _replacing(document: Document, file: str) -> Iterator[Problem]:
     for location, place in document.keys.items():
         if location[-1] == "merge_mode":
             yield Problem(where=f"{file}:{place.line}:{place.column}", what=what, hint=hint)
-
-
-def _bounded(error: UserError) -> UserError:
-    hidden = len(error.problems) - MAX_PROBLEMS
-    if hidden <= 0:
-        return error
-    more = Problem(where="", what=f"and {hidden} more problems")
-    return UserError([*error.problems[:MAX_PROBLEMS], more])

@@ -1,9 +1,10 @@
 """Parse YAML into plain values with the place of each.
 
-Policy files use plain YAML: mappings, lists, text, whole numbers, `true` and `false`. Everything else is rejected,
-because parsers differ on it (`no`, `0o10`, `1:30`) or because it can expand without bounds (aliases).
+Policy files and project files use plain YAML: mappings, lists, text, whole numbers, `true` and `false`. Everything else
+is rejected, because parsers differ on it (`no`, `0o10`, `1:30`) or because it can expand without bounds (aliases).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -56,14 +57,14 @@ class Document:
         return {location: place.line for location, place in self.places.items()}
 
 
-def parse_document(text: str, *, file: str) -> Document:
-    """Return the document; raise UserError if the text is not YAML."""
+def parse_document(text: str, *, file: str, plain: Callable[[str], Value] = plain_value) -> Document:
+    """Return the document; raise UserError if the text is not YAML. `plain` reads an unquoted word."""
     try:
         loader = LOADER(text)
     except UnicodeEncodeError as error:  # undecodable bytes (surrogates)
         raise UserError([Problem(where=file, what="not UTF-8 text", hint="save it as UTF-8")]) from error
     try:
-        return _Builder(file=file, loader=loader).document()
+        return _Builder(file=file, loader=loader, plain=plain).document()
     except yaml.YAMLError as error:
         raise UserError([syntax_problem(error, text, file)]) from error
     finally:
@@ -76,6 +77,7 @@ class _Builder:
 
     file: str
     loader: yaml.SafeLoader
+    plain: Callable[[str], Value]
     places: "dict[Location, Place]" = field(default_factory=dict)
     keys: "dict[Location, Place]" = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -86,7 +88,7 @@ class _Builder:
         while not isinstance(event := self._next(), StreamEndEvent):
             if isinstance(event, NodeEvent):
                 if seen:
-                    raise self._stopped_by(event, "a second document", "a policy is one document: remove `---`")
+                    raise self._stopped_by(event, "a second document", "keep one document: remove `---`")
                 value, seen = self._value(event, ()), True
         return Document(value=value, places=self.places, keys=self.keys, problems=tuple(self.problems))
 
@@ -97,7 +99,7 @@ class _Builder:
     def _value(self, event: Event, location: "Location") -> Value:
         self.places[location] = _place(event)
         if len(location) > MAX_DEPTH:
-            raise self._stopped_by(event, f"more than {MAX_DEPTH} levels deep", "a policy never is")
+            raise self._stopped_by(event, f"more than {MAX_DEPTH} levels deep", "write it with fewer levels")
         self._refuse_extras(event)
         match event:
             case ScalarEvent():
@@ -142,7 +144,7 @@ class _Builder:
         if not event.implicit[0]:
             return str(event.value)
         try:
-            return plain_value(event.value)
+            return self.plain(event.value)
         except Doubtful as doubt:
             self._report(event, f"YAML parsers differ on {safe_repr(event.value)}", doubt.hint)
             return str(event.value)
@@ -154,7 +156,7 @@ class _Builder:
             self._report(event, f"an anchor (`&{event.anchor}`)", "remove it; write each value where it is used")
         tag = getattr(event, "tag", None)
         if tag is not None:
-            self._report(event, f"a tag ({safe_repr(str(tag))})", "remove it; a policy has only plain values")
+            self._report(event, f"a tag ({safe_repr(str(tag))})", "remove it; only plain values are allowed")
 
     def _report(self, event: Event, what: str, hint: str) -> None:
         place = _place(event)

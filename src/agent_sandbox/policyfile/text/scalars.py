@@ -5,6 +5,8 @@ import re
 import yaml
 
 CONSTANTS: dict[str, bool | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
+# All parsers read it as the same number.
+DECIMAL = re.compile(r"(?:0|[1-9][0-9]{0,8})\.[0-9]{1,9}", re.ASCII)
 WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 # Booleans of YAML 1.1 that PyYAML does not know, and the octal of YAML 1.2.
 ALSO_DOUBTFUL = re.compile(r"[yYnN]|0o[0-7]+")
@@ -39,3 +41,12 @@ def plain_value(text: str) -> bool | int | str | None:
     if ALSO_DOUBTFUL.fullmatch(text) or any(pattern.match(text) for _, pattern in resolvers):
         raise Doubtful(text)
     return text
+
+
+def plain_or_decimal(text: str) -> bool | int | str | None:
+    """Return the value of an unquoted word, a decimal number as text, or raise Doubtful.
+
+    >>> plain_or_decimal("1.5"), plain_or_decimal("4")
+    ('1.5', 4)
+    """
+    return text if DECIMAL.fullmatch(text) else plain_value(text)

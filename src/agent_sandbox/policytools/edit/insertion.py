@@ -101,10 +101,14 @@ def _first_item(text: str, root: Node, here: Node, entry: str) -> Insertion:
 
 
 def _new_section(text: str, shape: Outline, root: Node, name: str, entry: str) -> Insertion:
-    margin = " " * root.column
+    return new_key(text, shape, root, f"{name}:", f"{' ' * _indent(root)}- {written(entry)}")
+
+
+def new_key(text: str, shape: Outline, root: Node, *lines: str) -> Insertion:
+    """Return the insertion of these lines at the end of the document's block mapping."""
     apart = any(_below_blank(text[: key.start - key.column]) for key in root.keys[1:])
-    lines = (f"{margin}{name}:", f"{margin}{' ' * _indent(root)}- {written(entry)}")
-    return whole_lines(text, shape.end, *(("", *lines) if apart else lines))
+    indented = (f"{' ' * root.column}{line}" for line in lines)
+    return whole_lines(text, shape.end, *(("", *indented) if apart else indented))
 
 
 def _below_blank(above: str) -> bool:

@@ -30,6 +30,17 @@ BUILD_FAULTS = (
         what="a package differs from the pinned one",
         hint="a mirror or cache may have changed it: try another one, and report the problem if it remains",
     ),
+    fault(
+        r"failed to (?:compute cache key|calculate checksum)[^\n]*?\"(?P<path>/[^\"\n]*)\": not found",
+        what="the Dockerfile copies {path}, but the build has no files of the project",
+        hint="fetch or create it with RUN; the project is at /workspace when the sandbox runs",
+    ),
+    # What `images/project/install` says last; after the network's problems, which it repeats.
+    fault(
+        r"agent-sandbox: (?P<key>packages|tools\.npm|tools\.pip): (?P<words>[^\n]+)",
+        what="`{key}` could not be installed: {words}",
+        hint="correct the name or the version in .devcontainer/sandbox.yaml",
+    ),
 )
 
 

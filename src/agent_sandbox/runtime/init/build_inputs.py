@@ -1,7 +1,7 @@
 """The inputs of a build: the agents, and the user's base image and CA."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
@@ -38,13 +38,22 @@ def images_to_build(
 
 def build_of(images: tuple[Image, ...], *, base_image: str, extra_ca: Path | None, anew: bool = False) -> Build:
     """Return the build; `anew` rebuilds everything without the cache."""
+    asked = {name for image in images for name in image.registries}
     return Build(
         images=images,
+        registries=_registries(asked) if asked else {},
         freshness=Freshness.ALL if anew else Freshness.OUTDATED,
         cache=Cache.IGNORE if anew else Cache.USE,
         base_image=base_image,
         extra_ca=checked_ca(extra_ca) if extra_ca else None,
     )
+
+
+def _registries(asked: Collection[str]) -> dict[str, str]:
+    from agent_sandbox.runtime.init.build_registries import machine_registries  # noqa: PLC0415 - few images need it
+    from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - as above
+
+    return machine_registries(this_machine(os.environ), asked)
 
 
 def checked_ca(file: Path) -> Path:

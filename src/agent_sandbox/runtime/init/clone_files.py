@@ -6,14 +6,17 @@ from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats.header import Hand, hand_of
-from agent_sandbox.render.paths import OF_THIS_CLONE, SHARED, STACK
+from agent_sandbox.render.paths import OF_THIS_CLONE, PROJECT_FILE, SHARED, STACK
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.render.record import parse_choices
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
+from agent_sandbox.runtime.init.project_file import agents_named
 from agent_sandbox.runtime.project.installed import is_own, read_project
 
 NO_CHOICES = "it does not say which agent to use, or with limits that no machine has"
+NO_PROJECT_FILE = "missing, although the sandbox was made from it: without it, what it masks would be visible"
+NO_PROJECT_FILE_HINT = "check it in, or run agent-sandbox init to make the sandbox without it"
 NO_CHOICES_HINT = "agent-sandbox init AGENT --force writes this file again"
 
 
@@ -28,8 +31,10 @@ def write_clone_files(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]
         raise UserError([Problem(where=str(root / SHARED), what=NO_CHOICES, hint=NO_CHOICES_HINT)])
     if choices is None or not (is_new or is_own(read_project(root))):
         return ()
+    if choices.project_file and not os.path.exists(root / PROJECT_FILE):
+        raise UserError([Problem(where=str(root / PROJECT_FILE), what=NO_PROJECT_FILE, hint=NO_PROJECT_FILE_HINT)])
     options = InitOptions(
-        agents=choices.agents,
+        agents=agents_named(root) or choices.agents,
         path=root,
         title=None,
         ide=None,

@@ -58,6 +58,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
     is_titled: bool = False,
     dotenv: bool = True,
     all_use_dotenv: bool = True,
+    project_file: str = "",
     protected: tuple[Protected, ...] = (),
 ) -> Workspace:
     """Return the facts about this project and its user."""
@@ -72,6 +73,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
         limits=limits,
         dotenv=dotenv,
         all_use_dotenv=all_use_dotenv,
+        project_file=project_file,
         protected=protected,
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),

@@ -10,13 +10,13 @@ from agent_sandbox.agents.pin import Pins
 from agent_sandbox.agents.together import Agents, sentence
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
-from agent_sandbox.images import agent_name, proxy_name
+from agent_sandbox.images import Additions, agent_name, images_for, project_images, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import INIT
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
-from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, SHARED, STACK
+from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, PROJECT_FILE, SHARED, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
@@ -27,6 +27,8 @@ from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring_here, to_exclude
+from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named, settle
+from agent_sandbox.runtime.init.settled_places import make_masked, with_own_places
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.dotenv import variable
 from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
@@ -34,11 +36,11 @@ from agent_sandbox.runtime.protect.protected import Protection, find_protected, 
 from agent_sandbox.runtime.protect.snapshot import recorded
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, OWN_STACKS
-from agent_sandbox.stack.limits import DEFAULT, beyond, kept, limits
+from agent_sandbox.stack.limits import DEFAULT, beyond, kept
 from agent_sandbox.stack.model import Limits, Stack
-from agent_sandbox.stack.workspace import Ide, Workspace
+from agent_sandbox.stack.naming import TITLE_LENGTH
+from agent_sandbox.stack.workspace import Ide, Mask, Owner, Workspace
 
-TITLE_LENGTH = 100
 NOT_IN_SUBMODULES = "inside, git ignores this worktree's submodules and does not work in them; it does in a clone"
 LOST = "was protected and is now a link or a pipe, which cannot be protected"
 LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
@@ -62,8 +64,12 @@ class InitOptions:
     dotenv: bool | None = None
     # Whether `.gitignore` lists the files of this machine, for all who clone the project.
     gitignore: bool = False
-    # By name, as given; others keep an earlier `init`'s value.
+    # By name, as given; others keep their value.
     limits: Mapping[str, str] = field(default_factory=dict)
+    # Debian packages to add to the project file.
+    packages: tuple[str, ...] = ()
+    # Whether limits count that an earlier `init` recorded.
+    recorded: bool = True
     # Pinned versions by agent; None keeps those of an earlier `init`.
     pins: Pins | None = None
     # Protected paths that the user agreed to unprotect.
@@ -101,10 +107,11 @@ class Prepared:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
         texts = {change.path: change.after for change in self.changes if change.writes}
         texts |= excluding(self.project, self.excluded, self.exclude_file)
-        remove_leftovers(self.project, PATHS)
+        remove_leftovers(self.project, (*PATHS, PROJECT_FILE))
         # The proxy reads the policy as another user; a file that is checked in is not secret.
-        write_all(self.project, texts, shared={POLICY})
+        write_all(self.project, texts, shared={POLICY, PROJECT_FILE})
         make_folders(self.project, (one.path for one in self.workspace.protected if one.always))
+        make_masked(self.project, self.workspace.masks)
 
 
 def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
@@ -116,38 +123,37 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
     choices = parse_choices(present[SHARED] or "") or record
-    recorded_pins = choices.pins if choices else {}
-    agents = agents.with_pins(recorded_pins if options.pins is None else options.pins)
+    agents = agents.with_pins(_pins(options, choices))
+    chosen = _chosen(project, options, choices)
     dotenv = _uses_dotenv(project, choices, record, asked=options.dotenv)
     present[DOTENV] = _dotenv_text(project, used=dotenv, asked=options.dotenv)
-    before = _protected_before(project, present[STACK] or "", environ)
-    written = {DOTENV} if dotenv else set()
+    before, written = _protected_before(project, present[STACK] or "", environ), {DOTENV} if dotenv else set()
     git = repository_outside(project, homes(environ))
     outside = git if isinstance(git, Outside) else None
     protection = find_protected(project, before=before, unprotect=options.unprotect, written=written, outside=outside)
-    title = _title(options, choices, project)
     workspace = look_at(
         project,
-        title=title or _own_title(project),
-        is_titled=bool(title),
-        ide=options.ide or (choices.ide if choices else Ide.VSCODE),
-        limits=limits(options.limits, choices.limits if choices else DEFAULT, spelled="--{}"),
+        title=chosen.title or _own_title(project),
+        is_titled=bool(chosen.title),
+        ide=chosen.ide,
+        limits=chosen.limits,
         environ=environ,
         dotenv=dotenv,
         all_use_dotenv=_all_use_dotenv(project, choices, asked=options.dotenv, here=dotenv),
         protected=protection.paths,
+        project_file=chosen.digest,
     )
-    images = StackImages(proxy=proxy_name(), agent=agent_name(agents.names, workspace.owner, agents.pins))
-    stack = build_stack(agents, workspace, images)
+    workspace = with_own_places(workspace, chosen, agents, environ)
+    stack = build_stack(agents, workspace, _images(agents, workspace.owner, chosen.added))
     offered = _offered(project, environ, options)
-    stack_file = load_renderer()(templates, stack, agents, workspace)
-    rendered = render_project(templates, stack, agents, workspace, offered, stack_file=stack_file, providers=providers)
+    file = load_renderer()(templates, stack, agents, workspace)
+    rendered = render_project(templates, stack, agents, workspace, offered, stack_file=file, providers=providers)
     former = frozenset({record.name} if record else ())
-    changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
+    changes = (*reconcile(rendered, present, former=former, on_conflict=options.on_conflict), *chosen.changes)
     if options.gitignore:
         changes = (*changes, ignoring_here(project, changes))
-    file = exclude_file(project, outside)
-    excluded = to_exclude(project, changes, file) if file else ()
+    exclude = exclude_file(project, outside)
+    excluded = to_exclude(project, changes, exclude) if exclude else ()
     return Prepared(
         project=project,
         agents=agents,
@@ -161,12 +167,39 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *_beyond(workspace.limits),
             *_about_git(git),
             *_about(protection, options.unprotect),
-            *_kept_out_of_git(excluded, file),
+            *_kept_out_of_git(excluded, exclude),
+            *_masked(project, workspace.masks),
         ),
         protection=protection,
         excluded=excluded,
-        exclude_file=file or EXCLUDE,
+        exclude_file=exclude or EXCLUDE,
     )
+
+
+def _pins(options: InitOptions, choices: Choices | None) -> Pins:
+    if options.pins is not None:
+        return options.pins
+    return choices.pins if choices else {}
+
+
+def _chosen(project: Path, options: InitOptions, choices: Choices | None) -> Settled:
+    asked = Asked(
+        agents=options.agents,
+        title=_title(options),
+        ide=options.ide,
+        limits=options.limits,
+        packages=options.packages,
+    )
+    # Earlier versions also recorded the directory's name.
+    untitled = choices is None or (isinstance(choices, Record) and choices.title == _own_title(project))
+    recorded = choices if options.recorded or not choices else replace(choices, limits=DEFAULT)
+    return settle(project, asked, recorded, title="" if untitled or choices is None else choices.title)
+
+
+def _images(agents: Agents, owner: Owner, added: Additions) -> StackImages:
+    plain = agent_name(agents.names, owner, agents.pins)
+    own = project_images(images_for(agents, owner)[-1], added)[-1].name if added != Additions() else plain
+    return StackImages(proxy=proxy_name(), firewall=plain, agent=own)
 
 
 def _dotenv_text(project: Path, *, used: bool, asked: bool | None) -> str | None:
@@ -242,6 +275,11 @@ def _kept_out_of_git(excluded: Collection[str], file: str | None) -> Iterator[st
         yield f"{file} keeps {listed([*excluded])} out of git: it belongs to this directory on this machine"
 
 
+def _masked(project: Path, masks: Collection[Mask]) -> Iterator[str]:
+    if made := [mask.path for mask in masks if not os.path.lexists(project / mask.path)]:
+        yield f"{listed(made)}: created empty, because `mask` hides what is there"
+
+
 def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) -> Offered:
     """Return the services that the project's files show, and the hosts that they name.
 
@@ -271,8 +309,10 @@ def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) ->
 
 
 def agents_of(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the agents of the existing stack, if there is one."""
+    """Return the agents that the project file names, or those of the existing stack, if there is one."""
     project = find_project(path, environ)
+    if named := agents_named(project):
+        return named
     choices = parse_choices(read_text(project, SHARED) or "") or parse_record(read_text(project, STACK) or "")
     return choices.agents if choices else ()
 
@@ -324,12 +364,9 @@ def _own_title(project: Path) -> str:
     return "".join(letter if letter.isprintable() else "-" for letter in project.name)[:TITLE_LENGTH]
 
 
-def _title(options: InitOptions, choices: Choices | None, project: Path) -> str:
-    """Return the chosen title, or "" if the stack has its directory's name."""
+def _title(options: InitOptions) -> str | None:
     if options.title is None:
-        title = choices.title if choices else ""
-        # Earlier versions also recorded the directory's name.
-        return "" if isinstance(choices, Record) and title == _own_title(project) else title
+        return None
     if not options.title.strip() or not options.title.isprintable() or len(options.title) > TITLE_LENGTH:
         what = f"{options.title!r} is not a valid name: use up to {TITLE_LENGTH} printable characters"
         raise UserError([Problem(where="--name", what=what)])

@@ -10,12 +10,13 @@ from typing import Any
 
 from agent_sandbox.agents.pin import pins_in
 from agent_sandbox.backends.project import Project
-from agent_sandbox.images import Image, base_name, images_for
+from agent_sandbox.images import Image, base_name, images_for, project_images
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.record import PINS_KEY, agents_in, parse_record
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
+from agent_sandbox.runtime.project.project_file import additions_in, made_of, project_files
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files, lacks_clone_files
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
@@ -38,7 +39,7 @@ def open_project(path: Path | None, *, cwd: Path) -> Project:
     root = _require_stack(_named(path, store) or find_root(path, cwd=cwd), cwd)
     trusted = store.load(root)
     if trusted:
-        return parse_project(root, trusted.files[str(STACK_FILE)], files=store.copies(trusted))
+        return parse_project(root, trusted.files, files=store.copies(trusted))
     project = read_project(root)
     require_own(project)
     return replace(project, files=())
@@ -52,8 +53,7 @@ def trusted_projects(store: Store) -> dict[str, Project]:
 def _trusted(store: Store) -> Iterator[Project]:
     for standing in store:
         with suppress(UserError):  # a broken record is reported where its project is opened
-            text = standing.files.get(str(STACK_FILE), "")
-            yield parse_project(standing.root, text, files=store.copies(standing))
+            yield parse_project(standing.root, standing.files, files=store.copies(standing))
 
 
 def _named(path: Path | None, store: Store) -> Path | None:
@@ -127,14 +127,14 @@ def _require_stack(root: Path | None, cwd: Path) -> Path:
 
 def read_project(root: Path) -> Project:
     """Return the project as its own files describe it."""
-    text = read_text(root, str(STACK_FILE)) or ""
-    return parse_project(root, text, files=stack_files(root, STACK_FILE))
+    texts = {str(STACK_FILE): read_text(root, str(STACK_FILE)) or "", **project_files(root)}
+    return parse_project(root, texts, files=stack_files(root, STACK_FILE))
 
 
-def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
-    """Return the project that a stack file describes; `files` make up its stack."""
+def parse_project(root: Path, texts: Mapping[str, str], *, files: tuple[Path, ...]) -> Project:
+    """Return the project that the texts of its files describe; `files` make up its stack."""
     file = root / STACK_FILE
-    document = _document(text, file)
+    document = _document(texts.get(str(STACK_FILE), ""), file)
     record = _mapping(document.get(RECORD))
     name, agents, dev = document.get("name"), agents_in(record), record.get("dev")
     if not (isinstance(name, str) and agents and isinstance(dev, str)):
@@ -148,6 +148,7 @@ def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
         owner=_owner(file, dev),
         images=tuple(dict.fromkeys(_images(document))),
         files=files,
+        made_of=made_of(texts),
     )
 
 
@@ -193,7 +194,9 @@ def images_of(project: Project) -> tuple[Image, ...]:
         )
         hint = f"{project.init} updates the stack"
         raise UserError([Problem(where=str(project.root / STACK_FILE), what=what, hint=hint)])
-    return tuple(image for image in _known(project) if image.name in (*project.images, base_name()))
+    known = _known(project)
+    inner = {value for image in known if image.name in project.images for value in image.arguments.values()}
+    return tuple(image for image in known if image.name in {*project.images, base_name(), *inner})
 
 
 def foreign_images(project: Project) -> tuple[str, ...]:
@@ -203,7 +206,8 @@ def foreign_images(project: Project) -> tuple[str, ...]:
 
 
 def _known(project: Project) -> tuple[Image, ...]:
-    return images_for(load_agents(project.agents, project.pins), project.owner)
+    images = images_for(load_agents(project.agents, project.pins), project.owner)
+    return (*images, *project_images(images[-1], additions_in(project.made_of)))
 
 
 def _document(text: str, file: Path) -> Mapping[str, Any]:

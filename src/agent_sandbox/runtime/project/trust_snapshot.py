@@ -17,6 +17,7 @@ from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, SHARED, STACK
 from agent_sandbox.runtime.host.files import read_bytes, read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
+from agent_sandbox.runtime.project.project_file import made_of, project_files
 from agent_sandbox.stack.engine import FILES_VARIABLE, SHARED_FILE
 
 FOLDER = Path(POLICY).parent
@@ -62,6 +63,11 @@ class Standing:
         return {path: self.files[path] for path in names if path in self.files}
 
     @property
+    def box(self) -> dict[str, str]:
+        """The project file and the Dockerfile that it names."""
+        return made_of(self.files)
+
+    @property
     def lists(self) -> dict[str, str]:
         """The host list that the policy names, if any."""
         names = _list(_said(self.files.get(POLICY, "")))
@@ -81,6 +87,7 @@ def look(root: Path, environ: Mapping[str, str]) -> Standing:
     owner = root.stat().st_uid
     named = tuple(_name(root, file) for file in stack_files(root, Path(STACK)))
     found = {path: _text(root, path) for path in (*named, DEVCONTAINER)}
+    found |= project_files(root)
     if _may_name_shared(found[DEVCONTAINER] or ""):
         found |= {SHARED: _text(root, SHARED)}
     found |= {path: _policy(root, path) for path in (POLICY, *SERVICES)}

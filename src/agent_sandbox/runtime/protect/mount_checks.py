@@ -11,7 +11,7 @@ from agent_sandbox.runtime.git.repositories import WORKTREES
 from agent_sandbox.runtime.git.worktree import Outside
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.protected import UNPRINTABLE, Candidates, candidates, candidates_outside, spelled
-from agent_sandbox.stack.services.agent import HEALTHY, PROTECTED, WORKSPACE
+from agent_sandbox.stack.services.agent import HEALTHY, NOTHING, PROTECTED, WORKSPACE
 from agent_sandbox.stack.workspace import Access
 
 if TYPE_CHECKING:
@@ -155,6 +155,10 @@ def has_two_names(root: Path, path: str) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
 
 
+def _is_wall(volume: Mapping[str, Any]) -> bool:
+    return volume.get("read_only") == "true" and volume.get("source") != NOTHING  # which only hides what is there
+
+
 def read_only_mounts(document: Mapping[str, Any]) -> frozenset[str]:
     """Return the protected paths that a parsed stack file mounts read-only: those outside the workspace are absolute.
 
@@ -162,7 +166,7 @@ def read_only_mounts(document: Mapping[str, Any]) -> frozenset[str]:
     """
     try:
         agent = document["services"]["agent"]
-        said = [volume["target"].replace("$$", "$") for volume in agent["volumes"] if volume.get("read_only") == "true"]
+        said = [volume["target"].replace("$$", "$") for volume in agent["volumes"] if _is_wall(volume)]
         targets = [PurePosixPath(target) for target in said]
         protected = str(agent.get("environment", {}).get(PROTECTED, "")).replace("$$", "$").split("\n")
     except (LookupError, TypeError, AttributeError):

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from agent_sandbox.render.paths import POLICY, STACK
+from agent_sandbox.render.paths import POLICY, PROJECT_FILE, STACK
 from agent_sandbox.render.reconcile import Verdict
 from agent_sandbox.runtime.init.initialise import Prepared
 from agent_sandbox.runtime.project.trust_snapshot import MARK, Standing, look
@@ -25,7 +25,7 @@ def remember(store: Store, prepared: Prepared, now: Standing) -> None:
     fresh = {
         change.path: change.after
         for change in prepared.changes
-        if change.path == POLICY and change.verdict is Verdict.WRITTEN
+        if change.path in {POLICY, PROJECT_FILE} and change.verdict is Verdict.WRITTEN
     }
     named = now.stack_files if now.stack_files == (STACK,) else before.stack_files
     files = {**before.files, **merged, **generated(prepared), **fresh}

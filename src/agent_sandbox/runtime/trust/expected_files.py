@@ -9,7 +9,6 @@ from agent_sandbox.render.paths import DEVCONTAINER, SHARED, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.runtime.trust.prompt import Written
-from agent_sandbox.stack.limits import DEFAULT, limit_texts
 
 GENERATED = (STACK, DEVCONTAINER, SHARED)
 WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
@@ -27,7 +26,7 @@ def written_here(root: Path, agents: tuple[str, ...], environ: Mapping[str, str]
         ide=None,
         on_conflict=OnConflict.REPLACE,
         detect=False,
-        limits=limit_texts(DEFAULT),
+        recorded=False,
         pins={},
     )
     prepared = prepare(options, environ)

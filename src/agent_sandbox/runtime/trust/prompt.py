@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_sandbox.printable import printable
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, SHARED, STACK
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, SHARED, STACK
 from agent_sandbox.runtime.project.trust_snapshot import SERVICES, Standing, agent_can_write, look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.host_access import members, mounts, require_shared, require_whole, variables
@@ -35,6 +35,7 @@ class Question:
     changed: tuple[str, ...]
     known: bool
     reaches: tuple[str, ...]
+    sets: tuple[str, ...]
     mounts: tuple[str, ...]
     injects: tuple[str, ...]
     editor: tuple[str, ...]
@@ -45,17 +46,19 @@ class Question:
 def changes(now: Standing, trusted: Standing | None) -> tuple[str, ...]:
     """Return the names of the files to review; nothing if all are trusted or ask for less.
 
-    A narrowed policy asks for less. So does a removed file, except one of the stack: a removed mount may have been a
-    protection.
+    A narrowed policy asks for less, and so does a project file that widens nothing. So does any other removed file,
+    except one of the stack: a removed mount may have been a protection.
     """
     if trusted is None:
         return tuple(now.files)
     files = [path for path, text in now.files.items() if text != trusted.files.get(path)]
     widened = any(path in now.policy for path in files) and _reaches(now, trusted)
+    quiet = {PROJECT_FILE, *(() if widened else now.policy)}
     return (
         *((OWNER,) if now.owner not in (None, trusted.owner) else ()),
         *((DOTENV,) if now.stack_files != trusted.stack_files else ()),
-        *(path for path in files if path not in now.policy or widened),
+        *((PROJECT_FILE,) if _sets(now, trusted) else ()),
+        *(path for path in files if path not in quiet),
     )
 
 
@@ -76,6 +79,7 @@ def question_about(now: Standing, trusted: Standing | None, written: Written) ->
         changed=changes(now, trusted),
         known=trusted is not None,
         reaches=_reaches(now, before),
+        sets=_sets(now, before),
         mounts=_beyond(mounts(now), mounts(before)),
         injects=_beyond(variables(now), variables(before)),
         editor=_beyond(*(members(one.files.get(DEVCONTAINER), written.members) for one in (now, before))),
@@ -88,6 +92,14 @@ def _reaches(now: Standing, before: Standing) -> tuple[str, ...]:
     from agent_sandbox.runtime.trust.reach_diff import reaches  # noqa: PLC0415 - brings pydantic; most runs ask nothing
 
     return reaches(now, before)
+
+
+def _sets(now: Standing, before: Standing) -> tuple[str, ...]:
+    if now.files.get(PROJECT_FILE) == before.files.get(PROJECT_FILE):
+        return ()
+    from agent_sandbox.runtime.trust.project_file_diff import widens  # noqa: PLC0415 - as above
+
+    return widens(now, before)
 
 
 def _beyond(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
@@ -126,6 +138,7 @@ def _differences(now: Standing, before: Standing, written: Written) -> Iterator[
         *now.stack_files,
         *(path for path in (SHARED,) if path in now.files),
         *(path for path in (DEVCONTAINER, *now.policy) if path == POLICY or path in before.files),
+        *dict.fromkeys((*now.box, *before.box)),
     ):
         old = before.files.get(path, written.files.get(path, "") if path in (STACK, SHARED) else "")
         yield from _difference(path, old, now.files.get(path, ""), bounded=path in now.policy)

@@ -20,6 +20,10 @@ from agent_sandbox.stack.workspace import Access, Workspace
 WORKSPACE = "/workspace"
 PROTECTED = "AGENT_SANDBOX_PROTECTED"  # the variable that lists the protected paths and their access
 LOCAL = "local-"  # with an agent's name, the key of its volume of ~/.local
+# What the agent sees in place of a masked file, and why; what it writes to a masked directory is kept in memory.
+NOTHING = "/dev/null"
+MASKED = "hidden by `mask` in sandbox.yaml"
+MASK_SIZE = 64 << 20
 READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 PROGRAMS = "/usr/local/lib/agent-sandbox"
 HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
@@ -38,17 +42,20 @@ def agent_service(image: str, where: Addresses, agents: Agents, workspace: Works
         command=("sleep", "infinity"),
         working_directory=WORKSPACE,
         environment={
-            **proxy_environment(where.proxy),
-            **trust_environment(),
-            **java_environment(where.proxy),
-            **cache_environment(HOME),
-            **agents.env,
+            **workspace.environment,
+            **_own_environment(agents, where.proxy),
             **_identity(workspace),
             # One per line, because a path may contain spaces.
-            PROTECTED: "\n".join(f"{one.access} {one.path}" for one in workspace.protected),
+            PROTECTED: "\n".join(
+                (
+                    *(f"{one.access} {one.path}" for one in workspace.protected),
+                    # A mask that is lost shows what it hid, so it is checked as well, whatever it is mounted with.
+                    *(f"{Access.PINNED} {mask.path}" for mask in workspace.masks),
+                )
+            ),
         },
         labels=_editor_labels(workspace),
-        mounts=(*_workspace(workspace), *_certificates(), *_kept(agents), *_brought(workspace)),
+        mounts=(*_workspace(workspace), *_certificates(), *_kept(agents), *_brought(workspace), *_own(workspace)),
         shares_network_of="firewall",
         read_only=False,
         init=True,
@@ -65,6 +72,21 @@ def agent_service(image: str, where: Addresses, agents: Agents, workspace: Works
             start_interval=0.2,
         ),
     )
+
+
+def _own_environment(agents: Agents, proxy: str) -> dict[str, str]:
+    return {
+        **proxy_environment(proxy),
+        **trust_environment(),
+        **java_environment(proxy),
+        **cache_environment(HOME),
+        **agents.env,
+    }
+
+
+def reserved_variables(agents: Agents) -> frozenset[str]:
+    """Return the variables that the sandbox sets, which a project cannot, in lower case."""
+    return frozenset(name.lower() for name in _own_environment(agents, ""))
 
 
 def _identity(workspace: Workspace) -> dict[str, str]:
@@ -92,6 +114,12 @@ def _workspace(workspace: Workspace) -> Iterator[Mount]:
             read_only=protected.access is Access.READ,
             why=protected.why,
         )
+    for mask in workspace.masks:
+        target = str(PurePosixPath(WORKSPACE) / mask.path)
+        if mask.directory:
+            yield Mount(kind=MountKind.TMPFS, target=target, size=MASK_SIZE, read_only=False)
+        else:
+            yield Mount(kind=MountKind.BIND, source=NOTHING, target=target, read_only=True, why=MASKED)
 
 
 def _certificates() -> Iterator[Mount]:
@@ -127,6 +155,12 @@ def _kept(agents: Agents) -> Iterator[Mount]:
     yield Mount(kind=MountKind.VOLUME, source=local_volume(agents), target=f"{HOME}/.local", read_only=False)
     for source, folder in (("home-cache", ".cache"), ("history", ".history")):
         yield Mount(kind=MountKind.VOLUME, source=source, target=f"{HOME}/{folder}", read_only=False)
+
+
+def _own(workspace: Workspace) -> Iterator[Mount]:
+    for one in workspace.mounts:
+        why = "named by sandbox.yaml"
+        yield Mount(kind=MountKind.BIND, source=one.source, target=one.target, read_only=one.read_only, why=why)
 
 
 def _brought(workspace: Workspace) -> Iterator[Mount]:

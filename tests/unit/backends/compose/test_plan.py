@@ -89,6 +89,26 @@ def test_every_option_of_a_build_becomes_an_argument() -> None:
     assert step.argv == expected
 
 
+def test_another_base_image_leaves_the_proxy_on_plain_debian() -> None:
+    step, _ = PLANNER.build(Build(images=(replace(IMAGE, follows_base=False),), base_image="mine"))
+    assert step == PLANNER.build(Build(images=(IMAGE,)))[0]
+
+
+def test_an_image_gets_the_registries_that_it_asks_for() -> None:
+    found = {"PIP_INDEX": "https://pypi.test", "NPM_REGISTRY": "https://npm.test"}
+    image = replace(IMAGE, registries=("PIP_INDEX",))
+    step, _ = PLANNER.build(Build(images=(image,), registries=found))
+    assert isinstance(step, BuildImage)
+    assert step.argv == (*BUILD_ARGV, "--build-arg", "PIP_INDEX=https://pypi.test", "-")
+    assert image.digest == IMAGE.digest
+
+
+def test_an_image_without_a_target_is_the_last_stage() -> None:
+    step, _ = PLANNER.build(Build(images=(replace(IMAGE, target=""),)))
+    assert isinstance(step, BuildImage)
+    assert "--target" not in step.argv
+
+
 @pytest.mark.parametrize(
     ("path", "expected"),
     [

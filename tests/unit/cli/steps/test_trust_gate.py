@@ -28,6 +28,7 @@ QUESTION = Question(
     fingerprint="0123",
     changed=(POLICY,),
     known=False,
+    sets=(),
     reaches=("any method example.org", "service github: 4 rules"),
     mounts=("agent: . as /workspace",),
     injects=(),
@@ -58,6 +59,7 @@ def test_of_a_change_only_what_is_new_is_shown_with_the_difference() -> None:
     question = replace(
         QUESTION,
         known=True,
+        sets=(),
         reaches=(),
         injects=("TOKEN",),
         editor=('on this machine, initializeCommand: "make"',),

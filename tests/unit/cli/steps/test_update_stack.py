@@ -9,8 +9,9 @@ from agent_sandbox.cli.build import build
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.steps.update_stack import updated
+from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.render.paths import POLICY, STACK
+from agent_sandbox.render.paths import POLICY, PROJECT_FILE, STACK
 from agent_sandbox.runtime.project.installed import foreign_images
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from fake_stack import trust
@@ -52,6 +53,34 @@ def test_an_edited_stack_of_another_version_is_left_to_the_user(
     assert updated(project, quiet=False) == project
     assert capsys.readouterr() == ("", "")
     assert (older / STACK).read_text() == before
+
+
+def test_a_start_applies_an_edited_project_file_once_it_is_trusted(
+    empty_project: Path, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("init", AGENT, "--memory", "3g").code == 0
+    (empty_project / PROJECT_FILE).write_text("limits: {memory: 2g, cpus: 64}\n")
+    with pytest.raises(UserError, match=f"not trusted yet: {PROJECT_FILE}"):
+        open_trusted(None, cwd=empty_project)
+    (empty_project / PROJECT_FILE).write_text("limits: {memory: 2g, cpus: 1}\n")
+    capsys.readouterr()
+    project = updated(open_trusted(None, cwd=empty_project), quiet=False)
+    assert capsys.readouterr() == ("", f"updated {STACK} to {PROJECT_FILE}\n")
+    assert "mem_limit: 2g" in project.files[0].read_text()
+    assert unseen_in(empty_project, os.environ) == ()
+
+
+def test_an_edited_stack_keeps_a_project_file_from_being_applied(empty_project: Path, ask: Ask) -> None:
+    assert ask("init", AGENT).code == 0
+    with (empty_project / STACK).open("a") as file:
+        file.write("# mine\n")
+    (empty_project / PROJECT_FILE).write_text("limits: {memory: 2g}\n")
+    trust(empty_project)
+    with pytest.raises(UserError) as error:
+        updated(open_trusted(None, cwd=empty_project), quiet=False)
+    assert str(error.value) == (
+        f"{empty_project / PROJECT_FILE}: not applied; agent-sandbox init shows what keeps {STACK} from being updated"
+    )
 
 
 def test_a_stack_of_this_version_is_not_written(empty_project: Path, ask: Ask) -> None:

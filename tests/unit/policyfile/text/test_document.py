@@ -66,10 +66,10 @@ def test_what_is_in_quotes_is_text() -> None:
         ("a: *x", ["policy.yaml:1:4: an alias (`*x`); write the value out"]),
         ("<<: {}", ["policy.yaml:1:1: a merge key (`<<`); write the entry out"]),
         ("'<<': {}", []),
-        ("a: !!str 1", ["policy.yaml:1:4: a tag ('tag:yaml.org,2002:str'); remove it; a policy has only plain values"]),
+        ("a: !!str 1", ["policy.yaml:1:4: a tag ('tag:yaml.org,2002:str'); remove it; only plain values are allowed"]),
         (
             "a: !!python/name:id [x]",
-            ["policy.yaml:1:4: a tag ('tag:yaml.org,2002:python/name:id'); remove it; a policy has only plain values"],
+            ["policy.yaml:1:4: a tag ('tag:yaml.org,2002:python/name:id'); remove it; only plain values are allowed"],
         ),
         ("&x a: 1", ["policy.yaml:1:1: an anchor (`&x`); remove it; write each value where it is used"]),
         ("a: no", ["policy.yaml:1:4: YAML parsers differ on 'no'; quote it: \"no\", or write `false`"]),
@@ -86,7 +86,7 @@ def test_a_second_value_of_a_key_is_forgotten() -> None:
 @each(
     ("text", "message"),
     [
-        ("a: 1\n---\nb: 2", "policy.yaml:3:1: a second document; a policy is one document: remove `---`"),
+        ("a: 1\n---\nb: 2", "policy.yaml:3:1: a second document; keep one document: remove `---`"),
         (
             "- {{x}}.test",
             "policy.yaml:1:4: a key that is not a word; a key is a word before a `:`; quote text with braces",
@@ -95,7 +95,7 @@ def test_a_second_value_of_a_key_is_forgotten() -> None:
             "? [a]\n: b",
             "policy.yaml:1:3: a key that is not a word; a key is a word before a `:`; quote text with braces",
         ),
-        ("[" * 100_000, "policy.yaml:1:18: more than 16 levels deep; a policy never is"),
+        ("[" * 100_000, "policy.yaml:1:18: more than 16 levels deep; write it with fewer levels"),
         ("a: [\n", "policy.yaml:2:1: invalid YAML: did not find expected node content"),
     ],
 )

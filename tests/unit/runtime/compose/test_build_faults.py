@@ -18,6 +18,12 @@ SAID = {
     "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE": (
         "x:1: a package differs from the pinned one; a mirror"
     ),
+    "E: Unable to locate package nope\nagent-sandbox: packages: E: Unable to locate package nope\n---": (
+        "x:1: `packages` could not be installed: E: Unable to locate package nope; correct the name"
+    ),
+    'failed to calculate checksum of ref abc: "/setup.py": not found': (
+        "x:1: the Dockerfile copies /setup.py, but the build has no files of the project; fetch"
+    ),
     "write /var/lib/docker/x: no space left on device": (
         "x:1: no space left on the disk that Docker uses; docker builder prune"
     ),

@@ -9,9 +9,9 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.render.paths import IGNORE, OF_THIS_CLONE, PATHS, SHARED, STACK, VALUES
+from agent_sandbox.render.paths import IGNORE, OF_THIS_CLONE, PATHS, PROJECT_FILE, SHARED, STACK, VALUES
 from agent_sandbox.render.reconcile import OnConflict
-from agent_sandbox.runtime.init.clone_files import write_clone_files
+from agent_sandbox.runtime.init.clone_files import NO_PROJECT_FILE, NO_PROJECT_FILE_HINT, write_clone_files
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
 from agent_sandbox.runtime.project.installed import read_project, require_own
 from agent_sandbox.stack.workspace import Ide
@@ -36,9 +36,10 @@ def made(root: Path, environ: dict[str, str] | None = None, **options: Any) -> P
 
 def cloned(original: Path, clone: Path) -> Path:
     """Copy what is checked in."""
-    for path in CHECKED_IN:
+    for path in (*CHECKED_IN, PROJECT_FILE):
         (clone / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(original / path, clone / path)
+        if (original / path).exists():
+            shutil.copy(original / path, clone / path)
     return clone
 
 
@@ -111,6 +112,16 @@ def test_pulled_choices_come_into_force(tmp_path: Path) -> None:
     assert "mem_limit: 2g" in (clone / STACK).read_text()
 
 
+def test_a_clone_without_the_project_file_is_not_made_without_its_masks(tmp_path: Path) -> None:
+    original = made(tmp_path / "a", limits={"memory": "2g"})
+    (original / PROJECT_FILE).unlink()
+    clone = cloned(original, tmp_path / "b")
+    with pytest.raises(UserError) as error:
+        write_clone_files(clone, {})
+    assert str(error.value) == f"{clone / PROJECT_FILE}: {NO_PROJECT_FILE}; {NO_PROJECT_FILE_HINT}"
+    assert not (clone / STACK).exists()
+
+
 def test_an_edited_stack_is_kept(tmp_path: Path) -> None:
     clone = made(tmp_path / "a")
     (clone / STACK).write_text((clone / STACK).read_text() + "# mine\n")
@@ -156,7 +167,7 @@ def test_one_init_migrates_a_project_of_an_earlier_version_and_changes_no_name(t
     (root / ".devcontainer/policy.yaml").write_text("version: 1\n# mine\n")
     made(root)
     assert (read_project(root).name, (root / STACK).read_text()) == (name, stack)
-    assert "memory: 2g" in (root / SHARED).read_text()
+    assert "memory: 2g" in (root / PROJECT_FILE).read_text()
     assert "title" not in (root / SHARED).read_text()
     assert (root / ".devcontainer/policy.yaml").read_text() == "version: 1\n# mine\n"
 

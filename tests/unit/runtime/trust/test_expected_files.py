@@ -3,7 +3,9 @@ from pathlib import Path
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.render.formats.header import stamped
+from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.init.initialise import InitOptions, prepare
 from agent_sandbox.runtime.trust.expected_files import generated, written_here
 from init_project import Init
 
@@ -11,6 +13,10 @@ AGENT = known_agents(data_root() / "templates")[0]
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
 SHARED = ".devcontainer/compose.yaml"
+
+
+def wish(path: Path) -> InitOptions:
+    return InitOptions(agents=(AGENT,), path=path, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
 
 
 def test_it_is_what_init_has_just_written(tmp_path: Path, init: Init) -> None:
@@ -41,13 +47,23 @@ def test_an_editors_file_with_a_part_of_the_users_is_not_all_ours(tmp_path: Path
     assert (sorted(written.files), "postCreateCommand" in written.members) == ([SHARED, COMPOSE], False)
 
 
-def test_limits_of_a_clones_own_are_a_difference(tmp_path: Path, init: Init) -> None:
+def test_limits_that_a_clone_recorded_are_a_difference(tmp_path: Path, init: Init) -> None:
+    root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
+    init(root)
+    body = (root / COMPOSE).read_text().replace("ide: vscode", "ide: vscode, limits: {memory: 64g}").split("\n", 2)[2]
+    (root / COMPOSE).write_text(stamped(body.replace("mem_limit: 8g", "mem_limit: 64g"), comment="#"))
+    (root / SHARED).unlink()
+    assert "mem_limit: 64g" in prepare(wish(root), home).changes[0].after
+    assert "mem_limit: 64g" not in written_here(root, (AGENT,), home).files[COMPOSE]
+
+
+def test_limits_of_the_project_file_are_none(tmp_path: Path, init: Init) -> None:
     root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
     init(root, memory="64g")
-    assert "mem_limit: 64g" in (root / COMPOSE).read_text()
     files = written_here(root, (AGENT,), home).files
-    assert "mem_limit: 64g" not in files[COMPOSE]
-    assert "64g" not in files[SHARED]
+    assert files == {path: (root / path).read_text() for path in (COMPOSE, SHARED)} | {
+        DEVCONTAINER: files[DEVCONTAINER]
+    }
 
 
 def test_labels_of_a_clones_own_are_a_difference(tmp_path: Path, init: Init) -> None:

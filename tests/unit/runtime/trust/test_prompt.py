@@ -15,6 +15,7 @@ POLICY = ".devcontainer/policy.yaml"
 STACK = "services:\n  agent:\n    volumes: ['..:/workspace']\n"
 FILES = {COMPOSE: STACK, DEVCONTAINER: '{"name": "app"}', POLICY: "version: 1\ndomains: [example.org]\n"}
 TRUSTED = Standing(root=Path("/p"), owner=None, stack_files=(COMPOSE,), files=FILES)
+PROJECT_FILE = ".devcontainer/sandbox.yaml"
 FILE = ".devcontainer/l.txt"
 ASKED = (f"--- a/{POLICY}", f"+++ b/{POLICY}", "@@ -0,0 +1,2 @@", "+version: 1", "+domains: [example.org]")
 WRITTEN = Written(files={COMPOSE: STACK, DEVCONTAINER: FILES[DEVCONTAINER]}, members={"name": "app"})
@@ -34,6 +35,7 @@ def test_what_nobody_has_looked_at_has_to_be_looked_at() -> None:
         TRUSTED,
         with_file(POLICY, "# narrower\nversion: 1\n"),
         replace(TRUSTED, files={COMPOSE: STACK}),
+        with_file(PROJECT_FILE, "limits: {memory: 1g}\n"),
     ],
 )
 def test_what_asks_for_no_more_is_not_asked_about(now: Standing) -> None:
@@ -47,6 +49,8 @@ def test_what_asks_for_no_more_is_not_asked_about(now: Standing) -> None:
         (with_file(POLICY, "domainz: [broken.test]\n"), (POLICY,)),
         (with_file(COMPOSE, "services: {}\n"), (COMPOSE,)),
         (with_file(DEVCONTAINER, '{"name": "app" }'), (DEVCONTAINER,)),
+        (with_file(PROJECT_FILE, "limits: {memory: 9g}\n"), (PROJECT_FILE,)),
+        (with_file(PROJECT_FILE, "limit: {}\n"), (PROJECT_FILE,)),
         (replace(TRUSTED, owner=7), ("its owner",)),
         (replace(with_file("x.yml", "{}"), stack_files=(COMPOSE, "x.yml")), (".env", "x.yml")),
     ],
@@ -60,12 +64,30 @@ def test_a_stack_with_a_file_less_is_looked_at_again() -> None:
     assert changes(TRUSTED, more) == (".env",)
 
 
+def test_a_removed_project_file_is_looked_at_if_it_restricted() -> None:
+    assert changes(TRUSTED, with_file(PROJECT_FILE, "limits: {memory: 9g}\n")) == ()
+    assert changes(TRUSTED, with_file(PROJECT_FILE, "limits: {memory: 1g}\n")) == (PROJECT_FILE,)
+
+
+def test_each_key_of_the_project_file_that_widens_is_told() -> None:
+    now = with_file(PROJECT_FILE, "limits: {memory: 9g, cpus: 1}\n")
+    question = question_about(now, TRUSTED, WRITTEN)
+    assert question.sets == ("limits: memory 9g, before 8g; the default is 8g",)
+    assert question.differences == (
+        f"--- a/{PROJECT_FILE}",
+        f"+++ b/{PROJECT_FILE}",
+        "@@ -0,0 +1 @@",
+        "+limits: {memory: 9g, cpus: 1}",
+    )
+
+
 def test_at_first_all_is_told_but_what_init_writes_is_not_spelled_out() -> None:
     expected = Question(
         standing=TRUSTED,
         fingerprint=replace(TRUSTED, stack_files=(), files={POLICY: FILES[POLICY]}).fingerprint,
         changed=(COMPOSE, DEVCONTAINER, POLICY),
         known=False,
+        sets=(),
         reaches=("any method example.org",),
         mounts=("agent: . as /workspace",),
         injects=(),
@@ -120,6 +142,7 @@ def test_a_change_is_set_against_what_was_trusted() -> None:
         fingerprint=now.apart_from([COMPOSE]).fingerprint,
         changed=("its owner", ".env", "more.yml", DEVCONTAINER, POLICY),
         known=True,
+        sets=(),
         reaches=("any method example.net",),
         mounts=("agent: /etc as /etc",),
         injects=("TOKEN",),

@@ -1,0 +1,1 @@
+"""`agent-sandbox project ...`: the project file, `.devcontainer/sandbox.yaml`."""

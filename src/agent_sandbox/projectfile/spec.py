@@ -1,0 +1,217 @@
+"""The model of a project file."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic_core import PydanticCustomError, PydanticKnownError
+
+from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
+from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.stack.engine import BUILD_KEY
+from agent_sandbox.stack.limits import LIMITS, limit_problem
+from agent_sandbox.stack.naming import TITLE_LENGTH
+from agent_sandbox.stack.workspace import Ide
+
+MOST_PACKAGES, MOST_PATHS = 200, 50
+LONGEST_PATH, LONGEST_VALUE = 500, 4000
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+# What the programs of the sandbox depend on; the variables of proxy and trust store are refused with the stack.
+OURS = frozenset({"PATH", "HOME", "USER", "SHELL", "ENV", "IFS", "CDPATH", "GLOBIGNORE", "NODE_OPTIONS", "SHELLOPTS"})
+OUR_PREFIXES = ("AGENT_SANDBOX_", "LD_", "BASH", "PYTHON", "GIT_CONFIG", "GLIBC_", "GCONV_", "LOCPATH")
+# Names and versions only: nothing that a package manager takes for an option, a path or a URL.
+DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]{1,99}(=[A-Za-z0-9][A-Za-z0-9.+~:-]{0,99})?", re.ASCII)
+PIP = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(\[[A-Za-z0-9._,-]{1,200}\])?"
+    r"((==|>=|<=|~=|!=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!-]{0,99}(,|\Z)){0,4}(?<!,)",
+    re.ASCII,
+)
+NPM = re.compile(
+    r"(@[a-z0-9][a-z0-9._-]{0,99}/)?[a-z0-9][a-z0-9._-]{0,99}(@[~^]?[A-Za-z0-9][A-Za-z0-9.+-]{0,99})?", re.ASCII
+)
+FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
+
+
+def invalid(what: str, hint: str = "") -> PydanticCustomError:
+    """Return the error for a value that does not fit."""
+    return PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise PydanticKnownError("string_type")
+    return value
+
+
+def _agent(value: object, info: ValidationInfo) -> str:
+    name, known = _text(value), (info.context or {}).get("agents")
+    if known is not None and name not in known:
+        raise PydanticCustomError("word", "agent", {"kind": "agent", "word": name, "words": sorted(known)})
+    return name
+
+
+def _once(names: tuple[str, ...]) -> tuple[str, ...]:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise invalid(f"{', '.join(twice)} is listed twice", "keep one of them")
+    return names
+
+
+def _editor(value: object) -> Ide:
+    word, words = _text(value), [ide.value for ide in Ide]
+    if word not in words:
+        raise PydanticCustomError("word", "editor", {"kind": "editor", "word": word, "words": words})
+    return Ide(word)
+
+
+def _title(value: object) -> str:
+    title = _text(value)
+    if not title.strip() or not title.isprintable() or len(title) > TITLE_LENGTH:
+        raise invalid("not a valid name", f"use up to {TITLE_LENGTH} printable characters")
+    return title
+
+
+def _limit(name: str) -> PlainValidator:
+    def checked(value: object) -> str:
+        text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+        if problem := limit_problem(name, text):
+            raise invalid(problem.what, problem.hint)
+        return text
+
+    return PlainValidator(checked)
+
+
+def _none_is_empty(value: object) -> object:
+    """Return an empty mapping for a section with only comments."""
+    return {} if value is None else value
+
+
+def _none_is_empty_list(value: object) -> object:
+    """Return an empty list for a section with only comments."""
+    return [] if value is None else value
+
+
+def _number(kind: str) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [{"type": kind}, {"type": "string"}]})
+
+
+Agent = Annotated[str, PlainValidator(_agent), WithJsonSchema({"type": "string"})]
+Editor = Annotated[Ide, PlainValidator(_editor), WithJsonSchema({"enum": [ide.value for ide in Ide]})]
+Title = Annotated[str, PlainValidator(_title), WithJsonSchema({"type": "string", "maxLength": TITLE_LENGTH})]
+
+
+def _matching(pattern: re.Pattern[str], what: str, hint: str) -> PlainValidator:
+    def checked(value: object) -> str:
+        if not pattern.fullmatch(_text(value)):
+            raise invalid(f"not {what}: {safe_repr(str(value))}", hint)
+        return str(value)
+
+    return PlainValidator(checked)
+
+
+def _few_paths[T](paths: tuple[T, ...]) -> tuple[T, ...]:
+    if len(paths) > MOST_PATHS:
+        raise invalid(f"more than {MOST_PATHS} paths", "name a directory that contains them")
+    return paths
+
+
+def _few(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(names) > MOST_PACKAGES:
+        raise invalid(f"more than {MOST_PACKAGES} packages", f"build an image of your own with `{BUILD_KEY}`")
+    return _once(names)
+
+
+TEXT = WithJsonSchema({"type": "string"})
+type Packages[T] = Annotated[Listed[T], BeforeValidator(_none_is_empty_list), AfterValidator(_few)]
+Debian = Annotated[str, _matching(DEBIAN, "a Debian package", "write `NAME` or `NAME=VERSION`"), TEXT]
+Pip = Annotated[str, _matching(PIP, "a package of PyPI", "write `NAME` or `NAME==VERSION`"), TEXT]
+Npm = Annotated[str, _matching(NPM, "a package of npm", "write `NAME` or `NAME@VERSION`"), TEXT]
+FileName = Annotated[str, _matching(FILE_NAME, "the name of a file", "name a file beside sandbox.yaml"), TEXT]
+
+
+def _below(value: object) -> str:
+    """Return a path of the project that names no other place; a `/` at the end means a directory."""
+    path = _text(value)
+    parts = path.removesuffix("/").split("/")
+    if not path.isprintable() or len(path) > LONGEST_PATH or any(part in {"", ".", ".."} for part in parts):
+        raise invalid(f"not a path in the project: {safe_repr(path)}", "write it without `..`, from the project's root")
+    if parts[0].casefold() in {".devcontainer", ".git"}:
+        raise invalid(f"{safe_repr(path)} is protected", "the sandbox needs it, and the agent cannot write it")
+    return path
+
+
+def _place(value: object) -> str:
+    path = _text(value)
+    if not path.startswith(("/", "~/", "../")) or not path.isprintable() or len(path) > LONGEST_PATH:
+        raise invalid(f"not a path outside the project: {safe_repr(path)}", "write `../NAME`, `~/NAME` or `/PATH`")
+    return path
+
+
+def _variables(values: dict[str, object]) -> dict[str, str]:
+    for name, value in values.items():
+        if not VARIABLE.fullmatch(name):
+            raise invalid(f"not the name of a variable: {safe_repr(name)}", "use letters, digits and `_`")
+        if name.upper() in OURS or name.upper().startswith(OUR_PREFIXES):
+            raise invalid(f"`{name}` is set by the sandbox, or changes how its checks run", "use another name")
+        if not isinstance(value, str | int) or not str(value).isprintable() or len(str(value)) > LONGEST_VALUE:
+            raise invalid(f"the value of `{name}` is not one line of text", "write it in quotes")
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}
+
+
+Below = Annotated[str, PlainValidator(_below), TEXT]
+Place = Annotated[str, PlainValidator(_place), TEXT]
+Variables = Annotated[dict[str, Any], AfterValidator(_variables)]
+
+
+class MountSpec(Strict):
+    """A file or directory outside the project; the agent can only read it unless `read_only` is false."""
+
+    path: Place
+    read_only: bool = True
+
+
+class ToolsSpec(Strict):
+    """Programs that are installed into the image from PyPI and npm."""
+
+    pip: Packages[Pip] = ()
+    npm: Packages[Npm] = ()
+
+
+class LimitsSpec(Strict):
+    """What the agent's processes may use."""
+
+    memory: Written[Annotated[str, _limit("memory"), WithJsonSchema({"type": "string"})]] = None
+    cpus: Written[Annotated[str, _limit("cpus"), _number("number")]] = None
+    pids: Written[Annotated[str, _limit("pids"), _number("integer")]] = None
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The limits that are set, by name."""
+        values = {name: getattr(self, name) for name in LIMITS}
+        return {name: text for name, text in values.items() if text is not None}
+
+
+class ProjectSpec(Strict):
+    """A project file. A key that is absent keeps its default."""
+
+    version: Literal[1] = 1
+    agents: Annotated[AtLeastOne[Agent], AfterValidator(_once)] | None = None
+    name: Written[Title] = None
+    ide: Written[Editor] = None
+    packages: Packages[Debian] = ()
+    tools: Annotated[ToolsSpec, BeforeValidator(_none_is_empty)] = ToolsSpec()
+    dockerfile: Written[FileName] = None
+    mounts: Annotated[Listed[MountSpec], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
+    mask: Annotated[Listed[Below], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
+    environment: Annotated[Variables, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
+    limits: Annotated[LimitsSpec, BeforeValidator(_none_is_empty)] = LimitsSpec()
+
+    @property
+    def build_file(self) -> str | None:
+        """The name of the project's own build file."""
+        return self.dockerfile
+
+
+# The model below each key, for hints about unknown keys.
+MODELS: Mapping[str, type[BaseModel]] = {"": ProjectSpec, "limits": LimitsSpec, "tools": ToolsSpec, "mounts": MountSpec}

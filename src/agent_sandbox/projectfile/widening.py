@@ -1,0 +1,52 @@
+"""List what a project file asks for that another one did not. A key that only takes away is not listed."""
+
+from collections.abc import Iterator
+
+from agent_sandbox.projectfile.spec import ProjectSpec
+from agent_sandbox.stack.engine import BUILD_KEY
+from agent_sandbox.stack.limits import DEFAULT, LIMITS, limit_texts, limits
+
+
+def widens(now: ProjectSpec, before: ProjectSpec) -> tuple[str, ...]:
+    """Return one line for each key that gives the agent more, or runs something else."""
+    return (*_agents(now, before), *_image(now, before), *_places(now, before), *_limits(now, before))
+
+
+def _agents(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
+    added = [name for name in now.agents or () if name not in (before.agents or ())]
+    if added:
+        yield f"agents: {', '.join(added)}"
+
+
+def _image(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
+    """Yield what runs as root while the image is built: other versions count too."""
+    lists = {
+        "packages: Debian's": (now.packages, before.packages),
+        "tools: from npm": (now.tools.npm, before.tools.npm),
+        "tools: from PyPI": (now.tools.pip, before.tools.pip),
+    }
+    for what, (names, had) in lists.items():
+        if added := [name for name in names if name not in had]:
+            yield f"{what} {', '.join(added)}"
+    if now.build_file and now.build_file != before.build_file:
+        yield f"{BUILD_KEY}: builds the image with {now.build_file}, which follows"
+
+
+def _places(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
+    for mount in now.mounts:
+        if mount not in before.mounts:
+            yield f"mounts: {mount.path}{', read-only' if mount.read_only else ', which the agent can write'}"
+    for path in before.mask:
+        if path not in now.mask:
+            yield f"mask: no longer hides {path}"
+    for name, value in now.environment.items():
+        if before.environment.get(name) != value:
+            yield f"environment: {name}={value}"
+
+
+def _limits(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
+    more, had = limits(now.limits.texts), limits(before.limits.texts)
+    for name in LIMITS:
+        if getattr(more, name) > getattr(had, name):
+            default = f"; the default is {limit_texts(DEFAULT)[name]}"
+            yield f"limits: {name} {limit_texts(more)[name]}, before {limit_texts(had)[name]}{default}"

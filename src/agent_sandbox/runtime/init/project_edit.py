@@ -1,0 +1,71 @@
+"""Read the project file, and edit it as the options of `init` ask."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from agent_sandbox.policytools.edit.value import Simple
+from agent_sandbox.projectfile.editing import NEW, Key, add_packages, set_keys
+from agent_sandbox.projectfile.parsing import parse_project_file
+from agent_sandbox.projectfile.spec import ProjectSpec
+from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.render.reconcile import Change, Verdict
+from agent_sandbox.render.record import Choices
+from agent_sandbox.runtime.host.agents import known_agents
+from agent_sandbox.runtime.init.project_file import Asked, Settled, digest_of
+from agent_sandbox.runtime.project.project_file import additions_in, project_files
+from agent_sandbox.stack.limits import kept, limits
+from agent_sandbox.stack.workspace import Ide
+
+
+def parse(project: Path, text: str) -> ProjectSpec:
+    """Return the values of a project's file; raise UserError with every problem in it."""
+    return parse_project_file(text, file=str(project / PROJECT_FILE), agents=known_agents())
+
+
+def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | None, *, title: str) -> Settled:
+    """Return what the stack is made of once the file says what is asked, and what was `recorded` without a file.
+
+    `title` is the name if the file has none.
+    """
+    spec = ProjectSpec() if before is None else parse(project, before)
+    wanted = {**dict(_recorded(recorded, spec)), **dict(_options(asked))}
+    if before is None or (spec.agents and spec.agents != asked.agents):
+        wanted = {("agents",): asked.agents, **wanted}
+    where = str(project / PROJECT_FILE)
+    after = set_keys(NEW if before is None else before, wanted, file=where)
+    after = add_packages(after, asked.packages, file=where)
+    spec = parse_project_file(after, file=where)
+    verdict = Verdict.WRITTEN if before is None else Verdict.MERGED
+    return Settled(
+        title=spec.name or title,
+        ide=spec.ide or Ide.VSCODE,
+        limits=limits(spec.limits.texts),
+        added=additions_in({**project_files(project), PROJECT_FILE: after}),
+        mounts=tuple((one.path, one.read_only) for one in spec.mounts),
+        mask=spec.mask,
+        environment=spec.environment,
+        digest=digest_of(after),
+        changes=(Change(path=PROJECT_FILE, verdict=verdict, before=before, after=after),) if after != before else (),
+    )
+
+
+def _options(asked: Asked) -> Iterator[tuple[Key, Simple]]:
+    if asked.title is not None:
+        yield ("name",), asked.title
+    if asked.ide is not None:
+        yield ("ide",), asked.ide.value
+    yield from _limits(asked.limits)
+
+
+def _recorded(record: Choices | None, spec: ProjectSpec) -> Iterator[tuple[Key, Simple]]:
+    """Yield the choices of an earlier `init` that the project file does not say."""
+    if record is None:
+        return
+    if record.ide is not Ide.VSCODE and spec.ide is None:
+        yield ("ide",), record.ide.value
+    yield from _limits({name: text for name, text in kept(record.limits).items() if name not in spec.limits.texts})
+
+
+def _limits(texts: Mapping[str, str]) -> Iterator[tuple[Key, Simple]]:
+    for name, text in texts.items():
+        yield ("limits", name), int(text) if text.isdecimal() else text

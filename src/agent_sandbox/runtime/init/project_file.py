@@ -1,0 +1,91 @@
+"""Combine the options of `init` with the project file: an option edits it, and it decides what no option says."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_sandbox.images import Additions
+from agent_sandbox.render.paths import PROJECT_FILE, STACK
+from agent_sandbox.render.reconcile import Change
+from agent_sandbox.render.record import PROJECT_FILE_KEY, Choices, parse_record
+from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.stack.limits import DEFAULT, limits
+from agent_sandbox.stack.model import Limits
+from agent_sandbox.stack.workspace import Ide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The options of `init` that shape the stack; None and absent limits were not given."""
+
+    agents: tuple[str, ...]
+    title: str | None = None
+    ide: Ide | None = None
+    limits: Mapping[str, str]
+    packages: tuple[str, ...] = ()
+
+    @property
+    def says_more(self) -> bool:
+        """Whether an option was given besides the agents."""
+        return bool(self.title is not None or self.ide or self.limits or self.packages)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What the stack is made of, and the change of the project file; `digest` is "" without a project file."""
+
+    title: str
+    ide: Ide
+    limits: Limits
+    added: Additions = field(default_factory=Additions)
+    # As the file says them: each path with whether it is read-only.
+    mounts: tuple[tuple[str, bool], ...] = ()
+    mask: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    digest: str = ""
+    changes: tuple[Change, ...] = ()
+
+
+def settle(project: Path, asked: Asked, choices: Choices | None, *, title: str) -> Settled:
+    """Return what an option says, else the project file, else an earlier `init`'s choices, else the default.
+
+    The first option creates the project file. Once it exists, it takes over the choices that were recorded. `title` is
+    the name if the file has none.
+    """
+    limits(asked.limits, spelled="--{}")  # report an invalid option by its name
+    before = read_text(project, PROJECT_FILE)
+    recorded = choices if choices and not choices.project_file else None
+    if before is None and not asked.says_more:
+        return Settled(
+            title=title,
+            ide=recorded.ide if recorded else Ide.VSCODE,
+            limits=recorded.limits if recorded else DEFAULT,
+        )
+    from agent_sandbox.runtime.init.project_edit import edited  # noqa: PLC0415 - brings pydantic; most have no file
+
+    return edited(project, before, asked, recorded, title=title)
+
+
+def agents_named(project: Path) -> tuple[str, ...]:
+    """Return the agents that the project file names."""
+    text = read_text(project, PROJECT_FILE)
+    if text is None:
+        return ()
+    from agent_sandbox.runtime.init.project_edit import parse  # noqa: PLC0415 - as above
+
+    return parse(project, text).agents or ()
+
+
+def digest_of(text: str | None) -> str:
+    """Return the digest of a project file's text, as the stack's file records it; "" for no file."""
+    return "" if text is None else hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def is_outdated(project: Path) -> bool:
+    """Return whether the stack was rendered from another text of the project file."""
+    text, digest = read_text(project, STACK) or "", digest_of(read_text(project, PROJECT_FILE))
+    if not digest and PROJECT_FILE_KEY not in text:
+        return False  # most projects: parsing takes longer than all the rest
+    record = parse_record(text)
+    return record is not None and record.project_file != digest

@@ -1,0 +1,57 @@
+"""Apply the mounts, masks and variables of a project file to the facts about a project."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from agent_sandbox.agents.together import Agents
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.runtime.init.project_file import Settled
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.protect.protected import is_there
+from agent_sandbox.stack.services.agent import reserved_variables
+from agent_sandbox.stack.workspace import Mask, Workspace
+
+
+def with_own_places(workspace: Workspace, chosen: Settled, agents: Agents, environ: Mapping[str, str]) -> Workspace:
+    """Return the facts with what the project file says; raise UserError with every problem."""
+    if not (chosen.mounts or chosen.mask or chosen.environment):
+        return workspace
+    from agent_sandbox.runtime.init.own_places import own_masks, own_mounts, parents_of  # noqa: PLC0415 - few need it
+
+    project = Path(workspace.path)
+    file = str(project / PROJECT_FILE)
+    _require_free(chosen.environment, agents, file)
+    others = [standing.root for standing in open_store(environ) if standing.root != project] if chosen.mounts else []
+    masks = own_masks(project, chosen.mask, workspace.protected, file=file)
+    return replace(
+        workspace,
+        mounts=own_mounts(project, chosen.mounts, environ, others=others, file=file),
+        masks=masks,
+        protected=(*workspace.protected, *parents_of(masks, workspace.protected)),
+        environment=chosen.environment,
+    )
+
+
+def _require_free(variables: Mapping[str, str], agents: Agents, file: str) -> None:
+    taken = [name for name in variables if name.lower() in reserved_variables(agents)]
+    what = "`environment`: the sandbox sets {}"
+    if taken:
+        raise UserError([Problem(where=file, what=what.format(name), hint="use another name") for name in taken])
+
+
+def make_masked(project: Path, masks: Iterable[Mask]) -> None:
+    """Create what does not exist yet: a mount needs a place, and what appears there later must be hidden too."""
+    for mask in masks:
+        place = project / mask.path
+        if is_there(place):
+            continue
+        if mask.directory:
+            place.mkdir(mode=0o700)
+        else:
+            os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        above = place.parent.stat()
+        if os.geteuid() == 0:
+            os.chown(place, above.st_uid, above.st_gid, follow_symlinks=False)

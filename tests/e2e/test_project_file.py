@@ -1,0 +1,125 @@
+"""What a project file says is what the sandbox is made of, and nothing that it adds weakens the walls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from real_stacks import trust
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from real_stacks import Project, Projects
+
+# Each line of the Dockerfile tries to leave something behind that lends rights, or that replaces what the walls run.
+FILES = {
+    ".devcontainer/sandbox.yaml": """\
+version: 1
+packages: [golang-go]
+tools: {pip: [uv]}
+dockerfile: Dockerfile
+mask: [.env.local, config/keys]
+mounts: [{path: ../shared-lib}]
+environment: {DATABASE_URL: "postgres://db/$app"}
+""",
+    ".env.local": "hidden\n",
+    "config/keys/key": "hidden\n",
+    "../shared-lib/lib.txt": "shared\n",
+    ".devcontainer/Dockerfile": """\
+FROM ${AGENT_SANDBOX_BASE}
+USER root
+RUN cp /bin/cat /usr/local/bin/lender && chmod 6755 /usr/local/bin/lender
+RUN python3 -c "import os; os.setxattr('/usr/local/bin/lender', 'security.capability', \\
+    bytes.fromhex('01000002' + '0020000000000000' * 2))"
+RUN openssl req -x509 -newkey ed25519 -nodes -subj /CN=planted -keyout /dev/null \\
+    -out /usr/local/share/ca-certificates/planted.crt && update-ca-certificates
+RUN cd /usr/local/lib/agent-sandbox && echo planted | tee healthy enter >firewall
+RUN printf '#!/bin/sh\\necho made here\\n' >/usr/local/bin/my-tool && chmod 755 /usr/local/bin/my-tool
+""",
+    "main.go": 'package main\n\nfunc main() { println("built inside") }\n',
+}
+LENDERS = """
+import os, stat
+for folder, _, names in os.walk("/usr"):
+    for path in (os.path.join(folder, name) for name in names):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISREG(mode) and (mode & 0o6000 or "security.capability" in os.listxattr(path)):
+            print(path)
+"""
+
+
+def fill(project: Path) -> None:
+    for name, text in FILES.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+
+
+@pytest.fixture(scope="module")
+def box(projects: Projects) -> Iterator[Project]:
+    project = projects.make("made", "claude", fill=fill)
+    trust(project.path)
+    project.sandbox("up")
+    yield project
+    project.sandbox("destroy", "--yes", "--images")
+
+
+def test_a_language_a_tool_and_the_projects_own_dockerfile_are_inside(box: Project) -> None:
+    said = box.exec("sh", "-ec", "go run main.go 2>&1; uv --version; my-tool; claude --version").stdout.splitlines()
+    assert (said[0], said[1].split()[0], said[2]) == ("built inside", "uv", "made here")
+    assert box.curl("http://denied.test/")[0] == 403
+
+
+def test_nothing_that_it_adds_lends_rights_or_replaces_a_wall(box: Project) -> None:
+    assert box.exec("python3", "-c", LENDERS, user="root").stdout == ""
+    images = {name: one["Config"]["Image"].split(":")[0] for name, one in box.containers().items()}
+    assert images == {
+        "proxy": "agent-sandbox/proxy",
+        "firewall": "agent-sandbox/claude",
+        "agent": "agent-sandbox/project",
+    }
+    assert box.exec("grep", "-r", "planted", "/usr/local/lib/agent-sandbox", check=False).stdout == ""
+    planted = "sed -n 2p /usr/local/share/ca-certificates/planted.crt | grep -F -f - /etc/ssl/certs/*.crt"
+    assert box.exec("sh", "-ec", planted, check=False).stdout == ""
+
+
+# The agent tries each; none may show what is hidden, on this machine or inside.
+LIFT = """
+exec 2>&1
+cat .env.local config/keys/key
+umount config/keys; rm -f .env.local; mv .env.local x; rmdir config/keys; mv config/keys config/other; mv config other
+mkdir config; ln -s config/keys link; cat link/key /proc/1/root/workspace/config/keys/key /proc/self/cwd/.env.local
+echo mine >config/keys/mine; echo mine >.env.local
+"""
+
+
+def test_a_mask_cannot_be_lifted_from_inside(box: Project) -> None:
+    said = box.exec("sh", "-c", f"{LIFT}; find . -name key -o -name other; true").stdout
+    assert "hidden" not in said.replace("config/keys", "")
+    assert (box.path / ".env.local").read_text() == "hidden\n"
+    assert [path.name for path in (box.path / "config" / "keys").iterdir()] == ["key"]
+    assert box.exec("cat", "config/keys/mine").stdout == "mine\n"
+
+
+def test_a_mount_can_be_read_and_a_variable_is_set(box: Project) -> None:
+    said = box.exec("sh", "-c", "cat ../shared-lib/lib.txt; touch /shared-lib/x 2>&1; echo $DATABASE_URL").stdout
+    assert said.splitlines() == [
+        "shared",
+        "touch: cannot touch '/shared-lib/x': Read-only file system",
+        "postgres://db/$app",
+    ]
+
+
+def test_an_edit_makes_a_new_image_and_the_same_text_makes_none(box: Project) -> None:
+    before = box.containers()["agent"]["Id"]
+    assert "building" not in box.sandbox("up").stderr
+    assert box.containers()["agent"]["Id"] == before
+    file = box.path / ".devcontainer" / "sandbox.yaml"
+    file.write_text(file.read_text().replace("golang-go", "no-such-package"))
+    trust(box.path)
+    failed = box.sandbox("up", check=False)
+    assert failed.returncode == 1
+    assert "`packages` could not be installed: E: Unable to locate package no-such-package" in failed.stderr
+    assert box.containers()["agent"]["Id"] == before

@@ -1,0 +1,28 @@
+from pathlib import Path
+
+from agent_sandbox.render.paths import PROJECT_FILE
+from run_cli import Ask
+
+HINT = "  hint: it is optional: `agent-sandbox init` with an option, such as --memory 4g, writes one\n"
+
+
+def test_reports_every_problem_with_its_line(empty_project: Path, ask: Ask) -> None:
+    file = empty_project / PROJECT_FILE
+    file.parent.mkdir()
+    file.write_text("ide: vim\nlimits:\n  memory: 3\n")
+    answer = ask("project", "check")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == (
+        f"error: {file}:1:6: unknown editor 'vim'\n  hint: known: jetbrains, none, vscode\n"
+        f"error: {file}:3:11: `3` is not a size: a number with k, m or g, as in `4g`\n"
+    )
+    file.write_text("ide: none\n")
+    assert ask("project", "check").err == f"{PROJECT_FILE}: ok\n"
+
+
+def test_says_that_there_is_none(empty_project: Path, ask: Ask) -> None:
+    answer = ask("project", "check")
+    assert (answer.code, answer.err) == (
+        1,
+        f"error: {empty_project / PROJECT_FILE}: there is no project file\n{HINT}",
+    )

@@ -1,0 +1,43 @@
+import yaml
+from jsonschema import Draft202012Validator
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.projectfile.editing import NEW
+from agent_sandbox.projectfile.parsing import parse_project_file
+from agent_sandbox.projectfile.schema import project_schema
+from table_tests import each
+
+SCHEMA = project_schema(("first", "second"))
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@each(
+    "text",
+    [
+        "",
+        NEW,
+        "agents: [first]\nlimits: {memory: 4g, cpus: 1.5, pids: 99}\nide: none\nname: a",
+        "agents:\nlimits:\n",
+        "limits: {cpus: 2}",
+        "agents: []",
+        "agents: [third]",
+        "limit: {}",
+        "limits: {memry: 1g}",
+        "limits: {memory: 4}",
+        "ide: vim",
+        "version: 2",
+        "name: 3",
+    ],
+)
+def test_an_editor_accepts_what_we_accept(text: str) -> None:
+    value = yaml.safe_load(text)
+    try:
+        parse_project_file(text, file="f", agents=("first", "second"))
+    except UserError:
+        valid = False
+    else:
+        valid = True
+    assert Draft202012Validator(SCHEMA).is_valid({} if value is None else value) is valid

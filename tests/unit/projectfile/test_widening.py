@@ -1,0 +1,35 @@
+from agent_sandbox.projectfile.parsing import parse_project_file
+from agent_sandbox.projectfile.widening import widens
+from table_tests import each
+
+
+@each(
+    ("now", "before", "lines"),
+    [
+        ("", "", ()),
+        ("name: a\nide: none", "", ()),
+        ("agents: [a, b]", "agents: [a]", ("agents: b",)),
+        ("agents: [a]", "agents: [a, b]", ()),
+        ("packages: [golang, tree]", "packages: [tree]", ("packages: Debian's golang",)),
+        ("packages: [tree]", "packages: [tree, golang]", ()),
+        ("tools: {npm: [a], pip: [b]}", "", ("tools: from npm a", "tools: from PyPI b")),
+        ("tools: {npm: [a@2]}", "tools: {npm: [a@1]}", ("tools: from npm a@2",)),
+        ("dockerfile: D", "", ("dockerfile: builds the image with D, which follows",)),
+        ("", "dockerfile: D", ()),
+        ("mounts: [{path: ../a}]", "", ("mounts: ../a, read-only",)),
+        (
+            "mounts: [{path: ../a, read_only: false}]",
+            "mounts: [{path: ../a}]",
+            ("mounts: ../a, which the agent can write",),
+        ),
+        ("", "mounts: [{path: ../a}]", ()),
+        ("mask: [a]", "mask: [a, b]", ("mask: no longer hides b",)),
+        ("mask: [a, b]", "mask: [a]", ()),
+        ("environment: {A: x, B: 1}", "environment: {A: z, B: 1}", ("environment: A=x",)),
+        ("limits: {memory: 64g}", "", ("limits: memory 64g, before 8g; the default is 8g",)),
+        ("limits: {memory: 4g, pids: 64}", "", ()),
+        ("", "limits: {cpus: 1}", ("limits: cpus 4, before 1; the default is 4",)),
+    ],
+)
+def test_lists_what_the_agent_gets_more_of(now: str, before: str, lines: tuple[str, ...]) -> None:
+    assert widens(*(parse_project_file(text, file="f") for text in (now, before))) == lines

@@ -1,0 +1,3 @@
+from init_project import init
+
+__all__ = ["init"]

@@ -1,0 +1,42 @@
+from pathlib import Path
+
+from agent_sandbox.images import NPM_REGISTRY, PIP_INDEX
+from agent_sandbox.runtime.init.build_registries import machine_registries
+from agent_sandbox.runtime.policies.registries import Machine
+from table_tests import each
+
+BOTH = (NPM_REGISTRY, PIP_INDEX)
+
+
+def machine(root: Path, **environ: str) -> Machine:
+    return Machine(environ={"HOME": str(root / "home"), **environ}, run=lambda _: "", root=root)
+
+
+def test_without_configuration_the_tools_use_their_defaults(tmp_path: Path) -> None:
+    assert machine_registries(machine(tmp_path), BOTH) == {}
+
+
+def test_the_users_files_name_them_and_credentials_stay_out(tmp_path: Path) -> None:
+    (tmp_path / "home" / ".config" / "pip").mkdir(parents=True)
+    (tmp_path / "home" / ".npmrc").write_text("//npm.test/:_authToken=x\nregistry=https://npm.test/r/\n")
+    (tmp_path / "home" / ".config" / "pip" / "pip.conf").write_text(
+        "[global]\nextra-index-url = https://no.test\nindex-url = https://ann:secret@pypi.test/simple\n"
+    )
+    assert machine_registries(machine(tmp_path), BOTH) == {
+        NPM_REGISTRY: "https://npm.test/r/",
+        PIP_INDEX: "https://pypi.test/simple",
+    }
+    assert machine_registries(machine(tmp_path), (PIP_INDEX,)) == {PIP_INDEX: "https://pypi.test/simple"}
+
+
+@each(
+    ("environ", "found"),
+    [
+        ({"PIP_INDEX_URL": "https://a.test"}, {PIP_INDEX: "https://a.test"}),
+        ({"npm_config_registry": "http://a.test:81/x"}, {NPM_REGISTRY: "http://a.test:81/x"}),
+        ({"PIP_INDEX_URL": "/opt/wheels", "NPM_CONFIG_REGISTRY": "file:///x"}, {}),
+        ({"PIP_INDEX_URL": "https://[", "NPM_CONFIG_REGISTRY": "https://"}, {}),
+    ],
+)
+def test_a_variable_comes_first_and_only_urls_of_servers_count(environ: dict[str, str], found: dict[str, str]) -> None:
+    assert machine_registries(machine(Path("/nonexistent"), **environ), BOTH) == found

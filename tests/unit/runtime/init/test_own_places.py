@@ -1,0 +1,150 @@
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.init import own_places
+from agent_sandbox.runtime.init.own_places import own_masks, own_mounts, parents_of
+from agent_sandbox.stack.workspace import Access, Mask, OwnMount, Protected
+from repositories import repository
+from table_tests import each
+
+WALLS = (Protected(path=".devcontainer", why=""), Protected(path=".husky", why=""))
+
+
+@pytest.fixture(autouse=True)
+def _scratch_is_no_part_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scratch directories may be in /dev/shm."""
+    system = tuple(place for place in own_places.SYSTEM if not tmp_path.is_relative_to(place))
+    monkeypatch.setattr(own_places, "SYSTEM", system)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    """Return a project with neighbours."""
+    for name in ("app/src", "home/.ssh", "home/data", "shared", "other/lib", "x/.devcontainer"):
+        (tmp_path / name).mkdir(parents=True)
+    return tmp_path / "app"
+
+
+def mounts(app: Path, *asked: tuple[str, bool]) -> tuple[OwnMount, ...]:
+    environ = {"HOME": str(app.parent / "home")}
+    return own_mounts(app, asked, environ, others=[app.parent / "other"], file="f")
+
+
+def refusal(app: Path, path: str, *, read_only: bool = True) -> str:
+    with pytest.raises(UserError) as error:
+        mounts(app, (path, read_only))
+    return str(error.value)
+
+
+def test_a_neighbour_is_where_the_project_expects_it_and_the_users_files_in_the_home_directory(app: Path) -> None:
+    assert mounts(app, ("../shared", True), ("~/data", False)) == (
+        OwnMount(source=str(app.parent / "shared"), target="/shared"),
+        OwnMount(source=str(app.parent / "home" / "data"), target="/home/dev/data", read_only=False),
+    )
+
+
+@each(
+    ("path", "why"),
+    [
+        ("../nothing", "there is no such file or directory"),
+        ("../link", "leads through a symbolic link: write the path that it leads to"),
+        ("../link/lib", "leads through a symbolic link: write the path that it leads to"),
+        ("../pipe", "not a file or directory: a socket or device lends access to other programs"),
+        ("../socket", "not a file or directory: a socket or device lends access to other programs"),
+        ("../home", "contains a home directory"),
+        ("..", "contains a home directory"),
+        ("/", "contains a home directory"),
+        ("~/.ssh", "in a hidden directory of your home, where programs keep settings and credentials"),
+        ("~/data/../.ssh", "in a hidden directory of your home, where programs keep settings and credentials"),
+        ("/etc", "belongs to this machine's system or one of its services"),
+        ("/var/lib", "belongs to this machine's system or one of its services"),
+        ("/srv", "belongs to this machine's system or one of its services"),
+        ("../app", "overlaps the project, and would show it without its protections"),
+        ("../app/src", "overlaps the project, and would show it without its protections"),
+        ("../other", "overlaps another project with a sandbox"),
+        ("../other/lib", "overlaps another project with a sandbox"),
+        ("../x/.devcontainer", "contains the settings of a sandbox"),
+        ("../usr", "inside it would be at /usr, which the sandbox uses"),
+        ("../workspace", "inside it would be at /workspace, which the sandbox uses"),
+    ],
+)
+def test_a_mount_that_would_weaken_the_sandbox_is_refused(tmp_path: Path, path: str, why: str) -> None:
+    root = tmp_path / str(abs(hash((path, why))))
+    for name in ("app/src", "home/.ssh", "home/data", "other/lib", "x/.devcontainer", "usr", "workspace"):
+        (root / name).mkdir(parents=True)
+    (root / "link").symlink_to(root / "other")
+    os.mkfifo(root / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = Path.cwd()
+        os.chdir(root)  # the path of a socket is short
+        try:
+            listener.bind("socket")
+        finally:
+            os.chdir(here)
+    assert refusal(root / "app", path) == f"f: `mounts`: {path}: {why}; mount another directory"
+
+
+def test_a_directory_that_the_machine_acts_on_can_only_be_read(app: Path) -> None:
+    repository(app.parent / "shared")
+    assert mounts(app, ("../shared", True))[0].read_only
+    assert "programs on this machine act on .git/" in refusal(app, "../shared", read_only=False)
+
+
+def test_two_mounts_cannot_be_in_one_place(app: Path) -> None:
+    with pytest.raises(UserError, match="two of them would be at /shared"):
+        mounts(app, ("../shared", True), ("../shared/", True))
+
+
+def masks(app: Path, *paths: str) -> tuple[Mask, ...]:
+    return own_masks(app, paths, WALLS, file="f")
+
+
+def test_a_mask_is_a_directory_where_there_is_one_or_where_it_ends_in_a_slash(app: Path) -> None:
+    (app / "file").touch()
+    assert masks(app, "src", "secrets/", ".env.local", "file") == (
+        Mask(path="src", directory=True),
+        Mask(path="secrets", directory=True),
+        Mask(path=".env.local", directory=False),
+        Mask(path="file", directory=False),
+    )
+
+
+@each(
+    ("path", "why"),
+    [
+        (".husky", "overlaps a protected path, which stays visible"),
+        (".husky/a", "overlaps a protected path, which stays visible"),
+        (".HUSKY/", "overlaps a protected path, which stays visible"),
+        ("link", "leads through a symbolic link, or is not a file or directory"),
+        ("link/a", "leads through a symbolic link, or is not a file or directory"),
+        ("pipe", "leads through a symbolic link, or is not a file or directory"),
+        ("a/b/c", "there is no directory a: create it first"),
+        ("file/", "not a directory: remove the `/`"),
+    ],
+)
+def test_a_mask_that_could_be_undone_or_hides_a_wall_is_refused(tmp_path: Path, path: str, why: str) -> None:
+    root = tmp_path / str(abs(hash((path, why))))
+    (root / ".husky").mkdir(parents=True)
+    (root / "link").symlink_to("/etc")
+    (root / "file").touch()
+    os.mkfifo(root / "pipe")
+    with pytest.raises(UserError) as error:
+        masks(root, path)
+    assert str(error.value) == f"f: `mask`: {path}: {why}"
+
+
+@each("paths", [("src", "src/"), ("src", "SRC"), ("src/", "src/x")])
+def test_a_path_is_masked_once(tmp_path: Path, paths: tuple[str, str]) -> None:
+    (tmp_path / "src").mkdir(exist_ok=True)
+    with pytest.raises(UserError, match="masked twice; keep one of them"):
+        masks(tmp_path, *paths)
+
+
+def test_what_is_above_a_mask_cannot_be_moved_away(app: Path) -> None:
+    (app / "a" / "b" / "c").mkdir(parents=True)
+    found = parents_of(masks(app, "a/b/c", "a/k"), (*WALLS, Protected(path="x", why="")))
+    assert [(one.path, one.access) for one in found] == [("a", Access.PINNED), ("a/b", Access.PINNED)]

@@ -1,0 +1,98 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.images import Additions
+from agent_sandbox.problems import UserError
+from agent_sandbox.projectfile.editing import NEW
+from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.render.record import Record
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.init.project_edit import edited
+from agent_sandbox.runtime.init.project_file import Asked, Settled, digest_of
+from agent_sandbox.stack.limits import limits
+from agent_sandbox.stack.workspace import Ide, Owner
+
+FIRST, SECOND, *_ = known_agents(data_root() / "templates")
+
+
+def asked(*, agent: str = FIRST, ide: Ide | None = None, title: str | None = None, **texts: str) -> Asked:
+    return Asked(agents=(agent,), ide=ide, title=title, limits=texts)
+
+
+def record(*, project_file: str = "") -> Record:
+    return Record(
+        name="n",
+        agents=(FIRST,),
+        title="Before",
+        ide=Ide.JETBRAINS,
+        owner=Owner(),
+        limits=limits({"memory": "2g"}),
+        dotenv=True,
+        project_file=project_file,
+    )
+
+
+def settled(project: Path, options: Asked, recorded: Record | None) -> Settled:
+    file = project / PROJECT_FILE
+    before = file.read_text() if file.exists() else None
+    return edited(project, before, options, recorded, title=recorded.title if recorded else "")
+
+
+def write(project: Path, text: str) -> None:
+    (project / PROJECT_FILE).parent.mkdir(exist_ok=True)
+    (project / PROJECT_FILE).write_text(text)
+
+
+def test_the_first_option_writes_a_file_with_what_was_recorded(tmp_path: Path) -> None:
+    found = settled(tmp_path, asked(cpus="1.5"), record())
+    (change,) = found.changes
+    assert change.after == f"{NEW}agents: [{FIRST}]\nide: jetbrains\nlimits:\n  memory: 2g\n  cpus: 1.5\n"
+    assert (found.digest, found.title) == (digest_of(change.after), "Before")
+    assert found.limits == limits({"memory": "2g", "cpus": "1.5"})
+
+
+def test_a_file_decides_what_no_option_says(tmp_path: Path) -> None:
+    write(tmp_path, "name: Mine # c\nlimits: {memory: 3g}\n")
+    found = settled(tmp_path, asked(), None)
+    assert (found.limits, found.ide, found.title) == (limits({"memory": "3g"}), Ide.VSCODE, "Mine")
+    assert (found.digest, found.changes) == (digest_of("name: Mine # c\nlimits: {memory: 3g}\n"), ())
+
+
+def test_a_file_takes_over_what_an_earlier_init_recorded(tmp_path: Path) -> None:
+    write(tmp_path, "limits: {cpus: 1}\n")
+    (change,) = settled(tmp_path, asked(), record()).changes
+    assert change.after == "limits: {cpus: 1, memory: 2g}\nide: jetbrains\n"
+
+
+def test_an_option_edits_the_file(tmp_path: Path) -> None:
+    write(tmp_path, f"agents: [{FIRST}] # c\nlimits:\n  memory: 3g # enough\n")
+    (change,) = settled(tmp_path, asked(agent=SECOND, title="App", memory="4g", pids="99"), None).changes
+    assert change.after == f"agents: [{SECOND}] # c\nlimits:\n  memory: 4g # enough\n  pids: 99\nname: App\n"
+
+
+def test_packages_are_added_to_those_that_are_there(tmp_path: Path) -> None:
+    write(tmp_path, "packages:\n  - tree # c\n")
+    found = settled(tmp_path, replace(asked(), packages=("golang", "tree")), None)
+    assert found.changes[0].after == "packages:\n  - tree # c\n  - golang\n"
+    assert found.added == Additions(packages=("tree", "golang"))
+
+
+def test_the_dockerfile_is_the_one_beside_the_file(tmp_path: Path) -> None:
+    write(tmp_path, "dockerfile: Dockerfile\n")
+    with pytest.raises(UserError) as error:
+        settled(tmp_path, asked(), None)
+    assert (
+        str(error.value) == f"{PROJECT_FILE}: `dockerfile` names a file that does not exist; .devcontainer/Dockerfile"
+    )
+    (tmp_path / PROJECT_FILE).with_name("Dockerfile").write_text("FROM ${AGENT_SANDBOX_BASE}\n")
+    assert settled(tmp_path, asked(), None).added.build_file == "FROM ${AGENT_SANDBOX_BASE}\n"
+
+
+def test_an_invalid_file_is_reported_by_its_line(tmp_path: Path) -> None:
+    write(tmp_path, "agents: [nobody-knows]\n")
+    with pytest.raises(UserError) as error:
+        settled(tmp_path, asked(memory="4g"), None)
+    assert str(error.value).startswith(f"{tmp_path / PROJECT_FILE}:1:10: unknown agent 'nobody-knows'; ")

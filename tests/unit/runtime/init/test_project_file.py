@@ -1,0 +1,80 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.problems import UserError
+from agent_sandbox.render.paths import PROJECT_FILE, STACK
+from agent_sandbox.render.record import Record
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.init.project_file import Asked, agents_named, is_outdated, settle
+from agent_sandbox.stack.limits import DEFAULT, GIB, limits
+from agent_sandbox.stack.workspace import Ide, Owner
+from init_project import Init
+
+FIRST, *_ = known_agents(data_root() / "templates")
+
+
+def asked(*, agent: str = FIRST, ide: Ide | None = None, title: str | None = None, **texts: str) -> Asked:
+    return Asked(agents=(agent,), ide=ide, title=title, limits=texts)
+
+
+def record(*, project_file: str = "") -> Record:
+    return Record(
+        name="n",
+        agents=(FIRST,),
+        title="Before",
+        ide=Ide.JETBRAINS,
+        owner=Owner(),
+        limits=limits({"memory": "2g"}),
+        dotenv=True,
+        project_file=project_file,
+    )
+
+
+def write(project: Path, text: str) -> None:
+    (project / PROJECT_FILE).parent.mkdir(exist_ok=True)
+    (project / PROJECT_FILE).write_text(text)
+
+
+def test_without_an_option_no_file_is_needed(tmp_path: Path) -> None:
+    found = settle(tmp_path, asked(), None, title="")
+    assert (found.limits, found.ide, found.title, found.digest, found.changes) == (DEFAULT, Ide.VSCODE, "", "", ())
+    found = settle(tmp_path, asked(), record(), title="Before")
+    assert (found.limits.memory, found.ide, found.title, found.changes) == (2 * GIB, Ide.JETBRAINS, "Before", ())
+
+
+def test_an_invalid_option_is_reported_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as error:
+        settle(tmp_path, asked(memory="lots"), None, title="")
+    assert str(error.value) == "--memory: `lots` is not a size: a number with k, m or g, as in `4g`"
+
+
+def test_the_files_agents_are_those_that_it_names(tmp_path: Path) -> None:
+    assert agents_named(tmp_path) == ()
+    write(tmp_path, "name: a\n")
+    assert agents_named(tmp_path) == ()
+    write(tmp_path, f"agents: [{FIRST}]\n")
+    assert agents_named(tmp_path) == (FIRST,)
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / "elsewhere").write_text("name: a\n")
+    (tmp_path / PROJECT_FILE).symlink_to("../elsewhere")
+    with pytest.raises(UserError, match="agent-sandbox does not follow symbolic links"):
+        settle(tmp_path, asked(), None, title="")
+
+
+def test_a_stack_is_outdated_once_the_file_has_another_text(tmp_path: Path, init: Init) -> None:
+    init(tmp_path / "app")
+    assert not is_outdated(tmp_path / "app")
+    write(tmp_path / "app", "limits: {memory: 3g}\n")
+    assert is_outdated(tmp_path / "app")
+    init(tmp_path / "app")
+    assert not is_outdated(tmp_path / "app")
+    assert "mem_limit: 3g" in (tmp_path / "app" / STACK).read_text()
+    (tmp_path / "app" / PROJECT_FILE).unlink()
+    assert is_outdated(tmp_path / "app")
+    init(tmp_path / "app")
+    assert "mem_limit: 8g" in (tmp_path / "app" / STACK).read_text()

@@ -1,0 +1,78 @@
+import stat
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.render.paths import PROJECT_FILE, STACK
+from agent_sandbox.runtime.init import own_places
+from agent_sandbox.runtime.init.settled_places import make_masked
+from agent_sandbox.runtime.project.installed import read_stack_file
+from agent_sandbox.runtime.protect.mount_checks import read_only_mounts
+from agent_sandbox.stack.workspace import Mask
+from init_project import Init
+
+
+@pytest.fixture(autouse=True)
+def _scratch_is_no_part_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scratch directories may be in /dev/shm."""
+    system = tuple(place for place in own_places.SYSTEM if not tmp_path.is_relative_to(place))
+    monkeypatch.setattr(own_places, "SYSTEM", system)
+
+
+def write(root: Path, text: str) -> None:
+    (root / PROJECT_FILE).parent.mkdir(parents=True, exist_ok=True)
+    (root / PROJECT_FILE).write_text(text)
+
+
+def test_masks_are_in_the_stack_and_what_they_hide_exists(tmp_path: Path, init: Init) -> None:
+    root = tmp_path / "app"
+    (root / "config" / "keys").mkdir(parents=True)
+    write(root, "mask: [.env.local, config/keys]\n")
+    notes = init(root).notes
+    assert ".env.local: created empty, because `mask` hides what is there" in notes
+    text = (root / STACK).read_text()
+    assert "{type: bind, source: /dev/null, target: /workspace/.env.local," in text
+    assert "/workspace/config/keys:size=64m," in text
+    assert "pinned config\\npinned .env.local\\npinned config/keys" in text
+    assert (root / ".env.local").read_text() == ""
+    assert ".env.local" not in read_only_mounts(read_stack_file(root))
+    assert not init(root).protection.kept
+
+
+def test_variables_reach_the_agent_and_none_replaces_one_of_the_sandbox(tmp_path: Path, init: Init) -> None:
+    root = tmp_path / "app"
+    write(root, "environment: {DATABASE_URL: postgres://db/$app, DEBUG: 1}\n")
+    init(root)
+    text = (root / STACK).read_text()
+    assert ("postgres://db/$$app" in text, 'DEBUG: "1"' in text) == (True, True)
+    write(root, "environment: {https_Proxy: http://x, SSL_CERT_FILE: /x}\n")
+    with pytest.raises(UserError) as error:
+        init(root)
+    assert str(error.value).splitlines() == [
+        f"{root / PROJECT_FILE}: `environment`: the sandbox sets {name}; use another name"
+        for name in ("https_Proxy", "SSL_CERT_FILE")
+    ]
+
+
+def test_mounts_are_in_the_stack(tmp_path: Path, init: Init) -> None:
+    (tmp_path / "shared").mkdir()
+    write(tmp_path / "app", "mounts: [{path: ../shared}]\n")
+    init(tmp_path / "app")
+    mount = (
+        f"{{type: bind, source: {tmp_path}/shared, target: /shared, bind: {{create_host_path: false}}, read_only: true"
+    )
+    assert mount in (tmp_path / "app" / STACK).read_text()
+
+
+def test_only_what_is_missing_is_made(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("kept")
+    masks = (
+        Mask(path="there", directory=False),
+        Mask(path="file", directory=False),
+        Mask(path="folder", directory=True),
+    )
+    make_masked(tmp_path, masks)
+    assert (tmp_path / "there").read_text() == "kept"
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o700
