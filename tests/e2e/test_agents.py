@@ -178,6 +178,7 @@ def test_an_agent_works_with_the_login_of_the_host_machine_and_never_has_it(
     header = f"Authorization: Bearer {placeholder}"
     status, body = project.curl(f"https://{sign_in.api}{sign_in.path}", "-H", header)
     assert (status, "agent-sandbox secret sync" in body) == (502, True)
+    project.sandbox("secret", "remove", f"{name}.login")
 
 
 def where_tokens_are(project: Project) -> list[tuple[str, str]]:
