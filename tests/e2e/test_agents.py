@@ -154,7 +154,7 @@ def test_an_agent_works_with_the_login_of_the_host_machine_and_never_has_it(
     keyless: Project, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project, sign_in, manifest = keyless, SIGN_INS[name], load_manifest(TEMPLATES, name)
-    command = ("exec", "--", *Talk(words=sign_in.words).command(manifest, "say hi"))
+    command = ("exec", "--", *Talk(words=sign_in.words, variables=sign_in.variables).command(manifest, "say hi"))
     monkeypatch.setenv(sign_in.folder, str(tmp_path))
     tokens = [sign_in.write(tmp_path, "first")]
     project.sandbox("login", name)
@@ -178,6 +178,7 @@ def test_an_agent_works_with_the_login_of_the_host_machine_and_never_has_it(
     header = f"Authorization: Bearer {placeholder}"
     status, body = project.curl(f"https://{sign_in.api}{sign_in.path}", "-H", header)
     assert (status, "agent-sandbox secret sync" in body) == (502, True)
+    project.sandbox("secret", "remove", f"{name}.login")
 
 
 def where_tokens_are(project: Project) -> list[tuple[str, str]]:

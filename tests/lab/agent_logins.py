@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agent_talks import PROMPT
 from fake_model_api import CHATGPT_ACCOUNT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 # Every token of a test has it, so one search finds them all.
@@ -23,17 +24,19 @@ MARK = "canary7c1e94b0"
 class SignIn:
     """Where a client keeps its sign-in, what it writes there, and how it is made to talk without a key."""
 
-    folder: str  # the variable that names the directory
+    folder: str  # the variable that names the directory, or the one with all of the user's
     file: str
     content: Callable[[str, float], Any]
     api: str  # the host that gets the token
     path: str  # what can be asked there without harm
     words: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def write(self, folder: Path, name: str, *, seconds: float = 3600.0) -> str:
         """Sign in; return the access token."""
         content = self.content(name, time.time() + seconds)
         path = folder / self.file
+        path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(content))
         path.chmod(0o600)
         return access_of(content)
@@ -50,6 +53,8 @@ def expired_inside(content: Any) -> Any:
     before = time.time() - 60
     if "claudeAiOauth" in content:
         return {**content, "claudeAiOauth": {**content["claudeAiOauth"], "expiresAt": int(before * 1000)}}
+    if "expiry_date" in content:
+        return {**content, "expiry_date": int(before * 1000)}
     head, claims, ending = content["tokens"]["access_token"].split(".")
     said = json.loads(urlsafe_b64decode(claims + "=="))
     expired = urlsafe_b64encode(json.dumps({**said, "exp": int(before)}).encode()).decode().rstrip("=")
@@ -87,6 +92,18 @@ def codex(name: str, expires: float) -> Any:
     }
 
 
+def gemini(name: str, expires: float) -> Any:
+    """Return what Gemini CLI writes."""
+    return {
+        "access_token": f"ya29.{MARK}-{name}",
+        "refresh_token": f"1//{MARK}-{name}",
+        "scope": "https://www.googleapis.com/auth/cloud-platform openid",
+        "token_type": "Bearer",
+        "id_token": jwt({"email": f"{MARK}@example.com"}, MARK),
+        "expiry_date": int(expires * 1000),
+    }
+
+
 def jwt(claims: Any, signature: str) -> str:
     """Return a JWT with this as its signature."""
     parts = [json.dumps(part).encode() for part in ({"alg": "RS256", "typ": "JWT"}, claims)]
@@ -113,5 +130,14 @@ SIGN_INS = {
             *("exec", "--skip-git-repo-check", "--model", "gpt-5.1"),
             *("-c", "features.enable_request_compression=false", PROMPT),
         ),
+    ),
+    "gemini": SignIn(
+        folder="HOME",
+        file=".gemini/oauth_creds.json",
+        content=gemini,
+        api="cloudcode-pa.googleapis.com",
+        path="/v1internal:getCodeAssistGlobalUserSetting",
+        words=("--model", "gemini-2.5-flash", "-p", PROMPT),
+        variables={"GOOGLE_GENAI_USE_GCA": "true"},
     ),
 }

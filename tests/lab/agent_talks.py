@@ -38,8 +38,7 @@ TALKS = {
     "aider": Talk(words=("--model", "gpt-4o", "--message", PROMPT), service="openai", runs_commands=False),
     "claude": Talk(words=("-p", PROMPT), service="claude"),
     "codex": Talk(words=("exec", "--skip-git-repo-check", "--model", "gpt-5.1", PROMPT), service="codex"),
-    # Signs in with GitHub and has no key that could be injected.
-    "copilot": Talk(words=("-p", PROMPT), variables={"COPILOT_GITHUB_TOKEN": "github_pat_placeholder"}),
+    "copilot": Talk(words=("-p", PROMPT), service="copilot"),
     "gemini": Talk(words=("--model", "gemini-2.5-flash", "-p", PROMPT), service="gemini"),
     "hermes": Talk(
         words=("--provider", "openrouter", "--model", "openai/gpt-4o", "-z", PROMPT),

@@ -298,6 +298,23 @@ def gemini_host(method: str, path: str, body: Any) -> Json | Events | None:
     return Events([("", gemini(body))]) if ":streamGenerateContent" in path else Json(gemini(body))
 
 
+def code_assist_host(method: str, path: str, body: Any) -> Json | Events | None:
+    """Play cloudcode-pa.googleapis.com, which Gemini asks with a Google account."""
+    if method != "POST" or ":" not in path:
+        return None
+    if ":streamGenerateContent" in path:
+        return Events([("", {"response": gemini(body["request"])})])
+    if path.endswith(":generateContent"):
+        return Json({"response": gemini(body["request"])})
+    tier = {"id": "free-tier", "name": "Free", "isDefault": True}
+    return Json({"currentTier": tier, "allowedTiers": [tier], "cloudaicompanionProject": "project-1"})
+
+
+def google_login_host(_: str, path: str, __: Any) -> Json | None:
+    """Play oauth2.googleapis.com, as far as a valid token is concerned."""
+    return Json({"aud": "client", "expires_in": 3600, "scope": "openid"}) if path == "/tokeninfo" else None
+
+
 HOSTS: dict[str, Callable[[str, str, Any], Json | Events | None]] = {
     "api.anthropic.com": anthropic_host,
     "api.github.com": github_host,
@@ -305,6 +322,8 @@ HOSTS: dict[str, Callable[[str, str, Any], Json | Events | None]] = {
     "chatgpt.com": chatgpt_host,
     "openrouter.ai": openrouter_host,
     "generativelanguage.googleapis.com": gemini_host,
+    "cloudcode-pa.googleapis.com": code_assist_host,
+    "oauth2.googleapis.com": google_login_host,
     COPILOT_API: copilot_host,
 }
 

@@ -29,6 +29,7 @@ HOSTS = (
     "allowed.test", "denied.test", "example.com", "github.com", "api.github.com", "api.anthropic.com",
     "api.individual.githubcopilot.com", "telemetry.individual.githubcopilot.com", "api.openai.com",
     "generativelanguage.googleapis.com", "openrouter.ai", "chatgpt.com", "models.dev", "api.factory.ai",
+    "cloudcode-pa.googleapis.com", "oauth2.googleapis.com",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
-from agent_sandbox.cli.steps.secrets.keyed_services import keyed_services
+from agent_sandbox.cli.steps.secrets.keyed_services import known_tests
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policytools.unset_secrets import Bound
@@ -81,13 +81,12 @@ def _held(project: Project, name: str) -> Bound:
 
 def _address(project: Project, secret: Bound) -> str:
     """Return the address of a harmless request to a host of the secret."""
-    keyed = keyed_services(project.policy)
-    tests = {auth.host: auth.test for _, auth in keyed.values() if auth.test}
-    host = next((host for host in secret.hosts if host in tests), None)
-    if host is None:
+    tests = known_tests(project.policy)
+    known = next((one for one in (secret.name, *secret.hosts) if one in tests), None)
+    if known is None:
         hint = f"name one: --url https://{next(iter(secret.hosts), 'HOST')}/PATH"
         raise UserError([Problem(where=secret.name, what="no harmless request is known for its hosts", hint=hint)])
-    return f"https://{host}{tests[host]}"
+    return f"https://{''.join(tests[known])}"
 
 
 def _denial(address: str, body: str) -> Problem:

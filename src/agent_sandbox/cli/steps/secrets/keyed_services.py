@@ -1,6 +1,6 @@
 """The services of the catalogue that take an API key."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent_sandbox.policy.compiler.layer import Layer
@@ -12,12 +12,21 @@ type Keyed = Mapping[str, tuple[str, Auth]]
 
 def keyed_services(policy: Path) -> Keyed:
     """Return the services with a key that this policy file can name: the option for it, and how it is sent."""
-    return {
-        name: (option, auth)
-        for name, layer in services_beside(policy).items()
-        for option, auth in layer.spec.declared.items()
-        if isinstance(auth, Auth) and auth.env
-    }
+    return {name: (option, auth) for name, option, auth in _auths(policy) if auth.env}
+
+
+def known_tests(policy: Path) -> dict[str, tuple[str, str]]:
+    """Return the harmless requests of services, as host and path: by the secret's name for logins, by host for keys."""
+    found = [(f"{name}.{option}", auth) for name, option, auth in _auths(policy) if auth.test]
+    by_host = {auth.host: (auth.host, auth.test) for _, auth in found if auth.env}
+    return by_host | {name: (auth.host, auth.test) for name, auth in found if not auth.env}
+
+
+def _auths(policy: Path) -> Iterator[tuple[str, str, Auth]]:
+    for name, layer in services_beside(policy).items():
+        for option, auth in layer.spec.declared.items():
+            if isinstance(auth, Auth):
+                yield name, option, auth
 
 
 def named_secret(layer: Layer, service: str, option: str) -> str:

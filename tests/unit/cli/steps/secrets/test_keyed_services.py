@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from agent_sandbox.cli.steps.secrets.keyed_services import keyed_services
+from agent_sandbox.cli.steps.secrets.keyed_services import keyed_services, known_tests
 
 
 def test_each_service_of_an_api_says_how_it_takes_its_key() -> None:
@@ -9,3 +9,10 @@ def test_each_service_of_an_api_says_how_it_takes_its_key() -> None:
     assert {(option, bool(auth.env and auth.prefix and auth.test)) for option, auth in keyed.values()} == {
         ("secret", True)
     }
+
+
+def test_the_harmless_request_of_a_login_is_that_of_its_own() -> None:
+    tests = known_tests(Path("policy.yaml"))
+    assert tests["claude.login"] == ("api.anthropic.com", "/api/oauth/profile")
+    assert tests["api.anthropic.com"] == ("api.anthropic.com", "/v1/models")
+    assert tests["codex.login"] == ("chatgpt.com", "/backend-api/wham/usage")

@@ -10,6 +10,7 @@ from agent_sandbox.cli.steps.secrets import login_sync as subject
 from agent_sandbox.cli.steps.secrets.secret_sources import sync
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.runtime.sources import login_host
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_stack import with_containers
@@ -103,8 +104,9 @@ def test_a_sign_in_inside_is_noted_and_replaced_only_when_asked_for(
 
 @pytest.mark.parametrize("how", ["none", "unknown shape", "expired"])
 def test_without_a_usable_login_the_proxy_drops_the_token_and_knows_the_endpoint(
-    project: Path, docker: FakeDocker, home: Path, how: str
+    project: Path, docker: FakeDocker, home: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
+    monkeypatch.setattr(login_host, "TRIES", 1)
     if how != "none":
         sign_in(home, hours=-1)
     if how == "unknown shape":

@@ -1,0 +1,205 @@
+"""Logins of the host machine: the client inside has placeholders, and asks for new tokens where it always does.
+
+The stand-in answers 401 unless the real token arrives.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.proxy.secrets.login import placeholders_of, put_login
+from agent_sandbox.proxy.secrets.placeholder import key_beside, load_placeholders
+from agent_sandbox.resources import data_root
+from capture_server import ok
+from proxy_pair import Pair, start_pair
+from proxy_stand import get, read_answer
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator, Mapping
+
+MANIFEST = load_manifest(data_root() / "templates", "claude")
+assert MANIFEST.login
+LOGIN = MANIFEST.login
+(API,) = LOGIN.hosts
+ENDPOINT, OTHER = "platform.claude.com", "other.test"
+TOKEN, NEXT = "sk-ant-oat01-real-0123456789", "sk-ant-oat01-real-9876543210"
+DENIED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 5\r\nConnection: close\r\n\r\nno 41"
+UNLIMITED = f"domains: [{OTHER}]\n"
+
+
+def policy(more: str = "") -> str:
+    return f"version: 1\nservices: [{{name: claude, login: {{name: claude.login{more}}}}}]\n{UNLIMITED}"
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    folder = tmp_path_factory.mktemp("logins")
+    for name in ("secrets", "run"):
+        (folder / "state" / name).mkdir(parents=True)
+    with start_pair(folder, policy(), names=[API, ENDPOINT, OTHER]) as pair:
+        yield pair
+
+
+@pytest.fixture
+def pair(started: Pair) -> Pair:
+    use(started, policy())
+    started.server.answers.clear()
+    started.forget()
+    return started
+
+
+def use(pair: Pair, text: str) -> None:
+    pair.proxy.policy_file.write_text(text)
+    done = pair.proxy.command("reload")
+    assert done.returncode == 0, done.stdout
+
+
+def sign_in(pair: Pair, token: str | None = TOKEN, seconds: float = 1000) -> Mapping[str, str]:
+    """Give the proxy a token, as the host machine does; return the placeholders."""
+    secrets = pair.proxy.folder / "state" / "secrets"
+    said = {
+        "endpoints": LOGIN.endpoints,
+        "begins": {role: one.begins for role, one in LOGIN.tokens.items()},
+        "answer": {name: text for name, text in LOGIN.answer.items() if name != "scope"},
+        "value": token,
+        "lifetime": seconds,
+    }
+    login = put_login(secrets, "claude.login", [API], json.dumps(said).encode())
+    return placeholders_of(login, load_placeholders(key_beside(secrets)))
+
+
+def answer_401_without(pair: Pair, *tokens: str) -> None:
+    def answer(stream: socket.socket, _: bytes) -> None:
+        sent = pair.server.requests[-1].field("authorization")
+        stream.sendall(ok(b"hello") if sent in [[f"Bearer {token}"] for token in tokens] else DENIED)
+
+    pair.server.answers["/v1/models"] = answer
+
+
+def ask(pair: Pair, *fields: str, host: str = API, path: str = "/v1/models") -> tuple[int, str]:
+    with pair.proxy.tls(host) as stream:
+        stream.sendall(get(path, host, "Accept: application/json", *fields))
+        status, body = read_answer(stream)
+    return status, body.decode()
+
+
+def refresh(pair: Pair, body: str, *fields: str, path: str = "/v1/oauth/token") -> tuple[int, str]:
+    """Send a refresh request, its body in pieces."""
+    data = body.encode()
+    with pair.proxy.tls(ENDPOINT) as stream:
+        head = get(path, ENDPOINT, "Accept: application/json", f"Content-Length: {len(data)}", *fields, method="POST")
+        for piece in (head, data[:7], data[7:]):
+            stream.sendall(piece)
+        status, answer = read_answer(stream)
+    return status, answer.decode()
+
+
+def bearer(text: str) -> str:
+    return f"Authorization: Bearer {text}"
+
+
+def grant(token: str, kind: str = "refresh_token") -> str:
+    return json.dumps({"grant_type": kind, "refresh_token": token, "client_id": "c"})
+
+
+def test_the_current_token_arrives_fresh_and_rotated_and_the_client_refreshes_between(pair: Pair) -> None:
+    mine = sign_in(pair)
+    answer_401_without(pair, TOKEN)
+    assert ask(pair, bearer(mine["access"]))[0] == 200
+    assert sign_in(pair, NEXT) == mine
+    answer_401_without(pair, NEXT)
+    before = len(pair.server.requests)
+    status, body = refresh(pair, grant(mine["refresh"]))
+    assert (status, json.loads(body)["access_token"]) == (200, mine["access"])
+    assert len(pair.server.requests) == before
+    assert ask(pair, bearer(mine["access"]))[0] == 200
+
+
+def test_an_expired_or_unknown_token_is_a_502_and_nothing_is_sent(pair: Pair) -> None:
+    for token, seconds in ((TOKEN, 0.0), (None, 1000.0)):
+        mine = sign_in(pair, token, seconds)
+        for status, body in (ask(pair, bearer(mine["access"])), refresh(pair, grant(mine["refresh"]))):
+            assert (status, json.loads(body)["hint"]) == (502, "agent-sandbox secret sync")
+    assert pair.server.requests == []
+
+
+def test_a_revoked_token_shows_the_client_the_servers_own_answer(pair: Pair) -> None:
+    mine = sign_in(pair)
+    answer_401_without(pair, NEXT)
+    assert ask(pair, bearer(mine["access"])) == (401, "no 41")
+
+
+def test_a_placeholder_never_reaches_the_real_endpoint(pair: Pair) -> None:
+    mine = sign_in(pair)
+    bodies = [
+        grant(mine["refresh"], "authorization_code"),
+        grant(mine["access"]),
+        f"token={mine['refresh']}",
+        json.dumps({"nested": [{"token": mine["refresh"]}]}),
+    ]
+    assert [refresh(pair, body)[0] for body in bodies] == [403] * len(bodies)
+    assert refresh(pair, "x", "Content-Encoding: gzip")[0] == 403
+    # The policy allows no other path of the host, whatever it begins with.
+    more = [refresh(pair, grant(mine["refresh"]), path=f"/v1/oauth/token{end}")[0] for end in ("-private", "/more")]
+    assert more == [403, 403]
+    assert pair.server.requests == []
+
+
+def test_a_clients_own_sign_in_reaches_the_real_endpoint_without_our_token(pair: Pair) -> None:
+    sign_in(pair)
+    refresh(pair, grant("its own refresh token"))
+    (request,) = pair.server.requests
+    assert request.field("authorization") == []
+    assert TOKEN.encode() not in bytes(pair.server.raw)
+
+
+def test_the_token_goes_to_its_hosts_alone(pair: Pair) -> None:
+    mine = sign_in(pair)
+    for fields in ((), (bearer(mine["access"]),), (f"X-Other: {mine['access']}",)):
+        ask(pair, *fields, host=OTHER, path="/v1/models")
+    for fields in ((f"X-Forwarded-Host: {API}",), (f"X-Original-URL: https://{API}/v1/models",)):
+        ask(pair, *fields, host=OTHER, path="/v1/models")
+    assert TOKEN.encode() not in bytes(pair.server.raw)
+    assert mine["access"].encode() not in bytes(pair.server.raw)
+
+
+def test_the_token_is_never_sent_in_the_clear_whatever_the_client_says_of_the_scheme(pair: Pair) -> None:
+    mine = sign_in(pair)
+    request = get("/v1/models", API, bearer(mine["access"]), "X-Forwarded-Proto: https", "Forwarded: proto=https")
+    answer = pair.proxy.say(request.replace(b"GET /", f"GET http://{API}/".encode()))
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert bytes(pair.plain.raw) == b""
+
+
+def test_a_bearer_of_the_clients_own_is_denied_or_passes_untouched_as_the_policy_says(pair: Pair) -> None:
+    sign_in(pair)
+    assert ask(pair, bearer("environment-secret"))[0] == 403
+    assert pair.server.requests == []
+    use(pair, policy(", on_existing_header: keep"))
+    ask(pair, bearer("environment-secret"))
+    (request,) = pair.server.requests
+    assert request.field("authorization") == ["Bearer environment-secret"]
+
+
+def test_an_api_key_of_an_attackers_does_not_move_the_conversation(pair: Pair) -> None:
+    mine = sign_in(pair)
+    status, body = ask(pair, bearer(mine["access"]), "x-api-key: sk-ant-api03-attacker")
+    assert (status, "x-api-key" in body) == (403, True)
+    assert pair.server.requests == []
+
+
+def test_the_first_login_takes_effect_without_a_restart_and_ends_with_its_removal(pair: Pair) -> None:
+    secrets = pair.proxy.folder / "state" / "secrets"
+    for path in secrets.iterdir():
+        path.unlink()
+    assert ask(pair)[0] == 403
+    answer_401_without(pair, TOKEN)
+    mine = sign_in(pair)
+    assert ask(pair, bearer(mine["access"]))[0] == 200
+    (secrets / "claude.login").unlink()
+    assert ask(pair, bearer(mine["access"]))[0] == 403
