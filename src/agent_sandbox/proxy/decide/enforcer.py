@@ -16,7 +16,7 @@ from agent_sandbox.policy import (
     decide_with_secrets,
 )
 from agent_sandbox.policy.explain.package_manager import PackageManager
-from agent_sandbox.policy.http.git_push import GIT_PUSH, pushed_repository
+from agent_sandbox.policy.http.git_requests import git_tool
 from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
 from agent_sandbox.policy.match.injection import Injection
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
@@ -134,13 +134,14 @@ class Enforcer:
     ) -> None:
         package_manager = self._package_manager(request)
         tool = package_manager.tool if package_manager else ""
-        exchange.tool = GIT_PUSH if pushed_repository(request) else tool
+        exchange.tool = git_tool(request) or tool
         status: int = policy.settings.block_status
         if isinstance(put_in, WithoutSecretError):
             advice = put_in.hint
             status = NO_VALUE if put_in.fault else status
         else:
-            advice = advise_with(request, decision, self._matching_services(request, policy), package_manager)
+            services = self._matching_services(request, policy)
+            advice = advise_with(request, decision, services, package_manager, policy.layers)
         denial = exchange.denial(
             decision.reason, status=status, rule=decision.rule, near_miss=decision.near_miss, hint=advice
         )
