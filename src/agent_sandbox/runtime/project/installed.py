@@ -8,14 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agent_sandbox.agents.pin import pins_in
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import Image, base_name, images_for
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.record import agents_in, parse_record
+from agent_sandbox.render.record import PINS_KEY, agents_in, parse_record
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
-from agent_sandbox.runtime.project.root import STACK_FILE, find_root
+from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files, lacks_clone_files
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
 from agent_sandbox.stack.limits import LIMITS
@@ -111,13 +112,15 @@ def find_project(path: Path | None, *, cwd: Path) -> Project:
 def has_stack(path: Path | None, *, cwd: Path) -> bool:
     """Return whether there is a stack at `path`, or in a directory that contains `cwd`."""
     root = find_root(path, cwd=cwd)
-    return root is not None and os.path.exists(root / STACK_FILE)
+    return root is not None and has_files(root)
 
 
 def _require_stack(root: Path | None, cwd: Path) -> Path:
     if root is None or not os.path.exists(root / STACK_FILE):
         known = ", ".join(known_agents())
         hint = f"agent-sandbox init AGENT makes one, where AGENT is one of: {known}"
+        if root is not None and lacks_clone_files(root):
+            hint = "agent-sandbox up makes it for this clone"
         raise UserError([Problem(where=str(root or cwd), what="there is no stack here", hint=hint)])
     return root
 
@@ -141,6 +144,7 @@ def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
         root=root,
         name=name,
         agents=agents,
+        pins=pins_in(record.get(PINS_KEY)),
         owner=_owner(file, dev),
         images=tuple(dict.fromkeys(_images(document))),
         files=files,
@@ -199,7 +203,7 @@ def foreign_images(project: Project) -> tuple[str, ...]:
 
 
 def _known(project: Project) -> tuple[Image, ...]:
-    return images_for(load_agents(project.agents), project.owner)
+    return images_for(load_agents(project.agents, project.pins), project.owner)
 
 
 def _document(text: str, file: Path) -> Mapping[str, Any]:

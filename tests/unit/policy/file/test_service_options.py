@@ -377,3 +377,16 @@ def test_only_a_part_with_a_client_shim_has_a_placeholder() -> None:
         secret = chosen.secret_for("api.test", {"api": "read"})
         assert secret is not None
         assert secret.credentials[0].env == env
+
+
+def test_a_secret_goes_to_each_host_of_the_service_and_no_host_gets_two() -> None:
+    login = Auth(host="a.test", more_hosts=("b.test",))
+    declared: Declared = {"secret": Auth(host="a.test", kind="raw", header="x-key"), "login": login}
+    chosen = choose("s", declared, {"login": "t"})
+    assert [chosen.secret_for(host, {}) for host in ("a.test", "b.test")] == [
+        login.injection("t", Existing.FAIL, placeholder=True)
+    ] * 2
+    assert chosen.secret_for("c.test", {}) is None
+    with pytest.raises(InvalidOption) as invalid:
+        choose("s", declared, {"secret": "k", "login": "t"})
+    assert (invalid.value.what, invalid.value.hint) == ("service s has two secrets for a.test", "keep one of them")

@@ -54,9 +54,10 @@ def agent_image(project: "Project", *, build: "Build | None" = None, quiet: bool
     from agent_sandbox.backends.verbs import AskImage  # noqa: PLC0415 - as above
     from agent_sandbox.cli.steps.execute import backend, driver, execute  # noqa: PLC0415 - as above
     from agent_sandbox.images import agent_name  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.host.agents import load_agents  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.registries import SECONDS, image_machine  # noqa: PLC0415 - as above
 
-    name = agent_name(project.agents, project.owner)
+    name = agent_name(project.agents, project.owner, load_agents(project.agents, project.pins).pins)
     if name not in driver().labels_of((name,)):
         if build is None:
             return None
@@ -102,6 +103,6 @@ def _keep_out_of_git(project: Path, paths: Sequence[str]) -> None:
     file = exclude_file(project, git if isinstance(git, Outside) else None)
     try:
         if file and (new := not_ignored(project, paths, file)):
-            write_all(project, {file: excluding(project, new, file)})
+            write_all(project, excluding(project, new, file))
     except UserError as error:
         say(f"note: {error}")  # git shows the files, and nothing else differs
