@@ -124,6 +124,7 @@ def test_git_does_not_get_the_token_for_a_repository_that_was_renamed(stand: Sta
     assert stand.proxy.command("reload").returncode == 0
     assert cloned.returncode == 128
     assert "path /o/new.git/info/refs is not" in cloned.stderr
+    assert "To allow it: run `agent-sandbox secret setup github --read o/new`" in cloned.stderr
     assert [target for _, target, _ in stand.server.seen] == [f"/o/old.git/{STARTS_FETCH}"]
 
 

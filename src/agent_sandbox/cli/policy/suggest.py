@@ -78,7 +78,7 @@ def as_json(found: Suggestions) -> dict[str, Any]:
                 "stars": [list(values) for values in proposal.values],
                 "warnings": list(proposal.warnings),
                 "services": list(proposal.services),
-                "push_command": proposal.push_command or None,
+                "git_command": proposal.git_command or None,
                 "resolve": proposal.package_manager.service if proposal.package_manager else None,
             }
             for proposal in found.proposals
@@ -101,7 +101,7 @@ def as_text(found: Suggestions) -> list[str]:
 
 
 def _proposal(proposal: Proposal) -> Iterator[str]:
-    rule = proposal.push_command or f"agent-sandbox policy allow {shlex.quote(proposal.rule.text)}"
+    rule = proposal.git_command or f"agent-sandbox policy allow {shlex.quote(proposal.rule.text)}"
     services = [f"`- {service}` under `services`, with everything else that it allows" for service in proposal.services]
     if proposal.package_manager:
         services = [f"for everything that {proposal.package_manager.tool} fetches: {proposal.package_manager.way}"]
@@ -166,7 +166,7 @@ def _choose(found: Suggestions, file: Path) -> int:
         say(f"{left} that you declined before left out; agent-sandbox policy suggest lists them")
     for number, proposal in enumerate(proposals, start=1):
         emit_lines([*_proposal(proposal)][:-1])
-        if proposal.push_command.startswith(SETUP):
+        if proposal.git_command.startswith(SETUP):
             say("run this command: a push to this server also needs a token")
             continue
         service = proposal.package_manager.service if proposal.package_manager else next(iter(proposal.services), "")

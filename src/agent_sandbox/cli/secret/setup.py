@@ -8,6 +8,7 @@ import typer
 
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.steps.policy.policy_edit import put_options
+from agent_sandbox.cli.steps.policy.policy_file import find_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.git_setup import GitSetup, git_services_beside, set_up_git
 from agent_sandbox.cli.steps.secrets.keyed_services import Keyed, keyed_services, named_secret
@@ -34,6 +35,14 @@ Read = Annotated[
     typer.Option("--read", help="A repository that it may only read; may be repeated.", metavar="OWNER/NAME"),
 ]
 GitReadOnly = Annotated[bool, typer.Option("--git-read-only", help="Deny pushes, to every git server.")]
+
+
+def completions(*before: str) -> tuple[str, ...]:
+    """Return the services that take an API key or a git token, for shell completion."""
+    if before:
+        return ()
+    policy = find_policy(None, cwd=Path.cwd())
+    return tuple(sorted({*keyed_services(policy), *git_services_beside(policy)}))
 
 
 def setup(  # noqa: PLR0913 - each is an option

@@ -10,8 +10,9 @@ PLACE = re.compile(r".*:(?P<line>[0-9]+):(?P<column>[0-9]+)", re.DOTALL)
 WIDEST = 100
 SIGNS = {"+": "allow", "-": "deny", "@": "title"}
 QUOTED = r"\"[^\"]*\"|'[^']*'"
-WORD = re.compile(rf"{QUOTED}|(?:[^\s:]|:(?=\S))+")
-IN_FLOW = re.compile(rf"{QUOTED}|(?:[^\s:,\]}}]|:(?=[^\s,\]}}]))+")
+BRACKETS = r"\[[^\[\]{}]*\]|\{[^\[\]{}]*\}"
+WORD = re.compile(rf"{QUOTED}|{BRACKETS}|(?:[^\s:]|:(?=\S))+")
+IN_FLOW = re.compile(rf"{QUOTED}|{BRACKETS}|(?:[^\s:,\]}}]|:(?=[^\s,\]}}]))+")
 OPEN = re.compile(r"[\[{][^\]}]*$")
 
 

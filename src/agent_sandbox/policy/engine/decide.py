@@ -12,7 +12,7 @@ from agent_sandbox.policy.engine.nearest import (
 )
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Readings
-from agent_sandbox.policy.http.git_push import STARTS_PUSH, push_after
+from agent_sandbox.policy.http.git_requests import STARTS_PUSH, push_after
 from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request

@@ -10,7 +10,7 @@ from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.file.entry_spec import EntrySpec
 from agent_sandbox.policy.file.short_form import HOW
-from agent_sandbox.policy.http.git_push import BRANCHES, PUSH, STARTS_PUSH
+from agent_sandbox.policy.http.git_requests import BRANCHES, PUSH, STARTS_PUSH
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.match.path_pattern import PathKind

@@ -11,7 +11,7 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.body_size import shown_size
-from agent_sandbox.policy.http.git_push import push_after
+from agent_sandbox.policy.http.git_requests import push_after
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.injection import Injection

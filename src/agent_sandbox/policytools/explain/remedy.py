@@ -1,6 +1,6 @@
 """Find the narrowest entry that would allow a denied request. Every suggestion is verified."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,9 @@ from agent_sandbox.policy.explain.advice import (
     entry_for_host,
     entry_for_operation,
 )
+from agent_sandbox.policy.explain.git_command import git_command
 from agent_sandbox.policy.explain.matching_services import matching_services
 from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
-from agent_sandbox.policy.explain.push_command import push_command
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
@@ -70,8 +70,8 @@ class Remedy:
     choices: tuple[Choice, ...] = ()
     services: tuple[str, ...] = ()
     package_manager: PackageManager | None = None
-    # The command that allows the `git push` that the request belongs to; then there is no line.
-    push_command: str = ""
+    # The command that allows the `git push` or fetch that the request belongs to; then there is no line.
+    git_command: str = ""
     in_the_way: str = ""
     # What the nearest entry injects and the line would not.
     without: str = ""
@@ -108,8 +108,8 @@ def remedy(
         works = bool(line) and _allows("domains", line, request)
         why_not = PLAINLY if request.operation else UNKNOWN
         return Remedy(section="domains", line=line) if works else Remedy(in_the_way=why_not)
-    push = _push_command(request)
-    section, line = ("", "") if push else _line(request)
+    command = _git_command(request, policy.layers)
+    section, line = ("", "") if command else _line(request)
     offered = offers()
     fit, chosen = matching_services(request, offered, policy), tuple(choices(request, offered))
     package_manager = None if fit or chosen else _package_manager(request)
@@ -119,7 +119,7 @@ def remedy(
         choices=chosen,
         services=fit,
         package_manager=package_manager,
-        push_command=push,
+        git_command=command,
         in_the_way=in_the_way,
         without=decision.wants,
     )
@@ -140,10 +140,10 @@ def _package_manager(request: Request) -> PackageManager | None:
     return package_manager_of(request, package_managers())
 
 
-def _push_command(request: Request) -> str:
+def _git_command(request: Request, layers: Collection[str]) -> str:
     from agent_sandbox.policyfile.sources import git_services  # noqa: PLC0415 - not needed for an allowed request
 
-    return push_command(request, git_services())
+    return git_command(request, git_services(), layers)
 
 
 def _line(request: Request) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from agent_sandbox.audit_event import CONNECTIONS, REQUESTS
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy.errors import Ambiguous
-from agent_sandbox.policy.http.git_push import push_after, with_query
+from agent_sandbox.policy.http.git_requests import push_after, with_query
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policytools.suggest.noise_filter import RESERVED, why_not_suggested

@@ -8,9 +8,9 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.decide import decide
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.explain.advice import ENCODED
+from agent_sandbox.policy.explain.git_command import git_command
 from agent_sandbox.policy.explain.matching_services import matching_services
 from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
-from agent_sandbox.policy.explain.push_command import push_command
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request
@@ -43,8 +43,8 @@ class Proposal:
     warnings: tuple[str, ...]
     services: tuple[str, ...] = ()
     package_manager: PackageManager | None = None
-    # The command that allows the `git push` that was denied.
-    push_command: str = ""
+    # The command that allows the `git push` or fetch that was denied.
+    git_command: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,7 +119,7 @@ def _with_services(
         proposal,
         services=services,
         package_manager=None if services else package_manager,
-        push_command="" if others else push_command(first, git_services()),
+        git_command="" if others else git_command(first, git_services(), policy.layers),
     )
 
 

@@ -16,7 +16,7 @@ class AuditRecord:
 
     `cause` classifies a denial: a `Cause` of the policy, `address` if the name resolved to a forbidden address, or ""
     if the request was rejected before the policy was asked. `tool` is the package manager that seems to have sent
-    it, or `git push`.
+    it, or `git push` or `git fetch`.
     """
 
     event: Event

@@ -19,7 +19,7 @@ from agent_sandbox.policy import (
     decide_with_secrets,
 )
 from agent_sandbox.policy.explain.package_manager import PackageManager
-from agent_sandbox.policy.http.git_push import GIT_PUSH, pushed_repository
+from agent_sandbox.policy.http.git_requests import git_tool
 from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
 from agent_sandbox.policy.match.injection import Injection
 from agent_sandbox.proxy.ask.questions import Questions
@@ -141,7 +141,7 @@ class Enforcer:
         """Answer with the denial, unless the request waits for a person."""
         package_manager = self._package_manager(request)
         tool = package_manager.tool if package_manager else ""
-        exchange.tool = GIT_PUSH if pushed_repository(request) else tool
+        exchange.tool = git_tool(request) or tool
         why = self._ask(exchange, request, decision, policy)
         if exchange.waits:
             return
@@ -152,7 +152,8 @@ class Enforcer:
             advice = put_in.hint
             status = NO_VALUE if put_in.fault else status
         else:
-            advice = advise_with(request, decision, self._matching_services(request, policy), package_manager)
+            services = self._matching_services(request, policy)
+            advice = advise_with(request, decision, services, package_manager, policy.layers)
         denial = exchange.denial(
             decision.reason, status=status, rule=decision.rule, near_miss=decision.near_miss, hint=advice
         )

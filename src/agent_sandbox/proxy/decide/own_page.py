@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from agent_sandbox.policy import Ambiguous, Cause, Effect, Policy, Request, parse_request
-from agent_sandbox.policy.http.git_push import with_query
+from agent_sandbox.policy.http.git_requests import with_query
 from agent_sandbox.printable import printable
 from agent_sandbox.proxy.exchange.denial import OWN_HOST, Page
 

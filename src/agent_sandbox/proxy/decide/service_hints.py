@@ -1,13 +1,13 @@
 """Suggest built-in services in a denial. They are never used to decide."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 from agent_sandbox.policy import Decision, Policy, Request, advise, decide
+from agent_sandbox.policy.explain.git_command import git_command
 from agent_sandbox.policy.explain.matching_services import matching_services
 from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
-from agent_sandbox.policy.explain.push_command import push_command
 from agent_sandbox.policyfile.package_managers import package_managers
 from agent_sandbox.policyfile.sources import git_services, is_source
 from agent_sandbox.problems import UserError
@@ -43,7 +43,7 @@ class ServiceHints:
     def advise(self, request: Request, policy: Policy) -> str:
         """Return what would allow `request`; empty if it is allowed."""
         services, tool = self.matching_services(request, policy), self.package_manager(request)
-        return advise_with(request, decide(policy, request), services, tool)
+        return advise_with(request, decide(policy, request), services, tool, policy.layers)
 
     def package_manager(self, request: Request) -> PackageManager | None:
         """Return the package manager that seems to have sent `request`: only its configuration names its registry."""
@@ -51,7 +51,11 @@ class ServiceHints:
 
 
 def advise_with(
-    request: Request, decision: Decision, services: Sequence[str], package_manager: PackageManager | None
+    request: Request,
+    decision: Decision,
+    services: Sequence[str],
+    package_manager: PackageManager | None,
+    layers: Collection[str],
 ) -> str:
     """Return what would allow `request`, with a git server's or registry's service first."""
     return advise(
@@ -60,5 +64,5 @@ def advise_with(
         services=services,
         services_first=any(map(is_source, services)),
         package_manager=package_manager,
-        push_command=push_command(request, git_services()),
+        git_command=git_command(request, git_services(), layers),
     )

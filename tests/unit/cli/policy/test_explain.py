@@ -57,7 +57,7 @@ def test_a_git_server_is_offered_as_a_service_before_the_line(policy: Path, caps
 
 PUSH = "POST https://github.com/o/n.git/git-receive-pack"
 START = "GET https://github.com/o/n.git/info/refs?service=git-receive-pack"
-COMMAND = "run `agent-sandbox secret setup github --repo o/n` on the host machine: it also asks for a token"
+COMMAND = "run `agent-sandbox secret setup github --repo o/n` on the host machine: it asks for a token if there is none"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_program_gets_all_of_it(policy: Path, capsys: pytest.CaptureFixture[st
             "line": "- PUT https://api.example.com/v1/x",
             "choices": [],
             "services": [],
-            "push_command": None,
+            "git_command": None,
             "resolve": None,
             "in_the_way": None,
             "without": None,

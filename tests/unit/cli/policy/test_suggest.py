@@ -111,7 +111,7 @@ def test_a_program_gets_all_of_it(log: Path, capsys: pytest.CaptureFixture[str])
                 "stars": [["1", "2", "3", "4"]],
                 "warnings": ["it writes: the agent can send data out this way"],
                 "services": [],
-                "push_command": None,
+                "git_command": None,
                 "resolve": None,
             },
             {
@@ -121,7 +121,7 @@ def test_a_program_gets_all_of_it(log: Path, capsys: pytest.CaptureFixture[str])
                 "stars": [],
                 "warnings": [],
                 "services": [],
-                "push_command": None,
+                "git_command": None,
                 "resolve": None,
             },
         ],

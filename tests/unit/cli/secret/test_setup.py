@@ -38,6 +38,14 @@ def told(docker: FakeDocker) -> list[str]:
     return [call.partition(" secret ")[2] for call in docker.calls if " secret " in call]
 
 
+def test_shells_complete_the_services_with_a_key_or_a_token(project: Path, ask: Ask) -> None:
+    assert project.exists()
+    found = {line.partition("\t")[0] for line in ask("__complete", "secret", "setup", "").out.splitlines()}
+    assert {"openai", "github", "gitlab"} <= found
+    assert "rust" not in found
+    assert not ask("__complete", "secret", "setup", "github", "").out
+
+
 @pytest.mark.parametrize("word", ["openai", "openai-api"])
 def test_one_question_stores_the_key_and_has_the_policy_inject_it(
     running: FakeDocker, ask: Ask, project: Path, word: str

@@ -3,7 +3,7 @@ from agent_sandbox.problems import Problem
 from table_tests import each
 
 YAML = 'version: 1\ndomains: [a b, c]\n  - "x y"  \n\t- a'
-LINES = [*YAML.split("\n"), f"{' ' * 200}a", "", "- git@a.test:o/r,s  # x", "x: {a:b, c: d}"]
+LINES = [*YAML.split("\n"), f"{' ' * 200}a", "", "- git@a.test:o/r,s  # x", "x: {a:b, c: d}", "y: [a, {b: c}, {d"]
 
 
 @each(
@@ -21,7 +21,10 @@ LINES = [*YAML.split("\n"), f"{' ' * 200}a", "", "- git@a.test:o/r,s  # x", "x: 
         ("p:8:5", ["  8 | x: {a:b, c: d}", "    |     ^^^"]),
         ("p:8:10", ["  8 | x: {a:b, c: d}", "    |          ^"]),
         ("p:8:13", ["  8 | x: {a:b, c: d}", "    |             ^"]),
-        ("p:9:1", []),
+        ("p:8:4", ["  8 | x: {a:b, c: d}", "    |    ^^^^^^^^^^^"]),
+        ("p:9:8", ["  9 | y: [a, {b: c}, {d", "    |        ^^^^^^"]),
+        ("p:9:16", ["  9 | y: [a, {b: c}, {d", "    |                ^^"]),
+        ("p:10:1", []),
         ("p:0:1", []),
         ("p:1", []),
         ("", []),

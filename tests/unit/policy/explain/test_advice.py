@@ -80,7 +80,7 @@ def test_a_denial_says_how_to_allow_exactly_this(
         (
             "POST https://a.test/r",
             "agent-sandbox secret setup x",
-            "run `{}` on the host machine: it also asks for a token",
+            "run `{}` on the host machine: it asks for a token if there is none",
         ),
         ("POST https://a.test/r", "agent-sandbox policy allow x", f"run `{{}}` on the host machine, {APPLY}"),
         ("POST https://b.test/r", "x", f"a deny always wins: remove or narrow the entry at policy.yaml:2, {APPLY}"),
@@ -95,7 +95,7 @@ def test_a_denied_push_is_advised_by_its_command(
     policy_of: PolicyOf, request_of: RequestOf, line: str, command: str, advice: str
 ) -> None:
     request = request_of(line)
-    got = advise(request, decide(policy_of(POLICY), request), push_command=command)
+    got = advise(request, decide(policy_of(POLICY), request), git_command=command)
     assert got == advice.format(command)
 
 

@@ -68,7 +68,7 @@ def test_the_page_says_what_would_allow_a_push(policy: Callable[[str], Policy]) 
     assert page
     (one,) = json.loads(page.body)["denials"]
     assert one["to_allow"] == (
-        "run `agent-sandbox secret setup github --repo o/r` on the host machine: it also asks for a token"
+        "run `agent-sandbox secret setup github --repo o/r` on the host machine: it asks for a token if there is none"
     )
 
 

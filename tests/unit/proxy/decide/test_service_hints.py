@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent_sandbox.policy import Policy, parse_request
@@ -34,6 +35,15 @@ def test_who_asks_is_known_without_any_service() -> None:
     offers = ServiceHints(dict)
     found = [offers.package_manager(request) for request in (GET, asked)]
     assert [package_manager and package_manager.service for package_manager in found] == [None, "python"]
+
+
+def test_a_fetch_of_a_repository_that_the_policy_does_not_name_has_a_command(policy: Callable[[str], Policy]) -> None:
+    request = GET._replace(host="github.com", path="/o/r.git/info/refs", query="service=git-upload-pack")
+    named = replace(policy("domains: [a.test]"), layers=frozenset({"service github"}))
+    command = (
+        "run `agent-sandbox secret setup github --read o/r` on the host machine: it asks for a token if there is none"
+    )
+    assert ServiceHints(dict).advise(request, named) == command
 
 
 def test_what_would_allow_a_request_names_the_services_that_do(policy: Callable[[str], Policy]) -> None:

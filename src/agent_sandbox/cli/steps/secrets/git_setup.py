@@ -1,6 +1,7 @@
 """Let the sandbox use the project's repositories on a git server, with a token that only the proxy has."""
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from agent_sandbox.policyfile import load_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.policytools.unset_secrets import Bound
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.secrets import held_secrets
 from agent_sandbox.runtime.sources.recipes import recipes_of
 
@@ -73,6 +75,8 @@ def set_up_git(project: Project, service: str, asked: GitSetup, *, path: Path | 
         say(
             f"careful: the policy allows all repositories of {server.host} now, and will allow only those that it names"
         )
+    if not asked.written and not asked.read:
+        _confirm()
     bound = Bound(name=secret, hosts=bound_hosts(declared, {**entry, **options}, secret))
     is_there = _stored(project, bound, asked.source)
     policy = shown(project.policy, cwd=Path.cwd())
@@ -85,6 +89,20 @@ def set_up_git(project: Project, service: str, asked: GitSetup, *, path: Path | 
     else:
         say(f"{secret} will be fetched from its source by agent-sandbox up")
     say(f"the proxy sends {secret} to {' and '.join(bound.hosts)}, only for the repositories that the policy names")
+
+
+def _confirm() -> None:
+    """Ask at a terminal whether the sandbox may have the repositories of git's settings; raise UserError if not.
+
+    The agent could have changed the settings while they were not protected.
+    """
+    if not sys.stdin.isatty():
+        return
+    sys.stderr.write("Allow this? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        hint = "name the repositories with --repo owner/name and --read owner/name"
+        raise UserError([Problem(where="git", what="nothing was changed", hint=hint)])
 
 
 def _entry(policy: Path, service: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import override
 
 import pytest
 
@@ -91,6 +92,29 @@ def test_one_command_lets_the_sandbox_push_to_the_projects_repository(
         "policy loaded, digest 000000000000",
         SENT,
     ]
+
+
+class Typed(io.StringIO):
+    """A terminal on which this is typed."""
+
+    @override
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("answer", ["y\n", "\n", ""])
+def test_at_a_terminal_the_repositories_of_the_settings_are_asked_about(
+    running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    code = 0 if answer.startswith("y") else 1
+    hold(running, "github.token")
+    git = f"git: {{access: read, {AUTH}}}"
+    before = policy(project, f"version: 1\nservices: [{{name: github, repos: [a/b], {git}}}]\n")
+    monkeypatch.setattr(sys, "stdin", Typed(answer))
+    got = ask("secret", "setup", "github")
+    assert (got.code, policy(project) == before) == (code, bool(code)), got.err
+    assert "read and write: Me/app (remote origin)\n" in got.err.partition("Allow this? [y/N] ")[0]
+    assert ask("secret", "setup", "github", "--repo", "c/d").code == 0
 
 
 def test_a_repository_is_added_to_the_entry_without_asking_for_the_token_again(

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from agent_sandbox.policy.explain.push_command import push_command
+from agent_sandbox.policy.explain.git_command import git_command
 from agent_sandbox.policy.http.request import Request
 from table_tests import each
 
@@ -27,4 +27,23 @@ PUSH = "git-receive-pack"
     ],
 )
 def test_the_command_names_the_repository_of_the_push(request_of: RequestOf, line: str, command: str) -> None:
-    assert push_command(request_of(line), {"github.com": "github"}) == command
+    assert git_command(request_of(line), {"github.com": "github"}, ()) == command
+
+
+@each(
+    ("line", "command"),
+    [
+        (
+            "GET https://github.com/o/r.git/info/refs?service=git-upload-pack",
+            "agent-sandbox secret setup github --read o/r",
+        ),
+        ("POST https://github.com/o/r/git-upload-pack", "agent-sandbox secret setup github --read o/r"),
+        ("POST https://github.com/o;x/r/git-upload-pack", ""),
+        ("GET https://a.test/o/r.git/info/refs?service=git-upload-pack", ""),
+        ("GET https://github.com/o/r", ""),
+    ],
+)
+def test_a_fetch_from_a_server_that_the_policy_names_has_a_command(
+    request_of: RequestOf, line: str, command: str
+) -> None:
+    assert git_command(request_of(line), {"github.com": "github"}, {"service github"}) == command

@@ -1,14 +1,15 @@
-"""Recognise the requests of `git push`: a GET that reads the server's branches, then a POST that changes them."""
+"""Recognise the requests of git: a GET that reads the server's branches, then a POST that fetches or changes them."""
 
 from agent_sandbox.policy.http.headers import MEDIA_TYPE, Headers
 from agent_sandbox.policy.http.request import Request
 
-BRANCHES, PUSH = "/info/refs", "/git-receive-pack"
-# The query of the GET, exactly as git writes it.
-STARTS_PUSH = "service=git-receive-pack"
+BRANCHES, PUSH, FETCH = "/info/refs", "/git-receive-pack", "/git-upload-pack"
+# The queries of the GET, exactly as git writes them.
+STARTS_PUSH, STARTS_FETCH = "service=git-receive-pack", "service=git-upload-pack"
 SENT_AS = "application/x-git-receive-pack-request"
 # The `tool` of an audit record, which has no query.
-GIT_PUSH = "git push"
+GIT_PUSH, GIT_FETCH = "git push", "git fetch"
+QUERIES = {GIT_PUSH: STARTS_PUSH, GIT_FETCH: STARTS_FETCH}
 
 
 def push_after(request: Request) -> Request | None:
@@ -34,6 +35,18 @@ def pushed_repository(request: Request) -> str:
     return push.path.removesuffix(PUSH).removeprefix("/").removesuffix(".git")
 
 
+def fetched_repository(request: Request) -> str:
+    """Return the path of the repository that a request fetches from, without `.git`; empty if it is no fetch."""
+    end = FETCH if request.method == "POST" else f"{BRANCHES}?{STARTS_FETCH}"
+    target = request.target
+    return target.removesuffix(end).removeprefix("/").removesuffix(".git") if target.endswith(end) else ""
+
+
+def git_tool(request: Request) -> str:
+    """Return the `tool` of a request in the audit log if it is one of git's, otherwise an empty string."""
+    return GIT_PUSH if pushed_repository(request) else GIT_FETCH if fetched_repository(request) else ""
+
+
 def with_query(path: str, tool: str) -> str:
-    """Return the target of a request in the audit log, whose records have no query, if it started a push."""
-    return f"{path}?{STARTS_PUSH}" if tool == GIT_PUSH and path.endswith(BRANCHES) else path
+    """Return the target of a request in the audit log, whose records have no query, if it started a push or a fetch."""
+    return f"{path}?{QUERIES[tool]}" if tool in QUERIES and path.endswith(BRANCHES) else path
