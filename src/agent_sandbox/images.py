@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from agent_sandbox import __version__
 from agent_sandbox.agents.manifest import HOME, AgentManifest
+from agent_sandbox.agents.pin import Pins, pins_suffix
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.filetree import FileTree, digest
 from agent_sandbox.resources import PACKAGE, data_root
@@ -29,6 +31,7 @@ PROXY_PARTS = frozenset(
 # Files beside the sources that are not sources; a wheel's folder `_data` is added under its own names.
 LITTER_FOLDERS = frozenset({"__pycache__", "_data"})
 LITTER = ("~", ".swp", ".pyc", ".DS_Store")
+NO_PINS: Pins = MappingProxyType({})
 # Lines of the build file of images/agent/ that are repeated for each agent.
 FOR_EACH_AGENT = re.compile(r"^# for each agent\n(.*?)^# end\n", re.DOTALL | re.MULTILINE)
 
@@ -59,8 +62,8 @@ def base_name() -> str:
     return f"agent-sandbox/base:{__version__}"
 
 
-def agent_name(agents: Sequence[str], owner: Owner) -> str:
-    """Return the name of the image with these agents, with uid and gid of `dev` unless 1000:1000.
+def agent_name(agents: Sequence[str], owner: Owner, pins: Pins = NO_PINS) -> str:
+    """Return the name of the image with these agents, with a hash of their pins, and uid and gid unless 1000:1000.
 
     The order of the agents does not matter, because their programs have different names.
 
@@ -68,7 +71,7 @@ def agent_name(agents: Sequence[str], owner: Owner) -> str:
     'agent-sandbox/a.b:1-u501-20'
     """
     suffix = "" if owner == Owner() else f"-u{owner.uid}-{owner.gid}"
-    return f"agent-sandbox/{'.'.join(sorted(agents))}:{__version__}{suffix}"
+    return f"agent-sandbox/{'.'.join(sorted(agents))}:{__version__}{pins_suffix(pins)}{suffix}"
 
 
 def images_for(agents: Agents, owner: Owner) -> tuple[Image, ...]:
@@ -80,7 +83,7 @@ def images_for(agents: Agents, owner: Owner) -> tuple[Image, ...]:
         Image(name=proxy_name(), target="proxy", context=of_proxy),
         Image(name=base_name(), target="base", context=_with_stages(of_agent, ())),
         Image(
-            name=agent_name(agents.names, owner),
+            name=agent_name(agents.names, owner, agents.pins),
             target="agent",
             context={**_with_stages(of_agent, inside), **own},
             arguments={

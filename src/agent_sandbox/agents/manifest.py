@@ -24,6 +24,8 @@ VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?")
 RELEASE = re.compile(r"[0-9]+(\.[0-9]+){0,4}([a-z.-][0-9A-Za-z.-]{0,31})?")
 DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]{1,63}")
 URL = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?/[A-Za-z0-9._~/+%-]{1,400}")
+# The hash of a package as npm records it.
+INTEGRITY = re.compile(r"sha512-[A-Za-z0-9+/]{86}==")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 BELOW = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_.-]*(/\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 # As in templates/_shared/protected.yaml: a `*` matches any part of one name.
@@ -37,7 +39,7 @@ SHAPE: Mapping[str, Shape] = {
     "summary": LINE,
     "install": OneOf(
         choices={
-            "npm": {"package": PACKAGE, "version": VERSION},
+            "npm": {"package": PACKAGE, "version": VERSION, "integrity?": INTEGRITY},
             "pypi": {"package": PROJECT, "version": RELEASE},
             "archive": {"version": RELEASE, "program": BELOW, "amd64": DOWNLOAD, "arm64": DOWNLOAD},
         },
@@ -72,11 +74,12 @@ HOME = "/home/dev"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NpmPackage:
-    """An npm package at a pinned version."""
+    """An npm package at a pinned version; `integrity` is its hash as npm records it."""
 
     kind: ClassVar = "npm"
     package: str
     version: str
+    integrity: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +172,9 @@ class AgentManifest:
         """Return what the image's build installs, as assignments for a shell."""
         values = {"INSTALL": self.install.kind, "PROGRAM": self.command[0]}
         match self.install:
-            case NpmPackage(package=package, version=version):
+            case NpmPackage(package=package, version=version, integrity=integrity):
                 values |= {"NPM_PACKAGE": package, "NPM_VERSION": version}
+                values |= {"NPM_INTEGRITY": integrity} if integrity else {}
             case Archive(program=program):
                 values["ARCHIVE_PROGRAM"] = program
             case PypiPackage():

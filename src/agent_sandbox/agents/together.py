@@ -1,10 +1,11 @@
 """The agents of one stack: what they need together, and which agents cannot share a sandbox."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from agent_sandbox.agents.manifest import AgentManifest, within
+from agent_sandbox.agents.pin import Pins, pinned
 from agent_sandbox.problems import Problem, UserError
 
 # Of all names together: they become the name of an image, which has a limit of 255 characters.
@@ -23,6 +24,8 @@ class Agents:
     """
 
     manifests: tuple[AgentManifest, ...]
+    # The project's pins that are in the manifests.
+    pins: Pins = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise UserError if these agents cannot share a sandbox."""
@@ -54,6 +57,12 @@ class Agents:
     def providers(self) -> tuple[str, ...]:
         """The services of model providers that the user chooses among."""
         return tuple(dict.fromkeys(provider for one in self.manifests for provider in one.providers))
+
+    def with_pins(self, pins: Pins) -> "Agents":
+        """Return the agents with those of the project's pins that are newer than what their manifests have."""
+        new = tuple(pinned(one, pins.get(one.name)) for one in self.manifests)
+        used = {one.name: pins[one.name] for one, before in zip(new, self.manifests, strict=True) if one is not before}
+        return Agents(new, used)
 
     def connecting_to(self, service: str) -> "Agents":
         """Return those of the agents that connect to a service."""

@@ -1,8 +1,9 @@
 """The facts about a project with a stack that a backend needs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_sandbox.agents.pin import Pins
 from agent_sandbox.stack.workspace import Owner
 
 
@@ -13,6 +14,7 @@ class Project:
     root: Path
     name: str
     agents: tuple[str, ...]
+    pins: Pins = field(default_factory=dict)
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]

@@ -59,7 +59,7 @@ def render_project(  # noqa: PLR0913 - the values of a stack
     The policy starts with the services of the chosen `providers`.
     """
     return Rendered(
-        shared=render_shared(templates, stack.agents, workspace),
+        shared=render_shared(templates, stack.agents, workspace, pins=stack.pins),
         stack_file=stack_file,
         devcontainer=render_devcontainer(templates, agents, workspace),
         members=devcontainer_document(agents, workspace),

@@ -1,10 +1,11 @@
 """The choices that `init` records: for all clones of a project, and for one clone with its name and owner."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import Hand, hand_of
@@ -15,6 +16,8 @@ from agent_sandbox.stack.workspace import Ide, Owner, Workspace
 
 # Recorded only if it is false.
 DOTENV_KEY = "dotenv"
+# Recorded only if there are any: the versions that `update` chose, by agent.
+PINS_KEY = "versions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +25,7 @@ class Choices:
     """What was chosen for a project, on any machine; without a title, a stack has its directory's name."""
 
     agents: tuple[str, ...]
+    pins: Pins = field(default_factory=dict)
     title: str
     ide: Ide
     limits: Limits
@@ -47,11 +51,12 @@ def parse_choices(text: str) -> Choices | None:
     return _parsed(text, lambda document: Choices(**_choices(document[RECORD])))
 
 
-def choices_said(agents: tuple[str, ...], workspace: Workspace) -> dict[str, Any]:
+def choices_said(agents: tuple[str, ...], workspace: Workspace, pins: Mapping[str, str]) -> dict[str, Any]:
     """Return the record of a project's choices, for the file that is the same in every clone."""
     chosen = kept(workspace.limits)
     return {
         **agents_record(agents),
+        **({PINS_KEY: dict(pins)} if pins else {}),
         **({"title": workspace.title.replace("$", "$$")} if workspace.is_titled else {}),
         "ide": workspace.ide.value,
         **({"limits": chosen} if chosen else {}),
@@ -80,6 +85,7 @@ def _choices(said: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("no agents")
     return {
         "agents": agents,
+        "pins": pins_in(said.get(PINS_KEY)),
         "title": str(said.get("title", "")).replace("$$", "$"),
         "ide": Ide(said["ide"]),
         "limits": limits({str(name): str(text) for name, text in dict(said.get("limits") or {}).items()}),

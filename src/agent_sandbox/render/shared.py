@@ -5,6 +5,8 @@ no variable can change what is mounted or reachable, and without a value nothing
 """
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from agent_sandbox.render.formats.faithful import load_yaml, require_same
@@ -14,23 +16,28 @@ from agent_sandbox.stack.engine import SHARED_FILE, STACK_FILE, STACK_VARIABLE
 from agent_sandbox.stack.naming import RECORD
 from agent_sandbox.stack.workspace import Workspace
 
+NO_PINS: Mapping[str, str] = MappingProxyType({})
 MISSING = "this clone has no sandbox yet: run `agent-sandbox up` in the project"
 NAME = f"${{{STACK_VARIABLE}:?{MISSING}}}"
 # As this or another version writes it: no default, no other variable.
 ANY_NAME = re.compile(rf"\$\{{{STACK_VARIABLE}:\?[^${{}}]*\}}")
 
 
-def render_shared(templates: Templates, agents: tuple[str, ...], workspace: Workspace) -> str:
+def render_shared(
+    templates: Templates, agents: tuple[str, ...], workspace: Workspace, *, pins: Mapping[str, str] = NO_PINS
+) -> str:
     """Return the text of the file, parsed back and compared."""
-    document = shared_document(agents, workspace)
+    document = shared_document(agents, workspace, pins=pins)
     text = templates.render(f"_shared/{SHARED_FILE}.j2", doc=document)
     require_same(SHARED_FILE, expected=document, actual=load_yaml(text))
     return text
 
 
-def shared_document(agents: tuple[str, ...], workspace: Workspace) -> dict[str, Any]:
+def shared_document(
+    agents: tuple[str, ...], workspace: Workspace, *, pins: Mapping[str, str] = NO_PINS
+) -> dict[str, Any]:
     """Return the document: nothing in it depends on the machine, the user or the directory."""
-    return {"name": NAME, RECORD: choices_said(agents, workspace), "include": [STACK_FILE]}
+    return {"name": NAME, RECORD: choices_said(agents, workspace, pins), "include": [STACK_FILE]}
 
 
 def odd_keys(document: Any) -> tuple[str, ...]:  # noqa: ANN401 - any document

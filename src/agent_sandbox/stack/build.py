@@ -41,6 +41,7 @@ def build_stack(agents: Agents, workspace: Workspace, images: StackImages) -> St
     return Stack(
         name=name,
         agents=agents.names,
+        pins={name: pin.text for name, pin in agents.pins.items()},
         services=(
             proxy_service(images.proxy, where, workspace.layers),
             firewall_service(images.agent, where),

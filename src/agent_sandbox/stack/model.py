@@ -131,6 +131,8 @@ class Stack:
 
     name: str
     agents: tuple[str, ...]
+    # The record of pinned versions, by agent.
+    pins: Mapping[str, str] = field(default_factory=dict)
     services: tuple[Service, ...]
     networks: tuple[Network, ...]
     volumes: tuple[Volume, ...]

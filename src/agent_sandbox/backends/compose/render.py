@@ -6,7 +6,7 @@ from typing import Any
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.render.formats.faithful import load_yaml, require_same
 from agent_sandbox.render.formats.template import Templates
-from agent_sandbox.render.record import DOTENV_KEY, agents_record
+from agent_sandbox.render.record import DOTENV_KEY, PINS_KEY, agents_record
 from agent_sandbox.stack.engine import STACK_FILE
 from agent_sandbox.stack.limits import PART_OF_THE_USERS, kept, size
 from agent_sandbox.stack.model import Mount, MountKind, Network, Service, Stack
@@ -40,6 +40,7 @@ def stack_document(stack: Stack, workspace: Workspace) -> Document:
         "name": stack.name,
         RECORD: {
             **agents_record(stack.agents),
+            **({PINS_KEY: dict(stack.pins)} if stack.pins else {}),
             "title": workspace.title,
             "ide": workspace.ide.value,
             "dev": f"{workspace.owner.uid}:{workspace.owner.gid}",

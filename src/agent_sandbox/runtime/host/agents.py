@@ -6,7 +6,9 @@ from pathlib import Path
 
 from agent_sandbox.agents import catalogue
 from agent_sandbox.agents.manifest import AgentManifest, HostRead
+from agent_sandbox.agents.pin import Pins
 from agent_sandbox.agents.together import Agents
+from agent_sandbox.images import NO_PINS
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.user_dirs import config_directory
@@ -48,12 +50,12 @@ def load_manifest(agent: str) -> AgentManifest:
     return catalogue.load_manifest(built_in(), agent, *own_agents(os.environ))
 
 
-def load_agents(names: Iterable[str]) -> Agents:
-    """Return the agents of a stack, or raise UserError with the problems of all."""
+def load_agents(names: Iterable[str], pins: Pins = NO_PINS) -> Agents:
+    """Return the agents of a stack with its project's pins, or raise UserError with the problems of all."""
     manifests, problems = load_manifests(names)
     if problems:
         raise UserError(problems)
-    return Agents(tuple(manifests))
+    return Agents(tuple(manifests)).with_pins(pins)
 
 
 def load_manifests(names: Iterable[str]) -> tuple[list[AgentManifest], list[Problem]]:

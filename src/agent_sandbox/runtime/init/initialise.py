@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_sandbox.agents.manifest import SLUG
+from agent_sandbox.agents.pin import Pins
 from agent_sandbox.agents.together import Agents, sentence
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
@@ -63,6 +64,8 @@ class InitOptions:
     gitignore: bool = False
     # By name, as given; others keep an earlier `init`'s value.
     limits: Mapping[str, str] = field(default_factory=dict)
+    # Pinned versions by agent; None keeps those of an earlier `init`.
+    pins: Pins | None = None
     # Protected paths that the user agreed to unprotect.
     unprotect: frozenset[str] = frozenset()
 
@@ -113,10 +116,10 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
     choices = parse_choices(present[SHARED] or "") or record
+    recorded_pins = choices.pins if choices else {}
+    agents = agents.with_pins(recorded_pins if options.pins is None else options.pins)
     dotenv = _uses_dotenv(project, choices, record, asked=options.dotenv)
-    present[DOTENV] = read_text(project, DOTENV) if dotenv else None
-    if options.dotenv is False:
-        present[DOTENV] = _readable(project, DOTENV)  # to remove our lines, only on request
+    present[DOTENV] = _dotenv_text(project, used=dotenv, asked=options.dotenv)
     before = _protected_before(project, present[STACK] or "", environ)
     written = {DOTENV} if dotenv else set()
     git = repository_outside(project, homes(environ))
@@ -134,7 +137,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         all_use_dotenv=_all_use_dotenv(project, choices, asked=options.dotenv, here=dotenv),
         protected=protection.paths,
     )
-    images = StackImages(proxy=proxy_name(), agent=agent_name(agents.names, workspace.owner))
+    images = StackImages(proxy=proxy_name(), agent=agent_name(agents.names, workspace.owner, agents.pins))
     stack = build_stack(agents, workspace, images)
     offered = _offered(project, environ, options)
     stack_file = load_renderer()(templates, stack, agents, workspace)
@@ -164,6 +167,13 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         excluded=excluded,
         exclude_file=file or EXCLUDE,
     )
+
+
+def _dotenv_text(project: Path, *, used: bool, asked: bool | None) -> str | None:
+    """Return the text of `.env` if it names the stack, or if our lines in it are to be removed on request."""
+    if asked is False:
+        return _readable(project, DOTENV)
+    return read_text(project, DOTENV) if used else None
 
 
 def _uses_dotenv(project: Path, choices: Choices | None, record: Record | None, *, asked: bool | None) -> bool:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agent_sandbox.agents.pin import pins_in
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import Image, base_name, images_for
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.record import agents_in, parse_record
+from agent_sandbox.render.record import PINS_KEY, agents_in, parse_record
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
@@ -143,6 +144,7 @@ def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
         root=root,
         name=name,
         agents=agents,
+        pins=pins_in(record.get(PINS_KEY)),
         owner=_owner(file, dev),
         images=tuple(dict.fromkeys(_images(document))),
         files=files,
@@ -201,7 +203,7 @@ def foreign_images(project: Project) -> tuple[str, ...]:
 
 
 def _known(project: Project) -> tuple[Image, ...]:
-    return images_for(load_agents(project.agents), project.owner)
+    return images_for(load_agents(project.agents, project.pins), project.owner)
 
 
 def _document(text: str, file: Path) -> Mapping[str, Any]:

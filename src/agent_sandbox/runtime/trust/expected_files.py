@@ -16,7 +16,10 @@ WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
 
 
 def written_here(root: Path, agents: tuple[str, ...], environ: Mapping[str, str]) -> Written:
-    """Return what this version writes for this directory and user; limits set by a clone's author are a difference."""
+    """Return what this version writes for this directory and user.
+
+    Limits and versions that a clone's author chose are a difference.
+    """
     options = InitOptions(
         agents=agents,
         path=root,
@@ -25,6 +28,7 @@ def written_here(root: Path, agents: tuple[str, ...], environ: Mapping[str, str]
         on_conflict=OnConflict.REPLACE,
         detect=False,
         limits=limit_texts(DEFAULT),
+        pins={},
     )
     prepared = prepare(options, environ)
     return Written(files=generated(prepared), members=devcontainer_document(prepared.agents, prepared.workspace))

@@ -54,9 +54,10 @@ def agent_image(project: "Project", *, build: "Build | None" = None, quiet: bool
     from agent_sandbox.backends.verbs import AskImage  # noqa: PLC0415 - as above
     from agent_sandbox.cli.steps.execute import backend, driver, execute  # noqa: PLC0415 - as above
     from agent_sandbox.images import agent_name  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.host.agents import load_agents  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.registries import SECONDS, image_machine  # noqa: PLC0415 - as above
 
-    name = agent_name(project.agents, project.owner)
+    name = agent_name(project.agents, project.owner, load_agents(project.agents, project.pins).pins)
     if name not in driver().labels_of((name,)):
         if build is None:
             return None
