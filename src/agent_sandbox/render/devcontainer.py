@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_sandbox.agents.together import Agents
+from agent_sandbox.render.editor_files import FILES, listed, with_added
 from agent_sandbox.render.formats import jsonc
 from agent_sandbox.render.formats.faithful import require_same
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.stack.build import VOLUMES
-from agent_sandbox.stack.engine import SHARED_FILE
+from agent_sandbox.stack.engine import SHARED_FILE, STACK_FILE
 from agent_sandbox.stack.services.agent import LOCAL, READY, WORKSPACE, state_volume
 from agent_sandbox.stack.workspace import Ide, Workspace
 
@@ -34,7 +35,7 @@ def devcontainer_document(agents: Agents, workspace: Workspace) -> dict[str, Any
     ready = f"until [ -e {READY} ]; do sleep 0.1; done"
     document = {
         "name": workspace.title if workspace.is_titled else DIRECTORY_NAME,
-        "dockerComposeFile": SHARED_FILE,
+        FILES: SHARED_FILE,
         "service": "agent",
         "workspaceFolder": WORKSPACE,
         "remoteUser": "dev",
@@ -63,11 +64,17 @@ def _customizations(agents: Agents, ide: Ide) -> dict[str, Any]:
 
 def required_members(document: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members that the sandbox needs in a user's devcontainer.json; its own `name` may stay."""
+    needed = {key: with_added(present.get(key), value) if key == FILES else value for key, value in document.items()}
     return {
         key: value
-        for key, value in document.items()
+        for key, value in needed.items()
         if not (key in present and (key in FREE or json.dumps(present[key]) == json.dumps(value)))
     }
+
+
+def names_former_file(present: Mapping[str, Any]) -> bool:
+    """Return whether a devcontainer.json names the file that an earlier version wrote there."""
+    return STACK_FILE in listed(present.get(FILES))
 
 
 # The user decides on these: the window's name and the editor's appearance.

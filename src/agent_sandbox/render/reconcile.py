@@ -18,6 +18,7 @@ from typing import Any
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render import devcontainer, dotenv
+from agent_sandbox.render.editor_files import FILES
 from agent_sandbox.render.formats import jsonc
 from agent_sandbox.render.formats.header import INIT, Hand, hand_of, stamped, unix
 
@@ -112,7 +113,8 @@ def merged_devcontainer(
         return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=before)
     after = jsonc.set_members(before, wanted)
     replaced = [f"`{key}` was {jsonc.to_text(present.values[key])}" for key in wanted if key in present.values]
-    edited = hand_of(before) is Hand.EDITED
+    updates = wanted.keys() == {FILES} and devcontainer.names_former_file(present.values)
+    edited = hand_of(before) is Hand.EDITED and not updates
     if edited and on_conflict is OnConflict.KEEP:
         why = "it was edited where the stack depends on it"
         return Change(path=path, verdict=Verdict.KEPT, before=before, after=after, why=why)

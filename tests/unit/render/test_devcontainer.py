@@ -76,6 +76,26 @@ def test_what_is_not_as_the_box_needs_it_has_to_be_set(present: dict[str, Any], 
     assert required_members(wanted, present) == expected
 
 
+@pytest.mark.parametrize(
+    ("present", "expected"),
+    [
+        ("compose.yaml", None),
+        ("docker-compose.yml", "compose.yaml"),
+        (["docker-compose.yml"], "compose.yaml"),
+        (["docker-compose.yml", "db.yml"], ["compose.yaml", "db.yml"]),
+        (["compose.yaml", "db.yml"], None),
+        (["db.yml", "compose.yaml"], ["compose.yaml", "db.yml"]),
+        (["docker-compose.yml", 7], "compose.yaml"),
+        (["../compose.yml", "db.yml"], "compose.yaml"),
+        ("../compose.yml", "compose.yaml"),
+        ({}, "compose.yaml"),
+    ],
+)
+def test_files_that_the_user_added_to_ours_stay(present: object, expected: object) -> None:
+    wanted = {"dockerComposeFile": "compose.yaml"}
+    assert required_members(wanted, {"dockerComposeFile": present}).get("dockerComposeFile") == expected
+
+
 def test_no_member_is_both_refused_and_told() -> None:
     assert OPENERS.keys() & DOUBTFUL.keys() == set()
 

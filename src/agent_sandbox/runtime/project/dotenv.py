@@ -7,7 +7,8 @@ from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
-from agent_sandbox.render.paths import STACK, VALUES
+from agent_sandbox.render.editor_files import added_files
+from agent_sandbox.render.paths import DEVCONTAINER, STACK, VALUES
 from agent_sandbox.render.record import uses_dotenv
 from agent_sandbox.runtime.host.files import MAX_BYTES, read_bytes, read_text
 from agent_sandbox.stack.engine import FILE_KIND, FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE, STACK_VARIABLE
@@ -43,7 +44,19 @@ def variable(text: str, name: str) -> str | None:
 
 
 def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
-    """Return the stack's files: those that `.env` names if ours is among them, else only ours.
+    """Return the stack's files: ours, those that `.env` names beside it, and those that devcontainer.json does."""
+    named = _files_of_dotenv(root, ours)
+    names = added_files(read_text(root, DEVCONTAINER) or "")
+    added = (Path(os.path.normpath(root / ours.parent / name)) for name in names)
+    files = (*named, *(file for file in added if file not in named))
+    if len(files) > MAX_FILES:
+        what = f"`{FILES_VARIABLE}` names {len(files)} files; at most {MAX_FILES} are allowed"
+        raise UserError([Problem(where=str(root / FILE), what=what, hint="merge some of them")])
+    return files
+
+
+def _files_of_dotenv(root: Path, ours: Path) -> tuple[Path, ...]:
+    """Return the files that `.env` names if ours is among them, else only ours.
 
     A stack that was made without `.env` does not read it: the file may be anything, or the agent's.
     """
@@ -52,9 +65,6 @@ def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
     text = read_text(root, FILE) or ""
     separator = variable(text, SEPARATOR_VARIABLE) or ":"
     named = tuple(root / name for name in (variable(text, FILES_VARIABLE) or "").split(separator) if name)
-    if len(named) > MAX_FILES:
-        what = f"`{FILES_VARIABLE}` names {len(named)} files; at most {MAX_FILES} are allowed"
-        raise UserError([Problem(where=str(root / FILE), what=what, hint="merge some of them")])
     return named if root / ours in named else (root / ours,)
 
 

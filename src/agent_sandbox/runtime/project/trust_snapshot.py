@@ -13,6 +13,7 @@ from typing import Any
 from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.editor_files import FILES
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, SHARED, STACK
 from agent_sandbox.runtime.host.files import read_bytes, read_text
@@ -27,6 +28,7 @@ FILES_KEY = "compose"  # in trust records and fingerprints: another word would e
 SERVICES = tuple(f"{FOLDER}/services/{name}.yaml" for name in TOOLS)
 LIST_KEY, UPSTREAM_KEY = "domains_file", "upstream"
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+NAMED_IN = f"`{FILES_VARIABLE}` in {DOTENV} or `{FILES}` in {Path(DEVCONTAINER).name}"
 MARK = "\ufeff"
 MAX_POLICY = 64 << 20  # more than the proxy accepts
 # Invalid UTF-8 survives in the trust record.
@@ -95,7 +97,7 @@ def look(root: Path, environ: Mapping[str, str]) -> Standing:
     found |= {path: _policy(root, path) for path in (*_list(said), *_certificates(said)) if path not in found}
     missing = [path for path in named if found[path] is None]
     if missing:
-        what = f"`{FILES_VARIABLE}` in {DOTENV} names it, but it does not exist"
+        what = f"{NAMED_IN} names it, but it does not exist"
         raise UserError([Problem(where=str(root / path), what=what) for path in missing])
     return Standing(
         root=root,

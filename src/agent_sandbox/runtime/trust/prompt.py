@@ -7,10 +7,9 @@ from typing import Any
 
 from agent_sandbox.printable import printable
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, SHARED, STACK
-from agent_sandbox.runtime.project.trust_snapshot import SERVICES, Standing, agent_can_write, look
+from agent_sandbox.runtime.project.trust_snapshot import NAMED_IN, SERVICES, Standing, agent_can_write, look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.host_access import members, mounts, require_shared, require_whole, variables
-from agent_sandbox.stack.engine import FILES_VARIABLE
 
 OWNER = "its owner"
 # A policy may name a million hosts; what it reaches is listed separately.
@@ -112,11 +111,10 @@ def _notes(now: Standing, before: Standing) -> Iterator[str]:
     # Fewer, or in another order.
     if before.stack_files != tuple(path for path in now.stack_files if path in before.stack_files):
         named, names = (", ".join(standing.stack_files) for standing in (before, now))
-        yield f"the stack consisted of {named}; by `{FILES_VARIABLE}` in {DOTENV} it now consists of {names}"
+        yield f"the stack consisted of {named}; by {NAMED_IN} it now consists of {names}"
     for path in now.stack_files:
         if agent_can_write(path):
-            named = f"{path}, named by {FILES_VARIABLE} in {DOTENV}"
-            yield f"{named}, can be written by the agent: move it into .devcontainer"
+            yield f"{path}, named by {NAMED_IN}, can be written by the agent: move it into .devcontainer"
 
 
 def _lists(now: Standing, before: Standing) -> Iterator[str]:

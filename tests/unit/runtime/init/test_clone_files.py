@@ -9,7 +9,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.render.paths import IGNORE, OF_THIS_CLONE, PATHS, PROJECT_FILE, SHARED, STACK, VALUES
+from agent_sandbox.render.paths import DEVCONTAINER, IGNORE, OF_THIS_CLONE, PATHS, PROJECT_FILE, SHARED, STACK, VALUES
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.runtime.init.clone_files import NO_PROJECT_FILE, NO_PROJECT_FILE_HINT, write_clone_files
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
@@ -170,6 +170,15 @@ def test_one_init_migrates_a_project_of_an_earlier_version_and_changes_no_name(t
     assert "memory: 2g" in (root / PROJECT_FILE).read_text()
     assert "title" not in (root / SHARED).read_text()
     assert (root / ".devcontainer/policy.yaml").read_text() == "version: 1\n# mine\n"
+
+
+def test_a_migration_keeps_what_the_user_wrote_into_devcontainer_json(tmp_path: Path) -> None:
+    root = made(tmp_path / "app")
+    edited = (root / DEVCONTAINER).read_text().replace('"compose.yaml"', '["docker-compose.yml", "db.yml"], "x": 1')
+    (root / DEVCONTAINER).write_text(edited)
+    (root / SHARED).unlink()
+    made(root)
+    assert (root / DEVCONTAINER).read_text() == edited.replace('"docker-compose.yml"', '"compose.yaml"')
 
 
 @pytest.mark.parametrize("path", [".devcontainer/.env", ".devcontainer/.gitignore"])

@@ -154,6 +154,21 @@ def test_an_editor_that_would_use_another_name_is_refused(tmp_path: Path) -> Non
     )
 
 
+def test_a_stack_has_the_files_that_devcontainer_json_names_with_and_without_a_dotenv(
+    tmp_path: Path, init: Init
+) -> None:
+    root = tmp_path / "app"
+    init(root, dotenv=False)
+    config = root / ".devcontainer" / "devcontainer.json"
+    config.write_text(config.read_text().replace('"compose.yaml"', '["compose.yaml", "db.yml", "../x.yml", "/y.yml"]'))
+    added = (root / ".devcontainer" / "db.yml", root / "x.yml", Path("/y.yml"))
+    assert stack_files(root, OURS) == (root / OURS, *added)
+    init(root, dotenv=True)
+    assert stack_files(root, OURS) == (root / OURS, *added)
+    (root / ".env").write_text(f"COMPOSE_FILE={OURS}:/y.yml\n")
+    assert stack_files(root, OURS) == (root / OURS, Path("/y.yml"), *added[:2])
+
+
 @each(
     ("said", "environ", "name"),
     [

@@ -86,7 +86,8 @@ def test_a_file_that_is_named_and_not_there_is_a_problem(root: Path) -> None:
     (root / ".env").write_text(f"COMPOSE_FILE={COMPOSE}:gone.yml\n")
     with pytest.raises(UserError) as raised:
         look(root, os.environ)
-    assert str(raised.value) == f"{root}/gone.yml: `COMPOSE_FILE` in .env names it, but it does not exist"
+    named = "`COMPOSE_FILE` in .env or `dockerComposeFile` in devcontainer.json names it"
+    assert str(raised.value) == f"{root}/gone.yml: {named}, but it does not exist"
 
 
 def test_a_directory_of_somebody_else_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

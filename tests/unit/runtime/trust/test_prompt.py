@@ -9,6 +9,7 @@ from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.prompt import Question, Written, changes, question_about, unseen_in
 from table_tests import each
 
+NAMED_IN = "`COMPOSE_FILE` in .env or `dockerComposeFile` in devcontainer.json"
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
 POLICY = ".devcontainer/policy.yaml"
@@ -149,7 +150,7 @@ def test_a_change_is_set_against_what_was_trusted() -> None:
         editor=('on this machine, initializeCommand: "make"',),
         notes=(
             "this directory belongs to user 7, who can change everything in it",
-            "more.yml, named by COMPOSE_FILE in .env, can be written by the agent: move it into .devcontainer",
+            f"more.yml, named by {NAMED_IN}, can be written by the agent: move it into .devcontainer",
         ),
         differences=(
             "--- a/more.yml",
@@ -177,7 +178,7 @@ def test_a_change_is_set_against_what_was_trusted() -> None:
     [
         (
             (COMPOSE,),
-            f"{COMPOSE}, x.yml, y.yml; by `COMPOSE_FILE` in .env it now consists of {COMPOSE}",
+            f"{COMPOSE}, x.yml, y.yml; by {NAMED_IN} it now consists of {COMPOSE}",
             (
                 *("--- a/x.yml", "+++ b/x.yml", "@@ -1 +0,0 @@", "-services: {agent: {read_only: true}}"),
                 *("--- a/y.yml", "+++ b/y.yml", "@@ -1 +0,0 @@", "-services: {}"),
@@ -185,7 +186,7 @@ def test_a_change_is_set_against_what_was_trusted() -> None:
         ),
         (
             (COMPOSE, "y.yml", "x.yml"),
-            f"{COMPOSE}, x.yml, y.yml; by `COMPOSE_FILE` in .env it now consists of {COMPOSE}, y.yml, x.yml",
+            f"{COMPOSE}, x.yml, y.yml; by {NAMED_IN} it now consists of {COMPOSE}, y.yml, x.yml",
             (),
         ),
     ],
@@ -198,8 +199,7 @@ def test_a_file_that_the_stack_has_lost_is_shown(
     now = replace(trusted, stack_files=compose, files={**FILES, **{path: files[path] for path in compose}})
     got = question_about(now, trusted, WRITTEN)
     writable = tuple(
-        f"{path}, named by COMPOSE_FILE in .env, can be written by the agent: move it into .devcontainer"
-        for path in compose[1:]
+        f"{path}, named by {NAMED_IN}, can be written by the agent: move it into .devcontainer" for path in compose[1:]
     )
     assert got.changed == (".env",)
     assert got.notes == (f"the stack consisted of {note}", *writable)

@@ -1,0 +1,41 @@
+import pytest
+
+from agent_sandbox.render.editor_files import added_files, listed, with_added
+from table_tests import each
+
+
+@each(
+    ("present", "expected"),
+    [
+        ("compose.yaml", "compose.yaml"),
+        ("docker-compose.yml", "compose.yaml"),
+        (["docker-compose.yml", "db.yml"], ["compose.yaml", "db.yml"]),
+        (["../compose.yml", "db.yml"], "compose.yaml"),
+        (None, "compose.yaml"),
+    ],
+)
+def test_what_the_user_added_to_ours_stays(present: object, expected: object) -> None:
+    assert with_added(present, "compose.yaml") == expected
+
+
+@each(
+    ("text", "files"),
+    [
+        ('{"dockerComposeFile": ["compose.yaml", "db.yml", "/x/y.yml"]}', ("db.yml", "/x/y.yml")),
+        ('// ours\n{"dockerComposeFile" : // more\n[ "compose.yaml" ]}', ()),
+        ('{"dockerComposeFile": ["compose.yaml", 7, null]}', ()),
+        ('{"dockerComposeFile": ["docker-compose.yml", "db.yml"]}', ()),  # of an earlier version: only editors use it
+        ('{"dockerComposeFile": ["db.yml", "compose.yaml"]}', ()),
+        ('{"dockerComposeFile": "compose.yaml"}', ()),
+        ('{"dockerComposeFile": []}', ()),
+        ('{"dockerComposeFile": [', ()),
+        ("", ()),
+    ],
+)
+def test_further_files_are_those_after_ours(text: str, files: tuple[str, ...]) -> None:
+    assert added_files(text) == files
+
+
+@pytest.mark.parametrize("present", [None, 7, {}, [[]]])
+def test_what_is_no_name_is_none(present: object) -> None:
+    assert listed(present) == []
