@@ -44,7 +44,8 @@ from agent_sandbox.proxy.reload.source_pin import SourcePin
 from agent_sandbox.proxy.reload.watch import Identity, files_of, identity, watch
 from agent_sandbox.proxy.secrets.injector import Injector
 from agent_sandbox.proxy.secrets.placeholder import Placeholders, load_placeholders, write_environment
-from agent_sandbox.proxy.secrets.store import unresolved
+from agent_sandbox.proxy.secrets.store import troubled
+from agent_sandbox.proxy.secrets.uses import Uses, uses_file
 from agent_sandbox.proxy.settings import Settings
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
@@ -63,7 +64,8 @@ async def run(settings: Settings, limits: Limits) -> None:
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
     loop_guard, placeholders = LoopGuard(), load_placeholders(settings.state / "private" / "placeholders.key")
-    engine = _engine(settings, limits, store, audit_log, loop_guard, placeholders=placeholders)
+    uses = Uses(uses_file(settings.secrets))
+    engine = _engine(settings, limits, store, audit_log, loop_guard, placeholders=placeholders, uses=uses)
     front = ExplicitProxy(engine, lambda: store.current)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
@@ -81,7 +83,7 @@ async def run(settings: Settings, limits: Limits) -> None:
             "clock": now_utc().isoformat(timespec="seconds"),
             "connections": front.connections,
             "log": {"dropped": sum(writer.dropped for writer in writers), "error": writers[0].error},
-            "secrets": unresolved(settings.secrets),
+            "secrets": troubled(settings.secrets, now=time.time()),
         }
 
     started = now_utc().isoformat(timespec="seconds")
@@ -99,6 +101,7 @@ async def run(settings: Settings, limits: Limits) -> None:
                 tasks.create_task(task)
                 for task in (
                     side.do(watching),
+                    side.do(uses.keep()),
                     warm_up(lambda: store.current),
                     signals.each_hangup(lambda: side.do(reloader.reload())),
                 )
@@ -145,9 +148,10 @@ def _engine(  # noqa: PLR0913 - all that it connects
     loop_guard: LoopGuard,
     *,
     placeholders: Placeholders,
+    uses: Uses,
 ) -> Engine:
     return Engine(
-        hooks=_hooks(settings, limits, store, audit_log, placeholders),
+        hooks=_hooks(settings, limits, store, audit_log, placeholders=placeholders, uses=uses),
         dialler=Dialler(
             limits=limits,
             overrides=settings.overrides,
@@ -163,8 +167,14 @@ def _engine(  # noqa: PLR0913 - all that it connects
     )
 
 
-def _hooks(
-    settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog, placeholders: Placeholders
+def _hooks(  # noqa: PLR0913 - as above
+    settings: Settings,
+    limits: Limits,
+    store: PolicyStore,
+    audit_log: AuditLog,
+    *,
+    placeholders: Placeholders,
+    uses: Uses,
 ) -> Hooks:
     hints = ServiceHints(lambda: load_offers(settings.policy, cache_dir=CacheDir(folder=settings.compiled)))
     hints.read()
@@ -184,7 +194,7 @@ def _hooks(
             ),
         ),
         Streamer(),
-        AccessLog(audit_log, clock=time.monotonic),
+        AccessLog(audit_log, clock=time.monotonic, count=uses.count),
         ClientTls(authority, now=now_utc),
         _server_tls(settings, store),
     )

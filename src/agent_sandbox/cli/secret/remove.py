@@ -4,15 +4,12 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
-from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
-from agent_sandbox.cli.steps.secrets.secret_sources import proxy_runs
+from agent_sandbox.cli.steps.secrets.secret_store import ask_store, proxy_runs
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.control import tell_stack
 from agent_sandbox.runtime.sources.recipes import recipes_of
 
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]
@@ -31,6 +28,5 @@ def remove(name: Name, *, path: ProjectPath = None) -> None:
     if had_source and not proxy_runs(project):
         say(f"{bound.name} is removed and will not be fetched again")
         return
-    require_running(project, "proxy")
-    tell_stack(driver(), backend().plan(project, AskSecrets(argv=("remove", bound.name))))
+    ask_store(project, "remove", bound.name)
     say(f"{bound.name} is removed: the proxy no longer injects it")

@@ -7,7 +7,7 @@ from agent_sandbox.policy import Decision, Effect, Request
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.addresses import PUBLIC_ALONE
 from agent_sandbox.policy.http.bounds import MAX_PATH
-from agent_sandbox.proxy.audit.record import AuditRecord
+from agent_sandbox.proxy.audit.record import AuditRecord, SecretUse
 from agent_sandbox.proxy.exchange.denial import UNDECIDED, Denial, Page, page
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor
 from agent_sandbox.proxy.tunnel import Tunnel
@@ -80,8 +80,9 @@ class Exchange:
     request: Request | None = None
     forwarded: RequestHead | None = None
     websocket: bool = False
-    # What echoes of the injected secrets look like.
+    # What echoes of the injected secrets look like, and which ones they are.
     echoes: Echoes = field(default=(), repr=False)
+    secrets: tuple[SecretUse, ...] = ()
     # Why an allowed request was aborted.
     aborted: Denial | None = None
 
@@ -101,11 +102,19 @@ class Exchange:
         """Whether the request is allowed. It may have been aborted since."""
         return self.outcome.effect is Effect.ALLOW
 
-    def allow(self, decision: Decision, request: Request, forwarded: RequestHead, *, echoes: Echoes = ()) -> None:
-        """Allow the request: `forwarded` is sent to the server."""
+    def allow(
+        self,
+        decision: Decision,
+        request: Request,
+        forwarded: RequestHead,
+        *,
+        echoes: Echoes = (),
+        secrets: tuple[SecretUse, ...] = (),
+    ) -> None:
+        """Allow the request: `forwarded` is sent to the server, with these secrets."""
         self.outcome = Outcome(Effect.ALLOW, decision.reason, decision.rule)
         self.request, self.echoes, self.sent.limit = request, echoes, decision.max_body
-        self.forwarded = forwarded
+        self.forwarded, self.secrets = forwarded, secrets
 
     def answer_here(self, page: Page, reason: str) -> None:
         """Answer an allowed request with `page`. Nothing is forwarded."""
@@ -195,6 +204,7 @@ class Exchange:
             duration_ms=(now - self.started) * 1000,
             client=self.client,
             tool=self.tool,
+            secrets=self.secrets,
         )
 
 

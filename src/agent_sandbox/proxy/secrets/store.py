@@ -1,13 +1,14 @@
 """The secret store: one file per secret in a volume that only the proxy mounts, with the hosts it is bound to.
 
 The value of a secret with a source on the host machine is not in the volume but in memory: it is resolved again at each
-start. So is the reason why it could not be resolved.
+start. So is the reason why it could not be resolved. Such a value may have a time to live, after which it is not used.
 """
 
 import json
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,6 +26,11 @@ RECREATE = "run agent-sandbox init, then agent-sandbox up, to create a stack tha
 # A shorter secret would match other text in responses by chance.
 SHORTEST, LONGEST = 8, 64 * 1024
 NOT_YET, FAILED = "its source was not asked since the proxy started", "its source failed"
+EXPIRED = "its time to live has ended"
+# The source of a value that was typed in or piped in.
+STORED = "stored"
+# A value is reported that expires within this part of its time to live, or this many seconds.
+SOON, SOON_SECONDS = 0.1, 60.0
 VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
@@ -35,6 +41,14 @@ class Secret:
     name: str
     hosts: tuple[str, ...]
     value: str = field(repr=False)
+    # The kind of its source, when the value was set, and until when it is used, as seconds of the epoch.
+    source: str = STORED
+    since: float = field(default=0.0, compare=False)
+    expires: float | None = None
+
+    def expires_soon(self, *, now: float) -> bool:
+        """Return whether it is time to fetch the value again."""
+        return self.expires is not None and self.expires - now < max(SOON_SECONDS, SOON * (self.expires - self.since))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,36 +65,50 @@ def memory_of(folder: Path) -> Path:
     return folder.parent / "run" / "secrets"
 
 
-def read_secret(folder: Path, name: str) -> Secret | Unresolved | None:
+def read_secret(folder: Path, name: str, *, now: float | None = None) -> Secret | Unresolved | None:
     """Return the secret, None if it does not exist or its file is not valid."""
     if not SECRET.fullmatch(name):
         return None
-    found = _parsed(name, _content(folder / name))
-    if not isinstance(found, Unresolved):
-        return found
-    return _parsed(name, _content(memory_of(folder) / name)) or found
+    found = _read(folder / name)
+    if isinstance(found, Unresolved):
+        found = _read(memory_of(folder) / name) or found
+    if isinstance(found, Secret) and found.expires is not None:
+        now = time.time() if now is None else now
+        # Also if the clock was set back since: the value is then of an unknown age.
+        if not found.since - SOON_SECONDS <= now < found.expires:
+            return Unresolved(name=name, hosts=found.hosts, why=EXPIRED)
+    return found
 
 
-def _content(path: Path) -> bytes:
-    """Return the content of a regular file, without following a link; nothing if there is none."""
+def _read(path: Path) -> Secret | Unresolved | None:
+    """Return what a regular file contains, without following a link; None if there is none."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
-        return b""
+        return None
     try:
-        return os.read(handle, 4 * LONGEST) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+        found = os.fstat(handle)
+        data = os.read(handle, 4 * LONGEST) if stat.S_ISREG(found.st_mode) else b""
     finally:
         os.close(handle)
+    return _parsed(path.name, data, since=found.st_mtime)
 
 
-def _parsed(name: str, data: bytes) -> Secret | Unresolved | None:
+def _parsed(name: str, data: bytes, *, since: float) -> Secret | Unresolved | None:
     try:
         content = read_json(data)
     except NotJsonError:
         return None
     match content:
         case {"hosts": [*hosts], "value": str() as value} if _is_fit(value):
-            return Secret(name=name, hosts=tuple(map(str, hosts)), value=value)
+            return Secret(
+                name=name,
+                hosts=tuple(map(str, hosts)),
+                value=value,
+                source=str(content.get("source", STORED)),
+                since=since,
+                expires=_time(content.get("expires")),
+            )
         case {"hosts": [*hosts], "unresolved": str() as why}:
             return Unresolved(name=name, hosts=tuple(map(str, hosts)), why=why)
     return None
@@ -90,6 +118,13 @@ def _is_fit(value: str) -> bool:
     return SHORTEST <= len(value) <= LONGEST and VALUE.fullmatch(value) is not None
 
 
+def _time(said: object) -> float | None:
+    """Return when a value expires, None for never; anything but a number is long ago."""
+    if said is None:
+        return None
+    return float(said) if isinstance(said, int | float) else 0.0
+
+
 def put_secret(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> None:
     """Write or replace a secret atomically. Raises UserError if it is invalid or cannot be written."""
     _require([*_problems(name, hosts), *_value_problems(value)])
@@ -97,11 +132,17 @@ def put_secret(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> N
     _forget(folder, name)
 
 
-def put_sourced(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> None:
-    """Write or replace a secret that has a source: its value goes into memory, the rest to the volume."""
+def put_sourced(  # noqa: PLR0913 - what is stored
+    folder: Path, name: str, hosts: Sequence[str], value: bytes, *, source: str, ttl: float | None = None
+) -> None:
+    """Write or replace a secret that has a source of this kind: its value goes into memory, the rest to the volume.
+
+    `ttl` is its time to live in seconds.
+    """
     _require([*_problems(name, hosts), *_value_problems(value)])
+    expires = {} if ttl is None else {"expires": time.time() + ttl}
     # The value first, with its hosts: until the volume says that the secret has a source, the previous value is used.
-    _write(_memory(folder) / name, hosts, value=_text(value))
+    _write(_memory(folder) / name, hosts, value=_text(value), source=source, **expires)
     _write(folder / name, hosts, unresolved=NOT_YET)
 
 
@@ -129,7 +170,7 @@ def _require(problems: list[Problem]) -> None:
         raise UserError(problems)
 
 
-def _write(path: Path, hosts: Sequence[str], **content: str) -> None:
+def _write(path: Path, hosts: Sequence[str], **content: str | float) -> None:
     named = {"hosts": sorted({canonical_host(host) for host in hosts}), **content}
     try:
         write_file(path, json.dumps(named).encode("ascii"))
@@ -168,9 +209,16 @@ def listed(folder: Path) -> list[Secret | Unresolved]:
     return [secret for secret in found if secret is not None]
 
 
-def unresolved(folder: Path) -> list[dict[str, str]]:
-    """Return the secrets that have no value now, and why, for `status`."""
-    return [{"name": one.name, "problem": one.why} for one in listed(folder) if isinstance(one, Unresolved)]
+def as_row(one: Secret | Unresolved) -> dict[str, object]:
+    """Return all but the value, for JSON."""
+    problem = one.why if isinstance(one, Unresolved) else ""
+    expires = one.expires if isinstance(one, Secret) else None
+    return {"name": one.name, "hosts": one.hosts, "problem": problem, "expires": expires}
+
+
+def troubled(folder: Path, *, now: float) -> list[dict[str, object]]:
+    """Return the secrets that have no value now, with the reason, or not for much longer, for `status`."""
+    return [as_row(one) for one in listed(folder) if isinstance(one, Unresolved) or one.expires_soon(now=now)]
 
 
 def remove_secret(folder: Path, name: str) -> None:

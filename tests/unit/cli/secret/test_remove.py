@@ -5,6 +5,7 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.secret.remove import remove
+from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
@@ -40,7 +41,7 @@ def test_what_is_no_name_is_told_without_asking(docker: FakeDocker, capsys: pyte
 def test_a_proxy_that_does_not_run_is_told(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert project.exists()
+    assert open_store(os.environ).forget(project)  # so there is no compose file to start a container from
     with_containers(docker, proxy="exited")
     assert exit_code(lambda: remove("a")) == 1
     assert capsys.readouterr().err.startswith("error: app-1: the proxy is exited with code 1\n")

@@ -1,20 +1,21 @@
 """Fetch secrets from their sources on the host machine, and give them to the proxy."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import typer
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets
-from agent_sandbox.cli.steps.execute import backend, driver, require_running
+from agent_sandbox.cli.steps.execute import backend, driver
+from agent_sandbox.cli.steps.secrets.secret_store import ask_store, proxy_runs
 from agent_sandbox.cli.steps.secrets.secret_value import read_value
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.control import tell_stack
-from agent_sandbox.runtime.sources.fetch import Host, fetch
+from agent_sandbox.runtime.sources.fetch import Host, fetch, split_source
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 
 Source = Annotated[
@@ -36,10 +37,8 @@ def store(project: Project, secret: Bound, source: str) -> bool:
     """
     recipes = recipes_of(project.root, os.environ)
     if not source:
-        require_running(project, "proxy")
         words = (word for one in secret.hosts for word in ("--host", one))
-        plan = backend().plan(project, AskSecrets(argv=("set", secret.name, *words)))
-        tell_stack(driver(), plan, stdin=read_value(secret.name))
+        ask_store(project, "set", secret.name, *words, stdin=lambda: read_value(secret.name))
         recipes.remove(secret.name)
         return True
     recipe = Recipe(name=secret.name, hosts=secret.hosts, source=source)
@@ -51,11 +50,6 @@ def store(project: Project, secret: Bound, source: str) -> bool:
     return True
 
 
-def proxy_runs(project: Project) -> bool:
-    """Return whether the project's proxy runs."""
-    return any(one.service == "proxy" and one.state == "running" for one in driver().observe(project.name))
-
-
 def give(project: Project, recipe: Recipe) -> None:
     """Fetch the value and give it to the running proxy; if that fails, the proxy drops the previous value."""
     try:
@@ -63,7 +57,7 @@ def give(project: Project, recipe: Recipe) -> None:
     except UserError:
         _tell(project, recipe, "--unresolved")
         raise
-    _tell(project, recipe, "--sourced", stdin=value)
+    _tell(project, recipe, "--source", split_source(recipe.source)[0], stdin=value)
 
 
 def fetched(project: Project, recipe: Recipe) -> bytes:
@@ -71,10 +65,13 @@ def fetched(project: Project, recipe: Recipe) -> bytes:
     return fetch(recipe.name, recipe.source, Host(root=project.root, environ=os.environ))
 
 
-def sync(project: Project) -> tuple[int, list[Problem]]:
-    """Fetch all secrets that have a source; return how many the proxy has now, and the problems of the others."""
+def sync(project: Project, *, give: Callable[[Project, Recipe], object] = give) -> tuple[int, list[Problem]]:
+    """Fetch all secrets that have a source; return how many there are, and the problems.
+
+    `give` fetches one and gives it to the proxy.
+    """
     recipes = recipes_of(project.root, os.environ).load()
-    problems = list(_problems(project, recipes))
+    problems = list(_problems(project, recipes, give))
     return len(recipes), problems
 
 
@@ -88,7 +85,9 @@ def sync_after_start(project: Project) -> None:
         say(f"warning: {problem}")
 
 
-def _problems(project: Project, recipes: tuple[Recipe, ...]) -> Iterator[Problem]:
+def _problems(
+    project: Project, recipes: tuple[Recipe, ...], give: Callable[[Project, Recipe], object]
+) -> Iterator[Problem]:
     for recipe in recipes:
         try:
             give(project, recipe)
@@ -96,7 +95,7 @@ def _problems(project: Project, recipes: tuple[Recipe, ...]) -> Iterator[Problem
             yield from error.problems
 
 
-def _tell(project: Project, recipe: Recipe, how: str, *, stdin: bytes = b"") -> None:
+def _tell(project: Project, recipe: Recipe, *how: str, stdin: bytes = b"") -> None:
     hosts = (word for host in recipe.hosts for word in ("--host", host))
-    plan = backend().plan(project, AskSecrets(argv=("set", recipe.name, *hosts, how)))
+    plan = backend().plan(project, AskSecrets(argv=("set", recipe.name, *hosts, *how)))
     tell_stack(driver(), plan, stdin=stdin)
