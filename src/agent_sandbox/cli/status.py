@@ -24,7 +24,7 @@ from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.proxy.secrets import time_of
 from agent_sandbox.runtime.refusals import NOT_COUNTED
-from agent_sandbox.runtime.sources.recipes import recipes_of
+from agent_sandbox.runtime.sources.all_recipes import recipes_for
 from agent_sandbox.runtime.status import SHOWN, Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.stack.engine import HOST
@@ -225,7 +225,7 @@ def _secrets(found: Status) -> Iterator[str]:
 def _sources(root: Path) -> Mapping[str, str]:
     """Return the sources of the project's secrets by name, none if they cannot be read: other commands say why."""
     try:
-        return {one.name: one.source for one in recipes_of(root, os.environ).load()}
+        return {one.name: one.source for one in recipes_for(root, os.environ)}
     except UserError:
         return {}
 

@@ -15,7 +15,8 @@ from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.proxy.secrets import Held
-from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+from agent_sandbox.runtime.sources.all_recipes import recipes_for
+from agent_sandbox.runtime.sources.recipes import Recipe
 
 type Kinds = Mapping[str, tuple[str, ...]]
 type Sources = Mapping[str, str]
@@ -30,7 +31,7 @@ def list(*, path: ProjectPath = None, json: Json = False) -> None:  # noqa: A001
     No command shows a value.
     """
     project = open_project(path, cwd=Path.cwd())
-    recipes = recipes_of(project.root, os.environ).load()
+    recipes = recipes_for(project.root, os.environ)
     secrets = _all(secrets_of(project), recipes)
     policy = load_here(shown(project.policy, cwd=Path.cwd()), os.environ)
     missing, kinds = wanted(policy, secrets), kinds_of(policy)

@@ -9,7 +9,7 @@ from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.steps.policy.policy_edit import put_secret
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.keyed_services import Keyed, keyed_services
-from agent_sandbox.cli.steps.secrets.secret_sources import Source, store
+from agent_sandbox.cli.steps.secrets.secret_sources import Source, TimeToLive, store
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policy.compiler.layer import Layer
@@ -22,7 +22,7 @@ from agent_sandbox.problems import Problem, UserError
 Service = Annotated[str, typer.Argument(help="The service, such as `openai` or `gemini`.", show_default=False)]
 
 
-def setup(service: Service, *, source: Source = "", path: ProjectPath = None) -> None:
+def setup(service: Service, *, source: Source = "", ttl: TimeToLive = "", path: ProjectPath = None) -> None:
     """Set the API key of a service: store it for the service's host, and have the policy inject it.
 
     You are asked for the key, or it comes from stdin or `--from`. In the sandbox, clients find a placeholder.
@@ -36,7 +36,7 @@ def setup(service: Service, *, source: Source = "", path: ProjectPath = None) ->
     named = [one.name for one in own.spec.services if one.name in keyed and keyed[one.name][1].host == auth.host]
     present = filter(None, (_named_in(own, one, keyed[one][0]) for one in named))
     secret = Bound(name=next(present, f"{name}.key"), hosts=(auth.host,))
-    is_there = store(project, secret, source)
+    is_there = store(project, secret, source, ttl)
     for one in named or [name]:
         put_secret(one, keyed[one][0], secret.name, project.policy)
     if is_there:

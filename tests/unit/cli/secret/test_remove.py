@@ -47,6 +47,27 @@ def test_a_proxy_that_does_not_run_is_told(
     assert capsys.readouterr().err.startswith("error: app-1: the proxy is exited with code 1\n")
 
 
+def test_a_source_in_the_users_own_file_is_not_removed(
+    project: Path,
+    docker: FakeDocker,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    config = tmp_path_factory.mktemp("config")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
+    file = config / "agent-sandbox" / "secrets.yaml"
+    file.parent.mkdir()
+    recipe = f"{{name: a, hosts: [a.test], from: pass a, projects: ['{project}']}}"
+    file.write_text(f"version: 1\nsecrets: [{recipe}]\n")
+    with_containers(docker, proxy="healthy")
+    assert exit_code(lambda: remove("a")) == 1
+    assert capsys.readouterr().err == (
+        "error: a: your own file names it for this project, so it would be fetched again\n"
+        f"  hint: remove it from {file}, then run this again\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("proxy", "said"),
     [

@@ -2,6 +2,7 @@ import io
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,38 @@ def test_a_source_is_remembered_and_its_value_goes_to_the_proxy_alone(
     assert recipes_of(project, os.environ).load() == (HELD,)
     left = [file for folder in (project, Path.home()) for file in folder.rglob("*") if file.is_file()]
     assert [file for file in (*left, running.folder / "calls") if b"the value of it" in file.read_bytes()] == []
+
+
+def test_a_time_to_live_goes_with_the_source(
+    running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_KEY", "the value of it")
+    assert ask("secret", "set", "a", "--host", "a.test", "--from", "env:A_KEY", "--ttl", "8h").code == 0
+    assert running.calls[-1].endswith("secret set a --host a.test --source env --ttl 28800 --folder /state/secrets")
+    assert recipes_of(project, os.environ).load() == (replace(HELD, ttl=28_800.0),)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            ("--ttl", "8h"),
+            "a value without a source cannot be fetched again\n  hint: use it with --from, or leave it out",
+        ),
+        (
+            ("--from", "env:A_KEY", "--ttl", "1s"),
+            (
+                "not a time to live: '1s'\n"
+                "  hint: write a number with a unit, such as 30m, 8h or 7d; at least 30s, at most 365d"
+            ),
+        ),
+    ],
+)
+def test_a_time_to_live_that_makes_no_sense_is_an_error(
+    running: FakeDocker, ask: Ask, more: tuple[str, ...], said: str
+) -> None:
+    assert ask("secret", "set", "a", "--host", "a.test", *more).err == f"error: --ttl: {said}\n"
+    assert running.calls == []
 
 
 def test_a_source_that_gives_nothing_is_not_remembered(

@@ -12,11 +12,14 @@ from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.steps.secrets.secret_store import ask_store, proxy_runs
 from agent_sandbox.cli.steps.secrets.secret_value import read_value
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.control import tell_stack
+from agent_sandbox.runtime.sources.all_recipes import recipes_for
 from agent_sandbox.runtime.sources.fetch import Host, fetch, split_source
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+from agent_sandbox.runtime.sources.time_to_live import parse_ttl
 
 Source = Annotated[
     str,
@@ -30,24 +33,48 @@ Source = Annotated[
 ]
 
 
-def store(project: Project, secret: Bound, source: str) -> bool:
+TimeToLive = Annotated[
+    str,
+    typer.Option(
+        "--ttl",
+        help="With --from: how long a fetched value is used, such as 30m, 8h or 7d.",
+        metavar="TIME",
+        show_default=False,
+    ),
+]
+
+
+def store(project: Project, secret: Bound, source: str, ttl: str = "") -> bool:
     """Store a secret from its source, or from stdin if it has none; return whether the proxy has it now.
 
     A source is tried first. If the proxy does not run, the source is remembered for the next start.
     """
+    seconds = _seconds(ttl, source)
     recipes = recipes_of(project.root, os.environ)
     if not source:
         words = (word for one in secret.hosts for word in ("--host", one))
         ask_store(project, "set", secret.name, *words, stdin=lambda: read_value(secret.name))
         recipes.remove(secret.name)
         return True
-    recipe = Recipe(name=secret.name, hosts=secret.hosts, source=source)
+    recipe = Recipe(name=secret.name, hosts=secret.hosts, source=source, ttl=seconds)
     fetched(project, recipe)
     recipes.add(recipe)
     if not proxy_runs(project):
         return False
     give(project, recipe)
     return True
+
+
+def _seconds(ttl: str, source: str) -> float | None:
+    if not ttl:
+        return None
+    if not source:
+        what, hint = "a value without a source cannot be fetched again", "use it with --from, or leave it out"
+        raise UserError([Problem(where="--ttl", what=what, hint=hint)])
+    try:
+        return parse_ttl(ttl)
+    except InvalidValue as invalid:
+        raise UserError([Problem(where="--ttl", what=invalid.what, hint=invalid.hint)]) from invalid
 
 
 def give(project: Project, recipe: Recipe) -> None:
@@ -57,7 +84,8 @@ def give(project: Project, recipe: Recipe) -> None:
     except UserError:
         _tell(project, recipe, "--unresolved")
         raise
-    _tell(project, recipe, "--source", split_source(recipe.source)[0], stdin=value)
+    ttl = () if recipe.ttl is None else ("--ttl", f"{recipe.ttl:g}")
+    _tell(project, recipe, "--source", split_source(recipe.source)[0], *ttl, stdin=value)
 
 
 def fetched(project: Project, recipe: Recipe) -> bytes:
@@ -70,7 +98,7 @@ def sync(project: Project, *, give: Callable[[Project, Recipe], object] = give) 
 
     `give` fetches one and gives it to the proxy.
     """
-    recipes = recipes_of(project.root, os.environ).load()
+    recipes = recipes_for(project.root, os.environ)
     problems = list(_problems(project, recipes, give))
     return len(recipes), problems
 
