@@ -100,6 +100,18 @@ def test_status_knows_when_the_policy_on_disk_is_another(claude: Project) -> Non
     claude.write_policy(good)
 
 
+def test_ls_lists_the_stack_with_what_it_uses(claude: Project) -> None:
+    name = json.loads(claude.sandbox("status", "--json").stdout)["project"]
+    listed = {one["name"]: one for one in json.loads(claude.sandbox("ls", "--json").stdout)["stacks"]}
+    found = listed[name]
+    assert (found["root"], found["state"], found["notes"]) == (str(claude.path), "running", [])
+    assert found["memory"] > 1 << 20
+    assert found["disk"] > 1 << 10
+    assert found["denied"] is not None
+    from_elsewhere = agent_sandbox("status", "--json", "--path", name, cwd=claude.path.parent)
+    assert json.loads(from_elsewhere.stdout)["project"] == name
+
+
 def test_doctor_has_nothing_to_mend_here(claude: Project) -> None:
     report = json.loads(claude.sandbox("doctor", "--json").stdout)
     assert [check for check in report["checks"] if check["status"] == "fail"] == []

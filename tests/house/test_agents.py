@@ -12,6 +12,7 @@ import yaml
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.agents.manifest import RESERVED, VARIABLE
+from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.images import agent_name, images_for, proxy_name
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.render.formats.template import Templates
@@ -45,7 +46,9 @@ def render(manifest: AgentManifest, ide: Ide, providers: Sequence[str]) -> Rende
     workspace = Workspace(path="/home/me/app", title="app", ide=ide)
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
     stack = build_stack(manifest, workspace, images)
-    return render_project(Templates(FOLDER), stack, manifest, workspace, Offered(), providers=providers)
+    templates = Templates(FOLDER)
+    stack_file = load_renderer()(templates, stack, manifest, workspace)
+    return render_project(templates, stack, manifest, workspace, Offered(), stack_file=stack_file, providers=providers)
 
 
 @of_each

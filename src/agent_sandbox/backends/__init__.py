@@ -1,1 +1,1 @@
-"""Backends that run stacks: one module each, one table. A backend plans; `runtime` executes."""
+"""Backends that run stacks: one folder each, one row in a table. A backend plans; `runtime` executes."""

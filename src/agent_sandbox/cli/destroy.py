@@ -17,17 +17,22 @@ from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project, own_images
+from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.recipes import recipes_of
 from agent_sandbox.stack.engine import ENGINE
 
 Images = Annotated[bool, typer.Option(help="Also remove the images.")]
+Orphans = Annotated[
+    bool, typer.Option("--orphans", help="Remove the stacks whose directory is gone or has another stack.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def destroy(
+def destroy(  # noqa: PLR0913 - each is an option
     *,
     path: ProjectPath = None,
     images: Images = False,
+    orphans: Orphans = False,
     yes: Yes = False,
     dry_run: DryRun = False,
     quiet: Quiet = False,
@@ -37,6 +42,8 @@ def destroy(
     The project's files stay. `--images` also removes the images, which other projects share, except those that a
     container uses.
     """
+    if orphans:
+        return _destroy_orphans(yes=yes, dry_run=dry_run, quiet=quiet)
     project = open_project(path, cwd=Path.cwd())
     names = own_images(project) if images else ()
     things = {} if dry_run else driver().leftovers(project.name)
@@ -58,16 +65,34 @@ def destroy(
     return DONE
 
 
+def _destroy_orphans(*, yes: bool, dry_run: bool, quiet: bool) -> int:
+    """Remove each orphaned stack after a question."""
+    from agent_sandbox.runtime import stack_list  # noqa: PLC0415 - only for --orphans
+
+    found = stack_list.orphans(driver(), open_store(os.environ))
+    if not (found or quiet):
+        say(f"nothing to remove: every stack on this {ENGINE} has its directory, or one that is unknown")
+    for stack in found:
+        project = stack_list.without_directory(stack.name)
+        if not (yes or dry_run or _confirmed(project, driver().leftovers(stack.name), " --orphans")):
+            say("nothing was removed")
+            return FIXABLE
+        execute(backend().plan(project, Destroy()), dry_run=dry_run, quiet=quiet)
+        if not (dry_run or quiet):
+            say(f"removed {stack.name}")
+    return DONE
+
+
 def _report_images(found: Sequence[str]) -> None:
     kept = driver().labels_of(found) if found else {}
     for name in found:
         say(f"  {name} {'kept: a container of another project uses it' if name in kept else 'removed'}")
 
 
-def _confirmed(project: Project, things: Mapping[str, Sequence[str]]) -> bool:
+def _confirmed(project: Project, things: Mapping[str, Sequence[str]], option: str = "") -> bool:
     if not sys.stdin.isatty():
         what = "this removes the agent's state, and there is no terminal to confirm it on"
-        raise UserError([Problem(where=project.name, what=what, hint="agent-sandbox destroy --yes")])
+        raise UserError([Problem(where=project.name, what=what, hint=f"agent-sandbox destroy{option} --yes")])
     for kind, names in things.items():
         say(f"{kind}: {', '.join(names) or 'none'}")
     sys.stderr.write("Remove all of it? [y/N] ")

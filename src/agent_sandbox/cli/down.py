@@ -1,23 +1,57 @@
 """`agent-sandbox down`."""
 
+import os
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Down
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath
 from agent_sandbox.cli.framework.typer_options import Quiet
-from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.unprotected_writes import put_off
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.runtime.project.installed import open_project, trusted_projects
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.stack.engine import ENGINE
+
+All = Annotated[bool, typer.Option("--all", help="Stop every stack on this machine.")]
 
 
 def down(
     *,
     path: ProjectPath = None,
+    all_: All = False,
     dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> None:
     """Stop the stack and remove its containers; the agent's state and the shell history stay."""
-    project = open_project(path, cwd=Path.cwd())
+    if all_:
+        _stop_all(dry_run=dry_run, quiet=quiet)
+        return
+    _stop(open_project(path, cwd=Path.cwd()), dry_run=dry_run, quiet=quiet)
+
+
+def _stop(project: Project, *, dry_run: bool, quiet: bool) -> None:
     if not dry_run:
         put_off(project)
     execute(backend().plan(project, Down()), dry_run=dry_run, quiet=quiet)
+
+
+def _stop_all(*, dry_run: bool, quiet: bool) -> None:
+    """Stop every stack that has containers; only the name is known of one that this user never trusted."""
+    from agent_sandbox.runtime.stack_list import without_directory  # noqa: PLC0415 - only for --all
+
+    projects = trusted_projects(open_store(os.environ))
+    names = [stack.name for stack in driver().stacks() if stack.containers]
+    for name in names:
+        if not quiet:
+            say((name, "title"))
+        if name in projects:
+            _stop(projects[name], dry_run=dry_run, quiet=quiet)
+        else:
+            execute(backend().plan(without_directory(name), Down()), dry_run=dry_run, quiet=quiet)
+    if not (names or quiet):
+        say(f"no stack runs on this {ENGINE}")

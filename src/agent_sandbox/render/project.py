@@ -19,7 +19,6 @@ from agent_sandbox.render.reconcile import (
     merged_dotenv,
     yours,
 )
-from agent_sandbox.render.stack_file import render_stack_file
 from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE
 from agent_sandbox.stack.model import Stack
 from agent_sandbox.stack.workspace import Workspace
@@ -44,11 +43,15 @@ def render_project(  # noqa: PLR0913 - the values of a stack
     workspace: Workspace,
     offered: Offered,
     *,
+    stack_file: str,
     providers: Sequence[str] = (),
 ) -> Rendered:
-    """Return the rendered files of this stack; the policy starts with the services of the chosen `providers`."""
+    """Return the rendered files of this stack, with the `stack_file` of its backend.
+
+    The policy starts with the services of the chosen `providers`.
+    """
     return Rendered(
-        stack_file=render_stack_file(templates, stack, manifest, workspace),
+        stack_file=stack_file,
         devcontainer=render_devcontainer(templates, manifest, workspace),
         members=devcontainer_document(manifest, workspace),
         policy=render_policy(templates, manifest, workspace.ide, offered, providers),

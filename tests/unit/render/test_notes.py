@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 
+from agent_sandbox.backends.compose.render import render_stack_file
 from agent_sandbox.detect import Offer
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.notes import notes
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.reconcile import Change, Verdict
-from agent_sandbox.render.stack_file import render_stack_file
 from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of
 from table_tests import each
 

@@ -6,7 +6,7 @@ from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of
 
-RENDERED = render_project(TEMPLATES, stack_of(), MANIFEST, WORKSPACE, Offered())
+RENDERED = render_project(TEMPLATES, stack_of(), MANIFEST, WORKSPACE, Offered(), stack_file="services: {}\n")
 NOTHING: dict[str, str | None] = dict.fromkeys(PATHS)
 
 
@@ -22,7 +22,9 @@ def test_an_empty_project_gets_these_four_files() -> None:
 
 def test_a_project_that_keeps_its_dotenv_gets_the_other_three() -> None:
     workspace = replace(WORKSPACE, dotenv=False)
-    rendered = render_project(TEMPLATES, stack_of(workspace), MANIFEST, workspace, Offered())
+    rendered = render_project(
+        TEMPLATES, stack_of(workspace), MANIFEST, workspace, Offered(), stack_file="services: {}\n"
+    )
     files = [*PATHS[:-1]]
     assert [change.path for change in reconcile(rendered, NOTHING)] == files
     assert [change.path for change in reconcile(rendered, {**NOTHING, ".env": "A=1\n"})] == files

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
+from agent_sandbox.backends.compose.render import render_stack_file
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.record import Record, parse_record, uses_dotenv
-from agent_sandbox.render.stack_file import render_stack_file
 from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.workspace import Ide, Owner
 from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of

@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "trust": "Review what a project's settings allow, and trust them.",
     "run": "Start the stack, then the agent in it.",
     "down": "Stop the stack; keep its state and history.",
+    "ls": "List the stacks on this machine.",
     "status": "Show the stack, its policy and the last denials.",
     "verify": "Try every way out of the sandbox, from inside.",
     "shell": "Open a shell in the agent container.",
@@ -78,7 +79,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
 # Commands of other programs, and the command to use here.
 OTHER_WORDS: dict[str, str] = {
     "attach": "agent-sandbox shell opens a shell in the container; agent-sandbox run starts the agent",
-    "ps": "agent-sandbox status shows the stack",
+    "ps": "agent-sandbox ls lists all stacks; agent-sandbox status shows the one of this project",
     "restart": "agent-sandbox down, then agent-sandbox up; agent-sandbox proxy restart, for the proxy alone",
     "start": "agent-sandbox up starts the stack; agent-sandbox run also starts the agent",
     "stop": "agent-sandbox down stops the stack",

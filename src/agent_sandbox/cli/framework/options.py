@@ -7,7 +7,10 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 
 ProjectPath = Annotated[
     Path | None,
-    Option(help="The project's directory; by default the project that contains this directory.", metavar="DIRECTORY"),
+    Option(
+        help="The project's directory, or its stack's name; by default the project that contains this directory.",
+        metavar="DIRECTORY",
+    ),
 ]
 PolicyArgument = Annotated[Path | None, Argument(help="The policy file; by default the project's.")]
 PolicyOption = Annotated[Path | None, Option(help="The policy file; by default the project's.")]

@@ -1,15 +1,20 @@
 """List what a project has on the Docker engine, by its label: the project's files may be broken."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from agent_sandbox.backends.compose.plan import PROJECT_LABEL
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.runtime.compose.engine import Engine
-from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.driver.container import Container, StackFound
 from agent_sandbox.stack.limits import size
 
+# Their values name the stack's directory, and what no other project has.
+DIRECTORY_LABEL = "com.docker.compose.project.working_dir"
+OURS = "agent-sandbox/"
+CA_VOLUME = "ca-private"
 SERVICE_LABEL = "com.docker.compose.service"
 # The compose files of a container, and how the Dev Containers CLI names the one that it adds.
 FILES_LABEL = "com.docker.compose.project.config_files"
@@ -26,10 +31,42 @@ def containers(engine: Engine, project: str) -> tuple[Container, ...]:
     ids = engine.answer(
         "ps", "--all", "--quiet", "--filter", f"label={PROJECT_LABEL}={project}", doing="looking for the stack"
     )
-    if not ids.split():
-        return ()
-    found = read_json(engine.answer("inspect", "--type", "container", *ids.split(), doing="looking at the stack"))
-    return tuple(sorted(map(_container, found), key=_place))
+    return tuple(sorted(map(_container, _inspected(engine, ids.split())), key=_place))
+
+
+def stacks(engine: Engine) -> tuple[StackFound, ...]:
+    """Return the compose projects that run an image of ours or have the volume of a stack's CA, sorted by name."""
+    row = f'{{{{.Label "{PROJECT_LABEL}"}}}} {{{{.Name}}}}'
+    labelled = ("--filter", f"label={PROJECT_LABEL}")
+    rows = engine.answer("volume", "ls", *labelled, "--format", row, doing="looking for volumes")
+    volumes = defaultdict[str, list[str]](list)
+    for project, _, volume in (line.partition(" ") for line in rows.splitlines()):
+        volumes[project].append(volume)
+    ids = engine.answer("ps", "--all", "--quiet", *labelled, doing="looking for stacks")
+    made = defaultdict[str, list[Mapping[str, Any]]](list)
+    for found in _inspected(engine, ids.split()):
+        made[found["Config"]["Labels"][PROJECT_LABEL]].append(found)
+    ours = {name for name, found in made.items() if any(one["Config"]["Image"].startswith(OURS) for one in found)}
+    ours |= {name for name, found in volumes.items() if f"{name}_{CA_VOLUME}" in found}
+    return tuple(_stack(name, made[name], volumes[name]) for name in sorted(ours))
+
+
+def _stack(name: str, made: Sequence[Mapping[str, Any]], volumes: Sequence[str]) -> StackFound:
+    directories = (one["Config"]["Labels"].get(DIRECTORY_LABEL, "") for one in made)
+    return StackFound(
+        name=name,
+        containers=tuple(sorted(map(_container, made), key=_place)),
+        volumes=tuple(sorted(volumes)),
+        directory=next(filter(None, directories), ""),
+    )
+
+
+def _inspected(engine: Engine, ids: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return what the engine knows of these containers."""
+    if not ids:
+        return []
+    found = read_json(engine.answer("inspect", "--type", "container", *ids, doing="looking at the stack"))
+    return list(found)
 
 
 def _place(container: Container) -> tuple[int, str]:

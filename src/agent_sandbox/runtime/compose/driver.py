@@ -7,13 +7,14 @@ from agent_sandbox.backends.compose.plan import ComposePlanner
 from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose import intruders
-from agent_sandbox.runtime.compose.containers import containers, leftovers
+from agent_sandbox.runtime.compose.containers import containers, leftovers, stacks
 from agent_sandbox.runtime.compose.engine import DOCKER, Engine
 from agent_sandbox.runtime.compose.execute import act, hand_on
 from agent_sandbox.runtime.compose.faults import known_fault
 from agent_sandbox.runtime.compose.reprotect import reprotect
 from agent_sandbox.runtime.compose.resuming import resumed
-from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer
+from agent_sandbox.runtime.compose.usage import usage
+from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer, StackFound, Usage
 from agent_sandbox.runtime.driver.protocol import Driver, Explain, Feature, Host
 from agent_sandbox.runtime.events import Tell, ignore
 from agent_sandbox.runtime.host import process
@@ -33,6 +34,14 @@ class ComposeDriver:
     def observe(self, project: str) -> tuple[Container, ...]:
         """List the project's containers."""
         return containers(self.engine, project)
+
+    def stacks(self) -> tuple[StackFound, ...]:
+        """List compose projects with our images or volumes."""
+        return stacks(self.engine)
+
+    def usage(self, found: Sequence[Container]) -> Usage:
+        """Ask for statistics and for the disk that is used."""
+        return usage(self.engine, found)
 
     def intruders(self, found: Sequence[Container], project: str) -> Intruders:
         """Ask for the networks' members and for containers in the stack's namespaces."""

@@ -52,6 +52,27 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StackFound:
+    """What one stack has on the engine. Without containers only its volumes are left.
+
+    `directory` is that of its compose file, as the containers name it, or empty.
+    """
+
+    name: str
+    containers: tuple[Container, ...] = ()
+    volumes: tuple[str, ...] = ()
+    directory: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What all stacks use: bytes of memory by container, and bytes on disk by volume. None: the engine did not say."""
+
+    memory: Mapping[str, int] | None
+    disk: Mapping[str, int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sharer:
     """A foreign container in a network namespace of the stack, and the command that stops it."""
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from agent_sandbox.backends.plan import Plan, Planner, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem
-from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer
+from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer, StackFound, Usage
 from agent_sandbox.runtime.driver.result import CheckResult
 from agent_sandbox.runtime.events import Tell, ignore
 from agent_sandbox.runtime.host.process import Finished
@@ -41,6 +41,12 @@ class Driver(Protocol):
 
     def observe(self, project: str) -> tuple[Container, ...]:
         """Return the project's containers, including stopped ones, in start order."""
+
+    def stacks(self) -> tuple[StackFound, ...]:
+        """Return every stack of ours that the engine has, of any user, sorted by name."""
+
+    def usage(self, found: Sequence[Container]) -> Usage:
+        """Measure the running containers and all volumes."""
 
     def intruders(self, found: Sequence[Container], project: str) -> Intruders:
         """Return what is connected to the stack's networks and namespaces but is not part of it."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_sandbox.agents.manifest import SLUG, AgentManifest
+from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
@@ -101,7 +102,7 @@ class Prepared:
 
 def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     """Return what `init` would write, without writing."""
-    templates = data_root() / "templates"
+    templates = Templates(data_root() / "templates")
     manifest = load_manifest(options.agent)
     providers = _providers(manifest, options.provider)
     project = find_project(options.path, environ)
@@ -128,7 +129,10 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
     stack = build_stack(manifest, workspace, images)
     offered = _offered(project, environ, options)
-    rendered = render_project(Templates(templates), stack, manifest, workspace, offered, providers=providers)
+    stack_file = load_renderer()(templates, stack, manifest, workspace)
+    rendered = render_project(
+        templates, stack, manifest, workspace, offered, stack_file=stack_file, providers=providers
+    )
     former = frozenset({record.name} if record else ())
     changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
     if options.gitignore:

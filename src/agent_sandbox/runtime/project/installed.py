@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
 from agent_sandbox.stack.limits import LIMITS
 from agent_sandbox.stack.naming import RECORD, stack_name
@@ -28,17 +29,38 @@ MOST_DIGITS = 10
 def open_project(path: Path | None, *, cwd: Path) -> Project:
     """Return the project at `path`, or the one that contains `cwd`; raise UserError for another directory's stack.
 
-    For a trusted project, its compose files are the trusted copies. Otherwise it has none, and running containers are
-    found by the project's name.
+    `path` may also be the name of a trusted stack, as `agent-sandbox ls` prints it, if no such file exists. For a
+    trusted project, its compose files are the trusted copies. Otherwise it has none, and running containers are found
+    by the project's name.
     """
-    root = _require_stack(find_root(path, cwd=cwd), cwd)
     store = open_store(os.environ)
+    root = _require_stack(_named(path, store) or find_root(path, cwd=cwd), cwd)
     trusted = store.load(root)
     if trusted:
         return parse_project(root, trusted.files[str(STACK_FILE)], files=store.copies(trusted))
     project = read_project(root)
     require_own(project)
     return replace(project, files=())
+
+
+def trusted_projects(store: Store) -> dict[str, Project]:
+    """Return the project of each stack that the user trusted, by the stack's name."""
+    return {project.name: project for project in _trusted(store)}
+
+
+def _trusted(store: Store) -> Iterator[Project]:
+    for standing in store:
+        with suppress(UserError):  # a broken record is reported where its project is opened
+            text = standing.files.get(str(STACK_FILE), "")
+            yield parse_project(standing.root, text, files=store.copies(standing))
+
+
+def _named(path: Path | None, store: Store) -> Path | None:
+    """Return the directory of the trusted stack with this name, or None."""
+    if path is None or len(path.parts) != 1 or os.path.lexists(path):
+        return None
+    found = trusted_projects(store).get(path.name)
+    return found.root if found else None
 
 
 def is_own(project: Project) -> bool:
@@ -83,7 +105,7 @@ def require_outermost(folder: Path) -> None:
 
 def find_project(path: Path | None, *, cwd: Path) -> Project:
     """Return the project at `path`, or the one that contains `cwd`, from its current files, whatever its stack."""
-    return read_project(_require_stack(find_root(path, cwd=cwd), cwd))
+    return read_project(_require_stack(_named(path, open_store(os.environ)) or find_root(path, cwd=cwd), cwd))
 
 
 def has_stack(path: Path | None, *, cwd: Path) -> bool:

@@ -171,8 +171,6 @@ def test_destroy_removes_the_images_that_are_named() -> None:
                 "--rm",
                 "--no-deps",
                 "-T",
-                "--pull",
-                "never",
                 "proxy",
                 "secret",
                 "list",

@@ -1,23 +1,20 @@
 """Report the sizes of a project's volumes and images, and how to empty them."""
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from agent_sandbox.backends.compose.plan import PROJECT_LABEL
 from agent_sandbox.backends.project import Project
-from agent_sandbox.bounded_json import NotJsonError, read_json
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.usage import volume_sizes
 from agent_sandbox.runtime.driver.result import CheckResult, Status
 from agent_sandbox.runtime.project.installed import own_images
+from agent_sandbox.size_text import size_text
 
 # The engine measures all its volumes, including other projects'; it has no option to select some.
 SECONDS = 5.0
 CACHE = "home-cache"
 LISTED = 5
-# As the engine writes sizes: `1.5GB`.
-SIZE = re.compile(r"(\d+(?:\.\d+)?)([kMGTP]?)B")
-POWERS = {unit: 1000**power for power, unit in enumerate(("", "k", "M", "G", "T", "P"))}
 
 
 def sizes(host: EngineHost, project: Project) -> CheckResult:
@@ -38,17 +35,8 @@ def sizes(host: EngineHost, project: Project) -> CheckResult:
 
 def _volumes(host: EngineHost, project: str) -> dict[str, int] | None:
     """Return the size of each volume by its name in the compose file; None if the engine does not answer."""
-    done = host.engine.ask("system", "df", "--verbose", "--format", "{{json .Volumes}}", timeout=SECONDS)
-    try:
-        return dict(_own(read_json(done.out), project)) if done.code == 0 else None
-    except (NotJsonError, TypeError, LookupError):
-        return None
-
-
-def _own(rows: list[Mapping[str, Any]], project: str) -> Iterator[tuple[str, int]]:
-    for row in rows:
-        if f"{PROJECT_LABEL}={project}" in row["Labels"].split(","):
-            yield row["Name"].removeprefix(f"{project}_"), parse_size(row["Size"])
+    found = volume_sizes(host.engine, seconds=SECONDS, label=f"{PROJECT_LABEL}={project}")
+    return None if found is None else {name.removeprefix(f"{project}_"): size for name, size in found.items()}
 
 
 def _images(host: EngineHost, project: Project) -> dict[str, int]:
@@ -59,29 +47,6 @@ def _images(host: EngineHost, project: Project) -> dict[str, int]:
         number, _, tags = line.partition(" ")
         found |= {tag: int(number) for tag in read_json(tags) or () if tag in wanted}
     return found
-
-
-def parse_size(text: str) -> int:
-    """Return the bytes of a size as the engine writes it; 0 if it is unknown.
-
-    >>> parse_size("1.5GB"), parse_size("0B"), parse_size("N/A")
-    (1500000000, 0, 0)
-    """
-    match = SIZE.fullmatch(text)
-    return round(float(match[1]) * POWERS[match[2]]) if match else 0
-
-
-def size_text(number: int) -> str:
-    """Return a size with three digits.
-
-    >>> size_text(0), size_text(999_999), size_text(1_234_000_000)
-    ('0 B', '1 MB', '1.23 GB')
-    """
-    amount, units = float(number), iter(("B", "kB", "MB", "GB", "TB"))
-    unit = next(units)
-    while amount >= 999.5 and (larger := next(units, "")):
-        amount, unit = amount / 1000, larger
-    return f"{float(f'{amount:.3g}'):g} {unit}"
 
 
 def _sum(title: str, found: Mapping[str, int] | None) -> str:

@@ -4,8 +4,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_sandbox.backends.compose.render import render_stack_file, stack_document
 from agent_sandbox.render.formats.faithful import load_yaml
-from agent_sandbox.render.stack_file import render_stack_file, stack_document
 from agent_sandbox.stack.workspace import Owner, Workspace
 from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of, with_title
 from table_tests import each

@@ -1,0 +1,99 @@
+"""`agent-sandbox ls`."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.bounded_json import read_json
+from agent_sandbox.cli.framework.options import Json
+from agent_sandbox.cli.steps.execute import driver
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.style import Styled, styled
+from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.stack_list import ListedStack, list_stacks
+from agent_sandbox.size_text import size_text
+from agent_sandbox.stack.engine import ENGINE
+from agent_sandbox.stack.services.proxy import CONTROL, PROGRAM
+
+HEADINGS = ("NAME", "AGENT", "STATE", "SINCE", "MEMORY", "DISK", "DENIED")
+STATES = {"running": "ok", "down": ""}
+UNITS = ((timedelta(days=1), "d"), (timedelta(hours=1), "h"), (timedelta(minutes=1), "m"), (timedelta(seconds=1), "s"))
+
+
+def ls(*, json: Json = False) -> None:
+    """List the stacks on this machine: state, memory, disk, denials, and what to clean up."""
+    found = list_stacks(driver(), open_store(os.environ), ask=_status)
+    if json:
+        emit_json({"stacks": [_as_json(one) for one in found]})
+    elif found:
+        emit_lines(_as_text(found, datetime.now(UTC)))
+    else:
+        say(f"no stacks on this {ENGINE}: agent-sandbox run AGENT, in a project, starts one")
+
+
+def _status(proxy: Container) -> Mapping[str, Any]:
+    answer = read_json(driver().run_in(proxy, *PROGRAM, "status", "--control", CONTROL).out)
+    return answer if isinstance(answer, dict) else {}
+
+
+def _as_json(stack: ListedStack) -> dict[str, Any]:
+    return {
+        **asdict(stack),
+        "root": str(stack.root) if stack.root else None,
+        "agents": list(stack.agents),
+        "since": stack.since.isoformat() if stack.since else None,
+        "notes": list(stack.notes),
+    }
+
+
+def _as_text(stacks: Sequence[ListedStack], now: datetime) -> Iterator[str]:
+    """Yield a table, with the directory and the notes of each stack below its row."""
+    rows = [_cells(stack, now) for stack in stacks]
+    widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
+    yield styled(("  ".join(_padded(HEADINGS, widths)).rstrip(), "title"))
+    for stack, row in zip(stacks, rows, strict=True):
+        yield _row(_padded(row, widths), STATES.get(stack.state, "warn"))
+        yield f"  {_short(stack.root)}" if stack.root else "  -"
+        yield from (styled("  ", (note, "warn")) for note in stack.notes)
+
+
+def _row(cells: Sequence[str], style: str) -> Styled:
+    name, agent, state, *others = cells
+    return styled((name, "title"), f"  {agent}  ", (state, style), f"  {'  '.join(others)}".rstrip())
+
+
+def _padded(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)]
+
+
+def _cells(stack: ListedStack, now: datetime) -> tuple[str, ...]:
+    return (
+        stack.name,
+        ", ".join(stack.agents) or "-",
+        stack.state,
+        _age(now - stack.since) if stack.since else "-",
+        "-" if stack.memory is None else size_text(stack.memory),
+        "-" if stack.disk is None else size_text(stack.disk),
+        "-" if stack.denied is None else str(stack.denied),
+    )
+
+
+def _age(passed: timedelta) -> str:
+    """Return a time span in its largest unit.
+
+    >>> _age(timedelta(hours=49)), _age(timedelta(minutes=5, seconds=59)), _age(timedelta(seconds=-1))
+    ('2d', '5m', '0s')
+    """
+    for unit, letter in UNITS:
+        if passed >= unit:
+            return f"{passed // unit}{letter}"
+    return "0s"
+
+
+def _short(root: Path) -> str:
+    home = Path.home()
+    return f"~/{root.relative_to(home)}" if root.is_relative_to(home) and root != home else str(root)

@@ -1,0 +1,167 @@
+"""`ls`, `down --all`, `destroy --orphans`, and `--path NAME`: all stacks of a machine."""
+
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_sandbox.cli.destroy import destroy
+from agent_sandbox.cli.down import down
+from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.ls import ls
+from agent_sandbox.cli.status import status
+from agent_sandbox.images import proxy_name
+from agent_sandbox.runtime.project.installed import images_of, read_project
+from fake_docker import FakeDocker
+from fake_stack import inspected
+
+PROJECT = "com.docker.compose.project"
+UNKNOWN = "its directory is unknown: another user's, or never trusted here"
+GONE = "its directory is gone: agent-sandbox destroy --orphans"
+SIZES = [
+    {"Name": "app-1_ca-private", "Size": "1.5kB", "Labels": f"{PROJECT}=app-1"},
+    {"Name": "app-1_state", "Size": "2MB", "Labels": f"{PROJECT}=app-1"},
+    {"Name": "other_ca-private", "Size": "N/A", "Labels": f"{PROJECT}=other"},
+    {"Name": "theirs_db", "Size": "9GB", "Labels": f"{PROJECT}=theirs"},
+]
+
+
+def container(service: str, state: str, project: str, root: Path, image: str = proxy_name()) -> dict[str, Any]:
+    """Return what `docker inspect` says of a container that started five minutes ago."""
+    found: dict[str, Any] = inspected(service, state)
+    started = datetime.now(UTC) - timedelta(minutes=5, seconds=30)
+    found["Id"] = f"{project[0]}{found['Id'][1:]}"
+    found["State"]["StartedAt"] = started.isoformat()
+    found["Config"]["Image"] = image
+    found["Config"]["Labels"] |= {PROJECT: project, f"{PROJECT}.working_dir": f"{root}/.devcontainer"}
+    return found
+
+
+@pytest.fixture
+def machine(project: Path, docker: FakeDocker) -> FakeDocker:
+    """Have the stack of this project, volumes of one that nobody here trusted, and a compose project of the user's."""
+    found = [container(name, "healthy", "app-1", project) for name in ("proxy", "firewall", "agent")]
+    found.append(container("db", "running", "theirs", Path("/srv/theirs"), image="postgres"))
+    docker.says("volume ls", out="".join(f"{row['Labels'].partition('=')[2]} {row['Name']}\n" for row in SIZES))
+    docker.says("ps --all --quiet", out="".join(f"{one['Id']}\n" for one in found))
+    docker.says("inspect --type container", out=json.dumps(found))
+    memory = [{"ID": one["Id"], "MemUsage": "100MiB / 8GiB"} for one in found[:3]]
+    docker.says("stats --no-stream --no-trunc", out="\n".join(map(json.dumps, memory)))
+    docker.says("system df --verbose", out=json.dumps(SIZES))
+    docker.says("proxy status --control", out=json.dumps({"requests": {"allowed": 7, "denied": 3}}))
+    images = images_of(read_project(project))
+    labels = ({"tags": [image.name], "labels": {"agent-sandbox.digest": image.digest}} for image in images)
+    return (
+        docker.says("image inspect", out="\n".join(map(json.dumps, labels)))
+        .says("compose")
+        .says("volume prune")
+        .says("stop")
+    )
+
+
+def test_a_table_of_all_stacks_and_of_no_other_containers(
+    machine: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = read_project(project).agent
+    assert exit_code(ls) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"NAME   {'AGENT':<{len(agent)}}  STATE    SINCE  MEMORY  DISK  DENIED",
+        f"app-1  {agent}  running  5m     315 MB  2 MB  3",
+        f"  {project}",
+        f"other  {'-':<{len(agent)}}  down     -      -       0 B   -",
+        "  -",
+        f"  {UNKNOWN}",
+    ]
+    assert not any("theirs" in call for call in machine.calls)
+
+
+@pytest.mark.usefixtures("machine")
+def test_json_has_bytes_and_times(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: ls(json=True)) == 0
+    first, second = json.loads(capsys.readouterr().out)["stacks"]
+    assert datetime.fromisoformat(first.pop("since")) < datetime.now(UTC)
+    assert first == {
+        "name": "app-1",
+        "root": str(project),
+        "agents": [read_project(project).agent],
+        "state": "running",
+        "memory": 3 * 100 * 1024 * 1024,
+        "disk": 2_001_500,
+        "denied": 3,
+        "orphaned": False,
+        "notes": [],
+    }
+    assert (second["name"], second["root"], second["notes"]) == ("other", None, [UNKNOWN])
+
+
+def test_an_engine_that_does_not_say_is_shown_as_unknown(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [container("proxy", "unhealthy", "app-1", project), container("agent", "exited", "app-1", project)]
+    docker.says("volume ls").says("ps --all --quiet", out="1\n2\n").says("inspect --type", out=json.dumps(found))
+    docker.says("stats", code=1).says("system df", out="?").says("proxy status", out="?")
+    docker.says("image inspect", out=json.dumps({"tags": [proxy_name()], "labels": {"agent-sandbox.digest": "old"}}))
+    assert exit_code(ls) == 0
+    assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()[1:]] == [
+        f"app-1 {read_project(project).agent} proxy unhealthy - - - -",
+        str(project),
+        "its images are outdated: agent-sandbox up",
+    ]
+
+
+def test_no_stack_says_how_to_start_one(docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    docker.says("volume ls").says("ps --all").says("system df", out="[]")
+    assert exit_code(ls) == 0
+    said = "no stacks on this Docker engine: agent-sandbox run AGENT, in a project, starts one\n"
+    assert capsys.readouterr() == ("", said)
+
+
+def test_a_stack_whose_directory_is_gone_is_an_orphan(
+    machine: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project.parent)
+    assert exit_code(lambda: destroy(orphans=True, yes=True)) == 0
+    other = "nothing to remove: every stack on this Docker engine has its directory, or one that is unknown\n"
+    assert capsys.readouterr().err == other
+    shutil.rmtree(project)
+    assert exit_code(ls) == 0
+    assert f"  {GONE}" in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: destroy(orphans=True)) == 1
+    assert capsys.readouterr().err == (
+        "error: app-1: this removes the agent's state, and there is no terminal to confirm it on\n"
+        "  hint: agent-sandbox destroy --orphans --yes\n"
+    )
+    assert exit_code(lambda: destroy(orphans=True, yes=True)) == 0
+    assert capsys.readouterr().err == "removed app-1\n"
+    assert [call.split()[2] for call in machine.calls if call.endswith("down --remove-orphans --volumes")] == ["app-1"]
+
+
+def test_a_directory_with_a_stack_of_another_name_leaves_an_orphan(
+    machine: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project / ".devcontainer" / "docker-compose.yml"
+    file.write_text(file.read_text().replace("name: app-1", "name: app-2"))
+    assert exit_code(ls) == 0
+    note = "  its directory has the stack app-2 now: agent-sandbox destroy --orphans"
+    assert note in capsys.readouterr().out.splitlines()
+    assert machine.calls
+
+
+def test_all_stacks_are_stopped(machine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: down(all_=True)) == 0
+    assert [call.split()[2] for call in machine.calls if call.endswith("down --remove-orphans")] == ["app-1"]
+    assert capsys.readouterr().err.splitlines()[0] == "app-1"
+
+
+def test_a_stack_is_found_by_its_name_from_anywhere(
+    machine: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir("/")
+    assert exit_code(lambda: status(path=Path("app-1"), json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["root"] == str(project)
+    assert machine.calls
+    assert exit_code(lambda: status(path=Path("app-2"))) == 1
+    assert "there is no stack here" in capsys.readouterr().err

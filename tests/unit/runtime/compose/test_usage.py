@@ -1,0 +1,38 @@
+import json
+
+import pytest
+
+from agent_sandbox.runtime.compose.engine import DOCKER
+from agent_sandbox.runtime.compose.usage import parse_size, usage, volume_sizes
+from agent_sandbox.runtime.driver.container import Container, Usage
+from fake_docker import FakeDocker
+
+RUNNING = Container(id="1" * 12, service="agent", image="x", state="running")
+STOPPED = Container(id="2" * 12, service="proxy", image="x", state="exited")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1kB", 1000), ("1KiB", 1024), ("2.5GiB", 5 << 29), ("0B", 0), ("N/A", 0), ("-1GB", 0), ("", 0)]
+)
+def test_sizes_are_read_in_both_notations(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+def test_only_running_containers_are_measured(docker: FakeDocker) -> None:
+    docker.says("stats", out=json.dumps({"ID": "1" * 64, "MemUsage": "1MiB / 8GiB"})).says("system df", out="[]")
+    assert usage(DOCKER, [RUNNING, STOPPED]) == Usage(memory={"1" * 12: 1 << 20}, disk={})
+    assert docker.calls[0].split()[-1] == RUNNING.id
+    assert usage(DOCKER, [STOPPED]) == Usage(memory={}, disk={})
+    assert docker.calls[2:] == ["system df --verbose --format {{json .Volumes}}"]
+
+
+@pytest.mark.parametrize("out", ["", "{}x", '{"ID": "1"}', "[1]"])
+def test_an_answer_that_makes_no_sense_is_unknown(docker: FakeDocker, out: str) -> None:
+    docker.says("stats", out=out or "?").says("system df", out=out)
+    assert usage(DOCKER, [RUNNING]) == Usage(memory=None, disk=None)
+
+
+def test_volumes_are_selected_by_label(docker: FakeDocker) -> None:
+    rows = [{"Name": name, "Size": "1kB", "Labels": f"a=b,p={name}"} for name in ("one", "two")]
+    docker.says("system df", out=json.dumps(rows))
+    assert volume_sizes(DOCKER, seconds=1, label="p=two") == {"two": 1000}
