@@ -6,10 +6,16 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 
 from agent_sandbox.proxy.secrets.escapes import LEADS, LONGEST, beginnings, escapes
 
 FIRST = 4  # characters of a text that are searched for
+# Each match contains the first characters as themselves, or one of them escaped with up to so many before it.
+PLAIN = 8
+# Bytes of that escape sequence in a literal, by the number of characters before it, of which there are at most three.
+SIZES = (6, 3, 2, 1)
+LETTERS = 2  # in these bytes; there is a literal for each case
 # The comparisons allowed for a stream: per byte, and in addition. Only a repetitive text needs more.
 CREDIT_PER_BYTE, CREDIT = 3, 10_000
 
@@ -75,6 +81,27 @@ def _plain(text: bytes) -> tuple[int, ...]:
     return tuple(reversed(counts))
 
 
+def literals(text: bytes) -> Iterator[bytes]:
+    r"""Yield literals of which each match contains at least one, within the first `PLAIN` characters.
+
+    >>> b"tok\\" in set(literals(b"token")), b"%74" in set(literals(b"token"))
+    (True, True)
+    """
+    yield text[:PLAIN]
+    for index, char in enumerate(text[:PLAIN]):
+        before = text[:index][1 - len(SIZES) :]
+        for beginning in {_beginning(escape, SIZES[len(before)]) for escape in escapes(char)}:
+            for cased in product(*({sign.lower(), sign.upper()} for sign in beginning.decode("ascii"))):
+                yield before + "".join(cased).encode("ascii")
+
+
+def _beginning(escape: bytes, size: int) -> bytes:
+    """Return the beginning of an escape sequence, shorter if it has many letters."""
+    while sum(sign.isalpha() for sign in escape[:size].decode("ascii")) > LETTERS:
+        size -= 1
+    return escape[:size]
+
+
 class TextFinder:
     """Finds one text in one stream."""
 
@@ -86,6 +113,20 @@ class TextFinder:
     def read(self, data: bytes, known: int) -> list[slice]:
         """Return the matches that end after the first `known` bytes; all of `data` once the search costs too much."""
         self._credit += CREDIT_PER_BYTE * (len(data) - known)
+        return self._search(data, known)
+
+    def begin(self, tail: bytes, size: int) -> list[slice]:
+        """Forget what was read; read the end of `size` bytes without a match. Return matches only as `read` does."""
+        self._credit += CREDIT_PER_BYTE * size
+        self._partials = []
+        return self._search(tail, 0)
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the search costs too much."""
+        return self._credit <= 0
+
+    def _search(self, data: bytes, known: int) -> list[slice]:
         seen = {*self._partials, *self._starts(data, known)}
         found, partials, self._partials = [], list(seen), []
         while partials and self._credit > 0:

@@ -9,15 +9,23 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import chain
 from typing import Protocol
 
 from agent_sandbox.policy.match.credential_kind import CredentialKind
-from agent_sandbox.proxy.secrets.escaped_text import EscapedText, TextFinder
+from agent_sandbox.proxy.secrets.escaped_text import PLAIN, EscapedText, TextFinder, literals
+from agent_sandbox.proxy.secrets.escapes import LEADS, LONGEST
+from agent_sandbox.proxy.secrets.literals import LiteralSet
 
 JSON_IN_HTML = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&"})
 # No escaping changes letters and digits. Shorter runs would match by chance.
 RUN = re.compile(r"[A-Za-z0-9]{16,}", re.ASCII)
 URLSAFE = bytes.maketrans(b"+/", b"-_")
+
+# Bytes of a form that are searched for first; a match without any of them begins within the last `TAIL` bytes.
+PREFIX = 16
+TAIL = max(PREFIX, PLAIN + LONGEST)
 
 # One form of an echo: exactly these bytes, or a text with any of its characters escaped.
 Form = bytes | EscapedText
@@ -69,6 +77,13 @@ class Finder(Protocol):
     def forget(self, size: int) -> None:
         """Shift all positions, because the first `size` bytes were passed on."""
 
+    def begin(self, tail: bytes, size: int, /) -> list[slice]:
+        """Forget what was read; read the end of `size` bytes that contain no match."""
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether all data is now a match."""
+
 
 class BytesFinder:
     """Finds exact bytes, including overlapping matches."""
@@ -96,6 +111,22 @@ class BytesFinder:
     def forget(self, size: int) -> None:
         """Do nothing: no positions are stored."""
 
+    def begin(self, _tail: bytes, _size: int) -> list[slice]:
+        """Return nothing: nothing is stored."""
+        return []
+
+    @property
+    def gave_up(self) -> bool:
+        """Return False: this search is cheap."""
+        return False
+
+
+@lru_cache(maxsize=256)
+def _literals(forms: tuple[Form, ...]) -> LiteralSet:
+    """Return literals of which each match of a form contains one, near its start."""
+    found = (literals(form.text) if isinstance(form, EscapedText) else (form[:PREFIX],) for form in forms)
+    return LiteralSet(chain.from_iterable(found), rare=LEADS)
+
 
 def _finder(form: Form) -> Finder:
     return TextFinder(form) if isinstance(form, EscapedText) else BytesFinder(form)
@@ -107,14 +138,19 @@ def redact(secret_encodings: Iterable[Form], data: bytes) -> bytes:
     >>> redact([b"secret", b"retina"], b"a secretina")
     b'a *********'
     """
-    return _overwritten(data, [place for form in secret_encodings for place in _finder(form).read(data, 0)])
+    forms = tuple(secret_encodings)
+    if not forms or not _literals(forms).may_be_in(data):
+        return data
+    return _overwritten(data, [place for form in forms for place in _finder(form).read(data, 0)])
 
 
 class Redactor:
     """Redacts a stream. It passes on everything at once, except a tail that may be the start of a match."""
 
     def __init__(self, secret_encodings: Iterable[Form]) -> None:
-        self._finders = tuple(map(_finder, dict.fromkeys(secret_encodings)))  # several secrets may share a form
+        forms = tuple(dict.fromkeys(secret_encodings))  # several secrets may share a form
+        self._finders = tuple(map(_finder, forms))
+        self._literals = _literals(forms)
         self._held = b""  # original bytes, because matches may overlap
         self._shown = b""  # the same bytes, redacted
         self.redacted = 0
@@ -124,7 +160,7 @@ class Redactor:
         if not data:
             return b""
         came = self._held + data
-        found = [place for finder in self._finders for place in finder.read(came, len(self._held))]
+        found = self._found(came, len(data))
         self.redacted += len(found)
         shown = _overwritten(self._shown + data, found)
         ready = len(came) - max((finder.held(came) for finder in self._finders), default=0)
@@ -132,6 +168,17 @@ class Redactor:
             finder.forget(ready)
         self._held, self._shown = came[ready:], shown[ready:]
         return shown[:ready]
+
+    def _found(self, came: bytes, size: int) -> list[slice]:
+        """Return the matches that end in the last `size` bytes."""
+        if self._literals.may_be_in(came) or any(finder.gave_up for finder in self._finders):
+            return [place for finder in self._finders for place in finder.read(came, len(came) - size)]
+        # Only a match that begins near the end may go on.
+        tail = came[-TAIL:]
+        found = [place for finder in self._finders for place in finder.begin(tail, size)]
+        for finder in self._finders:
+            finder.forget(len(tail) - len(came))
+        return [slice(place.start + len(came) - len(tail), len(came)) for place in found]
 
     def end(self) -> bytes:
         """Return the rest, which no further data can complete to a match."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from agent_sandbox.atomic_file import write_file
@@ -82,6 +83,17 @@ def read_secret(folder: Path, name: str, *, now: float | None = None) -> Secret 
 
 def _read(path: Path) -> Secret | Unresolved | None:
     """Return what a regular file contains, without following a link; None if there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    # A file is replaced by another one, never written into.
+    return _loaded(path, (found.st_ino, found.st_mtime_ns, found.st_size)) if stat.S_ISREG(found.st_mode) else None
+
+
+@lru_cache(maxsize=256)
+def _loaded(path: Path, _identity: tuple[int, ...]) -> Secret | Unresolved | None:
+    """Return what a file contains. Cached, because reading it takes longer than the rest of an injection."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
