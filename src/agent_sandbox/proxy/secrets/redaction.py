@@ -1,8 +1,9 @@
 """Redact echoes: overwrite injected secrets in responses, so that the client cannot read them.
 
-Finds a secret in base64, in hex, and with any of its characters escaped in a way that `escapes` lists. If other escapes
-are used, it finds the long runs of letters and digits between them.
-Does not find a secret that is compressed, encrypted, split over lines, or encoded twice.
+Finds a secret in base64, also when it is broken into lines or encoded twice; in hex; and with any of its characters
+escaped in a way that `escapes` lists. If other escapes are used, it finds the long runs of letters and digits between
+them.
+Does not find a secret that is encrypted, split up, or encoded in three layers.
 """
 
 import base64
@@ -10,25 +11,37 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from html import escape
 from itertools import chain
 from typing import Protocol
+from urllib.parse import quote
 
 from agent_sandbox.policy.match.credential_kind import CredentialKind
-from agent_sandbox.proxy.secrets.escaped_text import PLAIN, EscapedText, TextFinder, literals
+from agent_sandbox.proxy.secrets.encoded_text import (
+    LINE_ENDS,
+    PART,
+    ExactFinder,
+    FoldedFinder,
+    FoldedText,
+    HexFinder,
+    HexText,
+)
+from agent_sandbox.proxy.secrets.escaped_text import PLAIN, EscapedText, TextFinder
 from agent_sandbox.proxy.secrets.escapes import LEADS, LONGEST
 from agent_sandbox.proxy.secrets.literals import LiteralSet
 
 JSON_IN_HTML = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&"})
 # No escaping changes letters and digits. Shorter runs would match by chance.
+QUOTED = re.compile("%[0-9A-F]{2}")
 RUN = re.compile(r"[A-Za-z0-9]{16,}", re.ASCII)
 URLSAFE = bytes.maketrans(b"+/", b"-_")
 
 # Bytes of a form that are searched for first; a match without any of them begins within the last `TAIL` bytes.
 PREFIX = 16
-TAIL = max(PREFIX, PLAIN + LONGEST)
+TAIL = max(PREFIX, PLAIN + LONGEST, 2 * PART + len(LINE_ENDS[-1]))
 
-# One form of an echo: exactly these bytes, or a text with any of its characters escaped.
-Form = bytes | EscapedText
+# One form of an echo: exactly these bytes, or a text that is written in one of several ways.
+Form = bytes | EscapedText | FoldedText | HexText
 Echoes = tuple[Form, ...]
 
 
@@ -36,23 +49,35 @@ def secret_encodings(value: str, kind: CredentialKind, username: str = "") -> Ec
     """Return the forms in which a secret may be echoed that was sent as a credential of this kind.
 
     >>> from agent_sandbox.policy.match.credential_kind import KINDS
-    >>> secret_encodings("secret", KINDS["bearer"])[1:]
-    (b'736563726574', b'c2VjcmV0', b'NlY3Jld', b'zZWNyZX')
+    >>> [type(form).__name__ for form in secret_encodings("secret", KINDS["bearer"])[:2]]
+    ['EscapedText', 'HexText']
     """
     tokens = kind.encoded(value, username)
-    texts = dict.fromkeys((value, *tokens))
+    texts = tuple(dict.fromkeys((value, *tokens)))
     sent = kind.write(value, username)
-    packed = (value, *_in_json(value), *(text for text in (sent, *tokens) if value not in text))
-    as_bytes = {part for text in packed for part in _in_base64(text.encode())}
-    as_bytes |= {value.encode().hex().encode(), value.encode().hex().upper().encode()}
-    as_bytes |= {run.encode() for text in texts for run in RUN.findall(text) if run != text}
-    escaped = (EscapedText(text.encode("ascii")) for text in texts)
-    return (*escaped, *sorted(as_bytes, key=lambda form: (-len(form), form)))
+    packed = (*_escaped(value), *(text for text in (sent, *tokens) if value not in text))
+    base64s = {part for text in packed for part in _in_base64(text.encode())}
+    once = {part for text in texts for part in (base64.b64encode(text.encode()), *_in_base64(text.encode()))}
+    twice = {part for text in once for part in _in_base64(text)}
+    runs = {run.encode() for text in texts for run in RUN.findall(text) if run != text}
+    return (
+        *(EscapedText(text.encode("ascii")) for text in texts),
+        HexText(value.encode().hex().encode()),
+        *(FoldedText(text) for text in _sorted(base64s)),
+        *_sorted(twice - base64s | runs),
+    )
 
 
-def _in_json(text: str) -> Iterator[str]:
+def _sorted(forms: set[bytes]) -> list[bytes]:
+    return sorted(forms, key=lambda form: (-len(form), form))
+
+
+def _escaped(text: str) -> Iterator[str]:
+    """Yield a text as itself, and as URLs, HTML and JSON hold it."""
     written = json.dumps(text)[1:-1]
-    yield from (written, written.replace("/", r"\/"), written.translate(JSON_IN_HTML))
+    quoted = quote(text, safe="")
+    yield from (text, written, written.replace("/", r"\/"), written.translate(JSON_IN_HTML))
+    yield from (quoted, quote(text), QUOTED.sub(lambda found: found[0].lower(), quoted), escape(text))
 
 
 def _in_base64(raw: bytes) -> Iterator[bytes]:
@@ -85,51 +110,23 @@ class Finder(Protocol):
         """Whether all data is now a match."""
 
 
-class BytesFinder:
-    """Finds exact bytes, including overlapping matches."""
-
-    def __init__(self, wanted: bytes) -> None:
-        self._wanted = wanted
-
-    def read(self, data: bytes, known: int) -> list[slice]:
-        """Return the matches that end after the first `known` bytes."""
-        found, size = [], len(self._wanted)
-        at = data.find(self._wanted, max(known - size + 1, 0))
-        while at >= 0:
-            found.append(slice(at, at + size))
-            at = data.find(self._wanted, at + 1)
-        return found
-
-    def held(self, data: bytes) -> int:
-        """Return the length of the longest proper prefix of the wanted bytes that `data` ends with."""
-        # Only prefixes that end with the last byte of the data can match; search for those.
-        size = self._wanted.rfind(data[-1], 0, min(len(self._wanted) - 1, len(data))) + 1
-        while size and not data.endswith(self._wanted[:size]):
-            size = self._wanted.rfind(data[-1], 0, size - 1) + 1
-        return size
-
-    def forget(self, size: int) -> None:
-        """Do nothing: no positions are stored."""
-
-    def begin(self, _tail: bytes, _size: int) -> list[slice]:
-        """Return nothing: nothing is stored."""
-        return []
-
-    @property
-    def gave_up(self) -> bool:
-        """Return False: this search is cheap."""
-        return False
-
-
 @lru_cache(maxsize=256)
 def _literals(forms: tuple[Form, ...]) -> LiteralSet:
     """Return literals of which each match of a form contains one, near its start."""
-    found = (literals(form.text) if isinstance(form, EscapedText) else (form[:PREFIX],) for form in forms)
+    found = ((form[:PREFIX],) if isinstance(form, bytes) else form.literals() for form in forms)
     return LiteralSet(chain.from_iterable(found), rare=LEADS)
 
 
 def _finder(form: Form) -> Finder:
-    return TextFinder(form) if isinstance(form, EscapedText) else BytesFinder(form)
+    match form:
+        case EscapedText():
+            return TextFinder(form)
+        case FoldedText():
+            return FoldedFinder(form)
+        case HexText():
+            return HexFinder(form)
+        case bytes():
+            return ExactFinder(form)
 
 
 def redact(secret_encodings: Iterable[Form], data: bytes) -> bytes:
