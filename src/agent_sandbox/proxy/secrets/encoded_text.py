@@ -13,7 +13,7 @@ BEGUN_OR_ENDED = frozenset(end[:size] for end in LINE_ENDS for size in range(len
 NOTHING = frozenset({b""})
 # Encoders break lines after 60 characters or more, so of two parts of this size at least one is whole.
 PART = 16
-LETTERS = 3  # of hex in a literal; there is one literal for each case
+LETTERS = 2  # of hex in a literal; there is one literal for each case
 
 
 class ExactFinder:
@@ -138,6 +138,8 @@ class FoldedFinder(ExactFinder):
         first, second = self._parts
         places, goes_on = {start}, False
         for count in range(len(self._wanted)):
+            if not places:
+                break
             sign, following = self._wanted[count : count + 1], set[int]()
             for place in places:
                 for at in _after_line_end(data, place) if count else (place,):

@@ -24,7 +24,7 @@ FIRST = 4  # characters of a text that are searched for
 # Each match contains the first characters as themselves, or one of them escaped with up to so many before it.
 PLAIN = 8
 # Bytes of that escape sequence in a literal, by the number of characters before it, of which there are at most three.
-SIZES = (6, 3, 2, 1)
+SIZES = (6, 2, 2, 1)
 LETTERS = 2  # in these bytes; there is a literal for each case
 # The comparisons allowed for a stream: per byte, and in addition. Only a repetitive text needs more.
 CREDIT_PER_BYTE, CREDIT = 3, 10_000

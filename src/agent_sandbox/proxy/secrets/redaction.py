@@ -38,6 +38,8 @@ URLSAFE = bytes.maketrans(b"+/", b"-_")
 
 # Bytes of a form that are searched for first; a match without any of them begins within the last `TAIL` bytes.
 PREFIX = 16
+# A longer piece of data with a literal is cut up: the search is slow, and most of it has none.
+PIECE = 1 << 14
 TAIL = max(PREFIX, PLAIN + LONGEST, 2 * PART + len(LINE_ENDS[-1]))
 
 # One form of an echo: exactly these bytes, or a text that is written in one of several ways.
@@ -157,25 +159,24 @@ class Redactor:
         if not data:
             return b""
         came = self._held + data
-        found = self._found(came, len(data))
+        is_suspect = self._literals.may_be_in(came) or any(finder.gave_up for finder in self._finders)
+        if is_suspect and len(data) > PIECE:
+            return b"".join(self.feed(data[at : at + PIECE]) for at in range(0, len(data), PIECE))
+        if is_suspect:
+            seen = came
+            found = [place for finder in self._finders for place in finder.read(seen, len(self._held))]
+        else:  # only a match that begins near the end may go on
+            seen = came[-TAIL:]
+            found = [place for finder in self._finders for place in finder.begin(seen, len(data))]
         self.redacted += len(found)
-        shown = _overwritten(self._shown + data, found)
-        ready = len(came) - max((finder.held(came) for finder in self._finders), default=0)
+        before = len(came) - len(seen)
+        shown = _overwritten(self._shown + data, [slice(one.start + before, one.stop + before) for one in found])
+        held = max((finder.held(seen) for finder in self._finders), default=0)
         for finder in self._finders:
-            finder.forget(ready)
+            finder.forget(len(seen) - held)
+        ready = len(came) - held
         self._held, self._shown = came[ready:], shown[ready:]
         return shown[:ready]
-
-    def _found(self, came: bytes, size: int) -> list[slice]:
-        """Return the matches that end in the last `size` bytes."""
-        if self._literals.may_be_in(came) or any(finder.gave_up for finder in self._finders):
-            return [place for finder in self._finders for place in finder.read(came, len(came) - size)]
-        # Only a match that begins near the end may go on.
-        tail = came[-TAIL:]
-        found = [place for finder in self._finders for place in finder.begin(tail, size)]
-        for finder in self._finders:
-            finder.forget(len(tail) - len(came))
-        return [slice(place.start + len(came) - len(tail), len(came)) for place in found]
 
     def end(self) -> bytes:
         """Return the rest, which no further data can complete to a match."""
