@@ -10,6 +10,7 @@ from agent_sandbox.policy.http.bounds import MAX_PATH
 from agent_sandbox.proxy.audit.record import AuditRecord, SecretUse
 from agent_sandbox.proxy.exchange.denial import UNDECIDED, Denial, Page, page
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor
+from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, value_of
@@ -21,18 +22,26 @@ class Meter:
 
     count: int = 0
     limit: int | None = None
+    unpacking: Unpacking | None = None
     redactor: Redactor | None = None
 
     def takes(self, size: int) -> bool:
         """Return whether `size` more bytes are within the limit."""
         return self.limit is None or self.count + size <= self.limit
 
-    def __call__(self, data: bytes) -> bytes:
-        """Count `data` and return it, redacted if there is a redactor. Empty `data` means the end of the body."""
+    def __call__(self, data: bytes) -> bytes | tuple[()]:
+        """Count `data` and return it, redacted if there is a redactor. Empty `data` means the end of the body.
+
+        Nothing is an empty tuple: an empty chunk would end the body. Raises UnpackError.
+        """
         self.count += len(data)
         if self.redactor is None:
             return data
-        return self.redactor.feed(data) if data else self.redactor.end()
+        if not data:
+            if self.unpacking and self.count:
+                self.unpacking.end()
+            return self.redactor.end()
+        return self.redactor.feed(self.unpacking.feed(data) if self.unpacking else data) or ()
 
 
 @dataclass(frozen=True, slots=True)
