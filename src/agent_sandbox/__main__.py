@@ -44,7 +44,7 @@ def _run_command(argv: list[str]) -> NoReturn:
     from agent_sandbox.cli.framework.errors import exit_code  # noqa: PLC0415 - the quick answers need none of it
     from agent_sandbox.runtime.host.program_path import program_path  # noqa: PLC0415 - the same
 
-    os.environ["PATH"] = program_path(os.environ)  # git and docker, too, are never programs of a project
+    os.environ["PATH"] = program_path(os.environ)  # git and the engine's command, too, are never programs of a project
     if argv[:1] == [COMPLETE]:
         raise SystemExit(exit_code(lambda: _complete(argv[1:])))
     raise SystemExit(exit_code(lambda: _run(argv)))

@@ -3,15 +3,20 @@
 The label `agent-sandbox.digest` of an image is its context's digest; an image with another label is rebuilt.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from agent_sandbox import __version__
-from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.manifest import HOME, AgentManifest
+from agent_sandbox.agents.pin import Pins, pins_suffix
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.filetree import FileTree, digest
 from agent_sandbox.resources import PACKAGE, data_root
+from agent_sandbox.stack.engine import BUILD_FILE
 from agent_sandbox.stack.workspace import Owner as Owner  # noqa: PLC0414 - backends name images by it
 
 DIGEST_LABEL = "agent-sandbox.digest"
@@ -26,11 +31,14 @@ PROXY_PARTS = frozenset(
 # Files beside the sources that are not sources; a wheel's folder `_data` is added under its own names.
 LITTER_FOLDERS = frozenset({"__pycache__", "_data"})
 LITTER = ("~", ".swp", ".pyc", ".DS_Store")
+NO_PINS: Pins = MappingProxyType({})
+# Lines of the build file of images/agent/ that are repeated for each agent.
+FOR_EACH_AGENT = re.compile(r"^# for each agent\n(.*?)^# end\n", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """How to build one image: `docker build --target TARGET --build-arg ... -t NAME CONTEXT`."""
+    """How to build one image: its name, the target of the recipe, the files and the build arguments."""
 
     name: str
     target: str
@@ -54,33 +62,55 @@ def base_name() -> str:
     return f"agent-sandbox/base:{__version__}"
 
 
-def agent_name(agent: str, owner: Owner) -> str:
-    """Return the name of an agent's image, with uid and gid of `dev` unless 1000:1000.
+def agent_name(agents: Sequence[str], owner: Owner, pins: Pins = NO_PINS) -> str:
+    """Return the name of the image with these agents, with a hash of their pins, and uid and gid unless 1000:1000.
 
-    >>> agent_name("example", Owner(uid=501, gid=20)).partition(":")[2].removeprefix(__version__)
-    '-u501-20'
+    The order of the agents does not matter, because their programs have different names.
+
+    >>> agent_name(["b", "a"], Owner(uid=501, gid=20)).replace(__version__, "1")
+    'agent-sandbox/a.b:1-u501-20'
     """
     suffix = "" if owner == Owner() else f"-u{owner.uid}-{owner.gid}"
-    return f"agent-sandbox/{agent}:{__version__}{suffix}"
+    return f"agent-sandbox/{'.'.join(sorted(agents))}:{__version__}{pins_suffix(pins)}{suffix}"
 
 
-def images_for(manifest: AgentManifest, owner: Owner) -> tuple[Image, ...]:
-    """Return the images of a stack with that agent, in build order."""
+def images_for(agents: Agents, owner: Owner) -> tuple[Image, ...]:
+    """Return the images of a stack with these agents, in build order."""
     of_proxy, of_agent = _contexts()
+    inside = sorted(agents.manifests, key=lambda one: one.name)
+    own = {path: text for one in inside for path, text in one.build_files().items()}
     return (
         Image(name=proxy_name(), target="proxy", context=of_proxy),
-        Image(name=base_name(), target="base", context=of_agent),
+        Image(name=base_name(), target="base", context=_with_stages(of_agent, ())),
         Image(
-            name=agent_name(manifest.name, owner),
+            name=agent_name(agents.names, owner, agents.pins),
             target="agent",
-            context={**of_agent, **manifest.build_files()},
+            context={**_with_stages(of_agent, inside), **own},
             arguments={
-                **manifest.build_arguments(),
+                "AGENT_NAMES": ".".join(one.name for one in inside),
+                "AGENT_STATE": ":".join(f"{HOME}/{path}" for one in inside for path in one.state),
+                "AGENT_PATH": ":".join(f"/opt/agents/{one.name}/bin" for one in inside),
                 "DEV_UID": str(owner.uid),
                 "DEV_GID": str(owner.gid),
             },
         ),
     )
+
+
+def _with_stages(context: FileTree, manifests: Sequence[AgentManifest]) -> FileTree:
+    """Return the context with the stages of these agents in its build file.
+
+    Lines between `# for each agent` and `# end` are repeated, with an agent's name for `@AGENT@` and the kind of its
+    installation for `@INSTALL@`.
+    """
+
+    def stages(block: re.Match[str]) -> str:
+        return "".join(
+            block[1].replace("@AGENT@", one.name).replace("@INSTALL@", one.install.kind) for one in manifests
+        )
+
+    text = FOR_EACH_AGENT.sub(stages, context[BUILD_FILE].decode())
+    return {**context, BUILD_FILE: text.encode()}
 
 
 @cache  # cached: shipped files do not change while a program runs

@@ -28,7 +28,7 @@ CATALOGUE = {
     name: auth
     for name, layer in sorted(shipped_services().items())
     for auth in layer.spec.declared.values()
-    if isinstance(auth, Auth)
+    if isinstance(auth, Auth) and auth.env
 }
 HOSTS = sorted({auth.host for auth in CATALOGUE.values()})
 UNAUTHORISED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

@@ -42,13 +42,21 @@ ELSEWHERE = {
     "agent-sandbox secret set tracker.token --host api.example.com --from 'op read op://work/tracker/token'": "no `op`",
     "agent-sandbox secret sync": "test_secrets.py",
     "agent-sandbox secret test openai.key": "there is no such key; tests/unit/cli/secret/test_test.py",
-    "agent-sandbox secret set github.push --host github.com --host api.github.com": "the same",
-    "agent-sandbox exec git push": "test_clients.py pushes with a token that the proxy puts in",
+    "agent-sandbox secret setup github": "the page shows a project with remotes; test_first_day.py pushes so",
     "sudo sysctl fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576": "changes this machine",
     "printf '%s\\n' fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576"
     " | sudo tee /etc/sysctl.d/60-inotify.conf": "the same",
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
     "devcontainer exec --workspace-folder . make test": "test_devcontainer.py runs the CLI",
+    **dict.fromkeys(
+        (
+            "git add .devcontainer",
+            'git commit -m "Add a sandbox for coding agents"',
+            "git clone https://git.example.com/team/app",
+            "cd app",
+        ),
+        "test_devcontainer.py checks a project in and clones it",
+    ),
     "agent-sandbox run claude": "interactive; test_commands_stack.py runs it, and test_agents.py holds conversations",
     "$EDITOR .devcontainer/policy.yaml && agent-sandbox proxy reload": "test_lifecycle.py edits and reloads",
 }

@@ -28,7 +28,7 @@ services: [anthropic]
 LOOK = """
 find / -xdev -type f -perm /6000
 command -v sudo
-cat /usr/local/lib/agent-sandbox/agent/home/.own/settings.json; echo
+cat /usr/local/lib/agent-sandbox/agents/own-agent-of-a-test/home/.own/settings.json; echo
 stat -c '%U %n' ~/.own ~/.config/own
 semver 1.2.3
 """

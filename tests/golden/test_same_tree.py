@@ -13,11 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 DIGESTS = """
 from agent_sandbox import images, resources
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.stack.workspace import Owner
 templates = resources.data_root() / "templates"
 print(resources.data_root())
 for agent in known_agents(templates):
-    for image in images.images_for(load_manifest(templates, agent), Owner()):
+    for image in images.images_for(Agents((load_manifest(templates, agent),)), Owner()):
         print(image.name, image.digest)
 """
 

@@ -12,9 +12,14 @@ import yaml
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.agents.manifest import RESERVED, VARIABLE
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.images import agent_name, images_for, proxy_name
+from agent_sandbox.policy import compile_policy
+from agent_sandbox.policy.engine.decide import decide_with_secrets
+from agent_sandbox.policy.file.service_options import Auth
 from agent_sandbox.policyfile import parse_layer, shipped_services
+from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import render_project
@@ -44,18 +49,18 @@ of_each = pytest.mark.parametrize("manifest", MANIFESTS, ids=[manifest.name for 
 def render(manifest: AgentManifest, ide: Ide, providers: Sequence[str]) -> Rendered:
     """Render a project as `init` does."""
     workspace = Workspace(path="/home/me/app", title="app", ide=ide)
-    images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
-    stack = build_stack(manifest, workspace, images)
-    templates = Templates(FOLDER)
-    stack_file = load_renderer()(templates, stack, manifest, workspace)
-    return render_project(templates, stack, manifest, workspace, Offered(), stack_file=stack_file, providers=providers)
+    images = StackImages(proxy=proxy_name(), agent=agent_name((manifest.name,), workspace.owner))
+    agents, templates = Agents((manifest,)), Templates(FOLDER)
+    stack = build_stack(agents, workspace, images)
+    stack_file = load_renderer()(templates, stack, agents, workspace)
+    return render_project(templates, stack, agents, workspace, Offered(), stack_file=stack_file, providers=providers)
 
 
 @of_each
 def test_a_folder_holds_a_manifest_and_its_lock_alone(manifest: AgentManifest) -> None:
     files = {path.name for path in (FOLDER / manifest.name).iterdir()}
     assert files - {"agent.yaml"} <= LOCKING
-    assert ("requirements.txt" in files) == ("agent/requirements.txt" in manifest.build_files())
+    assert ("requirements.txt" in files) == (f"agents/{manifest.name}/requirements.txt" in manifest.build_files())
 
 
 @of_each
@@ -68,7 +73,7 @@ def test_its_stack_renders_and_its_policy_loads_for_every_editor_and_provider(ma
     for ide in Ide:
         for providers in ((), *((one,) for one in manifest.providers)):
             rendered = render(manifest, ide, providers)
-            layer = parse_layer(rendered.policy, name="p", file="p", shown="p", services=SERVICES)
+            layer = parse_layer(rendered.policy(), name="p", file="p", shown="p", services=SERVICES)
             editor = (ide.value,) if ide is not Ide.NONE else ()
             assert [one.name for one in layer.spec.services] == [*manifest.services, *providers, *editor]
 
@@ -87,7 +92,7 @@ def test_its_program_is_the_one_whose_version_is_printed(manifest: AgentManifest
 
 @of_each
 def test_the_base_of_its_image_is_the_same_for_all(manifest: AgentManifest) -> None:
-    (*below, own), (*others, _) = images_for(manifest, Owner()), images_for(MANIFESTS[0], Owner())
+    (*below, own), (*others, _) = images_for(Agents((manifest,)), Owner()), images_for(Agents((MANIFESTS[0],)), Owner())
     assert [image.digest for image in below] == [image.digest for image in others]
     assert own.target == "agent"
 
@@ -100,8 +105,35 @@ def test_every_agent_holds_a_conversation_in_the_tests_or_says_why_not() -> None
     assert {*TALKS, *SILENT} == {manifest.name for manifest in MANIFESTS}
     assert not TALKS.keys() & SILENT.keys()
     assert [name for name, talk in TALKS.items() if PROMPT not in talk.words] == []
-    providers = {manifest.name: manifest.providers or ("",) for manifest in MANIFESTS}
-    assert [name for name, talk in TALKS.items() if talk.provider not in providers[name]] == []
+    known = {manifest.name: {"", *manifest.services, *manifest.providers} for manifest in MANIFESTS}
+    assert [name for name, talk in TALKS.items() if talk.service not in known[name]] == []
+
+
+KEYED = {
+    name: [
+        (service, option, auth)
+        for service in (*load_manifest(FOLDER, name).services, *load_manifest(FOLDER, name).providers)
+        for option, auth in SERVICES[service].spec.declared.items()
+        if isinstance(auth, Auth) and option == "secret"
+    ]
+    for name in known_agents(FOLDER)
+}
+
+
+def test_every_agent_can_work_with_a_key_that_it_never_has() -> None:
+    assert [name for name, keyed in KEYED.items() if not keyed] == []
+
+
+def test_the_key_of_an_agents_service_is_injected_at_its_host_in_place_of_a_placeholder() -> None:
+    for service, option, auth in {each[0]: each for keyed in KEYED.values() for each in keyed}.values():
+        text = f"services: [{{name: {service}, {option}: the.key}}]\n"
+        policy = compile_policy([parse_layer(text, name="p", file="p", shown="p", services=SERVICES)], SERVICES)
+        request = read_request(policy, RequestLine(method="GET", url=f"https://{auth.host}{auth.test}"))
+        decision, injected = decide_with_secrets(policy, request)
+        (credential,) = injected.credentials if injected else ()
+        assert (decision.allowed, credential.secret, credential.header) == (True, "the.key", auth.header), service
+        assert (credential.env, credential.prefix) == (auth.env, auth.prefix), service
+        assert auth.env, service
 
 
 def test_a_manifest_cannot_lead_programs_past_the_proxy_or_the_trust_store() -> None:
@@ -111,7 +143,7 @@ def test_a_manifest_cannot_lead_programs_past_the_proxy_or_the_trust_store() -> 
 
 
 def test_no_two_agents_keep_their_state_in_the_same_volume() -> None:
-    keys = [volume.name for one in MANIFESTS for volume in build_stack(one, WORKSPACE, IMAGES).volumes]
+    keys = [volume.name for one in MANIFESTS for volume in build_stack(Agents((one,)), WORKSPACE, IMAGES).volumes]
     own = [key for key in keys if "_state-" in key or "_local-" in key]
     assert len(own) == len(set(own))
 

@@ -40,7 +40,7 @@ def test_section_lists_every_option_that_help_prints() -> None:
     ("command", "line"),
     [
         ("exec", "agent-sandbox exec [OPTIONS] COMMAND..."),
-        ("init", "agent-sandbox init [OPTIONS] [AGENT]"),
+        ("init", "agent-sandbox init [OPTIONS] [AGENT...]"),
         ("logs", "agent-sandbox logs [OPTIONS] [SERVICE...]"),
         ("policy schema", "agent-sandbox policy schema\n```"),
         ("init", r"| `--ide vscode\|jetbrains\|none` | "),

@@ -1,4 +1,4 @@
-"""How each agent is made to answer one prompt, with a fake key and a fake model."""
+"""How each agent is made to answer one prompt, with a key that it never has and a fake model."""
 
 from __future__ import annotations
 
@@ -16,51 +16,44 @@ PROMPT = "PROMPT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Talk:
-    """The words after an agent's command, one of them `PROMPT`; its key; the provider for `init`."""
+    """The words after an agent's command, one of them `PROMPT`; variables; and the service whose key is injected.
+
+    A service that is not the agent's own is the provider that it uses.
+    """
 
     words: tuple[str, ...]
-    keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    provider: str = ""
+    variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    service: str = ""
     # Whether the model can have it run a command.
     runs_commands: bool = True
 
     def command(self, manifest: AgentManifest, prompt: str) -> tuple[str, ...]:
         """Return the command that has the agent answer one prompt, unattended as `run` starts it."""
-        keys = (f"{name}={value}" for name, value in self.keys.items())
+        variables = (f"{name}={value}" for name, value in self.variables.items())
         words = (prompt if word == PROMPT else word for word in self.words)
-        return ("env", *keys, *manifest.started(asks=False), *words)
+        return ("env", *variables, *manifest.started(asks=False), *words)
 
-
-ANTHROPIC = {"ANTHROPIC_API_KEY": "sk-ant-placeholder"}
-OPENAI = {"OPENAI_API_KEY": "sk-placeholder"}
 
 TALKS = {
-    "aider": Talk(
-        words=("--model", "gpt-4o", "--message", PROMPT), keys=OPENAI, provider="openai", runs_commands=False
-    ),
-    "claude": Talk(words=("-p", PROMPT), keys=ANTHROPIC),
-    "codex": Talk(
-        words=("exec", "--skip-git-repo-check", "--model", "gpt-5.1", PROMPT), keys={"CODEX_API_KEY": "sk-placeholder"}
-    ),
-    "copilot": Talk(words=("-p", PROMPT), keys={"COPILOT_GITHUB_TOKEN": "github_pat_placeholder"}),
-    "gemini": Talk(words=("--model", "gemini-2.5-flash", "-p", PROMPT), keys={"GEMINI_API_KEY": "placeholder"}),
+    "aider": Talk(words=("--model", "gpt-4o", "--message", PROMPT), service="openai", runs_commands=False),
+    "claude": Talk(words=("-p", PROMPT), service="claude"),
+    "codex": Talk(words=("exec", "--skip-git-repo-check", "--model", "gpt-5.1", PROMPT), service="codex"),
+    # Signs in with GitHub and has no key that could be injected.
+    "copilot": Talk(words=("-p", PROMPT), variables={"COPILOT_GITHUB_TOKEN": "github_pat_placeholder"}),
+    "gemini": Talk(words=("--model", "gemini-2.5-flash", "-p", PROMPT), service="gemini"),
     "hermes": Talk(
         words=("--provider", "openrouter", "--model", "openai/gpt-4o", "-z", PROMPT),
-        keys={"OPENROUTER_API_KEY": "sk-or-placeholder"},
-        provider="openrouter",
+        service="openrouter",
     ),
-    "opencode": Talk(
-        words=("run", "--model", "anthropic/claude-sonnet-4-5", PROMPT), keys=ANTHROPIC, provider="anthropic"
-    ),
+    "opencode": Talk(words=("run", "--model", "anthropic/claude-sonnet-4-5", PROMPT), service="anthropic"),
     "pi": Talk(
         words=("--provider", "anthropic", "--model", "claude-sonnet-4-5", "-p", PROMPT),
-        keys=ANTHROPIC,
-        provider="anthropic",
+        service="anthropic",
     ),
     "qwen": Talk(
         words=("--auth-type", "openai", "-p", PROMPT),
-        keys={**OPENAI, "OPENAI_BASE_URL": "https://api.openai.com/v1", "OPENAI_MODEL": "gpt-4o"},
-        provider="openai",
+        variables={"OPENAI_BASE_URL": "https://api.openai.com/v1", "OPENAI_MODEL": "gpt-4o"},
+        service="openai",
     ),
 }
 # Agents without a fake model, and why.

@@ -165,7 +165,7 @@ class RealWorld:
 def project_in(root: Path, name: str) -> Project:
     """Return a project with this name and one file."""
     file = root / ".devcontainer" / "docker-compose.yml"
-    return Project(root=root, name=name, agent="example", owner=Owner(), images=(), files=(file,))
+    return Project(root=root, name=name, agents=("example",), owner=Owner(), images=(), files=(file,))
 
 
 def real_world(driver: Driver, root: Path, *, program: str, image: str) -> RealWorld:

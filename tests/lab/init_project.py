@@ -23,7 +23,7 @@ def init(tmp_path: Path) -> Init:
         root.mkdir(exist_ok=True)
         choice = OnConflict.REPLACE if force else OnConflict.KEEP
         wish = InitOptions(
-            agent=AGENT,
+            agents=(AGENT,),
             path=root,
             title=None,
             ide=None,

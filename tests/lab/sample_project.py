@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.build import StackImages, build_stack
@@ -12,6 +13,7 @@ from agent_sandbox.stack.workspace import Access, Ide, Protected, Workspace
 FOLDER = data_root() / "templates"
 TEMPLATES = Templates(FOLDER)
 MANIFEST = load_manifest(FOLDER, "claude")
+AGENTS = Agents((MANIFEST,))
 WORKSPACE = Workspace(
     path="/home/me/app",
     title="app",
@@ -27,7 +29,7 @@ WORKSPACE = Workspace(
 
 def stack_of(workspace: Workspace = WORKSPACE) -> Stack:
     """Return the stack of a workspace."""
-    return build_stack(MANIFEST, workspace, StackImages(proxy="agent-sandbox/proxy:1", agent="agent-sandbox/claude:1"))
+    return build_stack(AGENTS, workspace, StackImages(proxy="agent-sandbox/proxy:1", agent="agent-sandbox/claude:1"))
 
 
 def with_title(title: str) -> Workspace:

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def shipped(tmp_path: Path, shell: Shell) -> Shell:
-    """A shell in an image that has two files for the home directory."""
-    for name in (".agent/settings.json", ".config/agent/a b.toml"):
-        file = tmp_path / "home-files" / name
+    """A shell in an image of two agents, each with a file for the home directory."""
+    for agent, name in (("one", ".agent/settings.json"), ("other", ".config/agent/a b.toml")):
+        file = tmp_path / "agents" / agent / "home" / name
         file.parent.mkdir(parents=True)
         file.write_text(f"shipped {name}")
         file.chmod(0o444)
-    return shell.within(AGENT_SANDBOX_FIRST_FILES=str(tmp_path / "home-files"))
+    return shell.within(AGENT_SANDBOX_AGENTS=str(tmp_path / "agents"))
 
 
 def start(shell: Shell) -> tuple[int, str]:
@@ -55,5 +55,5 @@ def test_the_others_are_copied_when_one_cannot_be(shipped: Shell) -> None:
 
 
 def test_an_image_without_such_files_copies_none(shell: Shell, tmp_path: Path) -> None:
-    assert start(shell.within(AGENT_SANDBOX_FIRST_FILES=str(tmp_path / "nothing"))) == (0, "")
+    assert start(shell.within(AGENT_SANDBOX_AGENTS=str(tmp_path / "nothing"))) == (0, "")
     assert list(shell.home.iterdir()) == []

@@ -4,30 +4,29 @@ import pytest
 
 from agent_sandbox import __version__, images
 from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.filetree import digest
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.workspace import Owner
 
 MANIFEST = load_manifest(data_root() / "templates", "claude")
+AGENTS = Agents((MANIFEST,))
 
 
 def test_the_images_of_a_stack_come_in_the_order_in_which_they_are_built() -> None:
-    names = [image.name for image in images.images_for(MANIFEST, Owner())]
+    names = [image.name for image in images.images_for(AGENTS, Owner())]
     assert names == [f"agent-sandbox/{name}:{__version__}" for name in ("proxy", "base", "claude")]
 
 
 def test_an_image_for_other_numbers_has_another_name() -> None:
-    assert images.agent_name("claude", Owner(uid=501, gid=20)) == f"agent-sandbox/claude:{__version__}-u501-20"
+    assert images.agent_name(("claude",), Owner(uid=501, gid=20)) == f"agent-sandbox/claude:{__version__}-u501-20"
 
 
-def test_the_agents_image_is_told_what_to_install_and_for_whom() -> None:
-    agent = images.images_for(MANIFEST, Owner(uid=501, gid=20))[-1]
+def test_the_agents_image_is_told_where_its_programs_and_state_are_and_for_whom() -> None:
+    agent = images.images_for(AGENTS, Owner(uid=501, gid=20))[-1]
     assert agent.arguments == {
-        "AGENT_NAME": "claude",
-        "INSTALL": "npm",
-        "NPM_PACKAGE": "@anthropic-ai/claude-code",
-        "NPM_VERSION": MANIFEST.version,
-        "VERSION_COMMAND": "claude --version",
+        "AGENT_NAMES": "claude",
+        "AGENT_PATH": "/opt/agents/claude/bin",
         "AGENT_STATE": "/home/dev/.claude",
         "DEV_UID": "501",
         "DEV_GID": "20",
@@ -71,10 +70,11 @@ def test_the_agents_context_holds_what_boots_it() -> None:
 
 
 def test_what_images_are_built_from_is_read_once() -> None:
-    (proxy, base, agent), (again, *_) = (images.images_for(MANIFEST, owner) for owner in (Owner(), Owner(uid=501)))
+    (proxy, base, agent), (again, *_) = (images.images_for(AGENTS, owner) for owner in (Owner(), Owner(uid=501)))
     assert proxy.context is again.context
-    assert agent.context == {**base.context, **MANIFEST.build_files()}
-    assert (proxy.context, base.context) == (images.proxy_context(), images.agent_context())
+    own = {"Dockerfile": agent.context["Dockerfile"], **MANIFEST.build_files()}
+    assert agent.context == {**base.context, **own}
+    assert proxy.context == images.proxy_context()
 
 
 @pytest.mark.parametrize("changed", ["context", "target", "arguments"])
@@ -96,3 +96,34 @@ def test_a_context_file_can_not_pass_for_the_recipe() -> None:
 
 def test_the_same_context_has_the_same_digest() -> None:
     assert digest(images.proxy_context()) == digest(images.proxy_context())
+
+
+def stages(*agents: str) -> list[str]:
+    """Return the lines of the Dockerfile of these agents that depend on them."""
+    manifests = tuple(load_manifest(data_root() / "templates", agent) for agent in agents)
+    text = images.images_for(Agents(manifests), Owner())[-1].context["Dockerfile"].decode()
+    return [line for line in text.splitlines() if re.match("(FROM|COPY).*install-", line) and "/build/" not in line]
+
+
+def test_each_agent_of_an_image_is_installed_in_a_stage_of_its_own() -> None:
+    assert stages("hermes", "claude") == [
+        "FROM npm AS install-claude",
+        "FROM pypi AS install-hermes",
+        "COPY --from=install-claude /opt/agents/claude /opt/agents/claude",
+        "COPY --from=install-hermes /opt/agents/hermes /opt/agents/hermes",
+    ]
+
+
+def test_two_agents_have_the_same_image_in_any_order() -> None:
+    manifests = [load_manifest(data_root() / "templates", agent) for agent in ("claude", "codex")]
+    one, other = (images.images_for(Agents(tuple(some)), Owner())[-1] for some in (manifests, manifests[::-1]))
+    assert (one.name, one.digest) == (other.name, other.digest)
+    assert one.name == f"agent-sandbox/claude.codex:{__version__}"
+    assert one.arguments["AGENT_STATE"] == "/home/dev/.claude:/home/dev/.codex"
+    assert {"agents/claude/recipe", "agents/codex/recipe", "agents/codex/home/.codex/config.toml"} <= one.context.keys()
+
+
+def test_no_dockerfile_has_a_placeholder_left() -> None:
+    for image in images.images_for(AGENTS, Owner()):
+        assert b"@AGENT@" not in image.context["Dockerfile"]
+        assert b"@INSTALL@" not in image.context["Dockerfile"]

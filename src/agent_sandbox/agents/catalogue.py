@@ -3,19 +3,32 @@
 A folder of agents has a folder for each agent, with an `agent.yaml` and, for a PyPI package, its `requirements.txt`.
 """
 
+import re
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.agents.manifest import AgentManifest, parse_manifest
+from agent_sandbox.agents.manifest import AgentManifest, HostRead, parse_manifest
 from agent_sandbox.problems import Problem, UserError
 
 MANIFEST = "agent.yaml"
 LOCK = "requirements.txt"
+# As the built-in manifests write it.
+HOST_READS = re.compile(r"^host_reads:\n((?: .*\n)+)", re.MULTILINE)
 
 
 def known_agents(*folders: Path) -> tuple[str, ...]:
     """Return the names of all agents, sorted; folders that start with `_` contain shared files."""
     return tuple(sorted({path.parent.name for folder in folders for path in folder.glob(f"[!_.]*/{MANIFEST}")}))
+
+
+@cache  # they never change while the program runs
+def host_reads(folder: Path) -> tuple[HostRead, ...]:
+    """Return the `host_reads` of all built-in agents. Only these lines are parsed, because each `init` needs them."""
+    texts = ((folder / agent / MANIFEST).read_text(encoding="utf-8") for agent in known_agents(folder))
+    rows = "".join(rows for text in texts for rows in HOST_READS.findall(text))
+    return tuple(HostRead(**row) for row in _load_yaml(rows))
 
 
 def load_manifest(folder: Path, agent: str, *own: Path) -> AgentManifest:
@@ -24,10 +37,10 @@ def load_manifest(folder: Path, agent: str, *own: Path) -> AgentManifest:
     For an unknown agent, raise UserError with the known ones and the nearest; likewise for one of the user's that has
     the name of a shipped one.
     """
-    known = known_agents(folder, *own)
-    if agent not in known:
-        raise UserError([_unknown(agent, known)])
-    places = [place / agent / MANIFEST for place in (folder, *own) if agent in known_agents(place)]
+    known = {place: known_agents(place) for place in (folder, *own)}
+    places = [place / agent / MANIFEST for place, agents in known.items() if agent in agents]
+    if not places:
+        raise UserError([_unknown(agent, tuple(sorted({*chain.from_iterable(known.values())})))])
     if len(places) > 1:
         hint = "rename your folder, and the `name` in the file"
         raise UserError([Problem(where=str(places[1]), what=f"`{agent}` is the name of a built-in agent", hint=hint)])
@@ -38,8 +51,7 @@ def _read(path: Path, agent: str) -> AgentManifest:
     import yaml  # noqa: PLC0415 - most commands read no manifest
 
     try:
-        loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        document = yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506 - safe, and in C where there is one
+        document = _load_yaml(path.read_text(encoding="utf-8"))
         lock = path.with_name(LOCK)
         text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
     except OSError as error:
@@ -50,6 +62,13 @@ def _read(path: Path, agent: str) -> AgentManifest:
     if manifest.name != agent:
         raise UserError([Problem(where=str(path), what=f"`name` is `{manifest.name}`, but the folder is `{agent}`")])
     return manifest
+
+
+def _load_yaml(text: str) -> Any:  # noqa: ANN401 - any document
+    import yaml  # noqa: PLC0415 - as above
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(text, loader)  # noqa: S506 - safe, and in C where there is one
 
 
 def _unknown(agent: str, known: tuple[str, ...]) -> Problem:

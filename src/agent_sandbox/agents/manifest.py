@@ -8,11 +8,13 @@ from itertools import permutations
 from typing import Any, ClassVar
 
 from agent_sandbox.agents.lock import faults_of_lock
+from agent_sandbox.agents.login import SHAPE as LOGIN
+from agent_sandbox.agents.login import Login, faults_of_login, read_login
 from agent_sandbox.agents.shape import Keys, OneOf, Shape, faults
 from agent_sandbox.problems import Problem, UserError
 
 SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}")
-# No line breaks: values are used in Dockerfile arguments, compose files and environments.
+# No line breaks: values are used in build arguments, stack files and environments.
 LINE = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 TEXT = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f]{1,10000}")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
@@ -22,6 +24,8 @@ VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?")
 RELEASE = re.compile(r"[0-9]+(\.[0-9]+){0,4}([a-z.-][0-9A-Za-z.-]{0,31})?")
 DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]{1,63}")
 URL = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?/[A-Za-z0-9._~/+%-]{1,400}")
+# The hash of a package as npm records it.
+INTEGRITY = re.compile(r"sha512-[A-Za-z0-9+/]{86}==")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 BELOW = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_.-]*(/\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 # As in templates/_shared/protected.yaml: a `*` matches any part of one name.
@@ -35,7 +39,7 @@ SHAPE: Mapping[str, Shape] = {
     "summary": LINE,
     "install": OneOf(
         choices={
-            "npm": {"package": PACKAGE, "version": VERSION},
+            "npm": {"package": PACKAGE, "version": VERSION, "integrity?": INTEGRITY},
             "pypi": {"package": PROJECT, "version": RELEASE},
             "archive": {"version": RELEASE, "program": BELOW, "amd64": DOWNLOAD, "arm64": DOWNLOAD},
         },
@@ -56,6 +60,7 @@ SHAPE: Mapping[str, Shape] = {
     "providers?": [SLUG],
     "editor?": {"vscode?": [EXTENSION], "jetbrains?": [EXTENSION]},
     "host_reads?": [{"path": HOST_PATH, "why": LINE}],
+    "login?": LOGIN,
 }
 # Variables that lead to the proxy, the trust store and the sandbox's own programs.
 RESERVED = re.compile(
@@ -69,11 +74,12 @@ HOME = "/home/dev"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NpmPackage:
-    """An npm package at a pinned version."""
+    """An npm package at a pinned version; `integrity` is its hash as npm records it."""
 
     kind: ClassVar = "npm"
     package: str
     version: str
+    integrity: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +154,8 @@ class AgentManifest:
     # Extensions by the name of an editor.
     editor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     host_reads: tuple[HostRead, ...] = ()
+    # How its client keeps a sign-in, for `login`.
+    login: Login | None = None
 
     @property
     def version(self) -> str:
@@ -160,27 +168,23 @@ class AgentManifest:
         variables = (f"{name}={value}" for name, value in mode.environment.items())
         return (*variables, *self.command, *(self.resume if resumes else ()), *mode.arguments)
 
-    def build_arguments(self) -> dict[str, str]:
-        """Return the build arguments of the image's per-agent stages."""
-        return {
-            "AGENT_NAME": self.name,
-            "AGENT_STATE": ":".join(f"{HOME}/{path}" for path in self.state),
-            "VERSION_COMMAND": shlex.join(self.version_command),
-            **self._source(),
-        }
-
-    def _source(self) -> dict[str, str]:
+    def recipe(self) -> str:
+        """Return what the image's build installs, as assignments for a shell."""
+        values = {"INSTALL": self.install.kind, "PROGRAM": self.command[0]}
         match self.install:
-            case NpmPackage(package=package, version=version):
-                return {"INSTALL": "npm", "NPM_PACKAGE": package, "NPM_VERSION": version}
-            case PypiPackage():
-                return {"INSTALL": "pypi", "PROGRAM": self.command[0]}
+            case NpmPackage(package=package, version=version, integrity=integrity):
+                values |= {"NPM_PACKAGE": package, "NPM_VERSION": version}
+                values |= {"NPM_INTEGRITY": integrity} if integrity else {}
             case Archive(program=program):
-                return {"INSTALL": "archive", "ARCHIVE_PROGRAM": program, "PROGRAM": self.command[0]}
+                values["ARCHIVE_PROGRAM"] = program
+            case PypiPackage():
+                pass
+        values["VERSION_COMMAND"] = shlex.join(self.version_command)
+        return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
 
     def build_files(self) -> dict[str, bytes]:
-        """Return the files in the build context that only this agent's image has."""
-        files = {"apt": "".join(f"{package}\n" for package in self.apt)}
+        """Return the files in the build context that are this agent's."""
+        files = {"apt": "".join(f"{package}\n" for package in self.apt), "recipe": self.recipe()}
         files |= {f"home/{path}": text for path, text in self.unattended.files.items()}
         match self.install:
             case PypiPackage(lock=lock):
@@ -190,7 +194,7 @@ class AgentManifest:
                 files["archive"] = "".join(lines)
             case NpmPackage():
                 pass
-        return {f"agent/{path}": text.encode() for path, text in files.items()}
+        return {f"agents/{self.name}/{path}": text.encode() for path, text in files.items()}
 
 
 def parse_manifest(document: Any, *, file: str, lock: str = "") -> AgentManifest:  # noqa: ANN401 - whatever the file holds
@@ -221,6 +225,7 @@ def parse_manifest(document: Any, *, file: str, lock: str = "") -> AgentManifest
         providers=tuple(said.get("providers", ())),
         editor={name: tuple(extensions) for name, extensions in said.get("editor", {}).items()},
         host_reads=tuple(HostRead(**row) for row in said.get("host_reads", ())),
+        login=read_login(said["login"]) if "login" in said else None,
     )
 
 
@@ -245,6 +250,8 @@ def _contradictions(said: Mapping[str, Any], lock: str) -> Iterator[str]:
         yield f"`command.0` is {program!r}; it must be the name of a program"
     if not (said.get("services") or said.get("providers")):
         yield "`services` and `providers` are both missing: the agent could not connect to anything"
+    if "login" in said:
+        yield from faults_of_login(said["login"], tuple(said["state"]))
     if "pypi" in said["install"]:
         yield from faults_of_lock(lock, **said["install"]["pypi"])
 
@@ -256,14 +263,15 @@ def _faults_of_state(paths: Sequence[str]) -> Iterator[str]:
     if len({path.replace("/", ".") for path in paths}) < len(set(paths)):
         yield "`state` names two paths that differ only in `/` and `.`"
     for one, other in permutations(paths, 2):
-        if _within(one, other):
+        if within(one, other):
             yield f"`state` names {one}, which is in {other}" if one != other else f"`state` names {one} twice"
             return
 
 
-def _within(path: str, folder: str) -> bool:
+def within(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or in it."""
     return f"{path}/".startswith(f"{folder}/")
 
 
 def _overlap(one: str, other: str) -> bool:
-    return _within(one, other) or _within(other, one)
+    return within(one, other) or within(other, one)

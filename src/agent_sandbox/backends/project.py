@@ -1,8 +1,9 @@
 """The facts about a project with a stack that a backend needs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_sandbox.agents.pin import Pins
 from agent_sandbox.stack.workspace import Owner
 
 
@@ -12,10 +13,16 @@ class Project:
 
     root: Path
     name: str
-    agent: str
+    agents: tuple[str, ...]
+    pins: Pins = field(default_factory=dict)
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]
+
+    @property
+    def init(self) -> str:
+        """The command that writes the stack again."""
+        return " ".join(("agent-sandbox init", *self.agents))
 
     @property
     def policy(self) -> Path:

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Protocol
 
-from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.stack.model import Stack
 from agent_sandbox.stack.workspace import Workspace
@@ -16,7 +16,7 @@ DEFAULT = "compose"
 class Renderer(Protocol):
     """Writes a stack as a file. The file is parsed back and compared with the stack."""
 
-    def __call__(self, templates: Templates, stack: Stack, manifest: AgentManifest, workspace: Workspace) -> str:
+    def __call__(self, templates: Templates, stack: Stack, agents: Agents, workspace: Workspace) -> str:
         """Return the text of the stack file."""
 
 

@@ -38,7 +38,7 @@ class Follow(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """Build images. An empty `base_image` means the Dockerfile's default."""
+    """Build images. An empty `base_image` means the default of the image's recipe."""
 
     images: tuple[Image, ...]
     freshness: Freshness = Freshness.OUTDATED

@@ -15,7 +15,7 @@ from agent_sandbox.cli.steps.execute import backend, execute
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.agents import known_agents, load_manifest, place_of
+from agent_sandbox.runtime.host.agents import known_agents, load_manifest, load_manifests, place_of
 from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
 
 USAGE = "agent-sandbox agents list | check NAME"
@@ -82,24 +82,13 @@ def _no_project() -> Any:  # noqa: ANN401 - an agent is named, so that no projec
 
 def _list(*, as_json: bool) -> int:
     """Print all agents, and the problems of those that cannot be loaded."""
-    manifests, problems = _loaded(known_agents())
+    manifests, problems = load_manifests(known_agents())
     if as_json:
         emit_json({"agents": [_as_json(one) for one in manifests], "problems": [str(problem) for problem in problems]})
     else:
         emit_lines(_as_text(manifests))
         say_problems(problems)
     return FIXABLE if problems else DONE
-
-
-def _loaded(names: Iterable[str]) -> tuple[list[AgentManifest], list[Problem]]:
-    manifests: list[AgentManifest] = []
-    problems: list[Problem] = []
-    for name in names:
-        try:
-            manifests.append(load_manifest(name))
-        except UserError as error:
-            problems += error.problems
-    return manifests, problems
 
 
 def _as_text(manifests: Iterable[AgentManifest]) -> Iterator[str]:

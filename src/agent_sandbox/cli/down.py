@@ -12,6 +12,7 @@ from agent_sandbox.cli.framework.options import DryRun, ProjectPath
 from agent_sandbox.cli.framework.typer_options import Quiet
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.unprotected_writes import put_off
+from agent_sandbox.cli.steps.unreviewed import report_unreviewed
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.project.installed import open_project, trusted_projects
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -37,6 +38,8 @@ def down(
 def _stop(project: Project, *, dry_run: bool, quiet: bool) -> None:
     if not dry_run:
         put_off(project)
+        if not quiet:
+            report_unreviewed(project.root)
     execute(backend().plan(project, Down()), dry_run=dry_run, quiet=quiet)
 
 

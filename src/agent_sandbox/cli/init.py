@@ -1,4 +1,4 @@
-"""`agent-sandbox init AGENT`: write .devcontainer/ and .env, nothing else."""
+"""`agent-sandbox init AGENT...`: write .devcontainer/ and .env, nothing else."""
 
 import os
 import shlex
@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from agent_sandbox.agents import catalogue
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps import missing_parts
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
@@ -16,7 +15,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.runtime.host.agents import built_in, known_agents
-from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, agent_of
+from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, agents_of
 from agent_sandbox.runtime.project.installed import require_outermost
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
 from agent_sandbox.stack.limits import limit_texts
@@ -37,17 +36,21 @@ AGAIN = {"agent-sandbox up": "applies the changes to the stack"}
 
 def completions(*before: str) -> tuple[str, ...]:
     """Return the known agents, for shell completion."""
-    return () if before else known_agents()
+    return tuple(agent for agent in known_agents() if agent not in before)
 
 
 BUILT_IN = ", ".join(catalogue.known_agents(built_in()))
-Agent = Annotated[
-    str | None, Argument(help=f"The agent to run in the sandbox: {BUILT_IN}, or your own; by default the project's.")
+Agents = Annotated[
+    list[str] | None,
+    Argument(
+        help=f"The agents to run in the sandbox: {BUILT_IN}, or your own; by default the project's.",
+        metavar="AGENT",
+    ),
 ]
 
 
 def init(  # noqa: PLR0913 - each is an option
-    agent: Agent = None,
+    agents: Agents = None,
     *,
     path: Annotated[
         Path | None, Option(help="The project's directory; by default this one.", metavar="DIRECTORY")
@@ -75,20 +78,20 @@ def init(  # noqa: PLR0913 - each is an option
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
     as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
 ) -> None:
-    """Write .devcontainer/{docker-compose.yml,devcontainer.json,policy.yaml} and .env into a project.
+    """Write a sandbox into a project: .devcontainer/, to be checked in, and .env.
 
     In a project with its own compose file, .env is left alone, and `docker compose` works as before.
 
     Run it again after an upgrade or when the project has changed: it updates files that were not edited. It never
     changes policy.yaml once that exists. Edited files are kept and shown as a diff.
 
-    Naming another agent switches the stack to it. The former agent's state is kept, and naming that one switches back.
+    Name all agents that the stack should have; `run` starts the first. Naming others keeps the state of all.
     """
     if path is None:
         require_outermost(Path.cwd())
     asked = {"memory": memory, "cpus": cpus, "pids": pids}
     options = InitOptions(
-        agent=agent or _agent_there(path or Path()),
+        agents=tuple(agents or ()) or _agents_there(path or Path()),
         path=path or Path(),
         title=name,
         ide=ide,
@@ -114,12 +117,12 @@ def _either(*, dotenv: bool, no_dotenv: bool) -> bool | None:
     return dotenv if dotenv or no_dotenv else None
 
 
-def _agent_there(path: Path) -> str:
-    agent = agent_of(path, os.environ)
-    if agent is None:
+def _agents_there(path: Path) -> tuple[str, ...]:
+    agents = agents_of(path, os.environ)
+    if not agents:
         hint = f"agent-sandbox init AGENT, where AGENT is one of: {', '.join(completions())}"
         raise UserError([Problem(where="", what="no agent was named", hint=hint)])
-    return agent
+    return agents
 
 
 def _show(prepared: Prepared, *, dry_run: bool) -> None:
@@ -139,7 +142,9 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
         say("dry run: nothing was written")
     elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
         _say_next(prepared.project, NEXT)
-        missing_parts.report_missing_engine()
+        from agent_sandbox.cli.steps.missing_parts import report_missing_engine  # noqa: PLC0415 - only the first time
+
+        report_missing_engine()
     elif any(change.writes and change.path == STACK for change in prepared.changes):
         _say_next(prepared.project, AGAIN)
 
@@ -163,7 +168,8 @@ def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:
     return {
         "project": str(prepared.project),
         "name": prepared.stack.name,
-        "agent": prepared.stack.agent,
+        "agent": prepared.stack.agents[0],
+        "agents": list(prepared.stack.agents),
         "ide": prepared.workspace.ide.value,
         "limits": limit_texts(prepared.workspace.limits),
         "written": not dry_run and not prepared.conflicts,

@@ -6,10 +6,12 @@ from typing import Annotated
 
 import typer
 
+from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
 from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
@@ -21,7 +23,7 @@ from agent_sandbox.runtime.project.installed import has_stack
 Arguments = Annotated[
     list[str] | None,
     typer.Argument(
-        help="The agent, in a project that has no stack yet; then arguments for its command, after `--`.",
+        help="The agent, by default the first of the stack; then arguments for its command, after `--`.",
         metavar="[AGENT] [-- ARG...]",
     ),
 ]
@@ -48,7 +50,8 @@ def run(  # noqa: PLR0913 - each is an option
 ) -> int:
     """Start the stack as `up` does, then the agent in it, and return the agent's exit code.
 
-    In a directory without a stack, `run AGENT` first writes one as `init AGENT` does. The agent acts without asking for
+    In a directory without a stack, `run AGENT` first writes one as `init AGENT` does. In a stack with several agents,
+    AGENT says which to start, by default the first. The agent acts without asking for
     permission: the sandbox sets the limits.
     """
     agent, words = _split(arguments or ())
@@ -57,16 +60,16 @@ def run(  # noqa: PLR0913 - each is an option
         if dry_run:
             return 0
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
-    _require_agent(project, agent)
-    manifest = load_manifest(project.agent)
+    manifest = load_manifest(_chosen(project, agent))
     if resume and not manifest.resume:
-        raise UserError([Problem(where="--resume", what=f"{project.agent} cannot continue its last session")])
+        raise UserError([Problem(where="--resume", what=f"{manifest.name} cannot continue its last session")])
     command = (*manifest.started(asks=ask, resumes=resume), *words)
     code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if code:
         return code
     if not dry_run:
         report_unwritable_project(project)
+        keep_logins(project)
     execute(backend().plan(project, entering(*command)), dry_run=dry_run, quiet=True)
     return code
 
@@ -91,7 +94,7 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
         raise UserError([Problem(where=str(folder.absolute()), what="there is no stack here yet", hint=hint)])
     if not dry_run:
         missing_parts.require_all_parts()  # before anything is written
-    options = InitOptions(agent=agent, path=folder, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
+    options = InitOptions(agents=(agent,), path=folder, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
     prepared = write_stack(options, dry_run=dry_run)
     require_no_conflict(prepared)
     if quiet:
@@ -102,8 +105,10 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
         say(("note:", "title"), f" {note}")
 
 
-def _require_agent(project: Project, agent: str) -> None:
-    if agent and agent != project.agent:
-        what = f"the stack of this project runs {project.agent}, not {agent}"
-        hint = f"agent-sandbox init {agent} switches to {agent} and keeps the state of {project.agent}"
+def _chosen(project: Project, agent: str) -> str:
+    """Return the agent to start; raise UserError if the stack does not have it."""
+    if agent and agent not in project.agents:
+        what = f"the stack of this project runs {sentence(project.agents)}, not {agent}"
+        hint = f"{project.init} {agent} adds {agent}; agent-sandbox init {agent} switches to it; both keep all state"
         raise UserError([Problem(where=str(project.root), what=what, hint=hint)])
+    return agent or project.agents[0]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.steps.execute import backend, execute, require_agent
+from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.tty import entering
 
@@ -12,4 +13,5 @@ def shell(*, path: ProjectPath = None) -> None:
     """Open zsh in the agent container, as `dev` in /workspace."""
     project = open_known(path, cwd=Path.cwd())
     require_agent(project)
+    keep_logins(project)
     execute(backend().plan(project, entering("zsh")), quiet=True)

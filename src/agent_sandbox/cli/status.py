@@ -89,7 +89,8 @@ def as_json(found: Status) -> dict[str, Any]:
     return {
         "project": project.name,
         "root": str(project.root),
-        "agent": project.agent,
+        "agent": project.agents[0],
+        "agents": list(project.agents),
         "unseen": list(found.unseen),
         "services": [
             {
@@ -149,7 +150,7 @@ def as_text(found: Status) -> Iterator[str]:
     policy = (", ".join(_policy_files(found)), *digest, SAID[found.loaded])
     requests = found.proxy.get("requests", {})
     counts = [f"{COUNTED}{CHECKED if requests['starts'] else ''}".format(**requests)] if requests else []
-    yield styled((project.name, "title"), f"  {project.agent}  {project.root}")
+    yield styled((project.name, "title"), f"  {' '.join(project.agents)}  {project.root}")
     yield from unseen
     yield from (_container_line(container, width) for container in found.containers)
     yield from () if found.containers else (styled("  ", ("not running:", "warn"), " agent-sandbox up"),)
@@ -252,7 +253,7 @@ def _in_force(found: Status) -> Mapping[str, str]:
 
 
 def _waiting(found: Status) -> Mapping[str, str]:
-    """Return the agent's limits that differ between the compose file and the running container."""
+    """Return the agent's limits that differ between the stack file and the running container."""
     limits = _in_force(found)
     return {name: text for name, text in found.limits.items() if text != limits.get(name, text)}
 

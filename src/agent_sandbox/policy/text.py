@@ -1,6 +1,9 @@
-"""Quote untrusted text for messages: escaped and bounded, so that it cannot forge lines or colours."""
+"""Words of messages, and untrusted text in them: escaped and bounded, so that it cannot forge lines or colours."""
 
 MAX_SHOWN = 80
+MACHINE = "the Docker host"
+# Its name in a container. The stack maps it to an address only in the proxy container.
+MACHINE_NAME = "host.docker.internal"
 
 
 def safe_repr(text: str) -> str:

@@ -6,10 +6,9 @@ The pydantic models of a file are in `policy/file`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agent_sandbox.policyfile.catalogue import Catalogue, services_beside, shipped_services
-from agent_sandbox.policyfile.layer_file import LayerFile, layer_beside
-
 if TYPE_CHECKING:
+    from agent_sandbox.policyfile.catalogue import Catalogue, services_beside, shipped_services
+    from agent_sandbox.policyfile.layer_file import LayerFile, layer_beside
     from agent_sandbox.policyfile.loading import load_layer, load_policy
     from agent_sandbox.policyfile.parse.parsing import parse_layer, parse_service
 
@@ -25,12 +24,18 @@ __all__ = [
     "shipped_services",
 ]
 
-# Imported on first use: YAML and the models take ten times as long to import as Python takes to start.
+# Imported on first use: YAML and the models take ten times as long to import as Python takes to start, and some
+# commands need only a module of this package that imports none of these.
 LAZY = {
+    "Catalogue": "catalogue",
+    "LayerFile": "layer_file",
+    "layer_beside": "layer_file",
     "load_layer": "loading",
     "load_policy": "loading",
     "parse_layer": "parse.parsing",
     "parse_service": "parse.parsing",
+    "services_beside": "catalogue",
+    "shipped_services": "catalogue",
 }
 
 

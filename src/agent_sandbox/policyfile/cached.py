@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
@@ -20,6 +20,7 @@ from agent_sandbox.policyfile.gc_pause import collector_paused
 from agent_sandbox.policyfile.host_lists import MAX_BYTES as MAX_LIST
 from agent_sandbox.policyfile.host_lists import load_host_list
 from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
+from agent_sandbox.policyfile.text.decoding import decode_policy as decode_text
 from agent_sandbox.policyfile.text.input_manifest import Read, Reader, Source
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.problems import UserError
@@ -60,6 +61,18 @@ def load_offers(path: Path, *, cache_dir: CacheDir | None) -> Mapping[str, Polic
 
     key = ["offers", str(path.absolute().parent), *services_beside(path).names, *services_beside(path).found]
     return _load(cache_dir, key, [], load, write, read)
+
+
+def load_named(path: Path, *, cache_dir: CacheDir | None) -> frozenset[str]:
+    """Return the resolved services that a valid policy file names, cached in the same way."""
+
+    def load(read: Read) -> frozenset[str]:
+        from agent_sandbox.policyfile.named_services import named_in  # noqa: PLC0415 - as above
+
+        return named_in(decode_text(read(path), file=str(path)))
+
+    file = str(path.absolute())
+    return _load(cache_dir, ["named", file], [file], load, sorted, lambda names, _: frozenset(names))
 
 
 def _load[T](  # noqa: PLR0913, PLR0917 - what is cached, and how
@@ -113,26 +126,32 @@ def _name(key: Sequence[str]) -> str:
 @cache
 def _program() -> str:
     """Return a digest of the policy engine's source, of all installed packages, and of the Python version."""
-    return _hashed([sys.version, *_installed(), *(f"{name}\n{path.read_text('utf-8')}" for name, path in _sources())])
+    # The content and not the times: an image can be unpacked with all times set to zero.
+    digest = hashlib.sha256(_hashed([sys.version, *_installed()]).encode())
+    for name in sorted(name for part in ENGINE for name in _sources(part)):
+        with open(f"{PACKAGE}/{name}", "rb", buffering=0) as file:  # noqa: PTH123 - a hundred files at each start
+            content = file.read()
+        digest.update(f"{name}\n{len(content)}:".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
-def _sources() -> list[tuple[str, Path]]:
-    """Return every source and data file of the policy engine with its path below the package."""
-    found: list[tuple[str, Path]] = []
-    for part in ENGINE:
-        for folder, inner, names in os.walk(PACKAGE / part):
-            inner[:] = [name for name in inner if name != "__pycache__"]
-            paths = (Path(folder, name) for name in names if name.endswith((".py", ".yaml")))
-            found += [(path.relative_to(PACKAGE).as_posix(), path) for path in paths]
-    return sorted(found)
+def _sources(folder: str) -> Iterator[str]:
+    """Yield the path, below the package, of every source and data file in this folder of the policy engine."""
+    with os.scandir(f"{PACKAGE}/{folder}") as entries:
+        for entry in entries:
+            if entry.name.endswith((".py", ".yaml")):
+                yield f"{folder}/{entry.name}"
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _sources(f"{folder}/{entry.name}")
 
 
 def _installed() -> list[str]:
     """Return the names and versions of the installed packages."""
     found: set[str] = set()
     for folder in sys.path:
-        with suppress(OSError):  # missing or unreadable
-            found.update(path.name for path in Path(folder).iterdir() if path.name.endswith("-info"))
+        with suppress(OSError), os.scandir(folder or ".") as entries:  # missing or unreadable
+            found.update(entry.name for entry in entries if entry.name.endswith("-info"))
     return sorted(found)
 
 

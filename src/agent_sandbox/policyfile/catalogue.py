@@ -4,14 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import override
+from typing import TYPE_CHECKING, override
 
-from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, TOOLS, UNRESOLVED, found_beside, require_reading
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.input_manifest import Read
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.resources import data_root
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.compiler.layer import Layer
 
 
 def shipped_services() -> "Catalogue":
@@ -25,7 +27,7 @@ def services_beside(policy: Path, *, read: Read = read_policy) -> "Catalogue":
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalogue(Mapping[str, Layer]):
+class Catalogue(Mapping[str, "Layer"]):
     """Services by name, one file each, read on access. Resolved services are only in the directory of a policy.
 
     A policy can name one before it is resolved: it allows nothing until then.
@@ -36,7 +38,7 @@ class Catalogue(Mapping[str, Layer]):
     read: Read = read_policy
 
     @override
-    def __getitem__(self, name: str) -> Layer:
+    def __getitem__(self, name: str) -> "Layer":
         from agent_sandbox.policyfile.parse.parsing import parse_service  # noqa: PLC0415 - not needed for names
 
         if name not in self.names:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
-from typing import cast
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-from agent_sandbox.policy.explain.package_manager import PackageManager
-from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from agent_sandbox.policyfile.resolved import RESOLVED
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.explain.package_manager import PackageManager
 
 FILE = "resolved.yaml"
 
@@ -18,8 +19,11 @@ def aliases() -> Mapping[str, list[str]]:
 
 
 @cache
-def package_managers() -> tuple[PackageManager, ...]:
+def package_managers() -> "tuple[PackageManager, ...]":
     """Return the known package managers, read on first use."""
+    from agent_sandbox.policy.explain.package_manager import PackageManager  # noqa: PLC0415 - not needed for aliases
+    from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern  # noqa: PLC0415 - as above
+
     return tuple(
         PackageManager(
             tool=RESOLVED[name],
@@ -35,5 +39,5 @@ def package_managers() -> tuple[PackageManager, ...]:
 def _known() -> Mapping[str, Mapping[str, list[str]]]:
     from agent_sandbox.policyfile.text.document import parse_document  # noqa: PLC0415 - and YAML with it
 
-    text = files("agent_sandbox.policyfile").joinpath(FILE).read_text("utf-8")
+    text = Path(__file__).with_name(FILE).read_text("utf-8")
     return cast("dict[str, dict[str, list[str]]]", parse_document(text, file=FILE).value)

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
+    from agent_sandbox.policy.compiler.layer import Layer
     from agent_sandbox.policy.file.entry_spec import DomainSpec
 
 # The tool whose configuration names the registry, by service.
@@ -68,7 +68,7 @@ def advice_for(name: str) -> str:
     return f"agent-sandbox policy allow {tool} takes its registry from {tool}'s configuration on this machine"
 
 
-def require_reading(layer: Layer, *, file: str) -> Layer:
+def require_reading(layer: "Layer", *, file: str) -> "Layer":
     """Return the layer if it only allows reading from exact hosts, or raise UserError."""
     problems = list(_problems(layer, file))
     if problems:
@@ -76,7 +76,7 @@ def require_reading(layer: Layer, *, file: str) -> Layer:
     return layer
 
 
-def _problems(layer: Layer, file: str) -> Iterator[Problem]:
+def _problems(layer: "Layer", file: str) -> Iterator[Problem]:
     for section in sorted(layer.spec.model_fields_set - SECTIONS, key=lambda name: (layer.origin(name).line, name)):
         yield Problem(
             where=f"{file}:{layer.origin(section).line}",

@@ -1,11 +1,12 @@
-"""Which services are git servers or registries, from sources.yaml."""
+"""Which services are git servers or registries, from sources.yaml and git_hosts.yaml."""
 
+from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from agent_sandbox.policyfile.resolved import TOOLS
 
-FILE = "sources.yaml"
+FILE, HOSTS = "sources.yaml", "git_hosts.yaml"
 
 
 def is_source(service: str) -> bool:
@@ -19,7 +20,18 @@ def is_source(service: str) -> bool:
 
 @cache
 def _sources() -> frozenset[str]:
+    names = _value(FILE)
+    return frozenset(map(str, names)) if isinstance(names, list) else frozenset()
+
+
+@cache
+def git_services() -> Mapping[str, str]:
+    """Return the services of git servers by host."""
+    services = _value(HOSTS)
+    return {str(host): str(name) for host, name in services.items()} if isinstance(services, dict) else {}
+
+
+def _value(file: str) -> object:
     from agent_sandbox.policyfile.text.document import parse_document  # noqa: PLC0415 - and YAML with it
 
-    names = parse_document(files("agent_sandbox.policyfile").joinpath(FILE).read_text("utf-8"), file=FILE).value
-    return frozenset(map(str, names)) if isinstance(names, list) else frozenset()
+    return parse_document(Path(__file__).with_name(file).read_text("utf-8"), file=file).value

@@ -1,4 +1,4 @@
-"""`python -P -m agent_sandbox.proxy run|status|reload|denials|verify|log|secret|health`."""
+"""`python -P -m agent_sandbox.proxy run|status|reload|denials|verify|watch|log|secret|health`."""
 
 import argparse
 import asyncio
@@ -97,12 +97,20 @@ def verify_command(options: argparse.Namespace) -> int:
     return OK
 
 
+def watch_command(options: argparse.Namespace) -> int:
+    """Copy what the proxy reports to stdout, and answers from stdin to the proxy, until one of them ends."""
+    from agent_sandbox.proxy.control.bridge import bridge  # noqa: PLC0415 - as above
+
+    bridge(options.control, {"verb": "subscribe", "answers": options.answers})
+    return OK
+
+
 def log_command(options: argparse.Namespace) -> int:
     """Print the audit log."""
     from agent_sandbox.proxy.audit.reader import show, wanted  # noqa: PLC0415 - as above
 
     def wait() -> bool:
-        # The follower keeps our stdin open: when a `docker exec` client ends, nothing else ends this process.
+        # The follower keeps our stdin open: when the client of an exec ends, nothing else ends this process.
         return options.follow and not select.select([sys.stdin], [], [], FOLLOW_SECONDS)[0]
 
     def write(data: bytes) -> None:
@@ -131,17 +139,33 @@ def secret_set_command(options: argparse.Namespace) -> int:
         put_secret,
         put_sourced,
         put_unresolved,
+        uptime,
     )
 
+    if options.login:
+        return _set_login(options)
     folder, name, hosts = options.folder, options.name, options.host
     if options.unresolved:
         put_unresolved(folder, name, hosts)
         return OK
     value = sys.stdin.buffer.read(LONGEST + 3)
     if options.source:
-        put_sourced(folder, name, hosts, value, source=options.source, ttl=options.ttl)
+        until = None if options.ttl is None else uptime() + options.ttl
+        put_sourced(folder, name, hosts, value, source=options.source, until=until)
     else:
         put_secret(folder, name, hosts, value)
+    return OK
+
+
+def _set_login(options: argparse.Namespace) -> int:
+    """Store the login on stdin, and print its placeholders."""
+    from agent_sandbox.proxy.secrets.login import placeholders_of, put_login  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.secrets.placeholder import key_beside, load_placeholders  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.secrets.store import LONGEST  # noqa: PLC0415 - as above
+
+    login = put_login(options.folder, options.name, options.host, sys.stdin.buffer.read(2 * LONGEST))
+    placeholders = load_placeholders(key_beside(options.folder))
+    sys.stdout.write(json.dumps(placeholders_of(login, placeholders)) + "\n")
     return OK
 
 
@@ -194,6 +218,8 @@ def _parser() -> argparse.ArgumentParser:
     denials.add_argument("--count", type=int, default=20)
     verifying = _asking(commands, "verify", verify_command, "count the next denials as those of a verification")
     verifying.add_argument("--seconds", type=int, required=True, metavar="N", help="for so long; 0 ends it")
+    watching = _asking(commands, "watch", watch_command, "report decisions and questions, until stdin is closed")
+    watching.add_argument("--answers", action="store_true", help="stdin answers questions: one JSON object per line")
     log = commands.add_parser("log", help="print the audit log", allow_abbrev=False)
     log.set_defaults(command=log_command)
     log.add_argument("--file", type=Path, required=True, metavar="FILE")
@@ -213,6 +239,7 @@ def _keeping_secrets(commands: Commands) -> None:
     put.add_argument("--host", action="append", default=[], metavar="HOST", help="a host that it may be sent to")
     put.add_argument("--source", metavar="KIND", help="keep the value in memory, not in the volume; where it is from")
     put.add_argument("--ttl", type=float, metavar="SECONDS", help="do not use it for longer")
+    put.add_argument("--login", action="store_true", help="read a login, as JSON, and print its placeholders")
     put.add_argument("--unresolved", action="store_true", help="record that there is no value now")
     for verb, command in (
         (put, secret_set_command),

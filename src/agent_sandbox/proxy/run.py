@@ -16,6 +16,7 @@ from agent_sandbox.policyfile.cache_dir import CacheDir
 from agent_sandbox.policyfile.cached import load_cached, load_offers
 from agent_sandbox.printable import printable_lines
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.ask.asking import Asking
 from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.audit.line_writer import LineWriter
 from agent_sandbox.proxy.audit.rotating_file import RotatedFile, write_all
@@ -43,7 +44,13 @@ from agent_sandbox.proxy.reload.reloader import Reloader
 from agent_sandbox.proxy.reload.source_pin import SourcePin
 from agent_sandbox.proxy.reload.watch import Identity, files_of, identity, watch
 from agent_sandbox.proxy.secrets.injector import Injector
-from agent_sandbox.proxy.secrets.placeholder import Placeholders, load_placeholders, write_environment
+from agent_sandbox.proxy.secrets.login import Refresher
+from agent_sandbox.proxy.secrets.placeholder import (
+    Placeholders,
+    key_beside,
+    load_placeholders,
+    write_environment,
+)
 from agent_sandbox.proxy.secrets.store import troubled
 from agent_sandbox.proxy.secrets.uses import Uses, uses_file
 from agent_sandbox.proxy.settings import Settings
@@ -63,15 +70,18 @@ async def run(settings: Settings, limits: Limits) -> None:
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
-    loop_guard, placeholders = LoopGuard(), load_placeholders(settings.state / "private" / "placeholders.key")
-    uses = Uses(uses_file(settings.secrets))
-    engine = _engine(settings, limits, store, audit_log, loop_guard, placeholders=placeholders, uses=uses)
+    asking, uses = Asking(store, audit_log, limits), Uses(uses_file(settings.secrets))
+    loop_guard, placeholders = LoopGuard(), load_placeholders(key_beside(settings.secrets))
+    engine = _engine(
+        settings, limits, store, audit_log, loop_guard, placeholders=placeholders, asking=asking, uses=uses
+    )
     front = ExplicitProxy(engine, lambda: store.current)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
     entrances = await _entrances(settings, limits, front, store, audit_log)
     loop_guard.listens(listening, *entrances.listening.values())
     side = SideThread()
+    asking.connect(review=front.review, in_traffic=side.in_traffic)
     show = partial(_show_placeholders, settings, placeholders)
     show(store.current)
     reloader = Reloader(store, review=front.review, record=audit_log.record, in_traffic=side.in_traffic, publish=show)
@@ -83,19 +93,16 @@ async def run(settings: Settings, limits: Limits) -> None:
             "clock": now_utc().isoformat(timespec="seconds"),
             "connections": front.connections,
             "log": {"dropped": sum(writer.dropped for writer in writers), "error": writers[0].error},
-            "secrets": troubled(settings.secrets, now=time.time()),
+            "secrets": troubled(settings.secrets),
         }
 
     started = now_utc().isoformat(timespec="seconds")
-    control = await side.do(serve_control(settings.control, control_verbs(store, audit_log, reloader, running)))
+    verbs = {**control_verbs(store, audit_log, reloader, running), **asking.verbs}
+    control = await side.do(serve_control(settings.control, verbs, asking.streams))
     _report_start(settings, store, {"listening": listening, **entrances.listening})
-
-    def look() -> Identity:
-        return identity(files_of(store.current, settings.policy, settings.layers))
-
-    watching = watch(look, reloader.reload, wanted=lambda: store.current.settings.reload == "watch")
+    watching = _watching(settings, store, reloader)
     try:
-        # If the watch raises, the proxy exits, and Docker restarts its container.
+        # If the watch raises, the proxy exits, and the engine restarts its container.
         async with asyncio.TaskGroup() as tasks:
             running_tasks = [
                 tasks.create_task(task)
@@ -106,6 +113,7 @@ async def run(settings: Settings, limits: Limits) -> None:
                     signals.each_hangup(lambda: side.do(reloader.reload())),
                 )
             ]
+            await asyncio.sleep(0)  # each task begins, even if a signal has already come
             await signals.stop.wait()
             for task in running_tasks:
                 task.cancel()
@@ -116,6 +124,13 @@ async def run(settings: Settings, limits: Limits) -> None:
         await front.end()
         for writer in writers:
             writer.close()
+
+
+async def _watching(settings: Settings, store: PolicyStore, reloader: Reloader) -> None:
+    def look() -> Identity:
+        return identity(files_of(store.current, settings.policy, settings.layers))
+
+    await watch(look, reloader.reload, wanted=lambda: store.current.settings.reload == "watch")
 
 
 def _loading(settings: Settings) -> Load:
@@ -148,10 +163,11 @@ def _engine(  # noqa: PLR0913 - all that it connects
     loop_guard: LoopGuard,
     *,
     placeholders: Placeholders,
+    asking: Asking,
     uses: Uses,
 ) -> Engine:
     return Engine(
-        hooks=_hooks(settings, limits, store, audit_log, placeholders=placeholders, uses=uses),
+        hooks=_hooks(settings, limits, store, audit_log, placeholders=placeholders, asking=asking, uses=uses),
         dialler=Dialler(
             limits=limits,
             overrides=settings.overrides,
@@ -174,6 +190,7 @@ def _hooks(  # noqa: PLR0913 - as above
     audit_log: AuditLog,
     *,
     placeholders: Placeholders,
+    asking: Asking,
     uses: Uses,
 ) -> Hooks:
     hints = ServiceHints(lambda: load_offers(settings.policy, cache_dir=CacheDir(folder=settings.compiled)))
@@ -187,11 +204,13 @@ def _hooks(  # noqa: PLR0913 - as above
             matching_services=hints.matching_services,
             package_manager=hints.package_manager,
             own_page=OwnPage(audit_log.denials, hints.advise),
+            questions=asking.questions,
             injector=Injector(
                 settings.secrets,
                 own_layers=(layer.name for layer in settings.layers),
                 placeholders=placeholders,
             ),
+            refresher=Refresher(settings.secrets, placeholders),
         ),
         Streamer(),
         AccessLog(audit_log, clock=time.monotonic, count=uses.count),

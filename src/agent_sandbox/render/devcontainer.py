@@ -5,34 +5,36 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.render.formats import jsonc
 from agent_sandbox.render.formats.faithful import require_same
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.stack.build import VOLUMES
-from agent_sandbox.stack.engine import STACK_FILE
-from agent_sandbox.stack.services.agent import READY, WORKSPACE, local_volume, state_volume
+from agent_sandbox.stack.engine import SHARED_FILE
+from agent_sandbox.stack.services.agent import LOCAL, READY, WORKSPACE, state_volume
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 FILE = "devcontainer.json"
 START_SECONDS = 120
+# The editor replaces it.
+DIRECTORY_NAME = "${localWorkspaceFolderBasename}"
 SETTINGS = {"terminal.integrated.defaultProfile.linux": "zsh"}
 
 
-def render_devcontainer(templates: Templates, manifest: AgentManifest, workspace: Workspace) -> str:
+def render_devcontainer(templates: Templates, agents: Agents, workspace: Workspace) -> str:
     """Return the text of devcontainer.json, parsed back and compared."""
-    document = devcontainer_document(manifest, workspace)
+    document = devcontainer_document(agents, workspace)
     text = templates.render(f"_shared/{FILE}.j2", doc=document)
     require_same(FILE, expected=document, actual=jsonc.parse(text).values)
     return text
 
 
-def devcontainer_document(manifest: AgentManifest, workspace: Workspace) -> dict[str, Any]:
+def devcontainer_document(agents: Agents, workspace: Workspace) -> dict[str, Any]:
     """Return the members of devcontainer.json."""
     ready = f"until [ -e {READY} ]; do sleep 0.1; done"
     document = {
-        "name": workspace.title,
-        "dockerComposeFile": STACK_FILE,
+        "name": workspace.title if workspace.is_titled else DIRECTORY_NAME,
+        "dockerComposeFile": SHARED_FILE,
         "service": "agent",
         "workspaceFolder": WORKSPACE,
         "remoteUser": "dev",
@@ -42,14 +44,14 @@ def devcontainer_document(manifest: AgentManifest, workspace: Workspace) -> dict
         "initializeCommand": ["agent-sandbox", "build", "--editor", "--path", "${localWorkspaceFolder}"],
         "postStartCommand": ["timeout", str(START_SECONDS), "sh", "-c", ready],
         "waitFor": "postStartCommand",
-        "customizations": _customizations(manifest, workspace.ide),
+        "customizations": _customizations(agents, workspace.ide),
     }
     return {key: value for key, value in document.items() if value != {}}
 
 
-def _customizations(manifest: AgentManifest, ide: Ide) -> dict[str, Any]:
-    """Return the editor's settings, and the agent's extensions for it."""
-    extensions = list(manifest.editor.get(ide.value, ()))
+def _customizations(agents: Agents, ide: Ide) -> dict[str, Any]:
+    """Return the editor's settings, and the agents' extensions for it."""
+    extensions = list(agents.extensions(ide.value))
     match ide:
         case Ide.VSCODE:
             return {"vscode": {"settings": SETTINGS} | ({"extensions": extensions} if extensions else {})}
@@ -81,7 +83,7 @@ OPENERS: Mapping[str, str] = {
 # All that an entry of `mounts` may contain. The editor makes `SOURCE:TARGET` of it, whatever its type: a path as source
 # or a colon in the target would mount a part of this machine, and an external volume may be another project's. The
 # stack's volumes contain the CA's key, secrets, the audit log and the sign-ins of other agents.
-OF_THE_STACK = "|".join((*VOLUMES, local_volume(".*"), state_volume(".*")))
+OF_THE_STACK = "|".join((*VOLUMES, f"{LOCAL}.*", state_volume(".*")))
 OWN_VOLUME = re.compile(
     rf"type=(volume|tmpfs)|(source|src)=(?!(?:{OF_THE_STACK})\Z)[A-Za-z0-9][A-Za-z0-9_.-]*"
     r"|(target|dst|destination)=/[A-Za-z0-9_./-]*|readonly"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.policyfile.parse.aliases import service_meant
 from agent_sandbox.problems import UserError
 from agent_sandbox.render import dotenv
@@ -20,12 +20,12 @@ from agent_sandbox.stack.engine import COMMAND, FILES_VARIABLE
 
 def notes(
     changes: Sequence[Change],
-    manifest: AgentManifest,
+    agents: Agents,
     offered: Offered,
     own_stacks: Sequence[str] = (),
     providers: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return the notes, each one sentence; `own_stacks` are the project's own compose files.
+    """Return the notes, each one sentence; `own_stacks` are the project's own stack files.
 
     `providers` are the model providers that the user chose.
     """
@@ -34,8 +34,8 @@ def notes(
     return (
         *(f"{change.path}: merged; {change.why}" for change in changes if _replaced(change)),
         *_doubtful(by_path[DEVCONTAINER]),
-        *_missing_services(by_path[POLICY], (*manifest.services, *providers)),
-        *_missing_provider(by_path[POLICY], manifest),
+        *_missing_services(by_path[POLICY], (*agents.services, *providers)),
+        *_missing_provider(by_path[POLICY], agents),
         *_shown_services(by_path[POLICY], offered),
         *_offers(by_path[POLICY], offered),
         *_own(own_stacks, stack),
@@ -78,9 +78,11 @@ def _shown_services(change: Change, offered: Offered) -> Iterator[str]:
             yield f"{POLICY} does not name the service `{service}`, for {', '.join(files)}: {command}"
 
 
-def _missing_provider(change: Change, manifest: AgentManifest) -> Iterator[str]:
+def _missing_provider(change: Change, agents: Agents) -> Iterator[str]:
     named = _services(change.after)
-    if manifest.providers and named is not None and named.isdisjoint(manifest.providers):
+    for manifest in agents.manifests:
+        if not manifest.providers or named is None or not named.isdisjoint(manifest.providers):
+            continue
         some = ", ".join(f"`{provider}`" for provider in manifest.providers)
         yield f"{manifest.title} works with models of several providers: add one of {some} under `services` in {POLICY}"
 
@@ -116,7 +118,7 @@ def _offers(change: Change, offered: Offered) -> Iterator[str]:
 
 
 def _own(own_stacks: Sequence[str], stack: Change) -> Iterator[str]:
-    """Yield which of two stacks plain `docker compose` uses: the sandbox, or the project's own."""
+    """Yield which of two stacks the plain command of the engine uses: the sandbox, or the project's own."""
     own = next(iter(own_stacks), "")
     if uses_dotenv(stack.after):
         if own:

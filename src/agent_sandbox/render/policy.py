@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.detect import Offer
 from agent_sandbox.render.formats.faithful import load_yaml, require_same
 from agent_sandbox.render.formats.template import Templates
@@ -30,11 +30,11 @@ class Offered:
 
 
 def render_policy(
-    templates: Templates, manifest: AgentManifest, ide: Ide, offered: Offered, providers: Sequence[str] = ()
+    templates: Templates, agents: Agents, ide: Ide, offered: Offered, providers: Sequence[str] = ()
 ) -> str:
     """Return the text of policy.yaml, parsed back and compared."""
-    wanted = (*manifest.services, *providers)
-    services = [{"name": name, "why": f"what {manifest.title} connects to"} for name in wanted]
+    wanted = dict.fromkeys((*agents.services, *providers))
+    services = [{"name": name, "why": _why(agents.connecting_to(name))} for name in wanted]
     if ide in IDE_TITLES:
         services.append({"name": ide.value, "why": f"what {IDE_TITLES[ide]} downloads into the container"})
     named = {service["name"] for service in services}
@@ -45,13 +45,17 @@ def render_policy(
     ]
     text = templates.render(
         f"_shared/{FILE}.j2",
-        title=manifest.title,
+        title=agents.title,
         services=services,
-        providers=[] if providers else manifest.providers,
+        providers=[] if providers else agents.providers,
         offered=offered,
     )
     require_same(FILE, expected=_document(services, offered.allowed), actual=load_yaml(text))
     return text
+
+
+def _why(agents: Agents) -> str:
+    return f"what {agents.title} {'connect' if len(agents.names) > 1 else 'connects'} to"
 
 
 def _document(services: Sequence[dict[str, str]], allowed: Sequence[Offer]) -> dict[str, Any]:

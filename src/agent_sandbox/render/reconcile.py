@@ -1,14 +1,17 @@
 """Compare what `init` would write with the existing files, and lose nothing of the user's. Pure.
 
 | file               | new     | ours, untouched | ours, edited             | not ours                 |
-| docker-compose.yml | written | updated         | kept, unless forced      | kept, unless forced      |
+| the stack file     | written | updated         | kept, unless forced      | kept, unless forced      |
 | devcontainer.json  | written | updated         | kept if it contradicts   | merged                   |
 | .env               | written | merged          | kept if it contradicts   | merged                   |
 |   with --no-dotenv | -       | cleared         | kept if it contradicts   | -                        |
 | policy.yaml        | written | kept            | kept                     | kept                     |
+| shared file        | written | updated         | kept, unless forced      | kept, unless forced      |
+| .gitignore         | written | merged          | merged                   | merged                   |
+| .devcontainer/.env | written | merged          | merged                   | merged                   |
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -82,11 +85,18 @@ def generated(  # noqa: PLR0913 - what is there, what would be, and how it is to
     return Change(path=path, verdict=verdict, before=before, after=after, why=why)
 
 
-def yours(path: str, before: str | None, body: str) -> Change:
-    """Return the change of a file that is written once and then belongs to the user."""
+def yours(path: str, before: str | None, body: Callable[[], str]) -> Change:
+    """Return the change of a file that is written once and then belongs to the user; only then is it rendered."""
     if before is None:
-        return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=body)
+        return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=body())
     return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=before)
+
+
+def added(path: str, before: str | None, after: str) -> Change:
+    """Return the change of a file to which lines were added."""
+    if before == after:
+        return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=after)
+    return Change(path=path, verdict=Verdict.WRITTEN if before is None else Verdict.MERGED, before=before, after=after)
 
 
 def merged_devcontainer(
@@ -165,5 +175,5 @@ def cleared_dotenv(
 
 
 def _holds(present: str | None, value: str) -> bool:
-    """Return whether a variable has the needed value; COMPOSE_FILE may name more files after ours."""
+    """Return whether a variable has the needed value; the list of files may name more after ours."""
     return present is not None and (present == value or (value.endswith(".yml") and present.startswith(f"{value}:")))

@@ -1,55 +1,115 @@
-"""Read the choices that an earlier `init` recorded in docker-compose.yml."""
+"""The choices that `init` records: for all clones of a project, and for one clone with its name and owner."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
+from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import Hand, hand_of
-from agent_sandbox.stack.limits import limits
+from agent_sandbox.stack.limits import kept, limits
 from agent_sandbox.stack.model import Limits
 from agent_sandbox.stack.naming import RECORD
-from agent_sandbox.stack.workspace import Ide, Owner
+from agent_sandbox.stack.workspace import Ide, Owner, Workspace
 
 # Recorded only if it is false.
 DOTENV_KEY = "dotenv"
+# Recorded only if there are any: the versions that `update` chose, by agent.
+PINS_KEY = "versions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """The choices that a stack was rendered from."""
+class Choices:
+    """What was chosen for a project, on any machine; without a title, a stack has its directory's name."""
 
-    name: str
-    agent: str
+    agents: tuple[str, ...]
+    pins: Pins = field(default_factory=dict)
     title: str
     ide: Ide
-    owner: Owner
     limits: Limits
     dotenv: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(Choices):
+    """What one clone's stack was rendered from."""
+
+    name: str
+    owner: Owner
+
+
+@lru_cache(maxsize=4)  # `init` needs it several times
 def parse_record(text: str) -> Record | None:
-    """Return the record in a compose file, or None if the file is not ours."""
+    """Return the record in a stack file, or None if the file is not ours."""
+    return _parsed(text, lambda document: _record(document, document[RECORD]))
+
+
+def parse_choices(text: str) -> Choices | None:
+    """Return the choices in the file that is the same in every clone, or None if the file is not ours."""
+    return _parsed(text, lambda document: Choices(**_choices(document[RECORD])))
+
+
+def choices_said(agents: tuple[str, ...], workspace: Workspace, pins: Mapping[str, str]) -> dict[str, Any]:
+    """Return the record of a project's choices, for the file that is the same in every clone."""
+    chosen = kept(workspace.limits)
+    return {
+        **agents_record(agents),
+        **({PINS_KEY: dict(pins)} if pins else {}),
+        **({"title": workspace.title.replace("$", "$$")} if workspace.is_titled else {}),
+        "ide": workspace.ide.value,
+        **({"limits": chosen} if chosen else {}),
+        **({} if workspace.all_use_dotenv else {DOTENV_KEY: False}),
+    }
+
+
+def _parsed[T](text: str, read: Callable[[dict[str, Any]], T]) -> T | None:
     if hand_of(text) is Hand.FOREIGN:
         return None
     try:
-        document: dict[str, Any] = load_foreign(text, file="")
-        said = document[RECORD]
-        uid, _, gid = str(said["dev"]).partition(":")
-        return Record(
-            name=str(document["name"]),
-            agent=str(said["agent"]),
-            title=str(said["title"]).replace("$$", "$"),
-            ide=Ide(said["ide"]),
-            owner=Owner(uid=int(uid), gid=int(gid)),
-            limits=limits({str(name): str(text) for name, text in dict(said.get("limits") or {}).items()}),
-            dotenv=said.get(DOTENV_KEY) != "false",
-        )
+        return read(load_foreign(text, file=""))
     except (UserError, LookupError, TypeError, ValueError):
         return None
 
 
+def _record(document: dict[str, Any], said: dict[str, Any]) -> Record:
+    uid, _, gid = str(said["dev"]).partition(":")
+    owner = Owner(uid=int(uid), gid=int(gid))
+    return Record(name=str(document["name"]), owner=owner, **_choices({"title": said["title"], **said}))
+
+
+def _choices(said: dict[str, Any]) -> dict[str, Any]:
+    agents = agents_in(said)
+    if not agents:
+        raise ValueError("no agents")
+    return {
+        "agents": agents,
+        "pins": pins_in(said.get(PINS_KEY)),
+        "title": str(said.get("title", "")).replace("$$", "$"),
+        "ide": Ide(said["ide"]),
+        "limits": limits({str(name): str(text) for name, text in dict(said.get("limits") or {}).items()}),
+        "dotenv": said.get(DOTENV_KEY) != "false",
+    }
+
+
+def agents_record(names: tuple[str, ...]) -> dict[str, Any]:
+    """Return how a stack's agents are recorded: one by its name, several as a list.
+
+    >>> agents_record(("a",)), agents_record(("a", "b"))
+    ({'agent': 'a'}, {'agents': ['a', 'b']})
+    """
+    return {"agents": list(names)} if len(names) > 1 else {"agent": names[0]}
+
+
+def agents_in(said: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the recorded agents, or none if the record is not ours."""
+    names: Any = said["agents"] if "agents" in said else [said.get("agent")]
+    known = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return tuple(dict.fromkeys(names)) if known else ()
+
+
 def uses_dotenv(text: str) -> bool:
-    """Return whether the stack of this compose file takes names of further files from the project's `.env`."""
+    """Return whether the stack of this file takes names of further files from the project's `.env`."""
     record = parse_record(text) if DOTENV_KEY in text else None
     return record is None or record.dotenv

@@ -1,1 +1,1 @@
-"""All side effects on the host machine: files, the Docker engine, processes, state."""
+"""All side effects on the host machine: files, the engine, processes, state."""

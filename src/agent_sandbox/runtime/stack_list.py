@@ -60,7 +60,7 @@ def orphans(driver: Driver, store: Store) -> tuple[StackFound, ...]:
 
 def without_directory(name: str) -> Project:
     """Return a project that is only a name, for commands that find a stack by it."""
-    return Project(root=Path("/"), name=name, agent="", owner=Owner(), images=(), files=())
+    return Project(root=Path("/"), name=name, agents=(), owner=Owner(), images=(), files=())
 
 
 def _listed(
@@ -72,7 +72,7 @@ def _listed(
     return ListedStack(
         name=stack.name,
         root=root,
-        agents=(project.agent,) if project else (),
+        agents=project.agents if project else (),
         state=_state(stack.containers),
         since=agent.started if agent and agent.state == "running" else None,
         memory=_memory(stack.containers, usage),

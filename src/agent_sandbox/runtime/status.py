@@ -129,7 +129,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
 
 
 def _limits(project: Project) -> Mapping[str, str]:
-    """Return the limits in the project's compose file; nothing if it is invalid or another file may override it."""
+    """Return the limits in the project's stack file; nothing if it is invalid or another file may override it."""
     try:
         return limits_said(project.root) if len(project.files) == 1 else {}
     except UserError:

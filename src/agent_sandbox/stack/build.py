@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.stack.engine import ISOLATED
 from agent_sandbox.stack.model import Network, Stack, Volume
 from agent_sandbox.stack.naming import addresses, network_name, stack_name
@@ -32,18 +32,20 @@ class StackImages:
     agent: str
 
 
-def build_stack(manifest: AgentManifest, workspace: Workspace, images: StackImages) -> Stack:
+def build_stack(agents: Agents, workspace: Workspace, images: StackImages) -> Stack:
     """Return the stack of one project: `proxy`, `firewall`, `agent`."""
     name = stack_name(workspace.title, workspace.path)
     where = addresses(workspace.path)
-    volumes = {**VOLUMES, local_volume(manifest.name): LOCAL, **dict.fromkeys(state_volumes(manifest), STATE)}
+    states = (key for manifest in agents.manifests for key in state_volumes(manifest))
+    volumes = {**VOLUMES, local_volume(agents): LOCAL, **dict.fromkeys(states, STATE)}
     return Stack(
         name=name,
-        agent=manifest.name,
+        agents=agents.names,
+        pins={name: pin.text for name, pin in agents.pins.items()},
         services=(
             proxy_service(images.proxy, where, workspace.layers),
             firewall_service(images.agent, where),
-            agent_service(images.agent, where, manifest, workspace),
+            agent_service(images.agent, where, agents, workspace),
         ),
         networks=(
             Network(

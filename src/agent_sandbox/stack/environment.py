@@ -1,7 +1,7 @@
 """The environment of the agent container: where the proxy is, which CA to trust, and which folders are kept.
 
 Each language and tool has its own variable for this. They are in the container's environment, not in shell startup
-files, so that `docker compose exec`, the editor's server and its tasks have them too.
+files, so that programs that the engine starts, the editor's server and its tasks have them too.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """The agent's resource limits: parse and format them.
 
-Sizes are in the engine's notation: `4g`, `512m`, `1.5g`. Values other than `DEFAULT` are stored in the compose file's
+Sizes are in the engine's notation: `4g`, `512m`, `1.5g`. Values other than `DEFAULT` are stored in the stack file's
 record, where `init` finds them again.
 """
 

@@ -130,7 +130,9 @@ class Stack:
     """
 
     name: str
-    agent: str
+    agents: tuple[str, ...]
+    # The record of pinned versions, by agent.
+    pins: Mapping[str, str] = field(default_factory=dict)
     services: tuple[Service, ...]
     networks: tuple[Network, ...]
     volumes: tuple[Volume, ...]

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
-# The key in the compose file under which `init` records the agent and its user.
+# The key in the stack file under which `init` records the agent and its user.
 RECORD = "x-agent-sandbox"
 # Half of 10/8 in /28s: half a million networks, away from the ranges that engines and most companies use.
 POOL = IPv4Address("10.128.0.0")
@@ -25,7 +25,7 @@ class Addresses:
 
 
 def slug(text: str) -> str:
-    """Return a valid Compose project name.
+    """Return a name that the engine accepts for a stack.
 
     >>> slug("Jürgen's App")
     'j-rgen-s-app'

@@ -91,36 +91,33 @@ def test_an_agent_comes_from_npm_pypi_or_an_archive(install: dict[str, Any], loc
 
 
 @each(
-    ("install", "lock", "arguments"),
+    ("install", "lock", "recipe"),
     [
-        (VALID["install"], "", {"INSTALL": "npm", "NPM_PACKAGE": "@example/agent", "NPM_VERSION": "1.2.3"}),
-        (PYPI, LOCK, {"INSTALL": "pypi", "PROGRAM": "example"}),
-        (ARCHIVE, "", {"INSTALL": "archive", "ARCHIVE_PROGRAM": "bin/example", "PROGRAM": "example"}),
+        (VALID["install"], "", "INSTALL=npm\nPROGRAM=example\nNPM_PACKAGE=@example/agent\nNPM_VERSION=1.2.3\n"),
+        (PYPI, LOCK, "INSTALL=pypi\nPROGRAM=example\n"),
+        (ARCHIVE, "", "INSTALL=archive\nPROGRAM=example\nARCHIVE_PROGRAM=bin/example\n"),
     ],
 )
-def test_build_arguments_say_what_to_install(install: dict[str, Any], lock: str, arguments: dict[str, str]) -> None:
-    said = VALID | {"install": install, "version_command": ["example", "say it"], "state": [".a", ".config/b"]}
-    assert parse_manifest(said, file="f", lock=lock).build_arguments() == {
-        "AGENT_NAME": "example",
-        "AGENT_STATE": "/home/dev/.a:/home/dev/.config/b",
-        "VERSION_COMMAND": "example 'say it'",
-        **arguments,
-    }
+def test_recipe_says_what_to_install(install: dict[str, Any], lock: str, recipe: str) -> None:
+    said = VALID | {"install": install, "version_command": ["example", "$(say it)"]}
+    assert parse_manifest(said, file="f", lock=lock).recipe() == (
+        recipe + """VERSION_COMMAND='example '"'"'$(say it)'"'"''\n"""
+    )
 
 
 @each(
     ("said", "lock", "files"),
     [
-        ({}, "", {"agent/apt": b""}),
-        ({"install": {**VALID["install"], "apt": ["aa", "bb"]}}, "", {"agent/apt": b"aa\nbb\n"}),
-        ({"unattended": {"files": {".x/y": "z"}}}, "", {"agent/apt": b"", "agent/home/.x/y": b"z"}),
-        ({"install": PYPI}, LOCK, {"agent/apt": b"", "agent/requirements.txt": LOCK.encode()}),
+        ({}, "", {"apt": b""}),
+        ({"install": {**VALID["install"], "apt": ["aa", "bb"]}}, "", {"apt": b"aa\nbb\n"}),
+        ({"unattended": {"files": {".x/y": "z"}}}, "", {"apt": b"", "home/.x/y": b"z"}),
+        ({"install": PYPI}, LOCK, {"apt": b"", "requirements.txt": LOCK.encode()}),
         (
             {"install": ARCHIVE},
             "",
             {
-                "agent/apt": b"",
-                "agent/archive": "".join(
+                "apt": b"",
+                "archive": "".join(
                     f"{name} {'0' * 64} https://example.com/example.tar.gz\n" for name in ("amd64", "arm64")
                 ).encode(),
             },
@@ -130,7 +127,9 @@ def test_build_arguments_say_what_to_install(install: dict[str, Any], lock: str,
 def test_build_files_hold_what_only_this_agents_image_needs(
     said: dict[str, Any], lock: str, files: dict[str, bytes]
 ) -> None:
-    assert parse_manifest(VALID | said, file="f", lock=lock).build_files() == files
+    manifest = parse_manifest(VALID | said, file="f", lock=lock)
+    expected = {"recipe": manifest.recipe().encode(), **files}
+    assert manifest.build_files() == {f"agents/example/{path}": text for path, text in expected.items()}
 
 
 @each(

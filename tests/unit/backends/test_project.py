@@ -5,5 +5,5 @@ from agent_sandbox.stack.workspace import Owner
 
 
 def test_the_policy_lies_where_an_editor_finds_it() -> None:
-    project = Project(root=Path("/p"), name="p-1", agent="example", owner=Owner(), images=(), files=())
+    project = Project(root=Path("/p"), name="p-1", agents=("example",), owner=Owner(), images=(), files=())
     assert project.policy == Path("/p/.devcontainer/policy.yaml")

@@ -18,11 +18,12 @@ from run_cli import ask, empty_project
 __all__ = ["ask", "docker", "empty_project", "project", "up_to_date"]
 
 AGENT = known_agents(data_root() / "templates")[0]
+IMAGE = agent_name((AGENT,), Owner())
 MOUNT = "{target: /workspace/.devcontainer, read_only: true}"
 COMPOSE = f"""\
 name: app-1
 x-agent-sandbox: {{agent: {AGENT}, dev: "1000:1000"}}
-services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{agent_name(AGENT, Owner())}", volumes: [{MOUNT}]}}}}
+services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{IMAGE}", volumes: [{MOUNT}]}}}}
 """
 
 

@@ -82,7 +82,7 @@ def test_a_check_builds_the_image_with_the_version_command(own: Path, docker: Fa
     answer = ask("agents", "check", "mine", "--dry-run")
     *_, build, _ = answer.out.splitlines()
     assert f"--tag agent-sandbox/mine:{__version__}" in build
-    assert "--build-arg 'VERSION_COMMAND=my-agent --version'" in build
+    assert "--build-arg AGENT_PATH=/opt/agents/mine/bin" in build
     assert (answer.code, docker.calls) == (0, [])
 
 

@@ -16,7 +16,6 @@ from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init import initialise
 from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.trust.prompt import unseen_in
@@ -26,7 +25,9 @@ from table_tests import each
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
 POLICY = ".devcontainer/policy.yaml"
-ALL = [COMPOSE, DEVCONTAINER, POLICY, ".env"]
+SHARED = ".devcontainer/compose.yaml"
+CHECKED_IN = [DEVCONTAINER, POLICY, SHARED, ".devcontainer/.gitignore"]
+ALL = [COMPOSE, *CHECKED_IN, ".devcontainer/.env", ".env"]
 AGENTS = known_agents(data_root() / "templates")
 
 
@@ -47,7 +48,7 @@ def verdicts(out: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_it_writes_these_four_files_and_nothing_else(agent: str, empty_project: Path, ask: Ask) -> None:
+def test_it_writes_these_files_and_nothing_else(agent: str, empty_project: Path, ask: Ask) -> None:
     answer = ask("init", agent)
     assert answer.code == 0
     assert verdicts(answer.out) == dict.fromkeys(ALL, "written")
@@ -68,7 +69,7 @@ def test_it_ends_with_the_next_steps(ask: Ask) -> None:
 def test_the_policy_that_it_writes_can_be_loaded(
     agent: str, ide: str, empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(initialise, "known_places", lambda _: {("https", "npm.example.test", 443)})
+    monkeypatch.setattr(registries, "known_places", lambda _: {("https", "npm.example.test", 443)})
     (empty_project / ".npmrc").write_text("registry=https://npm.example.test/\n")
     assert ask("init", agent, "--ide", ide, "--detect").code == 0
     load_policy(empty_project / POLICY)
@@ -99,7 +100,7 @@ def test_detect_allows_what_this_machine_names_too_and_nothing_that_only_the_pro
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = replace(this_machine(os.environ), environ={"NPM_CONFIG_REGISTRY": "https://npm.example.test/"})
-    monkeypatch.setattr(initialise, "this_machine", lambda _, **__: replace(machine, run=lambda _: ""))
+    monkeypatch.setattr(registries, "this_machine", lambda _, **__: replace(machine, run=lambda _: ""))
     (empty_project / "package-lock.json").write_text(HOSTILE)
     answer = ask("init", "claude", "--detect")
     policy = load_policy(empty_project / POLICY)
@@ -139,7 +140,7 @@ def test_detect_allows_what_this_machine_names_too_and_nothing_that_only_the_pro
 def test_without_detect_nothing_on_the_machine_is_asked(
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(initialise, "known_places", lambda _: pytest.fail("it was asked"))
+    monkeypatch.setattr(registries, "known_places", lambda _: pytest.fail("it was asked"))
     (empty_project / "package-lock.json").write_text(HOSTILE)
     assert ask("init", "claude").code == 0
     policy = load_policy(empty_project / POLICY)
@@ -207,6 +208,62 @@ def test_naming_another_agent_switches_to_it_and_back_without_loss(empty_project
     assert f"note: {POLICY} does not name the service `copilot`" in answer.err
     back = ask("init", "claude")
     assert (back.code, tree(empty_project)) == (0, before)
+
+
+ADDED = (
+    "note: the stack runs claude and codex instead of claude from the next `agent-sandbox up`; claude's sign-in, "
+    "settings and sessions stay as they are\n"
+)
+REMOVED = (
+    "note: the stack runs claude instead of claude and codex from the next `agent-sandbox up`; codex's sign-in, "
+    "settings and sessions are kept: `agent-sandbox init claude codex` switches back\n"
+)
+REORDERED = (
+    "note: the stack runs codex and claude instead of claude and codex from the next `agent-sandbox up`; "
+    "`agent-sandbox run` starts codex\n"
+    "note: ~/.local is codex's now; claude's is kept, and comes back when claude is named first\n"
+)
+
+
+def test_an_agent_is_added_removed_and_put_first_without_loss(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude", "--memory", "3g")
+    alone = tree(empty_project)
+    added = ask("init", "claude", "codex")
+    assert (added.code, ADDED in added.err) == (0, True)
+    assert f"note: {POLICY} does not name the service `codex`" in added.err
+    text = (empty_project / COMPOSE).read_text()
+    assert "\nx-agent-sandbox: {agents: [claude, codex], title: app, " in text
+    assert "target: /home/dev/.claude}" in text
+    assert "target: /home/dev/.codex}" in text
+    assert "agent-sandbox/claude.codex:" in text
+    assert verdicts(ask("init").out)[COMPOSE] == "unchanged"
+    assert REORDERED in ask("init", "codex", "claude").err
+    ask("init", "claude", "codex")
+    assert REMOVED in ask("init", "claude").err
+    assert tree(empty_project) == alone
+
+
+def test_two_agents_start_with_the_services_extensions_and_titles_of_both(empty_project: Path, ask: Ask) -> None:
+    assert ask("init", "claude", "codex").code == 0
+    text = (empty_project / POLICY).read_text()
+    assert "\n# What Claude Code and Codex CLI may reach from this project; " in text
+    assert "\n  - claude # what Claude Code connects to\n  - codex # what Codex CLI connects to\n" in text
+    assert load_policy(empty_project / POLICY).rules.rules
+    assert '"anthropic.claude-code", "openai.chatgpt"' in (empty_project / DEVCONTAINER).read_text()
+
+
+@each(
+    ("words", "problem"),
+    [
+        (("claude", "codx"), f"no such agent `codx`\n  hint: did you mean `codex`? known agents: {', '.join(AGENTS)}"),
+        (("claude", "codex", "claude"), "the agent `claude` was named twice\n  hint: name each agent once"),
+    ],
+)
+def test_agents_that_cannot_be_are_an_error(
+    empty_project: Path, ask: Ask, words: tuple[str, ...], problem: str
+) -> None:
+    answer = ask("init", *words)
+    assert (answer.code, answer.err, [*empty_project.iterdir()]) == (1, f"error: {problem}\n", [])
 
 
 def test_an_edited_stack_is_kept_when_another_agent_is_named(empty_project: Path, ask: Ask) -> None:
@@ -282,7 +339,8 @@ def test_a_devcontainer_json_and_a_dotenv_of_the_users_are_merged(empty_project:
     assert verdicts(answer.out)[DEVCONTAINER] == verdicts(answer.out)[".env"] == "merged"
     assert f'note: {DEVCONTAINER}: merged; `remoteUser` was "vscode"' in answer.err
     merged = (empty_project / DEVCONTAINER).read_text()
-    assert merged.startswith('{\n  // ours\n  "remoteUser": "dev",\n  "features": {},\n  "name": "app"')
+    name = "${localWorkspaceFolderBasename}"
+    assert merged.startswith(f'{{\n  // ours\n  "remoteUser": "dev",\n  "features": {{}},\n  "name": "{name}"')
     assert (empty_project / ".env").read_text().startswith("# keys\nDB=1\n")
     assert verdicts(ask("init", "claude").out) == dict.fromkeys(ALL, "unchanged")
 
@@ -295,7 +353,7 @@ def test_a_project_with_its_own_compose_file_keeps_its_env_byte_for_byte(empty_p
         (empty_project / path).write_bytes(text.encode())
     for _ in range(2):
         answer = ask("init", "claude")
-        assert (answer.code, list(verdicts(answer.out))) == (0, ALL[:3])
+        assert (answer.code, list(verdicts(answer.out))) == (0, ALL[:-1])
         assert {path: (empty_project / path).read_bytes().decode() for path in OWN} == OWN
     assert "x-agent-sandbox: {agent: claude, title: app, ide: vscode, dev: " in (empty_project / COMPOSE).read_text()
     assert ", dotenv: false}" in (empty_project / COMPOSE).read_text()
@@ -310,8 +368,8 @@ def test_no_dotenv_removes_our_lines_and_nothing_else_and_dotenv_adds_them_again
     ask("init", "claude")
     with_lines = (empty_project / ".env").read_text()
     answer = ask("init", "--no-dotenv")
-    unchanged = dict.fromkeys(ALL[:3], "unchanged")
-    assert verdicts(answer.out) == unchanged | {COMPOSE: "updated", ".env": "updated"}
+    unchanged = dict.fromkeys(ALL[:-1], "unchanged")
+    assert verdicts(answer.out) == unchanged | {COMPOSE: "updated", SHARED: "updated", ".env": "updated"}
     note = ".env was replaced: if the stack is running, run `agent-sandbox up` to make it read-only again"
     assert f"note: {note}\n" in answer.err
     assert (empty_project / ".env").read_text() == "A=1\n"
@@ -361,7 +419,7 @@ def test_a_dry_run_prints_the_diff_and_writes_nothing(empty_project: Path, ask: 
     answer = ask("init", "claude", "--dry-run")
     assert answer.code == 0
     assert [line for line in answer.out.splitlines() if line.startswith("+++")] == [f"+++ b/{path}" for path in ALL]
-    assert answer.err.splitlines()[:4] == [f"would write    {path}" for path in ALL]
+    assert answer.err.splitlines()[: len(ALL)] == [f"would write    {path}" for path in ALL]
     assert answer.err.splitlines()[-1] == "dry run: nothing was written"
     assert list(empty_project.iterdir()) == []
 
@@ -383,6 +441,7 @@ def test_a_program_gets_json(empty_project: Path, ask: Ask) -> None:
     assert said == {
         "project": str(empty_project),
         "agent": "claude",
+        "agents": ["claude"],
         "ide": "none",
         "limits": {"memory": "8g", "cpus": "4", "pids": "4096"},
         "written": True,
@@ -510,7 +569,7 @@ def test_without_an_agent_those_that_there_are_are_named(ask: Ask) -> None:
         1,
         f"error: no agent was named\n  hint: agent-sandbox init AGENT, where AGENT is one of: {known}\n",
     )
-    assert f"The agent to run in the sandbox: {known}, or your own;" in " ".join(ask("init", "-h").out.split())
+    assert f"The agents to run in the sandbox: {known}, or your own;" in " ".join(ask("init", "-h").out.split())
 
 
 def test_a_stack_that_is_called_anew_says_what_the_one_of_before_keeps(empty_project: Path, ask: Ask) -> None:
@@ -601,15 +660,15 @@ def test_a_link_is_not_followed(empty_project: Path, ask: Ask, place: str) -> No
     assert {(elsewhere / name).read_text() for name in ("exclude", "info/exclude")} == {"theirs"}
 
 
-def test_git_offers_only_the_policy_to_commit(empty_project: Path, ask: Ask) -> None:
+def test_git_offers_to_commit_only_what_all_clones_share(empty_project: Path, ask: Ask) -> None:
     subprocess.run(["git", "init", "--quiet", empty_project], check=True)
     answer = ask("init", "claude")
-    files = f"{COMPOSE}, {DEVCONTAINER}, .env"
-    note = f".git/info/exclude keeps {files} out of git: they belong to this directory on this machine"
+    note = ".git/info/exclude keeps .env out of git: it belongs to this directory on this machine"
     assert f"note: {note}\n" in answer.err
     status = ["git", "-C", str(empty_project), "status", "--porcelain", "--untracked-files=all"]
     found = subprocess.run(status, check=True, capture_output=True, text=True).stdout.splitlines()
-    assert [line for line in found if "devcontainer" in line or ".env" in line] == [f"?? {POLICY}"]
+    ours = [line for line in found if "devcontainer" in line or ".env" in line]
+    assert ours == [f"?? {path}" for path in sorted(CHECKED_IN)]
     assert "note: .git/info" not in ask("init", "claude").err
 
 
@@ -685,10 +744,10 @@ def test_a_program_learns_which_services_the_files_show(empty_project: Path, ask
 
 def test_gitignore_is_changed_on_request_alone(empty_project: Path, ask: Ask) -> None:
     subprocess.run(["git", "init", "--quiet", empty_project], check=True)
-    answer = ask("init", "claude", "--no-dotenv", "--gitignore")
-    assert verdicts(answer.out) == dict.fromkeys([*ALL[:3], ".gitignore"], "written")
-    lines = f"# Files of agent-sandbox that belong to this directory on this machine:\n/{COMPOSE}\n/{DEVCONTAINER}\n"
+    answer = ask("init", "claude", "--gitignore")
+    assert verdicts(answer.out) == dict.fromkeys([*ALL, ".gitignore"], "written")
+    lines = "# Files of agent-sandbox that belong to this directory on this machine:\n/.env\n"
     assert (empty_project / ".gitignore").read_text() == lines
     assert ".git/info/exclude" not in answer.err
     assert verdicts(ask("init", "--gitignore").out)[".gitignore"] == "unchanged"
-    assert ".gitignore" not in ask("init").out
+    assert ".gitignore" not in verdicts(ask("init").out)

@@ -65,7 +65,7 @@ def machine(project: Path, docker: FakeDocker) -> FakeDocker:
 def test_a_table_of_all_stacks_and_of_no_other_containers(
     machine: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    agent = read_project(project).agent
+    (agent,) = read_project(project).agents
     assert exit_code(ls) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"NAME   {'AGENT':<{len(agent)}}  STATE    SINCE  MEMORY  DISK  DENIED",
@@ -86,7 +86,7 @@ def test_json_has_bytes_and_times(project: Path, capsys: pytest.CaptureFixture[s
     assert first == {
         "name": "app-1",
         "root": str(project),
-        "agents": [read_project(project).agent],
+        "agents": list(read_project(project).agents),
         "state": "running",
         "memory": 3 * 100 * 1024 * 1024,
         "disk": 2_001_500,
@@ -106,7 +106,7 @@ def test_an_engine_that_does_not_say_is_shown_as_unknown(
     docker.says("image inspect", out=json.dumps({"tags": [proxy_name()], "labels": {"agent-sandbox.digest": "old"}}))
     assert exit_code(ls) == 0
     assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()[1:]] == [
-        f"app-1 {read_project(project).agent} proxy unhealthy - - - -",
+        f"app-1 {read_project(project).agents[0]} proxy unhealthy - - - -",
         str(project),
         "its images are outdated: agent-sandbox up",
     ]

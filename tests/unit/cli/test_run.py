@@ -9,6 +9,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli import run as module
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.run import run
+from agent_sandbox.render.paths import PATHS
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host import process
 from agent_sandbox.runtime.init import facts
@@ -23,7 +24,7 @@ from run_cli import Ask
 @pytest.fixture
 def command(project: Path) -> tuple[str, ...]:
     """Return the command of the project's agent, with the arguments that make it ask for nothing."""
-    manifest = load_manifest(data_root() / "templates", read_project(project).agent)
+    manifest = load_manifest(data_root() / "templates", read_project(project).agents[0])
     return manifest.started(asks=False)
 
 
@@ -108,7 +109,7 @@ def test_an_agent_in_a_directory_without_a_stack_gets_one(
 ) -> None:
     answer = ask("run", agent, "--", "-p", "say hi")
     assert (answer.code, answer.out) == (0, "")
-    files = (".devcontainer/docker-compose.yml", ".devcontainer/devcontainer.json", ".devcontainer/policy.yaml", ".env")
+    files = PATHS
     assert [line for line in answer.err.splitlines() if line.startswith("written")] == [
         f"written    {file}" for file in files
     ]
@@ -175,7 +176,8 @@ def test_another_agents_stack_is_kept(empty_project: Path, started: list[Path], 
     assert (answer.code, started) == (1, [])
     assert answer.err == (
         f"error: {empty_project}: the stack of this project runs {first}, not {second}\n"
-        f"  hint: agent-sandbox init {second} switches to {second} and keeps the state of {first}\n"
+        f"  hint: agent-sandbox init {first} {second} adds {second}; agent-sandbox init {second} switches to it; "
+        "both keep all state\n"
     )
 
 

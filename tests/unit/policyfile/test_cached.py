@@ -8,9 +8,9 @@ import pytest
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.compiler.codec import NotEncodableError
-from agent_sandbox.policyfile import cached, layer_beside, load_policy, loading, services_beside
+from agent_sandbox.policyfile import cached, layer_beside, load_policy, loading, named_services, services_beside
 from agent_sandbox.policyfile.cache_dir import CacheDir
-from agent_sandbox.policyfile.cached import load_cached, load_offers
+from agent_sandbox.policyfile.cached import load_cached, load_named, load_offers
 from agent_sandbox.policyfile.parse import parsing
 from agent_sandbox.problems import UserError
 
@@ -87,6 +87,19 @@ def test_whatever_went_into_it_is_read_again_when_it_has_changed(project: Path, 
     digests = [policy.digest for policy in before]
     # What is not named yet changes nothing: a service of its own, and a list.
     assert [number for number, digest in enumerate(digests) if digest in digests[:number]] == [4, 7]
+
+
+def test_the_resolved_services_that_a_file_names_are_cached_too(
+    project: Path, cache_dir: CacheDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write_text("services: [npm, pip]")
+    names = [load_named(project, cache_dir=cache_dir)]
+    with monkeypatch.context() as patch:
+        patch.setattr(named_services, "named_in", pytest.fail)
+        names.append(load_named(project, cache_dir=cache_dir))
+    project.write_text("services: [apt]")
+    names.append(load_named(project, cache_dir=cache_dir))
+    assert names == [{"node", "python"}, {"node", "python"}, {"debian"}]
 
 
 def test_a_service_that_is_a_link_by_now_is_refused_as_ever(project: Path, cache_dir: CacheDir) -> None:
@@ -178,6 +191,7 @@ def test_fingerprint_covers_every_source_file_and_installed_package(
 
 def test_fingerprint_ignores_compiled_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "policy" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "policyfile").mkdir()
     monkeypatch.setattr(cached, "PACKAGE", tmp_path)
     before = cached._program.__wrapped__()
     (tmp_path / "policy" / "__pycache__" / "x.py").write_text("")

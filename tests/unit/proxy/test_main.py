@@ -17,7 +17,7 @@ from agent_sandbox.policyfile import layer_beside
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import __main__ as subject
 from agent_sandbox.proxy import run
-from agent_sandbox.proxy.control import channel, health
+from agent_sandbox.proxy.control import bridge, channel, health
 from agent_sandbox.proxy.upstream.overrides import Override
 
 if TYPE_CHECKING:
@@ -169,6 +169,22 @@ def test_secrets_are_kept_listed_and_forgotten(
     assert capsys.readouterr() == ("", "there is no secret 'token'\n")
 
 
+def test_a_login_is_stored_and_its_placeholders_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("secrets", "run"):
+        (tmp_path / name).mkdir()
+    folder = f"--folder={tmp_path / 'secrets'}"
+    login = b"""{"endpoints": ["https://a.test/t"], "begins": {"access": "sk-"}, "answer": {}, "value": "real token"}"""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(login)))
+    assert subject.main(["secret", "set", "a.login", "--host=b.test", "--login", folder]) == 0
+    (printed,) = capsys.readouterr().out.splitlines()
+    assert list(json.loads(printed)) == ["access"]
+    assert subject.main(["secret", "list", folder]) == 0
+    assert json.loads(capsys.readouterr().out) == [{**ROW, "name": "a.login", "hosts": ["b.test"]}]
+    assert b"real token" not in b"".join(path.read_bytes() for path in (tmp_path / "secrets").iterdir())
+
+
 def test_a_secret_with_a_source_is_stored_without_its_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,3 +202,10 @@ def test_a_secret_with_a_source_is_stored_without_its_value(
     assert 0 < first["expires"] - time.time() <= 3_600
     assert first == {**row, "expires": first["expires"]}
     assert second == {**row, "problem": "its source failed"}
+
+
+def test_watching_passes_on_reports_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(bridge, "bridge", lambda path, question: asked.append((path, question)))
+    assert subject.main(["watch", "--control=/x", "--answers"]) == 0
+    assert asked == [(Path("/x"), {"verb": "subscribe", "answers": True})]

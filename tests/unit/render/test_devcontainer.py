@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.render.devcontainer import (
     DOUBTFUL,
     OPENERS,
@@ -15,7 +16,7 @@ from agent_sandbox.render.devcontainer import (
 from agent_sandbox.render.formats.jsonc import parse
 from agent_sandbox.stack.services.agent import READY
 from agent_sandbox.stack.workspace import Ide
-from sample_project import MANIFEST, TEMPLATES, WORKSPACE, with_title
+from sample_project import AGENTS, MANIFEST, TEMPLATES, WORKSPACE, with_title
 from table_tests import each
 
 
@@ -23,16 +24,14 @@ from table_tests import each
 @each("ide", Ide)
 def test_the_file_says_what_the_document_says(title: str, ide: Ide) -> None:
     workspace = replace(with_title(title), ide=ide)
-    assert parse(render_devcontainer(TEMPLATES, MANIFEST, workspace)).values == devcontainer_document(
-        MANIFEST, workspace
-    )
+    assert parse(render_devcontainer(TEMPLATES, AGENTS, workspace)).values == devcontainer_document(AGENTS, workspace)
 
 
 def test_the_editor_opens_the_same_stack_as_dev_and_leaves_its_entrypoint_alone() -> None:
-    document = devcontainer_document(MANIFEST, WORKSPACE)
+    document = devcontainer_document(AGENTS, WORKSPACE)
     chosen = ("dockerComposeFile", "service", "remoteUser", "overrideCommand", "updateRemoteUserUID")
     assert {key: document[key] for key in chosen} == {
-        "dockerComposeFile": "docker-compose.yml",
+        "dockerComposeFile": "compose.yaml",
         "service": "agent",
         "remoteUser": "dev",
         "overrideCommand": False,
@@ -41,7 +40,7 @@ def test_the_editor_opens_the_same_stack_as_dev_and_leaves_its_entrypoint_alone(
 
 
 def test_images_are_built_before_and_nothing_runs_inside_before_all_is_ready() -> None:
-    document = devcontainer_document(MANIFEST, WORKSPACE)
+    document = devcontainer_document(AGENTS, WORKSPACE)
     assert document["initializeCommand"] == ["agent-sandbox", "build", "--editor", "--path", "${localWorkspaceFolder}"]
     assert READY in document["postStartCommand"][-1]
     assert document["waitFor"] == "postStartCommand"
@@ -61,7 +60,7 @@ def test_an_editor_gets_its_settings_and_the_agents_extensions(
     ide: Ide, extensions: dict[str, tuple[str, ...]], expected: dict[str, Any] | None
 ) -> None:
     manifest = replace(MANIFEST, editor=extensions)
-    assert devcontainer_document(manifest, replace(WORKSPACE, ide=ide)).get("customizations") == expected
+    assert devcontainer_document(Agents((manifest,)), replace(WORKSPACE, ide=ide)).get("customizations") == expected
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from agent_sandbox.render.notes import notes
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.reconcile import Change, Verdict
-from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of
+from sample_project import AGENTS, TEMPLATES, WORKSPACE, stack_of
 from table_tests import each
 
 OFFER = Offer(host="npm.example.test", files=(".npmrc",), schemes=("https",))
 WITHOUT_DOTENV = stamped(
-    render_stack_file(TEMPLATES, stack_of(), MANIFEST, replace(WORKSPACE, dotenv=False)), comment="#"
+    render_stack_file(TEMPLATES, stack_of(), AGENTS, replace(WORKSPACE, dotenv=False)), comment="#"
 )
 
 
@@ -37,7 +37,7 @@ def told(
         Change(path=POLICY, verdict=verdict, before="", after=policy),
         Change(path=DOTENV, verdict=dotenv, before="", after=variables),
     )
-    return notes(changes, MANIFEST, offered or Offered(), own_stacks)
+    return notes(changes, AGENTS, offered or Offered(), own_stacks)
 
 
 def test_where_all_is_well_nothing_is_said() -> None:

@@ -6,7 +6,7 @@ from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.render.formats.faithful import load_yaml
 from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.stack.workspace import Ide
-from sample_project import MANIFEST, TEMPLATES
+from sample_project import AGENTS, TEMPLATES
 from table_tests import each
 
 OFFERS = (
@@ -19,7 +19,7 @@ SERVICES = shipped_services()
 
 
 def render(offered: Offered | None = None, ide: Ide = Ide.NONE) -> str:
-    return render_policy(TEMPLATES, MANIFEST, ide, offered or Offered())
+    return render_policy(TEMPLATES, AGENTS, ide, offered or Offered())
 
 
 @pytest.mark.parametrize(

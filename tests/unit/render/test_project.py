@@ -4,27 +4,28 @@ from agent_sandbox.render.paths import PATHS
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import OnConflict, Verdict
-from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of
+from sample_project import AGENTS, TEMPLATES, WORKSPACE, stack_of
 
-RENDERED = render_project(TEMPLATES, stack_of(), MANIFEST, WORKSPACE, Offered(), stack_file="services: {}\n")
+RENDERED = render_project(TEMPLATES, stack_of(), AGENTS, WORKSPACE, Offered(), stack_file="services: {}\n")
 NOTHING: dict[str, str | None] = dict.fromkeys(PATHS)
 
 
-def test_an_empty_project_gets_these_four_files() -> None:
+def test_an_empty_project_gets_these_files() -> None:
     changes = reconcile(RENDERED, NOTHING)
     assert {change.path: change.verdict for change in changes} == {
         ".devcontainer/docker-compose.yml": Verdict.WRITTEN,
         ".devcontainer/devcontainer.json": Verdict.WRITTEN,
         ".devcontainer/policy.yaml": Verdict.WRITTEN,
+        ".devcontainer/compose.yaml": Verdict.WRITTEN,
+        ".devcontainer/.gitignore": Verdict.WRITTEN,
+        ".devcontainer/.env": Verdict.WRITTEN,
         ".env": Verdict.WRITTEN,
     }
 
 
-def test_a_project_that_keeps_its_dotenv_gets_the_other_three() -> None:
+def test_a_project_that_keeps_its_dotenv_gets_the_others() -> None:
     workspace = replace(WORKSPACE, dotenv=False)
-    rendered = render_project(
-        TEMPLATES, stack_of(workspace), MANIFEST, workspace, Offered(), stack_file="services: {}\n"
-    )
+    rendered = render_project(TEMPLATES, stack_of(workspace), AGENTS, workspace, Offered(), stack_file="services: {}\n")
     files = [*PATHS[:-1]]
     assert [change.path for change in reconcile(rendered, NOTHING)] == files
     assert [change.path for change in reconcile(rendered, {**NOTHING, ".env": "A=1\n"})] == files

@@ -55,8 +55,10 @@ def test_it_says_why_a_file_is_kept(before: str, why: str) -> None:
 
 
 def test_the_policy_is_written_once() -> None:
-    assert yours("p", None, "new\n").verdict is Verdict.WRITTEN
-    assert yours("p", "mine\n", "new\n") == Change(path="p", verdict=Verdict.UNCHANGED, before="mine\n", after="mine\n")
+    assert yours("p", None, lambda: "new\n").verdict is Verdict.WRITTEN
+    assert yours("p", "mine\n", pytest.fail) == Change(
+        path="p", verdict=Verdict.UNCHANGED, before="mine\n", after="mine\n"
+    )
 
 
 def devcontainer(before: str | None, on_conflict: OnConflict = KEEP) -> Change:

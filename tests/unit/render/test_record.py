@@ -5,7 +5,7 @@ from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.record import Record, parse_record, uses_dotenv
 from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.workspace import Ide, Owner
-from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of
+from sample_project import AGENTS, TEMPLATES, WORKSPACE, stack_of
 from table_tests import each
 
 LIMITS = limits({"memory": "4g", "cpus": "1.5"})
@@ -16,12 +16,12 @@ OURS = replace(
     owner=Owner(uid=501, gid=20),
     limits=limits({"memory": "4g", "cpus": "1.5"}),
 )
-TEXT = stamped(render_stack_file(TEMPLATES, stack_of(OURS), MANIFEST, OURS), comment="#")
+TEXT = stamped(render_stack_file(TEMPLATES, stack_of(OURS), AGENTS, OURS), comment="#")
 
 
 RECORD = Record(
     name=stack_of(OURS).name,
-    agent="claude",
+    agents=("claude",),
     title="A $5 app",
     ide=Ide.JETBRAINS,
     owner=Owner(uid=501, gid=20),
@@ -58,7 +58,7 @@ def test_what_says_nothing_we_know_is_no_record(text: str) -> None:
 
 
 def test_a_file_without_limits_of_its_own_has_the_usual_ones() -> None:
-    record = parse_record(stamped(render_stack_file(TEMPLATES, stack_of(), MANIFEST, WORKSPACE), comment="#"))
+    record = parse_record(stamped(render_stack_file(TEMPLATES, stack_of(), AGENTS, WORKSPACE), comment="#"))
     assert record is not None
     assert record.limits == DEFAULT
 
@@ -69,7 +69,7 @@ def test_a_stack_uses_the_dotenv_unless_its_record_says_otherwise(text: str) -> 
 
 
 def test_a_stack_that_was_made_without_a_dotenv_says_so() -> None:
-    without = render_stack_file(TEMPLATES, stack_of(OURS), MANIFEST, replace(OURS, dotenv=False))
+    without = render_stack_file(TEMPLATES, stack_of(OURS), AGENTS, replace(OURS, dotenv=False))
     text = stamped(without, comment="#")
     assert parse_record(text) == replace(RECORD, dotenv=False)
     assert not uses_dotenv(text)

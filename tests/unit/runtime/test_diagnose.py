@@ -11,7 +11,7 @@ from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 
-PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=())
+PROJECT = Project(root=Path("/p"), name="app-1", agents=("example",), owner=Owner(), images=(), files=())
 STEP = RunCommand(argv=("docker", "compose", "up"), cwd=Path("/p"), project="app-1", purpose="starting the stack")
 
 

@@ -12,7 +12,7 @@ from agent_sandbox.runtime.status import Loaded, look
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 
-PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=())
+PROJECT = Project(root=Path("/p"), name="app-1", agents=("example",), owner=Owner(), images=(), files=())
 DENIAL = {"decision": "deny", "host": "example.com", "path": "/"}
 PROBE = {"decision": "deny", "event": "health"}
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.model import Condition, MountKind, Network, Stack
@@ -10,17 +11,18 @@ from agent_sandbox.stack.naming import addresses
 from agent_sandbox.stack.workspace import Ide, Protected, Workspace
 
 MANIFEST = load_manifest(data_root() / "templates", "claude")
+AGENTS = Agents((MANIFEST,))
 WORKSPACE = Workspace(path="/p/app", title="app", ide=Ide.NONE, protected=(Protected(path=".env", why="x"),))
 WHERE = addresses("/p/app")
 
 
 @pytest.fixture
 def stack() -> Stack:
-    return build_stack(MANIFEST, WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1"))
+    return build_stack(AGENTS, WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1"))
 
 
 def test_the_same_project_has_the_same_stack(stack: Stack) -> None:
-    assert stack == build_stack(MANIFEST, WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1"))
+    assert stack == build_stack(AGENTS, WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1"))
 
 
 def test_three_services_from_two_images(stack: Stack) -> None:
@@ -82,7 +84,9 @@ def test_every_volume_that_is_mounted_is_declared_and_every_declared_one_is_moun
 
 
 def test_an_agent_never_mounts_what_another_one_keeps(stack: Stack) -> None:
-    other = build_stack(replace(MANIFEST, name="other"), WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1"))
+    other = build_stack(
+        Agents((replace(MANIFEST, name="other"),)), WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1")
+    )
     alone = {volume.name for volume in stack.volumes} - {volume.name for volume in other.volumes}
     assert alone == {f"{stack.name}_state-claude", f"{stack.name}_local-claude"}
 

@@ -16,7 +16,7 @@ def service(name: str, image: str) -> Service:
 
 STACK = Stack(
     name="p-1",
-    agent="example",
+    agents=("example",),
     services=(service("a", "one"), service("b", "two"), service("c", "two")),
     networks=(),
     volumes=(),

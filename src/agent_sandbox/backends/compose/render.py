@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.render.formats.faithful import load_yaml, require_same
 from agent_sandbox.render.formats.template import Templates
-from agent_sandbox.render.record import DOTENV_KEY
+from agent_sandbox.render.record import DOTENV_KEY, PINS_KEY, agents_record
 from agent_sandbox.stack.engine import STACK_FILE
 from agent_sandbox.stack.limits import PART_OF_THE_USERS, kept, size
 from agent_sandbox.stack.model import Mount, MountKind, Network, Service, Stack
@@ -19,13 +19,13 @@ LOGGING = {"driver": "local", "options": {"max-size": "10m", "max-file": "3"}}
 type Document = dict[str, Any]
 
 
-def render_stack_file(templates: Templates, stack: Stack, manifest: AgentManifest, workspace: Workspace) -> str:
+def render_stack_file(templates: Templates, stack: Stack, agents: Agents, workspace: Workspace) -> str:
     """Return the text of docker-compose.yml, parsed back and compared with the stack."""
     document = stack_document(stack, workspace)
     text = templates.render(
         f"_shared/{STACK_FILE}.j2",
         doc=document,
-        title=manifest.title,
+        title=agents.title,
         dotenv=workspace.dotenv,
         mounts={service.name: _whys(service) for service in stack.services},
         volumes={volume.key: volume.why for volume in stack.volumes},
@@ -39,7 +39,8 @@ def stack_document(stack: Stack, workspace: Workspace) -> Document:
     document: Document = {
         "name": stack.name,
         RECORD: {
-            "agent": stack.agent,
+            **agents_record(stack.agents),
+            **({PINS_KEY: dict(stack.pins)} if stack.pins else {}),
             "title": workspace.title,
             "ide": workspace.ide.value,
             "dev": f"{workspace.owner.uid}:{workspace.owner.gid}",

@@ -33,9 +33,13 @@ def _parsed(parameters: Mapping[str, Parameter], words: Sequence[str]) -> dict[s
     rest = iter(words)
     for word in rest:
         name, text = _option(word, rest, options, parameters) if word.startswith("-") else (_next(places, found), word)
-        if name in found:
+        kind = _type(parameters[name])
+        if kind == list[str] | None:
+            found[name] = [*found.get(name, ()), text]
+        elif name in found:
             raise _NotPlainError
-        found[name] = _converted(_type(parameters[name]), text)
+        else:
+            found[name] = _converted(kind, text)
     if any(parameter.default is Parameter.empty and name not in found for name, parameter in parameters.items()):
         raise _NotPlainError
     return found
@@ -54,7 +58,8 @@ def _type(parameter: Parameter) -> Any:  # noqa: ANN401 - any type that a comman
 
 
 def _next(places: Sequence[str], found: Mapping[str, Any]) -> str:
-    name = next((name for name in places if name not in found), None)
+    unset = (name for name in places if name not in found)
+    name = next(unset, places[-1] if places else None)
     if name is None:
         raise _NotPlainError
     return name

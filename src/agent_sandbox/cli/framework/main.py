@@ -107,8 +107,10 @@ def _guarded(function: Callable[..., int | None]) -> Callable[..., NoReturn]:
 def _typers(parameter: Parameter) -> Any:  # noqa: ANN401 - an annotation
     """Return a parameter's annotation for typer."""
     match get_args(parameter.annotation):
-        case (kind, Argument(help=text)):
-            return Annotated[kind, typer.Argument(help=text, **_choice(kind) | {"metavar": parameter.name.upper()})]
+        case (kind, Argument(help=text, metavar=metavar)):
+            return Annotated[
+                kind, typer.Argument(help=text, **_choice(kind) | {"metavar": metavar or parameter.name.upper()})
+            ]
         case (kind, Option() as option):
             called = {} if kind is bool else {"metavar": option.metavar or _called(kind, parameter.name)}
             how = {**called, **_choice(kind)}

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """A positional argument."""
+    """A positional argument, which may be a list; `metavar` names one, by default the parameter."""
 
     help: str
+    metavar: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,7 @@ from agent_sandbox.policyfile.resolved import advice_for
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.policies.layers import layers_here, load_here
-from agent_sandbox.runtime.policies.named_services import unresolved
+from agent_sandbox.runtime.policies.layers import layers_here, load_here, unresolved_here
 
 if TYPE_CHECKING:
     from agent_sandbox.policytools.lint.table import Found
@@ -50,7 +49,7 @@ def check(
         emit_lines((valid, *layer_lines(loaded, layers)))
         if loaded.refusal:
             emit_lines([styled(("everything is denied:", "deny"), f" {loaded.refusal}")])
-        for name in unresolved(where):
+        for name in unresolved_here(where, os.environ):
             say(("note:", "warn"), f" {name} is not resolved here yet, so it allows nothing: {advice_for(name)}")
         for one in warnings:
             say(("warning:", "warn"), f" {where}:{one.finding.line}: {one.finding.what}")

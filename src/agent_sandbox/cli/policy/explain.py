@@ -13,7 +13,7 @@ from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import parts_of, styled
 from agent_sandbox.policy.decision import Cause, Effect
 from agent_sandbox.policy.engine.rule import Rule
-from agent_sandbox.policy.explain.advice import APPLY, WITHOUT
+from agent_sandbox.policy.explain.advice import APPLY, WITHOUT, for_push
 from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.policytools.explain.explaining import Explanation, Miss
@@ -94,6 +94,7 @@ def as_json(answer: Explanation) -> dict[str, Any]:
             "line": remedy.line or None,
             "choices": [_choice(choice) for choice in remedy.choices],
             "services": list(remedy.services),
+            "push_command": remedy.push_command or None,
             "resolve": remedy.package_manager.service if remedy.package_manager else None,
             "in_the_way": remedy.in_the_way or None,
             "without": remedy.without or None,
@@ -146,13 +147,18 @@ def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
     if remedy is None:
         return
     line, services = [*_line(remedy, file)], [*_services(remedy)]
-    first = bool(remedy.choices or remedy.package_manager) or any(map(is_source, remedy.services))
-    title = "to allow"
+    first = bool(remedy.push_command or remedy.choices or remedy.package_manager) or any(
+        map(is_source, remedy.services)
+    )
+    title, then = "to allow", APPLY
+    if remedy.push_command:
+        yield title, for_push(remedy.push_command)
+        title = "or"
     for way in (services, line) if first else (line, services):
         yield from ((title, text) for text in way)
-        if way and title == "to allow":
-            yield title, APPLY
-            title = "or"
+        if way and then:
+            yield title, then
+            title, then = "or", ""
         if way is line and remedy.without:
             yield "but", f"it {WITHOUT.format(remedy.without)}"
     if remedy.in_the_way:

@@ -16,7 +16,7 @@ from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.cli.terminal.tty import terminal
-from agent_sandbox.policy.explain.advice import APPLY
+from agent_sandbox.policy.explain.advice import APPLY, SETUP
 from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.policytools.suggest.denials import Denials, Seen, read_denials
 from agent_sandbox.policytools.suggest.generalising import IDS, WORDS
@@ -78,6 +78,7 @@ def as_json(found: Suggestions) -> dict[str, Any]:
                 "stars": [list(values) for values in proposal.values],
                 "warnings": list(proposal.warnings),
                 "services": list(proposal.services),
+                "push_command": proposal.push_command or None,
                 "resolve": proposal.package_manager.service if proposal.package_manager else None,
             }
             for proposal in found.proposals
@@ -100,7 +101,7 @@ def as_text(found: Suggestions) -> list[str]:
 
 
 def _proposal(proposal: Proposal) -> Iterator[str]:
-    rule = f"agent-sandbox policy allow {shlex.quote(proposal.rule.text)}"
+    rule = proposal.push_command or f"agent-sandbox policy allow {shlex.quote(proposal.rule.text)}"
     services = [f"`- {service}` under `services`, with everything else that it allows" for service in proposal.services]
     if proposal.package_manager:
         services = [f"for everything that {proposal.package_manager.tool} fetches: {proposal.package_manager.way}"]
@@ -165,6 +166,9 @@ def _choose(found: Suggestions, file: Path) -> int:
         say(f"{left} that you declined before left out; agent-sandbox policy suggest lists them")
     for number, proposal in enumerate(proposals, start=1):
         emit_lines([*_proposal(proposal)][:-1])
+        if proposal.push_command.startswith(SETUP):
+            say("run this command: a push to this server also needs a token")
+            continue
         service = proposal.package_manager.service if proposal.package_manager else next(iter(proposal.services), "")
         keys = f"y/s/N/q; s adds the service {service}" if service else "y/N/q"
         answer = _ask(f"add the rule? ({number} of {len(proposals)}) [{keys}] ")

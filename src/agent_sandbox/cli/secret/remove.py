@@ -6,8 +6,9 @@ from typing import Annotated
 
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
+from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
-from agent_sandbox.cli.steps.secrets.secret_store import ask_store, proxy_runs
+from agent_sandbox.cli.steps.secrets.secret_store import ask_store
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project

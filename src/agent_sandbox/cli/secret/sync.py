@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from agent_sandbox.cli.framework.options import ProjectPath
+from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
 from agent_sandbox.cli.steps.secrets.secret_sources import fetched, give
 from agent_sandbox.cli.steps.secrets.secret_sources import sync as fetch_all
-from agent_sandbox.cli.steps.secrets.secret_store import proxy_runs
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import UserError

@@ -8,7 +8,7 @@ from agent_sandbox.problems import Problem, UserError
 
 
 def missing_parts() -> tuple[Problem, ...]:
-    """Return what is missing to build and start a stack: the command, the Docker engine, its plugins."""
+    """Return what is missing to build and start a stack: the command, the engine, its plugins."""
     from agent_sandbox.runtime.doctor.table import engine_problems  # noqa: PLC0415 - only a first start needs it
     from agent_sandbox.runtime.driver.protocol import Machine  # noqa: PLC0415 - as above
 

@@ -14,6 +14,7 @@ from agent_sandbox.cli.steps.policy.policy_file import require_policy
 from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve_named
 from agent_sandbox.cli.steps.secrets.secret_sources import sync_after_start
 from agent_sandbox.cli.steps.unprotected_writes import review
+from agent_sandbox.cli.steps.unreviewed import record_first_review
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.render.paths import STACK
@@ -53,6 +54,7 @@ def start(
         execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(driver(), project))
         if not dry_run:
             record(project.root, os.environ)
+            record_first_review(project.root)
             sync_after_start(project)
     except KeyboardInterrupt:
         say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what was started")

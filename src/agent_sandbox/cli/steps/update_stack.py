@@ -21,7 +21,7 @@ def updated(project: Project, *, quiet: bool) -> Project:
     if not foreign_images(project):
         return project
     wish = InitOptions(
-        agent=project.agent, path=project.root, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False
+        agents=project.agents, path=project.root, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False
     )
     prepared = prepare(wish, os.environ)
     if prepared.conflicts or prepared.protection.lost:

@@ -12,17 +12,21 @@ from agent_sandbox.policy.engine.nearest import (
 )
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Readings
+from agent_sandbox.policy.http.git_push import STARTS_PUSH, push_after
 from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.injection import Injection
+
+# How the reason begins if the request is denied because of the push that it starts.
+NO_PUSH = "this request starts a git push, which is denied"
 
 
 def decide(policy: Policy, request: Request) -> Decision:
     """Return the decision on a request.
 
     A matching deny wins. Otherwise a matching allow wins if every restricting layer allows the request as well.
-    Otherwise the request is denied.
+    Otherwise the request is denied. The GET that starts a `git push` is allowed only if the push itself is.
     """
     if policy.refusal and not policy.empty:
         return _refused(policy)
@@ -37,7 +41,15 @@ def decide(policy: Policy, request: Request) -> Decision:
         if answer is None or rule.verdict.limit > answer.limit:
             answer = rule.verdict
     if answer is None:
+        answer = _granted(policy, request, ways)
+    if answer is None:
         return _not_allowed(policy, request, ways)
+    answer = _restricted(policy, request, ways, answer)
+    return _as_push(policy, request, answer) if answer.allowed and request.query == STARTS_PUSH else answer
+
+
+def _restricted(policy: Policy, request: Request, ways: Readings, answer: Decision) -> Decision:
+    """Return an allow with the smallest body limit of all restricting layers, or the denial of one of them."""
     for restriction in policy.rules.restrictions:
         within = restriction.verdict(request, ways)
         if within is None:
@@ -49,13 +61,15 @@ def decide(policy: Policy, request: Request) -> Decision:
 
 def allows(policy: Policy, request: Request) -> bool:
     """Return whether `decide` allows the request, without computing the reason for a denial."""
-    if policy.refusal:
+    if policy.refusal and not policy.empty:
         return False
     ways = readings(request.path)
     effects = {rule.effect for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)}
-    return effects == {Effect.ALLOW} and all(
-        restriction.verdict(request, ways) for restriction in policy.rules.restrictions
-    )
+    allowed = effects == {Effect.ALLOW} or (not effects and _granted(policy, request, ways) is not None)
+    if not allowed or not all(restriction.verdict(request, ways) for restriction in policy.rules.restrictions):
+        return False
+    push = push_after(request)
+    return push is None or allows(policy, push)
 
 
 def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Injection | None]:
@@ -94,16 +108,18 @@ def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
     for rule in there:
         if rule.effect is Effect.DENY and rule.conditions.of_the_host_alone:
             return rule.verdict
-    allowing = next((rule for rule in there if rule.effect is Effect.ALLOW), None)
-    if not allowing and policy.empty:
+    answer = next((rule.verdict for rule in there if rule.effect is Effect.ALLOW), None)
+    if answer is None and policy.granted is not None and _takes_grants(policy, host, port):
+        answer = policy.granted.for_connect(host, port)
+    if answer is None and policy.empty:
         return _refused(policy)
-    if not allowing:
+    if answer is None:
         return no_rule_for_port(host, port, rules) or no_rule_for_host(policy.index, host)
     for restriction in policy.rules.restrictions:
         if not restriction.takes_connect(host, port):
             return beyond_for_port(restriction, host, port)
     # The size limit applies to the requests inside.
-    return allowing.verdict if allowing.verdict.max_body is None else replace(allowing.verdict, max_body=None)
+    return answer if answer.max_body is None else replace(answer, max_body=None)
 
 
 def awaits_operation(policy: Policy, request: Request, decision: Decision | None = None) -> bool:
@@ -116,6 +132,27 @@ def awaits_operation(policy: Policy, request: Request, decision: Decision | None
     filled = request._replace(secrets=True)
     allowed = allows(policy, filled) if decision is None else decision.allowed
     return not allowed and allows(policy, filled._replace(operation=ANY_OPERATION))
+
+
+def _granted(policy: Policy, request: Request, ways: Readings) -> Decision | None:
+    if policy.granted is None or not _takes_grants(policy, request.host, request.port):
+        return None
+    return policy.granted.verdict(request, ways)
+
+
+def _takes_grants(policy: Policy, host: str, port: int) -> bool:
+    """Return whether grants count here. A host service leads to a private address, which no grant may reach."""
+    return policy.host_service(host, port) is None
+
+
+def _as_push(policy: Policy, request: Request, answer: Decision) -> Decision:
+    """Return the denial of the push that this GET starts, or `answer`.
+
+    Otherwise git would ask for a password first, although nothing can be pushed.
+    """
+    push = push_after(request)
+    after = decide(policy, push) if push else answer
+    return answer if after.allowed else replace(after, reason=f"{NO_PUSH}: {after.reason}")
 
 
 def _not_allowed(policy: Policy, request: Request, ways: Readings) -> Decision:

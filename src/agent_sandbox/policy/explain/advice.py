@@ -19,6 +19,8 @@ BEYOND_AN_ENTRY = {
     Cause.CEILING: "{} has to allow it too",
     Cause.POLICY: f"run `agent-sandbox policy check` and fix {FILE}",
 }
+# The commands that reload the policy themselves.
+SETUP = "agent-sandbox secret setup "
 # For a suggestion next to an entry that injects a secret.
 WITHOUT = "would not inject {}; widen that entry instead"
 OVER_TLS = "use https: {} is sent only over https"
@@ -38,11 +40,13 @@ def advise(  # noqa: PLR0913 - each is a part of the suggestion
     services: Sequence[str] = (),
     services_first: bool = False,
     package_manager: PackageManager | None = None,
+    push_command: str = "",
 ) -> str:
     """Return the suggestion, empty for an allowed request. For a CONNECT, `asked` is the host, and `port` is its port.
 
     `services` would allow the request; those of git servers and registries come first, because a clone or an
     installation needs many requests. `package_manager` is the tool that seems to fetch from its registry there.
+    `push_command` allows the `git push` that the request belongs to.
     """
     if decision.allowed:
         return ""
@@ -51,9 +55,17 @@ def advise(  # noqa: PLR0913 - each is a part of the suggestion
     if isinstance(asked, Request):
         if decision.cause is Cause.OPERATION:
             return _for_operation(asked)
+        if push_command and not why_private(asked.host) and not (decision.wants and asked.scheme == "http"):
+            return for_push(push_command)
         tool = package_manager if not services else None
         return _for_request(asked, decision, services, tool, services_first=services_first)
     return _for_private(asked, port) or f"add `{entry_for_host(asked, port)}` under `domains` in {FILE}, {APPLY}"
+
+
+def for_push(command: str) -> str:
+    """Return the suggestion for a `git push` that this command allows."""
+    then = ": it also asks for a token" if command.startswith(SETUP) else f", {APPLY}"
+    return f"run `{command}` on the host machine{then}"
 
 
 def _for_operation(asked: Request) -> str:

@@ -13,7 +13,8 @@ from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse
 from agent_sandbox.policy.match.ssh_address import repository_of
 from agent_sandbox.policy.text import safe_repr
 
-Repositories = Literal["repositories"]
+# Nested ones are in groups: `group/subgroup/name`.
+Repositories = Literal["repositories", "nested repositories"]
 Levels = tuple[str, ...]
 
 
@@ -21,12 +22,13 @@ Levels = tuple[str, ...]
 class Auth:
     """How a service, or a part of one, takes a secret.
 
-    It is sent to `host`, in `header`. `client_shim` is what clients need to send a placeholder, which is in the
-    variable `env` and begins with `prefix`. `others` and `parameters` are more headers, and parameters of the query, in
-    which the server takes a credential. `test` is the path of a harmless GET that needs the secret.
+    It is sent to `host` and `more_hosts`, in `header`. `client_shim` is what clients need to send a placeholder, which
+    is in the variable `env` and begins with `prefix`. `others` and `parameters` are more headers, and parameters of the
+    query, in which the server takes a credential. `test` is the path of a harmless GET that needs the secret.
     """
 
     host: str
+    more_hosts: tuple[str, ...] = ()
     kind: str = BEARER
     username: str | None = None
     header: str = "authorization"
@@ -64,15 +66,22 @@ class Access:
 Declared = Mapping[str, Repositories | Access | Auth]
 
 PLACEHOLDER = "{repo}"
-ANY_REPOSITORY = "*/*"
-REPOSITORIES: Repositories = "repositories"
+ANY_REPOSITORY: Mapping[Repositories, str] = {"repositories": "*/*", "nested repositories": "**"}
+NESTED: Repositories = "nested repositories"
+MAX_GROUPS = 20
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?:\*|[A-Za-z0-9._-]{1,100})")
+# `-` is not the name of a group: what follows it in a path is a page of the repository.
+NESTED_REPOSITORY = re.compile(
+    rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,99}}(?:/[A-Za-z0-9_.-]{{1,100}}){{0,{MAX_GROUPS}}}/(?:\*|[A-Za-z0-9._-]{{1,100}})"
+)
 # After a key in `InvalidOption.at`: the key itself, not its value.
 KEY = "[key]"
 # Options that other products have, and people try.
 ACCESS_WORDS = frozenset({"access", "level", "permission", "permissions", "push", "read", "readwrite", "write"})
 # In `Chosen.secrets`: a secret of the whole service.
 WHOLE = ""
+# The keys of a repository that is written as a mapping.
+NAME, ACCESS = "name", "access"
 # Values of `when` in a rule: whether the policy names repositories.
 ANY, NAMED = "any", "named"
 
@@ -94,8 +103,10 @@ class Chosen:
     """The options of one entry. `levels` holds all levels up to the chosen one: `readwrite` includes `read`."""
 
     repositories: tuple[str, ...] = ()
-    # Whether the service has an option for repositories; without it `{repo}` is ordinary text in a path.
-    has_repositories: bool = False
+    # The highest level of repositories that have less access than the parts.
+    limits: Mapping[str, str] = field(default_factory=dict)
+    # The service's kind of repositories; without it `{repo}` is ordinary text in a path.
+    kind: Repositories | None = None
     levels: Mapping[str, Levels] = field(default_factory=dict)
     # By the option in the `when` of a rule, or WHOLE, and the rule's host.
     secrets: Mapping[tuple[str, str], Injection] = field(default_factory=dict)
@@ -103,24 +114,36 @@ class Chosen:
 
     def meets(self, when: Mapping[str, str]) -> bool:
         """Return whether a rule with this `when` applies."""
-        return all(self._meets(option, wanted) for option, wanted in when.items())
+        chosen = all(self._meets(option, wanted) for option, wanted in when.items())
+        return chosen and (not self.repositories or any(self._reaches(one, when) for one in self.repositories))
 
     def _meets(self, option: str, wanted: str) -> bool:
         if wanted in {ANY, NAMED}:
             return bool(self.repositories) == (wanted == NAMED)
         return wanted in self.levels.get(option, ())
 
+    def _reaches(self, repository: str, when: Mapping[str, str]) -> bool:
+        """Return whether the access to this repository is enough for a rule with this `when`."""
+        limit = self.limits.get(repository)
+        if limit is None:
+            return True
+        reached = {
+            option: levels[: levels.index(limit) + 1] for option, levels in self.levels.items() if limit in levels
+        }
+        return all(wanted in reached[option] for option, wanted in when.items() if option in reached)
+
     def secret_for(self, host: str, when: Mapping[str, str]) -> Injection | None:
         """Return what is injected into requests of a rule with this host and `when`."""
         return next((self.secrets[option, host] for option in (*when, WHOLE) if (option, host) in self.secrets), None)
 
-    def paths(self, pattern: PathPattern) -> Iterator[PathPattern]:
-        """Yield the pattern for each repository, or the pattern itself if it has no placeholder."""
-        if not self.has_repositories or PLACEHOLDER not in pattern.text:
+    def paths(self, pattern: PathPattern, when: Mapping[str, str]) -> Iterator[PathPattern]:
+        """Yield the pattern for each repository with enough access, or the pattern itself if it has no placeholder."""
+        if self.kind is None or PLACEHOLDER not in pattern.text:
             yield pattern
             return
-        for repository in self.repositories or (ANY_REPOSITORY,):
-            yield from _paths_of(pattern, repository)
+        for repository in self.repositories or (ANY_REPOSITORY[self.kind],):
+            if self._reaches(repository, when):
+                yield from _paths_of(pattern, repository)
 
 
 def _paths_of(pattern: PathPattern, repository: str) -> Iterator[PathPattern]:
@@ -146,51 +169,93 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
             raise InvalidOption(
                 f"service {service} has no option {safe_repr(name)}", _access_hint(name, declared), name, KEY
             )
-    repositories: tuple[str, ...] = ()
+    repositories: dict[str, str] = {}
     levels: dict[str, Levels] = {}
     secrets: dict[tuple[str, str], Injection] = {}
     for name, value in given.items():
         kind = declared[name]
         if isinstance(kind, Auth):
-            secrets[WHOLE, kind.host] = _secret_of_service(name, kind, value)
+            injection = _secret_of_service(name, kind, value)
+            for host in (kind.host, *kind.more_hosts):
+                if (WHOLE, host) in secrets:
+                    raise InvalidOption(f"service {service} has two secrets for {host}", "keep one of them", name, KEY)
+                secrets[WHOLE, host] = injection
             continue
         if not isinstance(kind, Access):
-            repositories = _repositories(name, value)
+            repositories = _repositories(name, value, _all_levels(declared), kind)
             continue
         options = _access(name, kind, value)
-        levels[name] = kind.levels[: kind.levels.index(_level(name, kind.levels, options)) + 1]
+        levels[name] = kind.levels[: kind.levels.index(_level(kind.levels, options[ACCESS], name, ACCESS)) + 1]
         if kind.auth and "auth" in options:
             secrets[name, kind.auth.host] = _secret(name, kind.auth, options["auth"])
-    if secrets and not repositories and REPOSITORIES in declared.values():
+    of_repositories = next((kind for kind in declared.values() if isinstance(kind, str)), None)
+    if secrets and not repositories and of_repositories:
         what, hint = "a secret needs named repositories", "write `repos: [owner/name]`"
         raise InvalidOption(what, hint, *min(secrets)[:1])
     least = {name: kind.levels[:1] for name, kind in declared.items() if isinstance(kind, Access)}
     return Chosen(
-        repositories=repositories,
-        has_repositories=REPOSITORIES in declared.values(),
+        repositories=tuple(sorted(repositories)),
+        limits={repository: limit for repository, limit in repositories.items() if limit},
+        kind=of_repositories,
         levels=levels or least,
         secrets=secrets,
         readonly=readonly,
     )
 
 
-def _repositories(option: str, value: object) -> tuple[str, ...]:
+def _all_levels(declared: Declared) -> Levels:
+    """Return the levels of all parts, each once."""
+    levels = (kind.levels for kind in declared.values() if isinstance(kind, Access))
+    return tuple(dict.fromkeys(level for each in levels for level in each))
+
+
+def _repositories(option: str, value: object, levels: Levels, kind: Repositories) -> dict[str, str]:
+    """Return the repositories with the highest level of each, empty for no limit."""
     if not isinstance(value, list) or not value:
-        example = value if isinstance(value, str) and is_repository(value) else "owner/name"
+        example = value if isinstance(value, str) and is_repository(value, kind) else "owner/name"
         raise InvalidOption(f"`{option}` has to be a list of repositories", f"write `{option}: [{example}]`", option)
-    for number, name in enumerate(value):
-        if not isinstance(name, str) or not is_repository(name):
+    found: dict[str, str] = {}
+    for number, one in enumerate(value):
+        name, limit = _limited(one, levels, option, number) if isinstance(one, dict) else (one, "")
+        if not isinstance(name, str) or not is_repository(name, kind):
             what = f"not a repository{f': {safe_repr(name)}' if isinstance(name, str) else ''}"
             meant = repository_of(name) if isinstance(name, str) else ""
-            example = f"`{meant}`" if is_repository(meant) else '`owner/name`, or "owner/*" for all of an owner'
+            example = f"`{meant}`" if is_repository(meant, kind) else '`owner/name`, or "owner/*" for all of an owner'
             raise InvalidOption(what, f"write {example}", option, number)
-    return tuple(sorted({name.lower() for name in value}))
+        if found.setdefault(name.lower(), limit) != limit:
+            raise InvalidOption(f"{name} is named twice, with different access", "keep one of them", option, number)
+    _refuse_hidden(found, option)
+    return found
 
 
-def is_repository(name: str) -> bool:
+def _limited(value: Mapping[str, object], levels: Levels, *at: str | int) -> tuple[object, str]:
+    """Return the name of a repository that is written with its access, and the access."""
+    example = f"write `{{name: owner/name, access: {levels[0]}}}`" if levels else "write `owner/name`"
+    if NAME not in value or ACCESS not in value:
+        raise InvalidOption("a repository with options needs `name` and `access`", example, *at)
+    _refuse_unknown(value, (NAME, ACCESS), example, *at)
+    return value[NAME], _level(levels, value[ACCESS], *at, ACCESS)
+
+
+def _refuse_hidden(found: Mapping[str, str], option: str) -> None:
+    """Refuse a limit for one repository where all of its owner's have more access: it would have no effect."""
+    for name, limit in found.items():
+        owners = f"{name.partition('/')[0]}/*"
+        if limit and found.get(owners, limit) != limit:
+            what = f"{name} would have the access of {owners}"
+            raise InvalidOption(what, f"remove {name}, or name the owner's repositories one by one", option)
+
+
+def repository_name(item: str | Mapping[str, str]) -> str:
+    """Return the name of an item of `repos`, which may have its own access."""
+    return item if isinstance(item, str) else item[NAME]
+
+
+def is_repository(name: str, kind: Repositories = "repositories") -> bool:
     """Return whether this is a repository (`owner/name`), or `owner/*`."""
-    last = name.rpartition("/")[2]
-    return REPOSITORY.fullmatch(name) is not None and last not in {".", ".."} and not last.endswith(".git")
+    *owners, last = name.split("/")
+    pattern = REPOSITORY if kind != NESTED else NESTED_REPOSITORY
+    return pattern.fullmatch(name) is not None and not {".", "..", "-"} & {*owners, last} and not last.endswith(".git")
 
 
 def _access(option: str, kind: Access, value: object) -> Mapping[str, object]:
@@ -201,11 +266,11 @@ def _access(option: str, kind: Access, value: object) -> Mapping[str, object]:
     return value
 
 
-def _level(option: str, levels: Levels, options: Mapping[str, object]) -> str:
-    if options["access"] not in levels:
-        word = str(options["access"])
-        raise InvalidOption(f"unknown access {safe_repr(word)}", _known(word, levels), option, "access")
-    return str(options["access"])
+def _level(levels: Levels, given: object, *at: str | int) -> str:
+    if given not in levels:
+        word = str(given)
+        raise InvalidOption(f"unknown access {safe_repr(word)}", _known(word, levels), *at)
+    return str(given)
 
 
 def _secret(option: str, auth: Auth, value: object) -> Injection:
@@ -246,7 +311,7 @@ def _secret_name(text: str, *at: str) -> str:
         raise InvalidOption(invalid.what, invalid.hint, *at) from invalid
 
 
-def _refuse_unknown(value: Mapping[str, object], known: Sequence[str], hint: str, *at: str) -> None:
+def _refuse_unknown(value: Mapping[str, object], known: Sequence[str], hint: str, *at: str | int) -> None:
     for key in value:
         if key not in known:
             raise InvalidOption(f"unknown key {safe_repr(key)}", hint, *at, key, KEY)

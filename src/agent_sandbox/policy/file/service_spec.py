@@ -55,9 +55,10 @@ class ServiceSpec(BaseModel):
 
 
 class AuthSpec(KindSpec):
-    """How the service, or a part of it, takes a secret, and the host that the secret is sent to."""
+    """How the service, or a part of it, takes a secret, and the hosts that the secret is sent to."""
 
     host: str
+    more_hosts: AtLeastOne[str] = ()
     header: str = "authorization"
     client_shim: str = ""
     env: Written[Variable] = None
@@ -71,6 +72,7 @@ class AuthSpec(KindSpec):
         """The same as an `Auth`."""
         return Auth(
             host=self.host,
+            more_hosts=self.more_hosts,
             kind=self.type,
             username=self.username,
             header=self.header,
@@ -121,7 +123,7 @@ def variants(host: HostPattern, rule: RuleSpec, chosen: Chosen) -> Iterator[Rule
         return
     secret = chosen.secret_for(str(host), when)
     transform = TransformSpec.model_validate(secret.written) if secret else rule.transform
-    paths = chosen.paths(rule.path.pattern) if rule.path and rule.path.pattern else (None,)
+    paths = chosen.paths(rule.path.pattern, when) if rule.path and rule.path.pattern else (None,)
     for pattern in paths:
         path = pattern and PathSpec.model_construct(None, **{str(pattern.kind): pattern})
         yield rule.model_copy(update={"methods": methods, "path": path, "transform": transform})

@@ -10,13 +10,10 @@ from agent_sandbox.policy.http.addresses import LIFTABLE, Network, is_liftable, 
 from agent_sandbox.policy.http.authority import parse_authority
 from agent_sandbox.policy.http.host import is_address
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
-from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policy.text import MACHINE, safe_repr
 
-# In `to: host:11434`: the Docker host, whatever its address is.
+# In `to: host:11434`: the machine of the engine, whatever its address is.
 ENGINE = "host"
-MACHINE = "the Docker host"
-# Its name in a container. The stack maps it to an address only in the proxy container.
-MACHINE_NAME = "host.docker.internal"
 HOW = "write `host:11434`, `wiki.internal:443`, `10.1.2.3:8080`, or `10.1.2.0/24` with `ports`"
 NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 NOT_A_NAME = frozenset({"localhost", ENGINE})
@@ -65,7 +62,7 @@ def find_host_service(rows: Sequence[HostServiceRow], host: str, port: int) -> H
 
 
 def host_service_row(name: str, target: Target, ports: Sequence[int]) -> HostServiceRow:
-    """Return the row of a host service. Clients request the Docker host by the policy's name, others by their own."""
+    """Return the row of a host service. Clients use the policy's name for the engine's machine."""
     if target.network is not None:
         asked = HostPattern(reach=Reach.NETWORK, name=str(target.network))
         return HostServiceRow(name=name, asked=asked, ports=frozenset(ports), to="")

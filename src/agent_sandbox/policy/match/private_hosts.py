@@ -2,7 +2,8 @@
 
 from agent_sandbox.policy.http.addresses import is_liftable, why_forbidden
 from agent_sandbox.policy.http.host import is_address
-from agent_sandbox.policy.match.host_service import ENGINE, MACHINE
+from agent_sandbox.policy.match.host_service import ENGINE
+from agent_sandbox.policy.text import MACHINE
 
 # Names that are never in public DNS: RFC 6761, 6762, 8375, and `internal`, which ICANN reserved.
 NEVER_PUBLIC = frozenset(

@@ -12,8 +12,8 @@ from agent_sandbox.policy.http.authority import parse_authority
 from agent_sandbox.policy.http.host import is_address
 from agent_sandbox.policy.match.host_list import FILE_NAME
 from agent_sandbox.policy.match.host_pattern import HostPattern
-from agent_sandbox.policy.match.host_service import ENGINE, MACHINE
-from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policy.match.host_service import ENGINE
+from agent_sandbox.policy.text import MACHINE, safe_repr
 
 HOW = "write `http://proxy.corp.example:3128`, or `https://` if the connection to the proxy uses TLS"
 CREDENTIALS = "upstream-auth"

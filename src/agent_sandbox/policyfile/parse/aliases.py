@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policyfile.package_managers import aliases
-from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.resources import data_root
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.compiler.layer import Layer
 
 
 def service_called(word: str, names: Collection[str]) -> str | None:
@@ -27,7 +28,10 @@ def service_meant(word: str) -> str | None:
     >>> service_meant("github"), service_meant("npm"), service_meant("intranet")
     ('github', 'node', None)
     """
-    names = {*(path.stem for path in _files()), *aliases()}
+    names = {path.stem for path in _files()}
+    if word in names:
+        return word
+    names |= aliases().keys()
     return word if word in names else service_called(word, names)
 
 
@@ -42,7 +46,9 @@ def known_elsewhere(word: str) -> bool:
 
 @cache
 def _elsewhere() -> frozenset[str]:
-    text = files(__package__).joinpath("elsewhere.yaml").read_text("utf-8")
+    from agent_sandbox.policyfile.text.document import parse_document  # noqa: PLC0415 - and the policy engine with it
+
+    text = Path(__file__).with_name("elsewhere.yaml").read_text("utf-8")
     names = parse_document(text, file="elsewhere.yaml").value
     return frozenset(map(str, names)) if isinstance(names, list) else frozenset()
 
@@ -52,7 +58,7 @@ def every_alias() -> Collection[str]:
     return _by_alias().keys()
 
 
-def also_called(layer: Layer) -> tuple[str, ...]:
+def also_called(layer: "Layer") -> tuple[str, ...]:
     """Return the aliases of a service."""
     return getattr(layer.spec, "also", ())  # only a service's file has them
 
@@ -64,6 +70,8 @@ def _by_alias() -> Mapping[str, str]:
 
 
 def _all() -> Iterator[tuple[str, list[str]]]:
+    from agent_sandbox.policyfile.text.document import parse_document  # noqa: PLC0415 - as above
+
     for path in _files():
         service = parse_document(path.read_text("utf-8"), file=path.name).value
         also = service.get("also") if isinstance(service, dict) else None
@@ -71,5 +79,6 @@ def _all() -> Iterator[tuple[str, list[str]]]:
     yield from aliases().items()
 
 
+@cache  # the shipped services never change while the program runs
 def _files() -> list[Path]:
     return sorted((data_root() / "services").glob("*.yaml"))

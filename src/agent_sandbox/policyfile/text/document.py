@@ -5,6 +5,7 @@ because parsers differ on it (`no`, `0o10`, `1:30`) or because it can expand wit
 """
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import yaml
 from yaml.events import (
@@ -18,11 +19,13 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from agent_sandbox.policy.compiler.layer import Location
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policyfile.text.scalars import Doubtful, plain_value
 from agent_sandbox.policyfile.text.syntax import syntax_problem
 from agent_sandbox.problems import Problem, UserError
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.compiler.layer import Location
 
 LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_DEPTH = 16
@@ -43,12 +46,12 @@ class Document:
     """The values of a file, the place of each, and the problems with its YAML."""
 
     value: Value
-    places: dict[Location, Place]
-    keys: dict[Location, Place]
+    places: "dict[Location, Place]"
+    keys: "dict[Location, Place]"
     problems: tuple[Problem, ...]
 
     @property
-    def lines(self) -> dict[Location, int]:
+    def lines(self) -> "dict[Location, int]":
         """The line of each part."""
         return {location: place.line for location, place in self.places.items()}
 
@@ -73,8 +76,8 @@ class _Builder:
 
     file: str
     loader: yaml.SafeLoader
-    places: dict[Location, Place] = field(default_factory=dict)
-    keys: dict[Location, Place] = field(default_factory=dict)
+    places: "dict[Location, Place]" = field(default_factory=dict)
+    keys: "dict[Location, Place]" = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def document(self) -> Document:
@@ -91,7 +94,7 @@ class _Builder:
         event: Event = self.loader.get_event()  # type: ignore[no-untyped-call] # the stubs leave it out
         return event
 
-    def _value(self, event: Event, location: Location) -> Value:
+    def _value(self, event: Event, location: "Location") -> Value:
         self.places[location] = _place(event)
         if len(location) > MAX_DEPTH:
             raise self._stopped_by(event, f"more than {MAX_DEPTH} levels deep", "a policy never is")
@@ -106,13 +109,13 @@ class _Builder:
             case _:
                 return None
 
-    def _list(self, location: Location) -> list[Value]:
+    def _list(self, location: "Location") -> list[Value]:
         values: list[Value] = []
         while not isinstance(event := self._next(), CollectionEndEvent):
             values.append(self._value(event, (*location, len(values))))
         return values
 
-    def _mapping(self, location: Location) -> dict[str, Value]:
+    def _mapping(self, location: "Location") -> dict[str, Value]:
         values: dict[str, Value] = {}
         while not isinstance(event := self._next(), CollectionEndEvent):
             key = self._key(event)

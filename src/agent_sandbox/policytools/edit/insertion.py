@@ -43,7 +43,7 @@ def insertion(text: str, section: str, entry: str) -> Insertion | None:
     if here is None:
         return _new_section(text, shape, root, section, entry)
     if here.style is Style.FLOW:
-        return _in_flow(text, here, _quoted(entry))
+        return in_flow(text, here, _quoted(entry))
     if here.style is Style.BLOCK:
         return _next_item(text, here, entry)
     return _first_item(text, root, here, entry) if here.is_null else None
@@ -69,12 +69,12 @@ def _quoted(entry: str) -> str:
 def _in_flow_mapping(text: str, root: Node, section: str, entry: str) -> Insertion:
     here = root.section(section)
     if here is not None:
-        return _in_flow(text, here, _quoted(entry))
+        return in_flow(text, here, _quoted(entry))
     key = _quoted(section) if any(key.quoted for key in root.keys) else section
-    return _in_flow(text, root, f"{key}: [{_quoted(entry)}]")
+    return in_flow(text, root, f"{key}: [{_quoted(entry)}]")
 
 
-def _in_flow(text: str, here: Node, piece: str) -> Insertion:
+def in_flow(text: str, here: Node, piece: str) -> Insertion:
     """Return the insertion of another item before the closing bracket."""
     if here.is_null:
         return Insertion(at=here.start, text=f"[{piece}]", instead_of=here.end - here.start)

@@ -10,6 +10,7 @@ from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.file.entry_spec import EntrySpec
 from agent_sandbox.policy.file.short_form import HOW
+from agent_sandbox.policy.http.git_push import BRANCHES, PUSH, STARTS_PUSH
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.match.path_pattern import PathKind
@@ -60,6 +61,19 @@ def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
         raise UserError([Problem(where=text, what=str(doubt))]) from doubt
     spec = getattr(layer.spec, section)[0]
     return ShortRule(effect=effect, section=section, text=text, spec=spec, rule=rule, request=request, alone=layer)
+
+
+def rules_of_push(rule: ShortRule) -> tuple[ShortRule, ...]:
+    """Return the rules for both requests of a `git push` if this allows one of them, otherwise the rule alone."""
+    method, _, url = rule.text.partition(" ")
+    start = f"{BRANCHES}?{STARTS_PUSH}"
+    ending = {"POST": PUSH, "GET": start}.get(method, "")
+    if rule.effect is not Effect.ALLOW or not ending or not url.endswith(ending):
+        return (rule,)
+    repository = url.removesuffix(ending)
+    # The GET is allowed only if the POST is.
+    lines = (f"POST {repository}{PUSH}", f"GET {repository}{start}")
+    return tuple(rule if line == rule.text else read_short_rule(Effect.ALLOW, (line,)) for line in lines)
 
 
 def _is_host(text: str) -> bool:

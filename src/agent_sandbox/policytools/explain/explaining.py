@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect
-from agent_sandbox.policy.engine.decide import decide, decide_with_secrets
+from agent_sandbox.policy.engine.decide import NO_PUSH, decide, decide_with_secrets
 from agent_sandbox.policy.engine.nearest import allows_nearby, unshadowed
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.body_size import shown_size
+from agent_sandbox.policy.http.git_push import push_after
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.injection import Injection
@@ -64,11 +65,12 @@ def explain(policy: Policy, line: RequestLine, *, offers: Offers, choices: Choic
     except Ambiguous as doubt:
         return _doubtful(line, doubt)
     decision, secrets = decide_with_secrets(policy, request)
-    matched = tuple(_matching(policy, request, first=decision.rule))
+    push = push_after(request) if decision.reason.startswith(NO_PUSH) else None
+    matched = tuple(_matching(policy, push or request, first=decision.rule))
     if decision.allowed:
         notes = tuple(_notes(policy, request, decision, secrets))
         return Explanation(method=request.method, url=request.url, decision=decision, matched=matched, notes=notes)
-    misses = () if matched else _misses(policy, request)
+    misses = () if matched else _misses(policy, push or request)
     nearest = misses[0] if misses else None
     return Explanation(
         method=request.method,
@@ -76,7 +78,7 @@ def explain(policy: Policy, line: RequestLine, *, offers: Offers, choices: Choic
         decision=decision,
         matched=matched,
         misses=misses,
-        carets="" if matched else _carets(request, nearest),
+        carets="" if matched or push else _carets(request, nearest),
         remedy=remedy(policy, request, decision, offers, choices),
     )
 

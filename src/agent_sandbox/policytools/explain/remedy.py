@@ -18,6 +18,7 @@ from agent_sandbox.policy.explain.advice import (
 )
 from agent_sandbox.policy.explain.matching_services import matching_services
 from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
+from agent_sandbox.policy.explain.push_command import push_command
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
@@ -69,6 +70,8 @@ class Remedy:
     choices: tuple[Choice, ...] = ()
     services: tuple[str, ...] = ()
     package_manager: PackageManager | None = None
+    # The command that allows the `git push` that the request belongs to; then there is no line.
+    push_command: str = ""
     in_the_way: str = ""
     # What the nearest entry injects and the line would not.
     without: str = ""
@@ -105,7 +108,8 @@ def remedy(
         works = bool(line) and _allows("domains", line, request)
         why_not = PLAINLY if request.operation else UNKNOWN
         return Remedy(section="domains", line=line) if works else Remedy(in_the_way=why_not)
-    section, line = next((way for way in _narrowest_first(request) if _allows(*way, request)), ("", ""))
+    push = _push_command(request)
+    section, line = ("", "") if push else _line(request)
     offered = offers()
     fit, chosen = matching_services(request, offered, policy), tuple(choices(request, offered))
     package_manager = None if fit or chosen else _package_manager(request)
@@ -115,6 +119,7 @@ def remedy(
         choices=chosen,
         services=fit,
         package_manager=package_manager,
+        push_command=push,
         in_the_way=in_the_way,
         without=decision.wants,
     )
@@ -133,6 +138,17 @@ def _package_manager(request: Request) -> PackageManager | None:
     from agent_sandbox.policyfile.package_managers import package_managers  # noqa: PLC0415 - not needed for an allowed request
 
     return package_manager_of(request, package_managers())
+
+
+def _push_command(request: Request) -> str:
+    from agent_sandbox.policyfile.sources import git_services  # noqa: PLC0415 - not needed for an allowed request
+
+    return push_command(request, git_services())
+
+
+def _line(request: Request) -> tuple[str, str]:
+    """Return the narrowest line that allows the request, with its section."""
+    return next((way for way in _narrowest_first(request) if _allows(*way, request)), ("", ""))
 
 
 def _narrowest_first(request: Request) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from itertools import islice, pairwise
 
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.engine.decide import decide
-from agent_sandbox.policy.file.service_options import Access, Levels, is_repository
+from agent_sandbox.policy.file.service_options import Access, Levels, is_repository, repository_name
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policytools.explain.remedy import Choice, Entry
 from agent_sandbox.policytools.services import with_options, with_the_most
@@ -66,7 +66,9 @@ def _by_repository(request: Request, service: Layer, entry: Entry) -> Iterator[E
         if named and _passes(request, service, entry):
             yield entry
         for repository in islice(_repositories(request), MAX_TRIED):
-            wider, other = ({**entry, option: [*named, one]} for one in (repository, A_STRANGER))
+            # The same repository may be named with less access.
+            others = [one for one in named if repository_name(one).lower() != repository.lower()]
+            wider, other = ({**entry, option: [*others, one]} for one in (repository, A_STRANGER))
             if _passes(request, service, wider) and not _passes(request, service, other):
                 yield wider
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from agent_sandbox.policy.compiler.layer import Layer, Location
@@ -174,7 +174,7 @@ def _of_repositories(entry: OldService, part: str, host: str, asked: Sequence[As
 @cache
 def old_hosts() -> Mapping[str, tuple[str, ...]]:
     """Return the hosts of each older service."""
-    text = files(__package__).joinpath("services.yaml").read_text("utf-8")
+    text = Path(__file__).with_name("services.yaml").read_text("utf-8")
     value = parse_document(text, file="services.yaml").value
     table = value if isinstance(value, dict) else {}
     return {name: tuple(map(str, hosts)) for name, hosts in table.items() if isinstance(hosts, list)}

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from agent_sandbox.policy.match.host_list import ListedHosts
@@ -137,6 +137,6 @@ def _groups(name: str) -> Iterator[dict[str, Any]]:
 
 
 def _read(name: str) -> dict[str, Any]:
-    text = files(__package__).joinpath(name).read_text("utf-8")
+    text = Path(__file__).with_name(name).read_text("utf-8")
     value = parse_document(text, file=name).value
     return value if isinstance(value, dict) else {}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from agent_sandbox.audit_event import CONNECTIONS, REQUESTS
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.http.git_push import push_after, with_query
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policytools.suggest.noise_filter import RESERVED, why_not_suggested
@@ -76,6 +77,7 @@ class What(NamedTuple):
     port: int | None
     method: str
     path: str
+    tool: str
 
 
 def read_denials(lines: Iterable[str]) -> Denials:
@@ -115,6 +117,7 @@ def _what(values: dict[str, Any]) -> What:
         port=port if isinstance(port, int) and not isinstance(port, bool) else None,
         method=_text(values, "method"),
         path=_text(values, "path"),
+        tool=_text(values, "tool"),
     )
 
 
@@ -144,20 +147,24 @@ def _counted(what: What, found: Denials) -> Seen | None:
 
 
 def _request(what: What) -> Request | None:
-    """Return the request, parsed as strictly as in the proxy, or None. The log has no query."""
+    """Return the request, parsed as strictly as in the proxy, or None. The log has no query.
+
+    For the request that starts a `git push`, it is the push itself.
+    """
     if what.port is None or "?" in what.path:
         return None
     try:
-        return parse_request(
+        request = parse_request(
             scheme=what.scheme,
             host=what.host,
             port=what.port,
             method=what.method,
-            target=what.path,
+            target=with_query(what.path, what.tool),
             encoded_slash=True,
         )
     except Ambiguous:
         return None
+    return push_after(request) or request
 
 
 def _text(values: dict[str, Any], name: str) -> str:

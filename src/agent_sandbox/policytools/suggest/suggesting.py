@@ -10,10 +10,12 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.explain.advice import ENCODED
 from agent_sandbox.policy.explain.matching_services import matching_services
 from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
+from agent_sandbox.policy.explain.push_command import push_command
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request
 from agent_sandbox.policyfile.package_managers import package_managers
+from agent_sandbox.policyfile.sources import git_services
 from agent_sandbox.policytools.edit.short_rule import ShortRule, read_short_rule
 from agent_sandbox.policytools.suggest.denials import REASONS, Denials, Seen
 from agent_sandbox.policytools.suggest.generalising import Pattern, generalise
@@ -41,6 +43,8 @@ class Proposal:
     warnings: tuple[str, ...]
     services: tuple[str, ...] = ()
     package_manager: PackageManager | None = None
+    # The command that allows the `git push` that was denied.
+    push_command: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,7 +115,12 @@ def _with_services(
         (package_manager for package_manager in package_managers() if package_manager.tool == proposal.seen.tool),
         by_path,
     )
-    return replace(proposal, services=services, package_manager=None if services else package_manager)
+    return replace(
+        proposal,
+        services=services,
+        package_manager=None if services else package_manager,
+        push_command="" if others else push_command(first, git_services()),
+    )
 
 
 def _proposals(

@@ -25,8 +25,8 @@ class AuditRecord:
     """The fields of an audit record. `path` excludes the query, which may contain secrets.
 
     `cause` classifies a denial: a `Cause` of the policy, `address` if the name resolved to a forbidden address, or ""
-    if the request was rejected before the policy was asked. `tool` is the package manager that seems to have sent it.
-    Only a request with an injected secret has the field `secrets`.
+    if the request was rejected before the policy was asked. `tool` is the package manager that seems to have sent
+    it, or `git push`. Only a request with an injected secret has the field `secrets`.
     """
 
     event: Event

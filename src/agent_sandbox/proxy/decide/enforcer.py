@@ -1,8 +1,11 @@
 """Decide each request: the head of every HTTP/1 message and of every HTTP/2 stream."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
+from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import (
     Ambiguous,
     Cause,
@@ -12,20 +15,25 @@ from agent_sandbox.policy import (
     Request,
     awaits_operation,
     decide,
+    decide_connect,
     decide_with_secrets,
 )
 from agent_sandbox.policy.explain.package_manager import PackageManager
+from agent_sandbox.policy.http.git_push import GIT_PUSH, pushed_repository
 from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
 from agent_sandbox.policy.match.injection import Injection
+from agent_sandbox.proxy.ask.questions import Questions
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.probes import event_of_denial
 from agent_sandbox.proxy.decide.service_hints import advise_with
 from agent_sandbox.proxy.exchange.body_quota import BodyQuota
+from agent_sandbox.proxy.exchange.denial import Page
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.injector import NOTHING, Filling, Injector, WithoutSecretError
+from agent_sandbox.proxy.secrets.login import Refresher, RefusedRefreshError
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.header_fields import (
     NotWebSocketError,
@@ -39,6 +47,7 @@ from agent_sandbox.proxy.wire.message import Fields, RequestHead, value_of
 LIMITS = Limits()
 # The status for a secret whose source gives no value: not a denial that the policy could change.
 NO_VALUE = 502
+ABOUT_LOGIN = "answered by the proxy: the login is refreshed on the host machine"
 ABOUT_SANDBOX = "answered by the proxy: the page about this sandbox"
 
 
@@ -55,6 +64,8 @@ class Enforcer:
         package_manager: Callable[[Request], PackageManager | None] = lambda _: None,
         injector: Injector | None = None,
         own_page: OwnPage | None = None,
+        questions: Questions | None = None,
+        refresher: Refresher | None = None,
     ) -> None:
         self._policy = policy
         self._holding = BodyQuota(limits, clock=clock)
@@ -62,6 +73,8 @@ class Enforcer:
         self._package_manager = package_manager
         self._injector = injector or Injector(None)
         self._own_page = own_page
+        self._questions = questions
+        self._refresher = refresher or Refresher(None)
 
     @hook
     def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
@@ -78,7 +91,7 @@ class Enforcer:
             self._decide(exchange, tunnel, body=exchange.body)
 
     def _decide(self, exchange: Exchange, tunnel: Tunnel, *, body: bytes | None) -> None:
-        policy, head = self._policy(), exchange.head
+        policy, head = self._policy().granting(exchange.grants), exchange.head
         kept = end_to_end(head)
         try:
             request = to_request(head, kept, tunnel, policy)
@@ -99,9 +112,11 @@ class Enforcer:
                 self._hold(exchange)
                 return
             decision, injection = decide_with_secrets(policy, request)
+        if decision.allowed and tunnel.refused is None and self._refreshes(exchange, request, body, policy):
+            return
         decision, put_in = self._inject(policy, request, exchange, decision, injection)
         if decision.allowed:
-            decision = tunnel.refused or decision
+            decision = _refusal(tunnel, policy, exchange) or decision
         if decision.allowed:
             sent = _forwarded(head, kept, request, websocket=exchange.websocket)
             filling = put_in if isinstance(put_in, Filling) else NOTHING
@@ -113,8 +128,8 @@ class Enforcer:
                 exchange.allow(decision, request, sent, echoes=filling.echoes, secrets=filling.uses)
                 return
             decision, put_in = _without(decision, stray), stray
-        self._deny(exchange, request, decision, policy, put_in)
         exchange.event = event_of_denial(request, tunnel)
+        self._deny(exchange, request, decision, policy, put_in)
 
     def _deny(
         self,
@@ -124,8 +139,15 @@ class Enforcer:
         policy: Policy,
         put_in: Filling | WithoutSecretError | None,
     ) -> None:
+        """Answer with the denial, unless the request waits for a person."""
         package_manager = self._package_manager(request)
-        exchange.tool = package_manager.tool if package_manager else ""
+        tool = package_manager.tool if package_manager else ""
+        exchange.tool = GIT_PUSH if pushed_repository(request) else tool
+        why = self._ask(exchange, request, decision, policy)
+        if exchange.waits:
+            return
+        if why:
+            decision = replace(decision, reason=f"{decision.reason}; {why}")
         status: int = policy.settings.block_status
         if isinstance(put_in, WithoutSecretError):
             advice = put_in.hint
@@ -136,6 +158,15 @@ class Enforcer:
             decision.reason, status=status, rule=decision.rule, near_miss=decision.near_miss, hint=advice
         )
         exchange.deny(denial, cause=str(decision.cause))
+
+    def _ask(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> str:
+        """Have a denied request wait for a person, or return why it does not wait; "" if that needs no reason."""
+        if exchange.waiting is not None:
+            return exchange.waiting.why
+        if self._questions is None or exchange.event is not Event.REQUEST or exchange.held:
+            return ""
+        services = partial(self._matching_services, request, policy)
+        return self._questions.ask(exchange, request, decision, policy, services=services)
 
     def _inject(
         self, policy: Policy, request: Request, exchange: Exchange, decision: Decision, injection: Injection | None
@@ -155,12 +186,47 @@ class Enforcer:
         what = injection if filling.echoes else "the client's own credential"
         return replace(decision, reason=f"{decision.reason}, with {what}"), filling
 
+    def _refreshes(self, exchange: Exchange, request: Request, body: bytes | None, policy: Policy) -> bool:
+        """Answer a refresh request that has a placeholder, after its body arrived; return False for other requests."""
+        if not self._refresher.reads(request):
+            return False
+        if body is None:
+            self._hold(exchange)
+            return True
+        try:
+            answer = self._refresher.answer(request, body)
+        except RefusedRefreshError as why:
+            status = NO_VALUE if why.fault else policy.settings.block_status
+            exchange.deny(exchange.denial(str(why), status=status, hint=why.hint), cause=str(Cause.INJECTION))
+            return True
+        if answer is not None:
+            exchange.answer_here(_json_page(answer), ABOUT_LOGIN)
+        return answer is not None
+
     def _hold(self, exchange: Exchange) -> None:
         """Leave the request denied until its body is complete."""
         reason = "the request body, needed for the decision, did not arrive"
         exchange.outcome = replace(exchange.outcome, reason=reason)
         if not self._holding.admits(exchange):
             exchange.deny(exchange.not_read("too many request bodies are being read at once", status=429))
+
+
+def _refusal(tunnel: Tunnel, policy: Policy, exchange: Exchange) -> Decision | None:
+    """Return the denial of the tunnel, which ends when a person allows something in it."""
+    if tunnel.refused is None or (exchange.waiting is None and policy.granted is None):
+        return tunnel.refused
+    decision = decide_connect(policy, host=tunnel.host, port=tunnel.port)
+    if not decision.allowed:
+        return decision
+    tunnel.decision = decision
+    return None
+
+
+def _json_page(answer: Mapping[str, object]) -> Page:
+    body = json.dumps(answer).encode()
+    length = b"%d" % len(body)
+    kind = (b"content-type", b"application/json")
+    return Page(200, (kind, (b"content-length", length), (b"cache-control", b"no-store")), body)
 
 
 def _without(decision: Decision, why: WithoutSecretError) -> Decision:

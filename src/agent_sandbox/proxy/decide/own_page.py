@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from agent_sandbox.policy import Ambiguous, Cause, Effect, Policy, Request, parse_request
+from agent_sandbox.policy.http.git_push import with_query
 from agent_sandbox.printable import printable
 from agent_sandbox.proxy.exchange.denial import OWN_HOST, Page
 
@@ -16,7 +17,7 @@ TEXT_PATH, JSON_PATH = "/", "/status.json"
 DENIALS, SEARCHED = 20, 200
 RULES = 200
 # The fields of an audit record that decide a request.
-ASKED = ("cause", "scheme", "host", "port", "method", "path")
+ASKED = ("cause", "scheme", "host", "port", "method", "path", "tool")
 MESSAGE = (
     "This is agent-sandbox. Requests leave this machine only through its proxy, and only as the policy allows.",
     "A response with the header `x-agent-sandbox: blocked` comes from the proxy, not from the server.",
@@ -62,7 +63,7 @@ class OwnPage:
         newest: dict[tuple[object, ...], Denied] = {}
         for record in reversed(self._denials(SEARCHED)):
             newest.setdefault((record["method"], record["host"], record["path"]), record)
-        last = {tuple(record[key] for key in ASKED): record for record in islice(newest.values(), DENIALS)}
+        last = {tuple(record.get(key) for key in ASKED): record for record in islice(newest.values(), DENIALS)}
         known = self._advised
         self._advised = {
             asked: known[asked] if asked in known else self._advice(record, policy) for asked, record in last.items()
@@ -80,7 +81,7 @@ class OwnPage:
                 host=str(record["host"]),
                 port=int(str(record["port"])),
                 method=str(record["method"]),
-                target=str(record["path"]),
+                target=with_query(str(record["path"]), str(record.get("tool"))),
             )
         except Ambiguous:
             return ""

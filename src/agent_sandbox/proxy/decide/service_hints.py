@@ -7,8 +7,9 @@ from contextlib import suppress
 from agent_sandbox.policy import Decision, Policy, Request, advise, decide
 from agent_sandbox.policy.explain.matching_services import matching_services
 from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
+from agent_sandbox.policy.explain.push_command import push_command
 from agent_sandbox.policyfile.package_managers import package_managers
-from agent_sandbox.policyfile.sources import is_source
+from agent_sandbox.policyfile.sources import git_services, is_source
 from agent_sandbox.problems import UserError
 
 type Load = Callable[[], Mapping[str, Policy]]
@@ -30,6 +31,7 @@ class ServiceHints:
     def _read(self) -> None:
         package_managers()
         is_source("")  # reads its list
+        git_services()
         # The file of a resolved service may have problems; `policy check` reports them.
         with suppress(UserError):
             self._known = self._load()
@@ -52,5 +54,11 @@ def advise_with(
     request: Request, decision: Decision, services: Sequence[str], package_manager: PackageManager | None
 ) -> str:
     """Return what would allow `request`, with a git server's or registry's service first."""
-    first = any(map(is_source, services))
-    return advise(request, decision, services=services, services_first=first, package_manager=package_manager)
+    return advise(
+        request,
+        decision,
+        services=services,
+        services_first=any(map(is_source, services)),
+        package_manager=package_manager,
+        push_command=push_command(request, git_services()),
+    )

@@ -1,6 +1,6 @@
 """`settings.reload: watch`: check the policy's files every second, and reload when they have changed.
 
-It polls because inotify does not work across the mounts of every Docker engine, and keeps following a file that an
+It polls because inotify does not work across the mounts of every engine, and keeps following a file that an
 editor has replaced.
 """
 

@@ -98,7 +98,7 @@ class Injector:
         if own:
             raise _already(*own)
         now = self._clock()
-        found = [(one, self._secret(one, request.host, now=now)) for one in injection.credentials]
+        found = [(one, self._secret(one, request.host)) for one in injection.credentials]
         pairs = [(one.row.in_query, _written(one, secret)) for one, secret in found]
         return Filling(
             fields=tuple(pair for in_query, pair in pairs if not in_query),
@@ -127,8 +127,8 @@ class Injector:
                 own = (name for name, value in sent if folded(name) in taken and not is_placeholder(value, placeholder))
                 yield from ((one, folded(name).decode("latin-1")) for name in own)
 
-    def _secret(self, credential: Credential, host: str, *, now: float) -> Secret:
-        found = read_secret(self._folder, credential.secret, now=now) if self._folder else None
+    def _secret(self, credential: Credential, host: str) -> Secret:
+        found = read_secret(self._folder, credential.secret) if self._folder else None
         if found is None:
             raise WithoutSecretError(f"the proxy has no secret {credential.secret}", _how(credential.secret, host))
         if host not in found.hosts:

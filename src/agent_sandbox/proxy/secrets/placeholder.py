@@ -57,6 +57,10 @@ class Placeholders:
             return ""
         return next((name.decode("latin-1") for name, value in fields if _has(tag, value)), "")
 
+    def has(self, text: str) -> bool:
+        """Return whether a text has a placeholder of this sandbox."""
+        return bool(self._tag) and self._tag in text
+
     def _ending(self, secret: str) -> str:
         return self._tag + _text(self._key, b"secret " + secret.encode(), REST) if self._key else ""
 
@@ -89,6 +93,11 @@ def is_placeholder(value: bytes, ending: str) -> bool:
 
 def _credential(value: bytes, kind: str) -> str:
     return KINDS[kind].read(value.decode("latin-1"))
+
+
+def key_beside(secrets: Path) -> Path:
+    """Return the file with the sandbox's key; `secrets` is the folder of the secret store."""
+    return secrets.parent / "private" / "placeholders.key"
 
 
 def load_placeholders(path: Path) -> Placeholders:

@@ -9,11 +9,12 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import NotJsonError, read_json
@@ -27,11 +28,13 @@ RECREATE = "run agent-sandbox init, then agent-sandbox up, to create a stack tha
 # A shorter secret would match other text in responses by chance.
 SHORTEST, LONGEST = 8, 64 * 1024
 NOT_YET, FAILED = "its source was not asked since the proxy started", "its source failed"
-EXPIRED = "its time to live has ended"
+EXPIRED = "it has expired"
 # The source of a value that was typed in or piped in.
 STORED = "stored"
 # A value is reported that expires within this part of its time to live, or this many seconds.
 SOON, SOON_SECONDS = 0.1, 60.0
+# Also counts the time that the machine sleeps. Unlike the time of day, it is the same on every clock of a container.
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
@@ -42,14 +45,22 @@ class Secret:
     name: str
     hosts: tuple[str, ...]
     value: str = field(repr=False)
-    # The kind of its source, when the value was set, and until when it is used, as seconds of the epoch.
-    source: str = STORED
+    # The kind of its source, and when the value was set, in seconds of the epoch.
+    source: str = field(default=STORED, compare=False)
     since: float = field(default=0.0, compare=False)
-    expires: float | None = None
+    # When it expires, by `uptime`, if it does.
+    until: float | None = None
 
-    def expires_soon(self, *, now: float) -> bool:
-        """Return whether it is time to fetch the value again."""
-        return self.expires is not None and self.expires - now < max(SOON_SECONDS, SOON * (self.expires - self.since))
+    @property
+    def expires(self) -> float | None:
+        """When it expires, in seconds of the epoch."""
+        return None if self.until is None else time.time() + self.until - uptime()
+
+    @property
+    def expires_soon(self) -> bool:
+        """Whether it is time to fetch the value again."""
+        left = float("inf") if self.until is None else self.until - uptime()
+        return left < max(SOON_SECONDS, SOON * (left + time.time() - self.since))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,23 +72,25 @@ class Unresolved:
     why: str
 
 
+def uptime() -> float:
+    """Return the seconds by which tokens expire."""
+    return time.clock_gettime(CLOCK)
+
+
 def memory_of(folder: Path) -> Path:
     """Return the directory for values that are never on disk: a tmpfs beside the volume."""
     return folder.parent / "run" / "secrets"
 
 
-def read_secret(folder: Path, name: str, *, now: float | None = None) -> Secret | Unresolved | None:
+def read_secret(folder: Path, name: str) -> Secret | Unresolved | None:
     """Return the secret, None if it does not exist or its file is not valid."""
     if not SECRET.fullmatch(name):
         return None
     found = _read(folder / name)
     if isinstance(found, Unresolved):
         found = _read(memory_of(folder) / name) or found
-    if isinstance(found, Secret) and found.expires is not None:
-        now = time.time() if now is None else now
-        # Also if the clock was set back since: the value is then of an unknown age.
-        if not found.since - SOON_SECONDS <= now < found.expires:
-            return Unresolved(name=name, hosts=found.hosts, why=EXPIRED)
+    if isinstance(found, Secret) and found.until is not None and found.until <= uptime():
+        return Unresolved(name=name, hosts=found.hosts, why=EXPIRED)
     return found
 
 
@@ -92,18 +105,21 @@ def _read(path: Path) -> Secret | Unresolved | None:
 
 
 @lru_cache(maxsize=256)
-def _loaded(path: Path, _identity: tuple[int, ...]) -> Secret | Unresolved | None:
+def _loaded(path: Path, identity: tuple[int, int, int]) -> Secret | Unresolved | None:
     """Return what a file contains. Cached, because reading it takes longer than the rest of an injection."""
+    return _parsed(path.name, _content(path), since=identity[1] / 1e9)
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a regular file, without following a link; nothing if there is none."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
-        return None
+        return b""
     try:
-        found = os.fstat(handle)
-        data = os.read(handle, 4 * LONGEST) if stat.S_ISREG(found.st_mode) else b""
+        return os.read(handle, 4 * LONGEST) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
     finally:
         os.close(handle)
-    return _parsed(path.name, data, since=found.st_mtime)
 
 
 def _parsed(name: str, data: bytes, *, since: float) -> Secret | Unresolved | None:
@@ -119,7 +135,7 @@ def _parsed(name: str, data: bytes, *, since: float) -> Secret | Unresolved | No
                 value=value,
                 source=str(content.get("source", STORED)),
                 since=since,
-                expires=_time(content.get("expires")),
+                until=_time(content.get("until")),
             )
         case {"hosts": [*hosts], "unresolved": str() as why}:
             return Unresolved(name=name, hosts=tuple(map(str, hosts)), why=why)
@@ -144,29 +160,46 @@ def put_secret(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> N
     _forget(folder, name)
 
 
-def put_sourced(  # noqa: PLR0913 - what is stored
-    folder: Path, name: str, hosts: Sequence[str], value: bytes, *, source: str, ttl: float | None = None
+def put_sourced(  # noqa: PLR0913 - all that is stored
+    folder: Path,
+    name: str,
+    hosts: Sequence[str],
+    value: bytes,
+    *,
+    source: str,
+    until: float | None = None,
+    login: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write or replace a secret that has a source of this kind: its value goes into memory, the rest to the volume.
-
-    `ttl` is its time to live in seconds.
-    """
+    """Write or replace a secret that has a source of this kind: its value goes into memory, the rest to the volume."""
     _require([*_problems(name, hosts), *_value_problems(value)])
-    expires = {} if ttl is None else {"expires": time.time() + ttl}
     # The value first, with its hosts: until the volume says that the secret has a source, the previous value is used.
-    _write(_memory(folder) / name, hosts, value=_text(value), source=source, **expires)
-    _write(folder / name, hosts, unresolved=NOT_YET)
+    _write(_memory(folder) / name, hosts, value=_text(value), source=source, until=until)
+    _write(folder / name, hosts, unresolved=NOT_YET, login=login)
 
 
-def put_unresolved(folder: Path, name: str, hosts: Sequence[str]) -> None:
+def put_unresolved(folder: Path, name: str, hosts: Sequence[str], *, login: Mapping[str, Any] | None = None) -> None:
     """Record that the source of a secret failed; its previous value is no longer used.
 
     The reason stays on the host machine, because clients in the sandbox see what the proxy says.
     """
     _require(list(_problems(name, hosts)))
     _forget(folder, name)
-    _write(folder / name, hosts, unresolved=NOT_YET)
+    _write(folder / name, hosts, unresolved=NOT_YET, login=login)
     _write(_memory(folder) / name, hosts, unresolved=FAILED)
+
+
+def login_names(folder: Path) -> list[str]:
+    """Return the names of all files that may be logins."""
+    return sorted(path.name for path in folder.iterdir() if SECRET.fullmatch(path.name)) if folder.is_dir() else []
+
+
+def login_of(folder: Path, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
+    """Return what is stored about a secret as a login, None if it is none."""
+    try:
+        content = read_json(_content(folder / name))
+    except NotJsonError:
+        return None
+    return content.get("login") if isinstance(content, dict) else None
 
 
 def _memory(folder: Path) -> Path:
@@ -182,8 +215,9 @@ def _require(problems: list[Problem]) -> None:
         raise UserError(problems)
 
 
-def _write(path: Path, hosts: Sequence[str], **content: str | float) -> None:
-    named = {"hosts": sorted({canonical_host(host) for host in hosts}), **content}
+def _write(path: Path, hosts: Sequence[str], **content: object) -> None:
+    said = {key: value for key, value in content.items() if value is not None}
+    named = {"hosts": sorted({canonical_host(host) for host in hosts}), **said}
     try:
         write_file(path, json.dumps(named).encode("ascii"))
     except OSError as error:
@@ -228,9 +262,9 @@ def as_row(one: Secret | Unresolved) -> dict[str, object]:
     return {"name": one.name, "hosts": one.hosts, "problem": problem, "expires": expires}
 
 
-def troubled(folder: Path, *, now: float) -> list[dict[str, object]]:
+def troubled(folder: Path) -> list[dict[str, object]]:
     """Return the secrets that have no value now, with the reason, or not for much longer, for `status`."""
-    return [as_row(one) for one in listed(folder) if isinstance(one, Unresolved) or one.expires_soon(now=now)]
+    return [as_row(one) for one in listed(folder) if isinstance(one, Unresolved) or one.expires_soon]
 
 
 def remove_secret(folder: Path, name: str) -> None:

@@ -8,8 +8,9 @@ from functools import partial
 from ipaddress import ip_address
 
 from agent_sandbox.policy.http.addresses import is_liftable, why_forbidden
-from agent_sandbox.policy.match.host_service import ENGINE, MACHINE_NAME, HostService
+from agent_sandbox.policy.match.host_service import ENGINE, HostService
 from agent_sandbox.policy.match.private_hosts import why_private
+from agent_sandbox.policy.text import MACHINE_NAME
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.upstream.overrides import Override

@@ -28,6 +28,7 @@ def _environment(root: Path) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        optimized=False,  # each template is rendered once, so optimising it costs more than it saves
         autoescape=False,  # noqa: S701 - no HTML: values pass `yaml`, `json` or `comment`, and are parsed back
     )
     environment.filters |= {"yaml": to_yaml, "json": to_json, "comment": to_comment, "block": to_block}

@@ -35,7 +35,7 @@ def stack(machine: Machine) -> CheckResult:
     project = machine.project
     if not is_own(project):
         what = f"{project.name} belongs to another directory: this project was moved, copied or cloned"
-        return fail("stack", what, f"agent-sandbox init {project.agent} makes a new stack for this directory")
+        return fail("stack", what, f"{project.init} makes a new stack for this directory")
     unseen = unseen_in(project.root, os.environ)
     if unseen:
         what = f"{', '.join(unseen)} is not trusted"

@@ -46,7 +46,7 @@ def names(machine: Machine) -> Iterator[CheckResult]:
     project = machine.project
     gaps = look_over(project.root)
     for one in gaps.unprotected:
-        hint = f"check it, then run agent-sandbox init {project.agent}, which protects it, and agent-sandbox up"
+        hint = f"check it, then run {project.init}, which protects it, and agent-sandbox up"
         yield warn("workspace", f"{one.path} ({one.why}): {one.because}", hint)
     if gaps.unsearched:
         yield warn("workspace", f"{listed(gaps.unsearched)}: {UNSEARCHED}", SEARCH)
@@ -65,6 +65,6 @@ def git(machine: Machine) -> Iterator[CheckResult]:
             yield warn("git", f"does not work inside: {found.why}", found.hint)
         case Outside() as found if mounted_outside(read_only_mounts(read_stack_file(project.root))) != found:
             what = f"does not work inside yet: {found.common} is not mounted"
-            yield warn("git", what, f"agent-sandbox init {project.agent} mounts it, then agent-sandbox up")
+            yield warn("git", what, f"{project.init} mounts it, then agent-sandbox up")
         case Outside() as found:
             yield ok("git", f"this worktree uses {found.common} inside")

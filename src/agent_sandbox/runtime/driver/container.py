@@ -55,7 +55,7 @@ class Container:
 class StackFound:
     """What one stack has on the engine. Without containers only its volumes are left.
 
-    `directory` is that of its compose file, as the containers name it, or empty.
+    `directory` is that of its stack file, as the containers name it, or empty.
     """
 
     name: str

@@ -1,11 +1,15 @@
 """The agents on this machine: those that are built in, and the user's own in `~/.config/agent-sandbox/agents/`."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agent_sandbox.agents import catalogue
 from agent_sandbox.agents.manifest import AgentManifest, HostRead
+from agent_sandbox.agents.pin import Pins
+from agent_sandbox.agents.together import Agents
+from agent_sandbox.images import NO_PINS
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.user_dirs import config_directory
 
@@ -36,9 +40,31 @@ def place_of(agent: str) -> str:
 
 def host_reads() -> tuple[HostRead, ...]:
     """Return the project files from which any agent, started on the host machine, would run something."""
-    return tuple(dict.fromkeys(row for agent in known_agents() for row in load_manifest(agent).host_reads))
+    own = catalogue.known_agents(*own_agents(os.environ))
+    rows = (row for agent in own for row in load_manifest(agent).host_reads)
+    return tuple(dict.fromkeys((*catalogue.host_reads(built_in()), *rows)))
 
 
 def load_manifest(agent: str) -> AgentManifest:
     """Return an agent's manifest, or raise UserError."""
     return catalogue.load_manifest(built_in(), agent, *own_agents(os.environ))
+
+
+def load_agents(names: Iterable[str], pins: Pins = NO_PINS) -> Agents:
+    """Return the agents of a stack with its project's pins, or raise UserError with the problems of all."""
+    manifests, problems = load_manifests(names)
+    if problems:
+        raise UserError(problems)
+    return Agents(tuple(manifests)).with_pins(pins)
+
+
+def load_manifests(names: Iterable[str]) -> tuple[list[AgentManifest], list[Problem]]:
+    """Return the manifests that can be loaded, and the problems of the others."""
+    manifests: list[AgentManifest] = []
+    problems: list[Problem] = []
+    for name in names:
+        try:
+            manifests.append(load_manifest(name))
+        except UserError as error:
+            problems += error.problems
+    return manifests, problems

@@ -50,7 +50,7 @@ def read_bytes(root: Path, path: str, *, limit: int = MAX_BYTES) -> bytes | None
     """
     with ExitStack() as stack:
         try:
-            folder = _open_folder(stack, root, path)
+            folder = open_folder(stack, root, path)
             handle = os.open(Path(path).name, REGULAR, dir_fd=folder)
         except FileNotFoundError:
             return None
@@ -92,7 +92,7 @@ def write_all(root: Path, files: Mapping[str, str], *, shared: Collection[str] =
                 where = root / path
                 new = _make_folder(where.parent) if where.parent != root else []
                 made += new
-                folder = _open_folder(stack, root, path)
+                folder = open_folder(stack, root, path)
                 if new and any(Path(one).parent == Path(path).parent for one in shared):
                     _let_others(folder, FOLLOW)
                 target = _Target(folder=folder, name=where.name, data=text.encode(), shared=path in shared)
@@ -118,7 +118,7 @@ def remove_leftovers(root: Path, paths: Iterable[str]) -> None:
     """Remove staged files that a killed command left; keep those that another command is writing."""
     for path in paths:
         with ExitStack() as stack, suppress(OSError):
-            _sweep(_open_folder(stack, root, path), Path(path).name)
+            _sweep(open_folder(stack, root, path), Path(path).name)
 
 
 def make_folders(root: Path, paths: Iterable[str]) -> None:
@@ -126,7 +126,7 @@ def make_folders(root: Path, paths: Iterable[str]) -> None:
     for path in paths:
         with ExitStack() as stack:
             try:
-                os.mkdir(Path(path).name, dir_fd=_open_folder(stack, root, path))
+                os.mkdir(Path(path).name, dir_fd=open_folder(stack, root, path))
             except FileExistsError:
                 continue
             except OSError as error:
@@ -247,7 +247,7 @@ def _make_folder(folder: Path) -> list[Path]:
     return [folder]
 
 
-def _open_folder(stack: ExitStack, root: Path, path: str) -> int:
+def open_folder(stack: ExitStack, root: Path, path: str) -> int:
     """Open a file's directory; below the project's root, links are not followed."""
     handle = os.open(root, DIRECTORY)
     stack.callback(os.close, handle)

@@ -1,7 +1,7 @@
 """Run a program: for its output, line by line, or in place of this process.
 
 A captured child leads its own process group, so that one Ctrl-C reaches it exactly once, through us, together with
-whatever it has started (the docker CLI starts its plugins).
+whatever it has started (the engine's command starts its plugins).
 """
 
 import os
@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -85,10 +86,40 @@ def follow(
         return _read_lines(child, argv, on_line)
 
 
-def watch(argv: Sequence[str], *, on_line: Callable[[str], None], cwd: Path | None = None) -> Finished:
-    """Run `argv` as `follow` does, with an empty stdin that stays open until this process ends, however it ends."""
+def watch(
+    argv: Sequence[str],
+    *,
+    on_line: Callable[[str], None],
+    on_start: Callable[["Input"], None] = lambda _: None,
+    cwd: Path | None = None,
+) -> Finished:
+    """Run `argv` as `follow` does, with a stdin that stays open until this process ends, however it ends.
+
+    `on_start` gets that stdin.
+    """
     with _started(argv, cwd=cwd, stdin=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
+        on_start(Input(child))
         return _read_lines(child, argv, on_line)
+
+
+class Input:
+    """The stdin of a running program, for any thread."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._pipe = child.stdin
+
+    def say(self, line: str) -> None:
+        """Write a line. Raises OSError if the program has ended."""
+        if self._pipe is None or self._pipe.closed:
+            raise BrokenPipeError
+        self._pipe.write(f"{line}\n".encode())
+        self._pipe.flush()
+
+    def close(self) -> None:
+        """End the input."""
+        if self._pipe is not None:
+            with suppress(OSError):
+                self._pipe.close()
 
 
 def _read_lines(child: subprocess.Popen[bytes], argv: Sequence[str], on_line: Callable[[str], None]) -> Finished:
@@ -110,6 +141,22 @@ def become(argv: Sequence[str], *, cwd: Path | None = None) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execvp(argv[0], tuple(argv))  # noqa: S606 - no shell is the point
+
+
+def attend(
+    argv: Sequence[str], *, cwd: Path | None = None, environment: Mapping[str, str] = MappingProxyType({})
+) -> int:
+    """Run `argv` on this terminal, wait for it and return its exit code."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return subprocess.run(argv, cwd=cwd, env={**os.environ, **environment}, check=False).returncode  # noqa: S603 - no shell
+
+
+def leave_running(argv: Sequence[str]) -> None:
+    """Start `argv` without a terminal, and do not wait for it."""
+    subprocess.Popen(  # noqa: S603 - no shell
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
 
 
 @contextmanager
@@ -160,12 +207,19 @@ def _started(  # noqa: PLR0913 - as for `capture`
                 raise
 
 
+def _nothing() -> None:
+    pass
+
+
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], None]]:
     """Turn Ctrl-C, SIGTERM and SIGHUP into an exception, but only once `started` was called.
 
     An earlier signal would leave the child running, so it waits until there is a child to end.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield _nothing  # signals reach only the main thread
+        return
     waiting: list[str] = []
     ready = False
 

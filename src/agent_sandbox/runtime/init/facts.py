@@ -55,7 +55,9 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
     ide: Ide,
     limits: Limits,
     environ: Mapping[str, str],
+    is_titled: bool = False,
     dotenv: bool = True,
+    all_use_dotenv: bool = True,
     protected: tuple[Protected, ...] = (),
 ) -> Workspace:
     """Return the facts about this project and its user."""
@@ -63,11 +65,13 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
     return Workspace(
         path=str(project),
         title=title,
+        is_titled=is_titled,
         ide=ide,
         owner=owner_of(project),
         identity=identity_in(project),
         limits=limits,
         dotenv=dotenv,
+        all_use_dotenv=all_use_dotenv,
         protected=protected,
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),
@@ -76,7 +80,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
 
 
 def machine() -> dict[str, int]:
-    """Return this machine's memory and processors; the Docker host may have less."""
+    """Return this machine's memory and processors; the engine's machine may have less."""
     pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return {"memory": pages * page, "cpus": os.cpu_count() or 1}
 

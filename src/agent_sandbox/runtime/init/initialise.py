@@ -2,29 +2,31 @@
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent_sandbox.agents.manifest import SLUG, AgentManifest
+from agent_sandbox.agents.manifest import SLUG
+from agent_sandbox.agents.pin import Pins
+from agent_sandbox.agents.together import Agents, sentence
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats.foreign import load_foreign
+from agent_sandbox.render.formats.header import INIT
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
-from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, STACK
+from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, SHARED, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
-from agent_sandbox.render.record import Record, parse_record
+from agent_sandbox.render.record import Choices, Record, parse_choices, parse_record
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
-from agent_sandbox.runtime.host.agents import load_manifest
+from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
-from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
-from agent_sandbox.runtime.policies.registries import known_places, names_registries, this_machine, whole
+from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring_here, to_exclude
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.dotenv import variable
 from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
@@ -46,7 +48,7 @@ LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-s
 class InitOptions:
     """The user's options; None keeps an earlier `init`'s choice or takes the default."""
 
-    agent: str
+    agents: tuple[str, ...]
     path: Path
     title: str | None
     ide: Ide | None
@@ -56,12 +58,14 @@ class InitOptions:
     services: bool = True
     # A model provider that the first policy allows, of those that the agent works with.
     provider: str | None = None
-    # Whether `.env` names the stack; by default not if plain `docker compose` already uses other files here.
+    # Whether `.env` names the stack; by default not if the plain command of the engine already uses other files here.
     dotenv: bool | None = None
     # Whether `.gitignore` lists the files of this machine, for all who clone the project.
     gitignore: bool = False
     # By name, as given; others keep an earlier `init`'s value.
     limits: Mapping[str, str] = field(default_factory=dict)
+    # Pinned versions by agent; None keeps those of an earlier `init`.
+    pins: Pins | None = None
     # Protected paths that the user agreed to unprotect.
     unprotect: frozenset[str] = frozenset()
 
@@ -71,7 +75,7 @@ class Prepared:
     """Everything that `init` would do."""
 
     project: Path
-    manifest: AgentManifest
+    agents: Agents
     stack: Stack
     workspace: Workspace
     changes: tuple[Change, ...]
@@ -87,13 +91,16 @@ class Prepared:
         """The files about which the user has to decide."""
         return tuple(change for change in self.changes if change.verdict is Verdict.KEPT)
 
+    def only(self, paths: Collection[str]) -> "Prepared":
+        """Return a copy that writes no other files."""
+        return replace(self, changes=tuple(change for change in self.changes if change.path in paths))
+
     def write(self) -> None:
         """Write all changes or none; raise UserError if a protection would end without the user's agreement."""
         if self.protection.lost:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
         texts = {change.path: change.after for change in self.changes if change.writes}
-        if self.excluded:
-            texts[self.exclude_file] = excluding(self.project, self.excluded, self.exclude_file)
+        texts |= excluding(self.project, self.excluded, self.exclude_file)
         remove_leftovers(self.project, PATHS)
         # The proxy reads the policy as another user; a file that is checked in is not secret.
         write_all(self.project, texts, shared={POLICY})
@@ -103,52 +110,54 @@ class Prepared:
 def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     """Return what `init` would write, without writing."""
     templates = Templates(data_root() / "templates")
-    manifest = load_manifest(options.agent)
-    providers = _providers(manifest, options.provider)
+    agents = load_agents(options.agents)
+    providers = _providers(agents, options.provider)
     project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
-    dotenv = _uses_dotenv(project, record, asked=options.dotenv)
-    present[DOTENV] = read_text(project, DOTENV) if dotenv else None
-    if options.dotenv is False:
-        present[DOTENV] = _readable(project, DOTENV)  # to remove our lines, only on request
+    choices = parse_choices(present[SHARED] or "") or record
+    recorded_pins = choices.pins if choices else {}
+    agents = agents.with_pins(recorded_pins if options.pins is None else options.pins)
+    dotenv = _uses_dotenv(project, choices, record, asked=options.dotenv)
+    present[DOTENV] = _dotenv_text(project, used=dotenv, asked=options.dotenv)
     before = _protected_before(project, present[STACK] or "", environ)
     written = {DOTENV} if dotenv else set()
     git = repository_outside(project, homes(environ))
     outside = git if isinstance(git, Outside) else None
     protection = find_protected(project, before=before, unprotect=options.unprotect, written=written, outside=outside)
+    title = _title(options, choices, project)
     workspace = look_at(
         project,
-        title=_title(options, record, project),
-        ide=options.ide or (record.ide if record else Ide.VSCODE),
-        limits=limits(options.limits, record.limits if record else DEFAULT, spelled="--{}"),
+        title=title or _own_title(project),
+        is_titled=bool(title),
+        ide=options.ide or (choices.ide if choices else Ide.VSCODE),
+        limits=limits(options.limits, choices.limits if choices else DEFAULT, spelled="--{}"),
         environ=environ,
         dotenv=dotenv,
+        all_use_dotenv=_all_use_dotenv(project, choices, asked=options.dotenv, here=dotenv),
         protected=protection.paths,
     )
-    images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
-    stack = build_stack(manifest, workspace, images)
+    images = StackImages(proxy=proxy_name(), agent=agent_name(agents.names, workspace.owner, agents.pins))
+    stack = build_stack(agents, workspace, images)
     offered = _offered(project, environ, options)
-    stack_file = load_renderer()(templates, stack, manifest, workspace)
-    rendered = render_project(
-        templates, stack, manifest, workspace, offered, stack_file=stack_file, providers=providers
-    )
+    stack_file = load_renderer()(templates, stack, agents, workspace)
+    rendered = render_project(templates, stack, agents, workspace, offered, stack_file=stack_file, providers=providers)
     former = frozenset({record.name} if record else ())
     changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
     if options.gitignore:
-        changes = (*changes, ignoring(project, changes))
+        changes = (*changes, ignoring_here(project, changes))
     file = exclude_file(project, outside)
     excluded = to_exclude(project, changes, file) if file else ()
     return Prepared(
         project=project,
-        manifest=manifest,
+        agents=agents,
         stack=stack,
         workspace=workspace,
         changes=changes,
         offered=offered,
         notes=(
-            *_switched(record, manifest),
-            *notes(changes, manifest, offered, _own_stacks(project), providers),
+            *_switched(record, agents),
+            *notes(changes, agents, offered, _own_stacks(project), providers),
             *_beyond(workspace.limits),
             *_about_git(git),
             *_about(protection, options.unprotect),
@@ -160,17 +169,31 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     )
 
 
-def _uses_dotenv(project: Path, record: Record | None, *, asked: bool | None) -> bool:
+def _dotenv_text(project: Path, *, used: bool, asked: bool | None) -> str | None:
+    """Return the text of `.env` if it names the stack, or if our lines in it are to be removed on request."""
+    if asked is False:
+        return _readable(project, DOTENV)
+    return read_text(project, DOTENV) if used else None
+
+
+def _uses_dotenv(project: Path, choices: Choices | None, record: Record | None, *, asked: bool | None) -> bool:
     """Return whether `.env` should name the stack: as asked or recorded, but never instead of the project's own."""
     if asked is not None:
         return asked
-    if record and not record.dotenv:
+    if any(one and not one.dotenv for one in (choices, record)):
         return False
     text = _readable(project, DOTENV) or ""
     files, name = variable(text, FILES_VARIABLE), variable(text, NAME_VARIABLE)
     if files and files.startswith(STACK):
         return True
     return not _own_stacks(project) and (record is not None or (files, name) == (None, None))
+
+
+def _all_use_dotenv(project: Path, choices: Choices | None, *, asked: bool | None, here: bool) -> bool:
+    """Return the same for all clones: that the `.env` of this one names other files does not count."""
+    if asked is not None:
+        return asked
+    return choices.dotenv if choices else here or not _own_stacks(project)
 
 
 def _readable(project: Path, path: str) -> str | None:
@@ -182,7 +205,7 @@ def _readable(project: Path, path: str) -> str | None:
 
 
 def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> frozenset[str]:
-    """Return what the compose file protects now, and what it protected when the stack last started."""
+    """Return what the stack file protects now, and what it protected when the stack last started."""
     try:
         document = load_foreign(text, file=STACK)
     except UserError:
@@ -216,7 +239,7 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
 
 def _kept_out_of_git(excluded: Collection[str], file: str | None) -> Iterator[str]:
     if excluded:
-        yield f"{file} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
+        yield f"{file} keeps {listed([*excluded])} out of git: it belongs to this directory on this machine"
 
 
 def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) -> Offered:
@@ -226,6 +249,15 @@ def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) ->
     """
     services = services_of(names_at_top(project)) if options.services else {}
     texts = naming_files(project)
+    if not texts:
+        return Offered(services=services, detect=options.detect)
+    from agent_sandbox.runtime.policies.registries import (  # noqa: PLC0415 - only for projects that name hosts
+        known_places,
+        names_registries,
+        this_machine,
+        whole,
+    )
+
     resolved = {path for path in texts for service in services if names_registries(service, path)}
     named = tuple(namings({path: text for path, text in texts.items() if path not in resolved}))
     detect = options.detect
@@ -238,10 +270,11 @@ def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) ->
     )
 
 
-def agent_of(path: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the agent of the existing stack, or None."""
-    record = parse_record(read_text(find_project(path, environ), STACK) or "")
-    return record.agent if record else None
+def agents_of(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the agents of the existing stack, if there is one."""
+    project = find_project(path, environ)
+    choices = parse_choices(read_text(project, SHARED) or "") or parse_record(read_text(project, STACK) or "")
+    return choices.agents if choices else ()
 
 
 def _beyond(chosen: Limits) -> Iterator[str]:
@@ -251,35 +284,52 @@ def _beyond(chosen: Limits) -> Iterator[str]:
             yield f"--{name} {kept(chosen)[name]} is more than this machine has ({has}), so it limits nothing"
 
 
-def _switched(record: Record | None, manifest: AgentManifest) -> Iterator[str]:
-    """Yield a note if the stack ran another agent until now."""
+def _switched(record: Record | None, agents: Agents) -> Iterator[str]:
+    """Yield what changes if the stack had other agents until now."""
     # The record is in a file that anyone may have written.
-    if record and record.agent != manifest.name and SLUG.fullmatch(record.agent):
-        former = record.agent
-        yield (
-            f"the stack runs {manifest.name} instead of {former} from the next `agent-sandbox up`; {former}'s sign-in, "
-            f"settings and sessions are kept: `agent-sandbox init {former}` switches back"
-        )
+    former = [name for name in record.agents if SLUG.fullmatch(name)] if record else []
+    if not former or former == [*agents.names]:
+        return
+    gone = [name for name in former if name not in agents.names]
+    if gone:
+        back = f"`{' '.join((INIT, *former))}` switches back"
+        kept = f"{sentence(gone)}'s sign-in, settings and sessions are kept: {back}"
+    elif len(former) < len(agents.names):
+        kept = f"{sentence(former)}'s sign-in, settings and sessions stay as they are"
+    else:
+        kept = f"`agent-sandbox run` starts {agents.names[0]}"
+    now, before = sentence(agents.names), sentence(former)
+    yield f"the stack runs {now} instead of {before} from the next `agent-sandbox up`; {kept}"
+    if agents.names[0] != former[0] in agents.names:
+        first, earlier = agents.names[0], former[0]
+        yield f"~/.local is {first}'s now; {earlier}'s is kept, and comes back when {earlier} is named first"
 
 
-def _providers(manifest: AgentManifest, chosen: str | None) -> tuple[str, ...]:
-    """Return the chosen provider, or raise UserError if the agent does not work with it."""
-    if chosen is None or chosen in manifest.providers:
+def _providers(agents: Agents, chosen: str | None) -> tuple[str, ...]:
+    """Return the chosen provider, or raise UserError if no agent works with it."""
+    if chosen is None or chosen in agents.providers:
         return (chosen,) if chosen else ()
-    if not manifest.providers:
-        raise UserError([Problem(where="--provider", what=f"{manifest.name} has no providers to choose from")])
-    hint = f"use one of: {', '.join(manifest.providers)}"
-    raise UserError([Problem(where="--provider", what=f"{manifest.name} has no provider `{chosen}`", hint=hint)])
+    names = sentence(agents.names)
+    if not agents.providers:
+        raise UserError([Problem(where="--provider", what=f"{names} has no providers to choose from")])
+    hint = f"use one of: {', '.join(agents.providers)}"
+    raise UserError([Problem(where="--provider", what=f"{names} has no provider `{chosen}`", hint=hint)])
 
 
 def _own_stacks(project: Path) -> tuple[str, ...]:
     return tuple(name for name in OWN_STACKS if os.path.exists(project / name))[:1]
 
 
-def _title(options: InitOptions, record: Record | None, project: Path) -> str:
+def _own_title(project: Path) -> str:
+    return "".join(letter if letter.isprintable() else "-" for letter in project.name)[:TITLE_LENGTH]
+
+
+def _title(options: InitOptions, choices: Choices | None, project: Path) -> str:
+    """Return the chosen title, or "" if the stack has its directory's name."""
     if options.title is None:
-        own = "".join(letter if letter.isprintable() else "-" for letter in project.name)
-        return record.title if record else own[:TITLE_LENGTH]
+        title = choices.title if choices else ""
+        # Earlier versions also recorded the directory's name.
+        return "" if isinstance(choices, Record) and title == _own_title(project) else title
     if not options.title.strip() or not options.title.isprintable() or len(options.title) > TITLE_LENGTH:
         what = f"{options.title!r} is not a valid name: use up to {TITLE_LENGTH} printable characters"
         raise UserError([Problem(where="--name", what=what)])

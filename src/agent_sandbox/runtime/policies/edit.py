@@ -1,7 +1,7 @@
 """Edit a policy file: read it, check the new text in memory, replace it atomically, never through a link."""
 
 import codecs
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.policytools.edit.adding_service import add_service
 from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Readers, edit
-from agent_sandbox.policytools.edit.service_secret import set_service_secret
+from agent_sandbox.policytools.edit.service_options import set_service_options
 from agent_sandbox.policytools.edit.short_rule import ShortRule
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import write_all
@@ -22,10 +22,21 @@ from agent_sandbox.runtime.project.root import POLICY_FILE
 MARK = "\ufeff"
 
 
-def planned_edit(file: Path, wanted: ShortRule, environ: Mapping[str, str]) -> tuple[str, Edited | AlreadyCovered]:
-    """Return the file's text and the text with the rule added; raise UserError if it cannot be added."""
-    text = decode_policy(read_policy(file), file=str(file))
-    return text, edit(text, wanted, _readers(file, environ))
+def planned_edits(
+    file: Path, wanted: Iterable[ShortRule], environ: Mapping[str, str]
+) -> tuple[str, tuple[Edited | AlreadyCovered, ...]]:
+    """Return the file's text, and for each rule the text with it and those before it added.
+
+    Raises UserError if one cannot be added.
+    """
+    text = before = decode_policy(read_policy(file), file=str(file))
+    readers = _readers(file, environ)
+    done: list[Edited | AlreadyCovered] = []
+    for rule in wanted:
+        after = edit(text, rule, readers)
+        text = after.text if isinstance(after, Edited) else text
+        done.append(after)
+    return before, tuple(done)
 
 
 def planned_service(file: Path, name: str, environ: Mapping[str, str]) -> tuple[str, Edited]:
@@ -41,12 +52,12 @@ def named_service(file: Path, name: str) -> str:
     return "" if line is None else f"{file}:{layer.origin('services', line).line}"
 
 
-def planned_secret(
-    file: Path, service: str, option: str, secret: str, environ: Mapping[str, str]
+def planned_options(
+    file: Path, service: str, options: Mapping[str, object], environ: Mapping[str, str]
 ) -> tuple[str, Edited | None]:
-    """Return the file's text and the text in which the service has the secret; None if it has one already."""
+    """Return the file's text and the text in which the service has the options; None if it has them already."""
     text = decode_policy(read_policy(file), file=str(file))
-    return text, set_service_secret(text, service, option, secret, _readers(file, environ))
+    return text, set_service_options(text, service, options, _readers(file, environ))
 
 
 def write_edit(file: Path, before: str, after: Edited) -> None:

@@ -8,8 +8,9 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policyfile import LayerFile, layer_beside, services_beside
 from agent_sandbox.policyfile.cache_dir import CacheDir
-from agent_sandbox.policyfile.cached import load_cached, load_offers
+from agent_sandbox.policyfile.cached import load_cached, load_named, load_offers
 from agent_sandbox.policyfile.layer_file import PROJECT as NAME
+from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, found_beside
 from agent_sandbox.policytools.explain.remedy import Choice
 from agent_sandbox.runtime.host.user_dirs import cache_directory, layer_folders
 
@@ -25,6 +26,12 @@ def load_here(policy: Path, environ: Mapping[str, str]) -> Policy:
 def offers_here(policy: Path, environ: Mapping[str, str]) -> Mapping[str, Policy]:
     """Return what each available service allows by itself; raise UserError in the same way."""
     return load_offers(policy, cache_dir=_cache_dir(environ))
+
+
+def unresolved_here(policy: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the services that a valid policy names and that allow nothing until they are resolved."""
+    named = load_named(policy, cache_dir=_cache_dir(environ)).difference(found_beside(policy.parent / FOLDER))
+    return tuple(name for name in RESOLVED if name in named)
 
 
 def choices_here(policy: Path, request: Request, offers: Mapping[str, Policy]) -> Iterator[Choice]:

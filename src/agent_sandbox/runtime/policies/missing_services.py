@@ -5,7 +5,7 @@ from collections.abc import Callable
 from agent_sandbox.backends.project import Project
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.host.agents import load_manifest
+from agent_sandbox.runtime.host.agents import load_agents
 
 LACKING = "no policy names the service `{0}`, which {1} needs for its API: add `- {0}` under `services` in {2}"
 
@@ -14,8 +14,12 @@ def missing_services(project: Project, load: Callable[[], Policy]) -> tuple[str,
     """Return a note for each missing service; nothing for a policy that does not load."""
     try:
         named = {rule.origin.layer for rule in load().rules.rules}
-        wanted = load_manifest(project.agent).services
+        agents = load_agents(project.agents)
     except UserError:
         return ()
     policy = project.policy.relative_to(project.root)
-    return tuple(LACKING.format(name, project.agent, policy) for name in wanted if f"service {name}" not in named)
+    return tuple(
+        LACKING.format(name, agents.connecting_to(name).names[0], policy)
+        for name in agents.services
+        if f"service {name}" not in named
+    )

@@ -135,17 +135,26 @@ def this_machine(environ: Mapping[str, str], *, project: Path | None = None) -> 
     No program from there is run, and no configuration from there counts, such as that of a home directory which is a
     project itself.
     """
-    closed = {name for name, value in environ.items() if value.startswith("/") and in_project(value, project)}
-    # Tools treat an empty variable as unset; without HOME, some ask the system for it.
-    changed = {**dict.fromkeys(closed, ""), "NODE_OPTIONS": "", "PATH": program_path(environ, project=project)}
-    if "HOME" in closed:
-        changed["HOME"] = NO_HOME
+    closed = _closed(environ, project)
+    changed = tool_environment(environ, project=project)
 
     def run(argv: Sequence[str]) -> str:
         return answer_of(argv, environment=changed)
 
     kept = {name: value for name, value in environ.items() if name not in closed}
     return Machine(environ=kept, run=run, root=ROOT)
+
+
+def tool_environment(environ: Mapping[str, str], *, project: Path | None = None) -> dict[str, str]:
+    """Return the variables to change for a tool of the user's, so that nothing of a project is run or counts."""
+    closed = _closed(environ, project)
+    # Tools treat an empty variable as unset; without HOME, some ask the system for it.
+    changed = {**dict.fromkeys(closed, ""), "NODE_OPTIONS": "", "PATH": program_path(environ, project=project)}
+    return changed | ({"HOME": NO_HOME} if "HOME" in closed else {})
+
+
+def _closed(environ: Mapping[str, str], project: Path | None) -> set[str]:
+    return {name for name, value in environ.items() if value.startswith("/") and in_project(value, project)}
 
 
 def answer_of(argv: Sequence[str], *, environment: Mapping[str, str]) -> str:

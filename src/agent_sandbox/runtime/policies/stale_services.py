@@ -6,9 +6,9 @@ from pathlib import Path
 
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policyfile import services_beside
+from agent_sandbox.policyfile.named_services import named_here
 from agent_sandbox.policyfile.resolved import MIRRORED, MIRRORS, RESOLVED
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.policies.named_services import named_here
 from agent_sandbox.runtime.policies.registries import Machine, Naming, answers, whole
 from agent_sandbox.runtime.policies.remembered_answers import INPUTS, remembered_answers
 

@@ -9,7 +9,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.runtime.policies.layers import layers_here
 from agent_sandbox.runtime.project.installed import bound_by
 
-LEFT_OUT = "{} exists, but the stack was made without it: agent-sandbox init {}, then agent-sandbox up"
+LEFT_OUT = "{} exists, but the stack was made without it: {}, then agent-sandbox up"
 
 
 def unmounted_layers(project: Project, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -17,5 +17,5 @@ def unmounted_layers(project: Project, environ: Mapping[str, str]) -> tuple[str,
     bound = bound_by(project.root, "proxy")
     here = layers_here(environ, beside=project.policy)
     return tuple(
-        LEFT_OUT.format(layer.path, project.agent) for layer in here if str(layer.path.parent.resolve()) not in bound
+        LEFT_OUT.format(layer.path, project.init) for layer in here if str(layer.path.parent.resolve()) not in bound
     )

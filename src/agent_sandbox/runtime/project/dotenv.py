@@ -1,4 +1,4 @@
-"""Read what a project's `.env` tells plain `docker compose` and editors about the stack to use."""
+"""Read what a project's `.env` tells editors and the plain command of the engine about the stack to use."""
 
 import os
 import re
@@ -7,10 +7,10 @@ from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
-from agent_sandbox.render.paths import STACK
+from agent_sandbox.render.paths import STACK, VALUES
 from agent_sandbox.render.record import uses_dotenv
 from agent_sandbox.runtime.host.files import MAX_BYTES, read_bytes, read_text
-from agent_sandbox.stack.engine import FILE_KIND, FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE
+from agent_sandbox.stack.engine import FILE_KIND, FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE, STACK_VARIABLE
 
 FILE = ".env"
 BESIDE = Path(STACK).with_name(FILE)
@@ -28,6 +28,9 @@ OTHER_NAME_HINT = (
     f"name your own stack with `name:` in its {FILE_KIND}, and remove {NAME_VARIABLE} from .env or your shell"
 )
 
+OTHER_STACK = f"{STACK_VARIABLE} is {{}}: an editor starts the stack under this name"
+OTHER_STACK_HINT = f"unset {STACK_VARIABLE} in your shell, and remove {VALUES}: agent-sandbox up writes it again"
+
 
 def variable(text: str, name: str) -> str | None:
     r"""Return the last value of a variable in a `.env`, without quotes.
@@ -40,7 +43,7 @@ def variable(text: str, name: str) -> str | None:
 
 
 def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
-    """Return the stack's compose files: those that `.env` names if ours is among them, else only ours.
+    """Return the stack's files: those that `.env` names if ours is among them, else only ours.
 
     A stack that was made without `.env` does not read it: the file may be anything, or the agent's.
     """
@@ -56,10 +59,10 @@ def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
 
 
 def editor_name(root: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the project name that an editor uses instead of the compose file's, or None.
+    """Return the project name that an editor uses instead of the stack file's, or None.
 
-    The Dev Containers CLI prefers the variable in its environment or in `.env` to the name in the compose file. It asks
-    Compose for that name, and Compose prefers the variable in a `.env` beside the file.
+    The Dev Containers CLI prefers the variable in its environment or in `.env` to the name in the stack file. It asks
+    the engine's command for that name, which prefers the variable in a `.env` beside the file.
     """
     line = EDITOR_NAME.search(LINE_ENDS.sub("\n", _read(root / FILE)))
     beside = variable(_read(root / BESIDE), NAME_VARIABLE)
@@ -85,3 +88,6 @@ def require_editor_name(root: Path, name: str, environ: Mapping[str, str]) -> No
     found = editor_name(root, environ)
     if found not in (None, name):
         raise UserError([Problem(where=str(root), what=OTHER_NAME.format(found), hint=OTHER_NAME_HINT)])
+    said = environ.get(STACK_VARIABLE) or variable(_read(root / VALUES), STACK_VARIABLE)
+    if said not in (None, name):
+        raise UserError([Problem(where=str(root), what=OTHER_STACK.format(said[:LONGEST_NAME]), hint=OTHER_STACK_HINT)])

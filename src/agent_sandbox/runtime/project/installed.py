@@ -1,4 +1,4 @@
-"""Find a project's stack from the compose file that `init` wrote."""
+"""Find a project's stack from the stack file that `init` wrote."""
 
 import os
 import shlex
@@ -8,14 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agent_sandbox.agents.pin import pins_in
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import Image, base_name, images_for
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.record import parse_record
-from agent_sandbox.runtime.host.agents import known_agents, load_manifest
+from agent_sandbox.render.record import PINS_KEY, agents_in, parse_record
+from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
-from agent_sandbox.runtime.project.root import STACK_FILE, find_root
+from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files, lacks_clone_files
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
 from agent_sandbox.stack.limits import LIMITS
@@ -30,7 +31,7 @@ def open_project(path: Path | None, *, cwd: Path) -> Project:
     """Return the project at `path`, or the one that contains `cwd`; raise UserError for another directory's stack.
 
     `path` may also be the name of a trusted stack, as `agent-sandbox ls` prints it, if no such file exists. For a
-    trusted project, its compose files are the trusted copies. Otherwise it has none, and running containers are found
+    trusted project, its stack files are the trusted copies. Otherwise it has none, and running containers are found
     by the project's name.
     """
     store = open_store(os.environ)
@@ -73,7 +74,7 @@ def require_own(project: Project) -> None:
     if not is_own(project):
         what = f"the stack {project.name} belongs to another directory: this project was moved, copied or cloned"
         removal = f"; `{removal_of(project.name)}` removes the one of {gone}" if (gone := _gone(project)) else ""
-        hint = f"agent-sandbox init {project.agent} makes a new stack for this directory{removal}"
+        hint = f"{project.init} makes a new stack for this directory{removal}"
         raise UserError([Problem(where=str(project.root / STACK_FILE), what=what, hint=hint)])
 
 
@@ -111,13 +112,15 @@ def find_project(path: Path | None, *, cwd: Path) -> Project:
 def has_stack(path: Path | None, *, cwd: Path) -> bool:
     """Return whether there is a stack at `path`, or in a directory that contains `cwd`."""
     root = find_root(path, cwd=cwd)
-    return root is not None and os.path.exists(root / STACK_FILE)
+    return root is not None and has_files(root)
 
 
 def _require_stack(root: Path | None, cwd: Path) -> Path:
     if root is None or not os.path.exists(root / STACK_FILE):
         known = ", ".join(known_agents())
         hint = f"agent-sandbox init AGENT makes one, where AGENT is one of: {known}"
+        if root is not None and lacks_clone_files(root):
+            hint = "agent-sandbox up makes it for this clone"
         raise UserError([Problem(where=str(root or cwd), what="there is no stack here", hint=hint)])
     return root
 
@@ -129,18 +132,19 @@ def read_project(root: Path) -> Project:
 
 
 def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
-    """Return the project that a compose file describes; `files` make up its stack."""
+    """Return the project that a stack file describes; `files` make up its stack."""
     file = root / STACK_FILE
     document = _document(text, file)
     record = _mapping(document.get(RECORD))
-    name, agent, dev = document.get("name"), record.get("agent"), record.get("dev")
-    if not (isinstance(name, str) and isinstance(agent, str) and isinstance(dev, str)):
+    name, agents, dev = document.get("name"), agents_in(record), record.get("dev")
+    if not (isinstance(name, str) and agents and isinstance(dev, str)):
         what = f"not a {FILE_KIND} of agent-sandbox: it has no `name` or no `{RECORD}`"
         raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
     return Project(
         root=root,
         name=name,
-        agent=agent,
+        agents=agents,
+        pins=pins_in(record.get(PINS_KEY)),
         owner=_owner(file, dev),
         images=tuple(dict.fromkeys(_images(document))),
         files=files,
@@ -148,19 +152,19 @@ def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
 
 
 def read_stack_file(root: Path) -> Mapping[str, Any]:
-    """Return the project's parsed compose file, or nothing if it is not a mapping."""
+    """Return the project's parsed stack file, or nothing if it is not a mapping."""
     return _document(read_text(root, str(STACK_FILE)) or "", root / STACK_FILE)
 
 
 def bound_by(root: Path, service: str) -> frozenset[str]:
-    """Return the host paths that a service of the project's compose file mounts."""
+    """Return the host paths that a service of the project's stack file mounts."""
     said = _mapping(_mapping(read_stack_file(root).get("services")).get(service)).get("volumes")
     volumes = said if isinstance(said, list) else []
     return frozenset(str(_mapping(volume).get("source", "")).replace("$$", "$") for volume in volumes)
 
 
 def limits_said(root: Path) -> dict[str, str]:
-    """Return the agent's limits in the project's compose file, by name; values in another notation are left out."""
+    """Return the agent's limits in the project's stack file, by name; values in another notation are left out."""
     agent = _mapping(_mapping(read_stack_file(root).get("services")).get("agent"))
     said = {"memory": agent.get("mem_limit"), "pids": agent.get("pids_limit")}
     quota, period = (_whole(agent.get(key)) for key in ("cpu_quota", "cpu_period"))
@@ -187,7 +191,7 @@ def images_of(project: Project) -> tuple[Image, ...]:
         what = (
             f"the stack was made by another version of agent-sandbox: this one does not build {' and '.join(foreign)}"
         )
-        hint = f"agent-sandbox init {project.agent} updates the stack"
+        hint = f"{project.init} updates the stack"
         raise UserError([Problem(where=str(project.root / STACK_FILE), what=what, hint=hint)])
     return tuple(image for image in _known(project) if image.name in (*project.images, base_name()))
 
@@ -199,7 +203,7 @@ def foreign_images(project: Project) -> tuple[str, ...]:
 
 
 def _known(project: Project) -> tuple[Image, ...]:
-    return images_for(load_manifest(project.agent), project.owner)
+    return images_for(load_agents(project.agents, project.pins), project.owner)
 
 
 def _document(text: str, file: Path) -> Mapping[str, Any]:

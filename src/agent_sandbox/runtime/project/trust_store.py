@@ -1,7 +1,7 @@
 """The trust records: one folder per project directory, below the user's state directory, out of the agent's reach.
 
-A record stores the texts, to show changes, and copies of the compose files. `docker compose` gets these copies, not
-the project's files.
+A record stores the texts, to show changes, and copies of the stack files. The engine gets these copies, not the
+project's files.
 """
 
 import hashlib
@@ -70,7 +70,7 @@ class Store:
         return True
 
     def copies(self, standing: Standing) -> tuple[Path, ...]:
-        """Return the trusted copies of the compose files, in order."""
+        """Return the trusted copies of the stack files, in order."""
         place = self._place(standing.root)
         return tuple(place / f"{number}-{Path(name).name}" for number, name in enumerate(standing.stack_files))
 

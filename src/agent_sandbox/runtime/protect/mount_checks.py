@@ -5,16 +5,18 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.git.repositories import WORKTREES
 from agent_sandbox.runtime.git.worktree import Outside
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.protected import UNPRINTABLE, Candidates, candidates, candidates_outside, spelled
 from agent_sandbox.stack.services.agent import HEALTHY, PROTECTED, WORKSPACE
 from agent_sandbox.stack.workspace import Access
+
+if TYPE_CHECKING:
+    from agent_sandbox.runtime.driver.container import Container
+    from agent_sandbox.runtime.driver.protocol import Driver
 
 # Exit codes of the check in the container: lost mounts, and no way to the proxy.
 LOST, CUT_OFF = 1, 2
@@ -65,7 +67,7 @@ class Gaps:
     unsearched: tuple[str, ...] = ()
 
 
-def look_inside(driver: Driver, found: Sequence[Container], root: Path) -> Inside:
+def look_inside(driver: "Driver", found: "Sequence[Container]", root: Path) -> Inside:
     """Return what the running agent container of the project has lost, as a script of its image reports."""
     for container in found:
         if container.service == "agent" and container.state == "running":
@@ -94,7 +96,7 @@ def _is_of_the_project(path: str) -> bool:
 
 
 def look_over(root: Path) -> Gaps:
-    """Return the paths that should be protected but are not in the compose file, and the unsearched directories."""
+    """Return the paths that should be protected but are not in the stack file, and the unsearched directories."""
     mounted = read_only_mounts(read_stack_file(root))
     parts = (("", candidates(root)), *_outside(mounted))
     return Gaps(
@@ -154,9 +156,9 @@ def has_two_names(root: Path, path: str) -> bool:
 
 
 def read_only_mounts(document: Mapping[str, Any]) -> frozenset[str]:
-    """Return the protected paths that a parsed compose file mounts read-only: those outside the workspace are absolute.
+    """Return the protected paths that a parsed stack file mounts read-only: those outside the workspace are absolute.
 
-    Compose doubles a `$` in a path.
+    In the file, a `$` in a path is doubled.
     """
     try:
         agent = document["services"]["agent"]

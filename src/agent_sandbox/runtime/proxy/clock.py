@@ -1,4 +1,4 @@
-"""Compare the proxy's clock with this machine's: the Docker host may be a virtual machine that slept."""
+"""Compare the proxy's clock with this machine's: the engine may run in a virtual machine that slept."""
 
 from datetime import datetime, timedelta
 

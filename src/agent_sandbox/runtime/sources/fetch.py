@@ -87,12 +87,18 @@ def _from_command(text: str, host: Host) -> bytes:
         argv = shlex.split(text)
     except ValueError as error:
         raise NoValueError(f"not a command: {error}".lower(), "quote it as in a shell") from error
-    program = shutil.which(argv[0], path=host.environ.get("PATH")) if argv else None
+    program = find_program(argv[0], host) if argv else None
     if program is None:
         raise NoValueError("there is no such program", "for a pipe or a redirection, write: sh -c '...'")
-    if host.sees(Path(program)) or not Path(program).is_absolute():
+    return run_source((program, *argv[1:]), host)
+
+
+def find_program(name: str, host: Host) -> str | None:
+    """Return the path of a program, None if there is none; raise NoValueError if the agent could replace it."""
+    program = shutil.which(name, path=host.environ.get("PATH"))
+    if program is not None and (host.sees(Path(program)) or not Path(program).is_absolute()):
         raise NoValueError(f"the agent could replace {program}", "use a program outside the project")
-    return _run((program, *argv[1:]), host)
+    return program
 
 
 def _from_keyring(text: str, host: Host) -> bytes:
@@ -101,10 +107,11 @@ def _from_keyring(text: str, host: Host) -> bytes:
         raise NoValueError("it names no entry", "write keyring:SERVICE/USERNAME")
     if find_spec("keyring") is None:
         raise NoValueError("the Python package `keyring` is not installed", "install it beside agent-sandbox")
-    return _run((sys.executable, "-P", "-m", "keyring", "get", service, username), host)
+    return run_source((sys.executable, "-P", "-m", "keyring", "get", service, username), host)
 
 
-def _run(argv: tuple[str, ...], host: Host) -> bytes:
+def run_source(argv: tuple[str, ...], host: Host) -> bytes:
+    """Return the output of a program that runs as the user, without a terminal, or raise NoValueError."""
     # Not in the project: a command must not find the project's files in the current directory.
     home = home_directory(host.environ) or Path("/")
     # Nor its programs: `sh -c` and `#!/usr/bin/env` look on PATH, too.
@@ -141,6 +148,11 @@ def _from_file(text: str, host: Host) -> bytes:
         raise NoValueError("the sandbox can see this file", "move it out of the project")
     if path.resolve() != path:
         raise NoValueError("the path has a symbolic link", f"write file:{path.resolve()}")
+    return read_private(path, MOST + 3)
+
+
+def read_private(path: Path, most: int) -> bytes:
+    """Return at most so many bytes of a regular file that only this user can open, or raise NoValueError."""
     try:
         handle = os.open(path, REGULAR)
     except OSError as error:
@@ -153,7 +165,7 @@ def _from_file(text: str, host: Host) -> bytes:
             raise NoValueError("the file belongs to another user", f"chown {os.geteuid()} FILE")
         if found.st_mode & FOREIGN:
             raise NoValueError("other users may open the file", "chmod 600 FILE")
-        return os.read(handle, MOST + 3)
+        return os.read(handle, most)
     finally:
         os.close(handle)
 

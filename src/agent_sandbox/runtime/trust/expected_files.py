@@ -5,29 +5,33 @@ from pathlib import Path
 
 from agent_sandbox.render.devcontainer import devcontainer_document
 from agent_sandbox.render.formats.header import Hand, hand_of
-from agent_sandbox.render.paths import DEVCONTAINER, STACK
+from agent_sandbox.render.paths import DEVCONTAINER, SHARED, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.runtime.trust.prompt import Written
 from agent_sandbox.stack.limits import DEFAULT, limit_texts
 
-GENERATED = (STACK, DEVCONTAINER)
+GENERATED = (STACK, DEVCONTAINER, SHARED)
 WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
 
 
-def written_here(root: Path, agent: str, environ: Mapping[str, str]) -> Written:
-    """Return what this version writes for this directory and user; limits set by a clone's author are a difference."""
+def written_here(root: Path, agents: tuple[str, ...], environ: Mapping[str, str]) -> Written:
+    """Return what this version writes for this directory and user.
+
+    Limits and versions that a clone's author chose are a difference.
+    """
     options = InitOptions(
-        agent=agent,
+        agents=agents,
         path=root,
         title=None,
         ide=None,
         on_conflict=OnConflict.REPLACE,
         detect=False,
         limits=limit_texts(DEFAULT),
+        pins={},
     )
     prepared = prepare(options, environ)
-    return Written(files=generated(prepared), members=devcontainer_document(prepared.manifest, prepared.workspace))
+    return Written(files=generated(prepared), members=devcontainer_document(prepared.agents, prepared.workspace))
 
 
 def generated(prepared: Prepared) -> dict[str, str]:

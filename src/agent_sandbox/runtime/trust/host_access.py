@@ -1,4 +1,4 @@
-"""List what compose files and devcontainer.json use of the host machine: paths, shell variables, commands."""
+"""List what stack files and devcontainer.json use of the host machine: paths, shell variables, commands."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +8,8 @@ from typing import Any
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats import jsonc
 from agent_sandbox.render.formats.foreign import load_foreign
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, SHARED
+from agent_sandbox.render.shared import odd_keys
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.stack.engine import FILES_VARIABLE
 
@@ -18,7 +19,7 @@ PLAIN = re.compile(r"[^$\s]+")
 ELSEWHERE = ("/", "~", "$")
 PATH = (".", *ELSEWHERE)
 READ_ONLY = ", read-only"
-# Compose's include keys; a merge key could hide any of these, or a mount.
+# Keys by which a stack file includes others; a merge key could hide any of these, or a mount.
 MERGE = "<<"
 TAKEN_IN = ("include", "env_file", "label_file", "build", "provider", MERGE)
 # `seccomp:profile.json`: the filter of system calls, read from that file at each start.
@@ -27,6 +28,8 @@ NAMED = ("services", "networks", "volumes")
 FROM_FILES = ("configs", "secrets")
 HINT = f"write it here, or name the file in `{FILES_VARIABLE}` in {DOTENV}; a variable may come from your shell"
 HOST_COMMAND = "initializeCommand"
+ODD = "is not as agent-sandbox writes it: an editor would start something else than the sandbox"
+ODD_HINT = "agent-sandbox init --force writes this file again"
 
 
 def mounts(standing: Standing) -> tuple[str, ...]:
@@ -38,12 +41,12 @@ def mounts(standing: Standing) -> tuple[str, ...]:
 
 
 def variables(standing: Standing) -> tuple[str, ...]:
-    """Return the names of the variables that compose files take from the user's shell."""
+    """Return the names of the variables that stack files take from the user's shell."""
     return tuple(sorted({name for path in standing.stack_files for name in _variables(_document(standing, path))}))
 
 
 def require_whole(standing: Standing) -> None:
-    """Raise UserError for compose files that include others, which are read at each start and may change."""
+    """Raise UserError for stack files that include others, which are read at each start and may change."""
     what = "`{}` includes another file, which trust in this file does not cover"
     problems = [
         Problem(where=str(standing.root / path), what=what.format(key), hint=HINT)
@@ -52,6 +55,16 @@ def require_whole(standing: Standing) -> None:
     ]
     if problems:
         raise UserError(problems)
+
+
+def require_shared(standing: Standing) -> None:
+    """Raise UserError if an editor would start more than the stack: the shared file says anything else than ours."""
+    if SHARED not in standing.files:
+        return
+    odd = odd_keys(_document(standing, SHARED))
+    if odd:
+        what = f"{' and '.join(f'`{key}`' for key in odd)} {ODD}"
+        raise UserError([Problem(where=str(standing.root / SHARED), what=what, hint=ODD_HINT)])
 
 
 def members(text: str | None, ours: Mapping[str, Any]) -> tuple[str, ...]:
@@ -93,7 +106,7 @@ def _short(mount: str) -> tuple[str, str, str]:
 
 
 def _shown(source: str) -> str:
-    """Return a source relative to the project's directory; compose resolves it from `.devcontainer`."""
+    """Return a source relative to the project's directory; the engine resolves it from `.devcontainer`."""
     return source if source.startswith(ELSEWHERE) else normpath(f".devcontainer/{source}")
 
 
@@ -112,7 +125,7 @@ def _variables(part: Any) -> Iterator[str]:  # noqa: ANN401 - any part of a docu
 
 
 def _named(environment: Any) -> Iterator[str]:  # noqa: ANN401 - as above
-    """Yield variables without a value: compose takes the shell's."""
+    """Yield variables without a value: the engine takes the shell's."""
     if isinstance(environment, str):  # of a secret, or of a file of settings
         yield from [environment] if PLAIN.fullmatch(environment) else ()
     elif isinstance(environment, dict):
@@ -122,7 +135,7 @@ def _named(environment: Any) -> Iterator[str]:  # noqa: ANN401 - as above
 
 
 def _taken_in(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys by which a compose file includes others; names of services and volumes do not count."""
+    """Yield the keys by which a stack file includes others; names of services and volumes do not count."""
     yield from _keys(document)
     for key, part in document.items():
         if key not in NAMED:

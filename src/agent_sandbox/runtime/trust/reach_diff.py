@@ -11,13 +11,13 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.match.upstream import Upstream
 from agent_sandbox.policyfile import load_policy
+from agent_sandbox.policyfile.named_services import named_in
 from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, TOOLS
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.policytools.compare.difference import Change, by_restrictions, difference, undenied
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import POLICY
-from agent_sandbox.runtime.policies.named_services import named_in
 from agent_sandbox.runtime.project.trust_snapshot import LOSSLESS, MARK, Standing
 
 SERVICE = "service "

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from agent_sandbox.agents.manifest import HOME, AgentManifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.stack.environment import (
     CA_DIRECTORY,
     TRUST_DIRECTORY,
@@ -18,6 +19,7 @@ from agent_sandbox.stack.workspace import Access, Workspace
 
 WORKSPACE = "/workspace"
 PROTECTED = "AGENT_SANDBOX_PROTECTED"  # the variable that lists the protected paths and their access
+LOCAL = "local-"  # with an agent's name, the key of its volume of ~/.local
 READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 PROGRAMS = "/usr/local/lib/agent-sandbox"
 HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
@@ -26,7 +28,7 @@ PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
 REPROTECT = f"{PROGRAMS}/reprotect.py"  # protects files again, from another container
 
 
-def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspace: Workspace) -> Service:
+def agent_service(image: str, where: Addresses, agents: Agents, workspace: Workspace) -> Service:
     """Return the service that the user and the editor work in."""
     return Service(
         name="agent",
@@ -40,13 +42,13 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
             **trust_environment(),
             **java_environment(where.proxy),
             **cache_environment(HOME),
-            **manifest.env,
+            **agents.env,
             **_identity(workspace),
             # One per line, because a path may contain spaces.
             PROTECTED: "\n".join(f"{one.access} {one.path}" for one in workspace.protected),
         },
         labels=_editor_labels(workspace),
-        mounts=(*_workspace(workspace), *_certificates(), *_kept(manifest), *_brought(workspace)),
+        mounts=(*_workspace(workspace), *_certificates(), *_kept(agents), *_brought(workspace)),
         shares_network_of="firewall",
         read_only=False,
         init=True,
@@ -114,15 +116,15 @@ def state_volumes(manifest: AgentManifest) -> dict[str, str]:
     return {state_volume(manifest.name): first, **{state_volume(manifest.name, path): path for path in others}}
 
 
-def local_volume(agent: str) -> str:
-    """Return the key of the volume of ~/.local; some agents keep their sign-in there too."""
-    return f"local-{agent}"
+def local_volume(agents: Agents) -> str:
+    """Return the key of the volume of ~/.local, the first agent's; some agents keep their sign-in there too."""
+    return f"{LOCAL}{agents.names[0]}"
 
 
-def _kept(manifest: AgentManifest) -> Iterator[Mount]:
-    for source, folder in state_volumes(manifest).items():
+def _kept(agents: Agents) -> Iterator[Mount]:
+    for source, folder in (pair for manifest in agents.manifests for pair in state_volumes(manifest).items()):
         yield Mount(kind=MountKind.VOLUME, source=source, target=f"{HOME}/{folder}", read_only=False)
-    yield Mount(kind=MountKind.VOLUME, source=local_volume(manifest.name), target=f"{HOME}/.local", read_only=False)
+    yield Mount(kind=MountKind.VOLUME, source=local_volume(agents), target=f"{HOME}/.local", read_only=False)
     for source, folder in (("home-cache", ".cache"), ("history", ".history")):
         yield Mount(kind=MountKind.VOLUME, source=source, target=f"{HOME}/{folder}", read_only=False)
 

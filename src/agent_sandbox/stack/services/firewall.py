@@ -46,7 +46,7 @@ def firewall_service(image: str, where: Addresses) -> Service:
         # The firewall writes resolv.conf, which the agent shares; the engine mounts it with the root's mode.
         read_only=False,
         init=True,
-        # A restart would create a namespace without the agent; `docker compose up` restarts both.
+        # A restart would create a namespace without the agent; `agent-sandbox up` restarts both.
         restart="no",
         stop_grace_seconds=1,
         limits=Limits(memory=128 * MIB, cpus=1, pids=64, files=1024),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agent_sandbox.policy.match.host_service import MACHINE_NAME
+from agent_sandbox.policy.text import MACHINE_NAME
 from agent_sandbox.stack.environment import DNS_PORT, HTTP_PORT, PROXY_PORT, TLS_PORT
 from agent_sandbox.stack.model import Attachment, Healthcheck, Limits, Mount, MountKind, Service
 from agent_sandbox.stack.naming import Addresses

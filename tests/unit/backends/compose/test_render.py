@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from agent_sandbox.backends.compose.render import render_stack_file, stack_document
 from agent_sandbox.render.formats.faithful import load_yaml
 from agent_sandbox.stack.workspace import Owner, Workspace
-from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of, with_title
+from sample_project import AGENTS, TEMPLATES, WORKSPACE, stack_of, with_title
 from table_tests import each
 
 AWKWARD = [
@@ -36,7 +36,7 @@ AWKWARD = [
 
 
 def render(workspace: Workspace = WORKSPACE) -> str:
-    return render_stack_file(TEMPLATES, stack_of(workspace), MANIFEST, workspace)
+    return render_stack_file(TEMPLATES, stack_of(workspace), AGENTS, workspace)
 
 
 def document(workspace: Workspace = WORKSPACE) -> dict[str, Any]:

@@ -85,10 +85,11 @@ def test_where_it_answers_typer_answers_the_same(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["claude"], {"agent": "claude"}),
-        (["--force", "claude", "--path", "a b"], {"agent": "claude", "force": True, "path": Path("a b")}),
-        (["claude", "--ide=none", "--json"], {"agent": "claude", "ide": Ide.NONE, "as_json": True}),
-        (["claude", "--name=-x"], {"agent": "claude", "name": "-x"}),
+        (["claude"], {"agents": ["claude"]}),
+        (["--force", "claude", "--path", "a b"], {"agents": ["claude"], "force": True, "path": Path("a b")}),
+        (["claude", "--ide=none", "--json"], {"agents": ["claude"], "ide": Ide.NONE, "as_json": True}),
+        (["claude", "--force", "codex"], {"agents": ["claude", "codex"], "force": True}),
+        (["claude", "--name=-x"], {"agents": ["claude"], "name": "-x"}),
     ],
 )
 def test_plain_words_need_no_typer(words: list[str], expected: dict[str, Any]) -> None:
@@ -98,7 +99,6 @@ def test_plain_words_need_no_typer(words: list[str], expected: dict[str, Any]) -
 @each(
     "words",
     [
-        ["a", "b"],
         ["claude", "--nonsense"],
         ["claude", "--force", "--force"],
         ["claude", "--path"],

@@ -32,9 +32,12 @@ def test_where_there_is_no_command_there_are_no_candidates(words: tuple[str, ...
 
 
 def test_a_second_word_is_not_guessed() -> None:
-    assert names("init", "claude", "") == []
     assert names("completion", "zsh", "") == []
     assert names("policy", "explain", "GET", "") == []
+
+
+def test_an_agent_is_offered_once() -> None:
+    assert {"claude", "codex"} - {*names("init", "claude", "")} == {"claude"}
 
 
 def test_values_of_an_option_are_completed() -> None:

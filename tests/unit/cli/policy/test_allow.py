@@ -20,6 +20,32 @@ def test_a_request_becomes_a_line_of_the_policy(policy: Path, capsys: pytest.Cap
     assert capsys.readouterr().out == f'{WHERE}:10: added `- "POST https://a.test/:"` under `allow`\n'
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "POST https://git.test/o/n.git/git-receive-pack",
+        "GET https://git.test/o/n.git/info/refs?service=git-receive-pack",
+    ],
+)
+def test_a_push_gets_the_rules_for_both_of_its_requests(
+    policy: Path, capsys: pytest.CaptureFixture[str], asked: str
+) -> None:
+    before = policy.read_text()
+    post, get = (
+        "POST https://git.test/o/n.git/git-receive-pack",
+        "GET https://git.test/o/n.git/info/refs?service=git-receive-pack",
+    )
+    assert exit_code(lambda: allow(asked, dry_run=True)) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("+ ")] == [
+        f"+  - {post}",
+        f"+  - {get}",
+    ]
+    assert exit_code(lambda: allow(asked)) == 0
+    assert policy.read_text() == f"{before}allow:\n  - {post}\n  - {get}\n"
+    told = f"{WHERE}:9: added `- {post}` under `allow`\n{WHERE}:10: added `- {get}` under `allow`\n"
+    assert capsys.readouterr() == (told, APPLY)
+
+
 def test_a_dry_run_shows_the_difference_and_changes_nothing(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = policy.read_text()
     assert exit_code(lambda: allow("GET https://a.test/", dry_run=True)) == 0

@@ -68,6 +68,28 @@ def test_a_service_and_what_is_resolved_stand_beside_the_rule(log: Path, capsys:
     )
 
 
+def test_a_denied_push_names_the_command_that_allows_it(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    starts = (f"GET https://{host}/o/n.git/info/refs" for host in ("github.com", "git.test"))
+    log.write_text("\n".join(denied(start, tool="git push") for start in starts))
+    assert exit_code(lambda: suggest(log)) == 0
+    seen = "  once, 2026-01-02 10:00:00\n  careful: it writes: the agent can send data out this way\n"
+    assert capsys.readouterr().out == (
+        f"agent-sandbox policy allow 'POST https://git.test/o/n.git/git-receive-pack'\n{seen}\n"
+        f"agent-sandbox secret setup github --repo o/n\n{seen}"
+    )
+
+
+def test_a_push_that_needs_a_token_is_not_asked_about(
+    log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.write_text(denied("GET https://github.com/o/n.git/info/refs", tool="git push"))
+    answers()
+    assert exit_code(lambda: suggest(log, choose=True)) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("agent-sandbox secret setup github --repo o/n\n")
+    assert told.err == "run this command: a push to this server also needs a token\n"
+
+
 def test_only_so_many_are_shown(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log.write_text("\n".join(denied(f"POST https://h{number}.test/") for number in range(60)))
     assert exit_code(lambda: suggest(log)) == 0
@@ -89,6 +111,7 @@ def test_a_program_gets_all_of_it(log: Path, capsys: pytest.CaptureFixture[str])
                 "stars": [["1", "2", "3", "4"]],
                 "warnings": ["it writes: the agent can send data out this way"],
                 "services": [],
+                "push_command": None,
                 "resolve": None,
             },
             {
@@ -98,6 +121,7 @@ def test_a_program_gets_all_of_it(log: Path, capsys: pytest.CaptureFixture[str])
                 "stars": [],
                 "warnings": [],
                 "services": [],
+                "push_command": None,
                 "resolve": None,
             },
         ],

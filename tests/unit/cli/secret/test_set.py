@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.images import DIGEST_LABEL, images_for, proxy_name
-from agent_sandbox.runtime.host.agents import load_manifest
-from agent_sandbox.runtime.init.facts import owner_of
+from agent_sandbox.images import DIGEST_LABEL, proxy_name
+from agent_sandbox.runtime.project.installed import images_of, open_project
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
@@ -85,7 +84,7 @@ def test_a_value_that_no_header_could_hold_never_reaches_the_proxy(
 
 def test_a_value_can_be_set_before_the_first_up(running: FakeDocker, ask: Ask) -> None:
     running.rules.clear()
-    current = {image.name: image.digest for image in (images_for(load_manifest("claude"), owner_of(Path.cwd())))}
+    current = {image.name: image.digest for image in images_of(open_project(None, cwd=Path.cwd()))}
     labels = {"tags": [proxy_name()], "labels": {DIGEST_LABEL: current[proxy_name()]}}
     running.says("run --rm", script=f"cat >{running.folder / 'told'}")
     running.says("ps --all").says("image inspect", out=json.dumps(labels)).says("image prune")

@@ -12,7 +12,7 @@ from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 
-PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=())
+PROJECT = Project(root=Path("/p"), name="app-1", agents=("example",), owner=Owner(), images=(), files=())
 
 
 def test_stacks_are_kept_by_compose() -> None:

@@ -38,7 +38,7 @@ def repository(tmp_path: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPat
     (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(compose)
     (tmp_path / ".envrc").write_text("1\n")
     record(tmp_path, os.environ)
-    return Project(root=tmp_path, name="app-1", agent="example", owner=Owner(), images=(), files=())
+    return Project(root=tmp_path, name="app-1", agents=("example",), owner=Owner(), images=(), files=())
 
 
 def git(project: Project, *argv: str) -> None:

@@ -35,7 +35,7 @@ def repository(tmp_path: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], os.defpath)))
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     leave_pending(tmp_path, os.environ, read_held(tmp_path, [CONFIG]), ())
-    return Project(root=tmp_path, name="app-1", agent="example", owner=Owner(), images=(), files=())
+    return Project(root=tmp_path, name="app-1", agents=("example",), owner=Owner(), images=(), files=())
 
 
 def write(project: Project, key: str, value: str) -> None:

@@ -15,7 +15,9 @@ from agent_sandbox.runtime.init.initialise import InitOptions, Prepared
 def wish(empty_project: Path) -> InitOptions:
     """Return the options of an `init` in an empty project."""
     agent = known_agents(data_root() / "templates")[0]
-    return InitOptions(agent=agent, path=empty_project, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
+    return InitOptions(
+        agents=(agent,), path=empty_project, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False
+    )
 
 
 def test_it_writes_and_remembers_what_it_wrote(wish: InitOptions, empty_project: Path) -> None:

@@ -7,7 +7,10 @@ from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.engine.decide import allows, awaits_operation, decide, decide_connect, decide_with_secrets
+from agent_sandbox.policy.engine.grants import Grants
 from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policy.http.graphql_operation import Operation
 from agent_sandbox.policy.http.request import Request
 from table_tests import each
@@ -15,6 +18,9 @@ from table_tests import each
 type LayerOf = Callable[..., Layer]
 type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]
+
+NOTHING = compile_policy([], {})
+HERE = Origin(file="grant", line=1, layer="grant")
 
 POLICY = """
 domains:
@@ -36,6 +42,50 @@ def by(effect: Effect, line: int, reason: str = "") -> Decision:
     verb = "allowed" if effect is Effect.ALLOW else "denied"
     origin = Origin(file="policy.yaml", line=line, layer="project")
     return Decision(effect=effect, rule=str(origin), origin=origin, reason=f"{verb} by {origin}{reason}")
+
+
+PUSHES = """
+domains:
+  - {host: read.test, rules: [{methods: [GET]}]}
+  - {host: all.test}
+  - host: typed.test
+    rules:
+      - {methods: [GET]}
+      - {methods: [POST], headers: {content-type: application/x-git-receive-pack-request}}
+  - {host: closed.test}
+deny: [POST https://closed.test/**/git-receive-pack]
+"""
+
+
+@each(
+    ("line", "reason"),
+    [
+        (
+            "GET https://read.test/o/r.git/info/refs?service=git-receive-pack",
+            "host read.test is allowed, method POST is not",
+        ),
+        ("GET https://closed.test/o/r/info/refs?service=git-receive-pack", "denied by policy.yaml:10"),
+        ("GET https://all.test/o/r.git/info/refs?service=git-receive-pack", ""),
+        ("GET https://read.test/o/r.git/info/refs?service=git-upload-pack", ""),
+        ("GET https://read.test/o/r.git/info/refs", ""),
+        ("GET https://read.test/info/refs/x?service=git-receive-pack", ""),
+    ],
+)
+def test_the_request_that_starts_a_push_is_allowed_only_if_the_push_is(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, reason: str
+) -> None:
+    policy, request = policy_of(PUSHES), request_of(line)
+    decision = decide(policy, request)
+    assert (decision.allowed, allows(policy, request)) == (not reason, not reason)
+    if reason:
+        assert decision.reason.startswith(f"this request starts a git push, which is denied: {reason}")
+
+
+def test_the_start_of_a_push_meets_conditions_on_the_header_that_git_sends_with_it(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    request = request_of("GET https://typed.test/r/info/refs?service=git-receive-pack")
+    assert decide(policy_of(PUSHES), request._replace(headers=(("Content-Type", "a/b"), ("user-agent", "git")))).allowed
 
 
 @each(
@@ -264,3 +314,45 @@ def test_what_only_others_allow_has_nothing_put_in(policy_of: PolicyOf, request_
     policy = policy_of(f"{SECRETS}\nallow: [GET https://b.test/]")
     decision, injection = decide_with_secrets(policy, request_of("GET https://b.test/"))
     assert (decision.allowed, injection) == (True, None)
+
+
+def granted(policy: Policy, request: Request) -> Policy:
+    """Return the policy with a grant of what `request` asks for."""
+    offer = offer_for(request, NOTHING)
+    assert offer
+    return replace(
+        policy, granted=Grants(rules=(Rule(effect=Effect.ALLOW, conditions=offer.once, origin=HERE, reason="once"),))
+    )
+
+
+def test_allows_a_granted_request_and_its_tunnel(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    request = request_of("POST https://new.test/x")
+    for text in ("domains: [a.test]", "domains: []"):
+        policy = granted(policy_of(text), request)
+        assert decide(policy, request).reason == "allowed by grant:1: once"
+        assert decide_connect(policy, host="new.test", port=443).allowed
+        assert not decide(policy, request._replace(method="GET")).allowed
+        assert not decide_connect(policy, host="new.test", port=8443).allowed
+
+
+def test_does_not_grant_a_host_service(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of("host_services: {nas: {to: nas.example.com:8080}}")
+    request = request_of("POST http://nas.example.com:8080/")
+    assert decide(policy, request).allowed
+    without_its_rule = replace(policy, index=policy_of("deny: [b.test]").index)
+    after = granted(without_its_rule, request)
+    assert not decide(after, request).allowed
+    assert not decide_connect(after, host=request.host, port=request.port).allowed
+
+
+def test_a_denied_request_is_denied_whatever_was_granted_for_another_one(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    policy = granted(
+        policy_of("domains: [a.test]\ndeny: [{host: new.test, rules: [{path: {prefix: /no}}]}]"),
+        request_of("GET https://new.test/"),
+    )
+    assert decide(policy, request_of("GET https://new.test/no")).cause is Cause.RULE
+    assert decide(policy, request_of("GET https://other.test/")).cause is Cause.HOST
+    assert not allows(policy, request_of("GET https://new.test/no"))
+    assert allows(policy, request_of("GET https://new.test/yes"))

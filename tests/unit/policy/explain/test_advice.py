@@ -74,6 +74,31 @@ def test_a_denial_says_how_to_allow_exactly_this(
     assert advise(request, decide(policy_of(POLICY), request)) == advice
 
 
+@each(
+    ("line", "command", "advice"),
+    [
+        (
+            "POST https://a.test/r",
+            "agent-sandbox secret setup x",
+            "run `{}` on the host machine: it also asks for a token",
+        ),
+        ("POST https://a.test/r", "agent-sandbox policy allow x", f"run `{{}}` on the host machine, {APPLY}"),
+        ("POST https://b.test/r", "x", f"a deny always wins: remove or narrow the entry at policy.yaml:2, {APPLY}"),
+        (
+            "POST https://10.0.0.1/r",
+            "x",
+            "10.0.0.1 is not a public address (private): add it under `host_services`: `NAME: {{to: 10.0.0.1:443}}`",
+        ),
+    ],
+)
+def test_a_denied_push_is_advised_by_its_command(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, command: str, advice: str
+) -> None:
+    request = request_of(line)
+    got = advise(request, decide(policy_of(POLICY), request), push_command=command)
+    assert got == advice.format(command)
+
+
 def test_a_policy_that_cannot_be_read_is_to_be_mended() -> None:
     policy = Policy.deny_all("broken")
     advice = advise("a.test", decide_connect(policy, host="a.test", port=443))

@@ -1,25 +1,29 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.policy import Decision, Effect, Policy
+from agent_sandbox.policy import Decision, Effect, Policy, decide_connect, parse_request
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
-from agent_sandbox.proxy.decide.enforcer import Enforcer
+from agent_sandbox.proxy.decide.enforcer import Enforcer, _refusal
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
 from agent_sandbox.proxy.exchange.denial import OWN_HOST
 from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Outcome, open_exchange
+from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.injector import Injector
+from agent_sandbox.proxy.secrets.login import Refresher, placeholders_of, put_login
 from agent_sandbox.proxy.secrets.placeholder import Placeholders
 from agent_sandbox.proxy.secrets.store import put_secret, put_unresolved
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -28,6 +32,9 @@ from agent_sandbox.proxy.wire.message import RequestHead
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from agent_sandbox.policy import Request
+    from agent_sandbox.proxy.ask.questions import Questions
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
 RULES = "domains: [{host: a.test, rules: [{methods: [GET], path: {prefix: /api/}}]}]"
@@ -70,6 +77,19 @@ def test_allowed_request_is_forwarded_in_canonical_form(policy: Callable[[str], 
     assert (exchange.allowed, exchange.path, exchange.outcome.rule) == (True, "/api/x", "policy.yaml:2")
     assert exchange.request
     assert exchange.request.url == "https://a.test/api/x?y"
+
+
+def test_a_push_is_denied_at_its_first_request_with_the_command_that_allows_it(
+    policy: Callable[[str], Policy],
+) -> None:
+    exchange = enforce(asked("/o/r.git/info/refs?service=git-receive-pack"), policy(RULES.replace("/api/", "/")))
+    nearest = "policy.yaml:2 allows GET, HEAD a.test/..."
+    reason = "this request starts a git push, which is denied: host a.test is allowed, method POST is not"
+    hint = "run `agent-sandbox policy allow 'POST https://a.test/o/r.git/git-receive-pack'` on the host machine"
+    said = told(exchange)
+    assert (said["reason"], said["path"]) == (f"{reason}: {nearest}", "/o/r.git/info/refs")
+    assert said["hint"] == f"{hint}, then: agent-sandbox proxy reload"
+    assert exchange.record(now=6.0).tool == "git push"
 
 
 def test_an_allowed_http2_request_has_its_authority(policy: Callable[[str], Policy]) -> None:
@@ -456,3 +476,162 @@ def test_a_client_that_was_led_here_by_its_name_server_is_answered(policy: Calla
     exchange = decided_with_page(current, asked_about_sandbox(), tunnel)
     assert exchange.answer
     assert exchange.answer.status == 200
+
+
+class Waits:
+    """Questions that every request waits for, or that nobody is asked."""
+
+    def __init__(self, why: str = "") -> None:
+        self.why = why
+        self.asked: list[str] = []
+
+    def ask(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy, **_: object) -> str:
+        """Make it wait, unless there is a reason not to."""
+        self.asked.append(f"{request.method} {request.url} {decision.cause} {bool(policy.refusal)}")
+        if not self.why:
+            exchange.waiting = Waiting(leave=lambda: None)
+        return self.why
+
+
+def with_questions(policy: Policy, questions: Waits) -> Enforcer:
+    return Enforcer(lambda: policy, clock=lambda: 5.0, questions=cast("Questions", questions))
+
+
+UNLISTED = Tunnel(client="", carries=Carries.TLS, host="new.test", port=443)
+
+
+def test_a_denied_request_waits_and_is_decided_again_with_its_grant(policy: Callable[[str], Policy]) -> None:
+    current, questions = policy(RULES), Waits()
+    decision = decide_connect(current, host="new.test", port=443)
+    tunnel = Tunnel(client="", carries=Carries.TLS, host="new.test", port=443, decision=decision)
+    exchange, enforcer = opened(asked(host=b"new.test"), tunnel), with_questions(current, questions)
+    enforcer.requestheaders(exchange, tunnel)
+    assert (exchange.waits, exchange.answer, exchange.forwarded, exchange.outcome) == (True, None, None, NOT_DECIDED)
+    offer = offer_for(parse_request(scheme="https", host="new.test", port=443, method="GET", target="/"), current)
+    assert exchange.waiting
+    assert offer
+    rule = Rule(effect=Effect.ALLOW, conditions=offer.once, origin=Origin(file="grant", line=1, layer="grant"))
+    exchange.waiting.end("", grant=rule)
+    enforcer.requestheaders(exchange, tunnel)
+    assert (exchange.outcome.effect, exchange.outcome.rule, exchange.forwarded is None) == (
+        Effect.ALLOW,
+        "grant:1",
+        False,
+    )
+    assert (tunnel.refused, questions.asked) == (None, ["GET https://new.test/api/x host False"])
+
+
+def test_a_tunnel_to_a_host_that_is_denied_as_a_whole_stays_refused(policy: Callable[[str], Policy]) -> None:
+    refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO)
+    exchange = opened(asked(), refused)
+    exchange.waiting = Waiting(leave=lambda: None, over=True)
+    current = policy(RULES)
+    host = parse_host_pattern("b.test")
+    # Its requests are allowed, and its tunnel is not: no policy says that, so this is only the second wall.
+    moved = replace(refused, host="b.test")
+    assert decide_connect(current, host=host.name, port=443).allowed is False
+    assert _refusal(moved, current, exchange)
+    assert moved.refused is NO
+    assert _refusal(refused, current, exchange) is None
+    assert refused.refused is None
+
+
+def test_a_request_that_waited_in_vain_is_denied_and_asks_no_more(policy: Callable[[str], Policy]) -> None:
+    exchange, questions = opened(asked(host=b"new.test"), UNLISTED), Waits()
+    enforcer = with_questions(policy(RULES), questions)
+    enforcer.requestheaders(exchange, UNLISTED)
+    assert exchange.waiting
+    exchange.waiting.end("nobody answered")
+    enforcer.requestheaders(exchange, UNLISTED)
+    assert told(exchange)["reason"] == "no rule allows host new.test; nobody answered"
+    assert len(questions.asked) == 1
+
+
+def test_why_nobody_answered_is_part_of_the_reason(policy: Callable[[str], Policy]) -> None:
+    exchange = opened(asked(host=b"new.test"), UNLISTED)
+    with_questions(policy(RULES), Waits("nobody was asked")).requestheaders(exchange, UNLISTED)
+    assert told(exchange)["reason"] == "no rule allows host new.test; nobody was asked"
+
+
+def test_the_stacks_own_checks_wait_for_nobody(policy: Callable[[str], Policy]) -> None:
+    questions, tunnel = Waits(), Tunnel(client="", carries=Carries.PROXY)
+    host = b"agent-sandbox.invalid"
+    head = RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"Host", host),), b"", host.decode(), 80, b"http")
+    exchange = opened(head, tunnel)
+    with_questions(policy(RULES), questions).requestheaders(exchange, tunnel)
+    assert (exchange.waiting, questions.asked, exchange.outcome.effect) == (None, [], Effect.DENY)
+
+
+LOGIN = {
+    "endpoints": ["https://a.test/token"],
+    "begins": {"access": "", "refresh": ""},
+    "answer": {"access_token": "{access}"},
+    "value": "the real token",
+    "lifetime": 60,
+}
+
+
+def refreshing(policy: Policy, folder: Path, body: bytes, tunnel: Tunnel = TUNNEL, **login: object) -> Exchange:
+    """Return a refresh request after its body arrived; in the body, REFRESH is the placeholder."""
+    (folder / "run").mkdir()
+    (folder / "secrets").mkdir()
+    stored = put_login(folder / "secrets", "login", ["b.test"], json.dumps({**LOGIN, **login}).encode())
+    mine = placeholders_of(stored, PLACEHOLDERS)["refresh"].encode()
+    head = asked("/token", (b"Accept", b"application/json"))._replace(method=b"POST")
+    exchange = opened(head, tunnel)
+    enforcer = Enforcer(lambda: policy, clock=lambda: 5.0, refresher=Refresher(folder / "secrets", PLACEHOLDERS))
+    enforcer.requestheaders(exchange, tunnel)
+    assert exchange.forwarded is None
+    exchange.body = body.replace(b"REFRESH", mine)
+    enforcer.request(exchange, tunnel)
+    return exchange
+
+
+MINE = b"grant_type=refresh_token&refresh_token=REFRESH"
+
+
+def test_a_refresh_request_with_a_placeholder_is_answered_here(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    exchange = refreshing(policy("domains: [a.test]"), tmp_path, MINE)
+    assert exchange.answer
+    assert exchange.forwarded is None
+    assert (exchange.answer.status, exchange.outcome) == (
+        200,
+        Outcome(Effect.ALLOW, "answered by the proxy: the login is refreshed on the host machine"),
+    )
+    assert json.loads(exchange.answer.body) == {"access_token": PLACEHOLDERS.ending("login")}
+
+
+def test_a_refresh_without_a_valid_token_is_a_502_that_says_what_to_do(
+    policy: Callable[[str], Policy], tmp_path: Path
+) -> None:
+    exchange = refreshing(policy("domains: [a.test]"), tmp_path, MINE, lifetime=0)
+    body = told(exchange)
+    assert status(exchange) == 502
+    assert (body["reason"], body["hint"]) == (
+        "secret login has no value now: it has expired",
+        "agent-sandbox secret sync",
+    )
+
+
+def test_a_placeholder_in_another_request_to_the_endpoint_is_denied(
+    policy: Callable[[str], Policy], tmp_path: Path
+) -> None:
+    exchange = refreshing(policy("domains: [a.test]\nsettings: {block_status: 418}"), tmp_path, b"token=REFRESH")
+    assert (status(exchange), exchange.outcome.cause) == (418, "injection")
+
+
+def test_a_clients_own_sign_in_goes_to_the_server(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    exchange = refreshing(policy("domains: [a.test]"), tmp_path, b"grant_type=authorization_code&code=c")
+    assert exchange.allowed
+    assert exchange.forwarded
+
+
+def test_the_policy_decides_before_a_refresh_is_answered(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    exchange = refreshing(policy("domains: [b.test]"), tmp_path, MINE)
+    assert (status(exchange), exchange.held) == (403, False)
+
+
+def test_a_refused_tunnel_answers_no_refresh(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    tunnel = replace(TUNNEL, decision=NO)
+    exchange = refreshing(policy("domains: [a.test]"), tmp_path, MINE, tunnel)
+    assert (status(exchange), exchange.outcome.reason) == (403, "not at all")

@@ -62,6 +62,16 @@ def test_the_page_lists_the_rules_the_denials_and_what_would_allow_them(policy: 
     )
 
 
+def test_the_page_says_what_would_allow_a_push(policy: Callable[[str], Policy]) -> None:
+    denial = denied("github.com", path="/o/r.git/info/refs", tool="git push")
+    page = ask(policy("domains: [{host: github.com, rules: [{methods: [GET]}]}]"), denial, target="/status.json")
+    assert page
+    (one,) = json.loads(page.body)["denials"]
+    assert one["to_allow"] == (
+        "run `agent-sandbox secret setup github --repo o/r` on the host machine: it also asks for a token"
+    )
+
+
 @pytest.mark.parametrize(("target", "accept"), [("/status.json", "*/*"), ("/", "application/json")])
 def test_the_page_is_json_for_programs(policy: Callable[[str], Policy], target: str, accept: str) -> None:
     page = ask(policy("domains: [a.test]"), denied("c.test"), target=target, accept=accept)

@@ -19,6 +19,8 @@ from agent_sandbox.proxy.secrets.store import (
     Secret,
     Unresolved,
     listed,
+    login_names,
+    login_of,
     memory_of,
     put_secret,
     put_sourced,
@@ -26,6 +28,7 @@ from agent_sandbox.proxy.secrets.store import (
     read_secret,
     remove_secret,
     troubled,
+    uptime,
 )
 from table_tests import each
 
@@ -151,7 +154,7 @@ def test_a_new_tmpfs_has_no_value(volume: Path) -> None:
     assert (read_secret(volume, "t"), listed(volume)) == (expected, [expected])
     put_secret(volume, "other", ["a.test"], b"correct horse")
     row = {"name": "t", "hosts": ("a.test",), "problem": NOT_YET, "expires": None}
-    assert troubled(volume, now=0.0) == [row]
+    assert troubled(volume) == [row]
 
 
 def test_after_its_source_failed_the_previous_value_is_not_used(volume: Path) -> None:
@@ -195,25 +198,47 @@ def test_without_a_tmpfs_no_value_is_stored(tmp_path: Path) -> None:
 
 
 def test_a_value_is_not_used_after_its_time_to_live(volume: Path) -> None:
-    before = time.time()
-    put_from_file(volume, "t", ["a.test"], b"correct horse", ttl=1_000.0)
+    put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() + 1_000)
     found = read_secret(volume, "t")
     assert isinstance(found, Secret)
     assert found.expires is not None
-    assert before + 1_000 <= found.expires <= time.time() + 1_000
+    assert 990 < found.expires - time.time() <= 1_000
     gone = Unresolved(name="t", hosts=("a.test",), why=EXPIRED)
-    assert read_secret(volume, "t", now=found.expires) == gone
-    assert read_secret(volume, "t", now=found.expires - 1) == found
-    assert read_secret(volume, "t", now=before - 3_600) == gone  # the clock was set back
-    (memory_of(volume) / "t").write_text(json.dumps({"hosts": ["a.test"], "value": VALUE, "expires": "never"}))
+    put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() - 1)
+    assert read_secret(volume, "t") == gone
+    (memory_of(volume) / "t").write_text(json.dumps({"hosts": ["a.test"], "value": VALUE, "until": "never"}))
     assert read_secret(volume, "t") == gone
 
 
 def test_a_value_that_expires_soon_is_reported(volume: Path) -> None:
-    put_from_file(volume, "t", ["a.test"], b"correct horse", ttl=1_000.0)
-    found = read_secret(volume, "t")
-    assert isinstance(found, Secret)
-    assert found.expires is not None
-    assert troubled(volume, now=found.expires - 150) == []
-    row = {"name": "t", "hosts": ("a.test",), "problem": "", "expires": found.expires}
-    assert troubled(volume, now=found.expires - 90) == [row]
+    put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() + 90)
+    assert troubled(volume) == []
+    put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() + 50)
+    (row,) = troubled(volume)
+    expires = row.pop("expires")
+    assert isinstance(expires, float)
+    assert (row, expires > time.time()) == ({"name": "t", "hosts": ("a.test",), "problem": ""}, True)
+
+
+def test_a_value_that_has_expired_is_no_value(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    for until in (uptime() + 100, uptime() - 1):
+        put_sourced(folder, "t", ["a.test"], VALUE.encode(), source="login", until=until, login={"any": "thing"})
+        found = read_secret(folder, "t")
+        assert found in (
+            Secret(name="t", hosts=("a.test",), value=VALUE, until=until),
+            Unresolved(name="t", hosts=("a.test",), why="it has expired"),
+        )
+        assert isinstance(found, Secret) is (until > uptime())
+    assert login_of(folder, "t") == {"any": "thing"}
+    put_unresolved(folder, "t", ["a.test"], login={"other": 1})
+    assert (login_of(folder, "t"), login_names(folder)) == ({"other": 1}, ["t"])
+
+
+@each("text", ["", "[]", "{", "{}"])
+def test_other_files_are_no_logins(text: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(text)
+    assert login_of(tmp_path, "t") is None
+    assert login_names(tmp_path / "none") == []

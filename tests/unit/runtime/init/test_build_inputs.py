@@ -18,7 +18,7 @@ AGENTS = known_agents(data_root() / "templates")
 COMPOSE = f"""\
 name: NAME
 x-agent-sandbox: {{agent: {AGENTS[0]}, dev: "501:20"}}
-services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{agent_name(AGENTS[0], Owner(uid=501, gid=20))}"}}}}
+services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{agent_name(AGENTS[:1], Owner(uid=501, gid=20))}"}}}}
 """
 CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 
@@ -39,19 +39,19 @@ def names(agents: tuple[str, ...], path: Path | None, cwd: Path) -> list[str]:
 
 
 def test_without_an_agent_the_projects_own_images_are_built(project: Path) -> None:
-    expected = [proxy_name(), base_name(), agent_name(AGENTS[0], Owner(uid=501, gid=20))]
+    expected = [proxy_name(), base_name(), agent_name(AGENTS[:1], Owner(uid=501, gid=20))]
     assert names((), None, project) == expected
     assert names((), project, Path("/")) == expected
 
 
 def test_agents_are_built_for_the_projects_owner_and_share_what_they_stand_on(project: Path) -> None:
     owner = Owner(uid=501, gid=20)
-    expected = [proxy_name(), base_name(), *(agent_name(agent, owner) for agent in AGENTS)]
+    expected = [proxy_name(), base_name(), *(agent_name((agent,), owner) for agent in AGENTS)]
     assert names(AGENTS, None, project) == expected
 
 
 def test_before_init_an_agent_is_built_for_the_owner_of_the_directory(tmp_path: Path) -> None:
-    expected = [proxy_name(), base_name(), agent_name(AGENTS[0], owner_of(tmp_path))]
+    expected = [proxy_name(), base_name(), agent_name(AGENTS[:1], owner_of(tmp_path))]
     assert names(AGENTS[:1], None, tmp_path) == expected
 
 

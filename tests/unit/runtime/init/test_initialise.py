@@ -10,7 +10,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.git.worktree import SUBDIRECTORY
-from agent_sandbox.runtime.init.initialise import NOT_IN_SUBMODULES, InitOptions, agent_of, prepare
+from agent_sandbox.runtime.init.initialise import NOT_IN_SUBMODULES, InitOptions, agents_of, prepare
 from agent_sandbox.runtime.protect.snapshot import record
 from agent_sandbox.stack.engine import OWN_STACKS
 from agent_sandbox.stack.limits import DEFAULT, GIB, kept, limit_texts
@@ -19,7 +19,7 @@ from repositories import bare, repository, worktree
 
 
 def wish(path: Path, *, title: str | None = None, ide: Ide | None = None) -> InitOptions:
-    return InitOptions(agent="claude", path=path, title=title, ide=ide, on_conflict=OnConflict.KEEP, detect=False)
+    return InitOptions(agents=("claude",), path=path, title=title, ide=ide, on_conflict=OnConflict.KEEP, detect=False)
 
 
 def test_preparing_only_reads(tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ def test_choices_of_an_earlier_init_stay(tmp_path: Path) -> None:
 
 
 def test_the_agent_of_an_earlier_init_is_known(tmp_path: Path) -> None:
-    assert agent_of(tmp_path, {}) is None
+    assert agents_of(tmp_path, {}) == ()
     prepare(wish(tmp_path), {}).write()
-    assert agent_of(tmp_path, {}) == "claude"
+    assert agents_of(tmp_path, {}) == ("claude",)
 
 
 def test_limits_are_of_the_agent_alone_and_stay_until_they_are_said_anew(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_missing_env_that_is_left_alone_is_neither_made_nor_mounted(tmp_path: 
 
 def test_an_unknown_agent_is_told_before_anything_is_looked_at(tmp_path: Path) -> None:
     unknown = InitOptions(
-        agent="nobody", path=tmp_path / "gone", title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False
+        agents=("nobody",), path=tmp_path / "gone", title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False
     )
     with pytest.raises(UserError, match="no such agent `nobody`"):
         prepare(unknown, {})
@@ -279,17 +279,17 @@ def test_the_repository_of_a_worktree_is_mounted_at_its_own_path_and_ignores_our
     worktree(tmp_path / "feature", common)
     prepared = prepare(wish(tmp_path / "feature"), {})
     prepared.write()
-    place = "they belong to this directory on this machine"
+    place = "it belongs to this directory on this machine"
     assert prepared.notes == (
         f"git works inside on {common}: the agent can only add commits and change branches there",
-        f"{common}/info/exclude keeps {STACK}, .devcontainer/devcontainer.json, {DOTENV} out of git: {place}",
+        f"{common}/info/exclude keeps {DOTENV} out of git: {place}",
     )
     volumes = (tmp_path / "feature" / STACK).read_text()
     mount = "{{type: bind, source: {0}, target: {0}, bind: {{create_host_path: false}}"
     assert f"{mount.format(common)}, read_only: true}}" in volumes
     assert f"{mount.format(common / 'objects')}}}" in volumes
     assert (common / "logs").is_dir()
-    assert f"/{STACK}\n" in (common / "info" / "exclude").read_text()
+    assert "/.env\n" in (common / "info" / "exclude").read_text()
     again = prepare(wish(tmp_path / "feature"), {})
     assert {change.verdict for change in again.changes} == {Verdict.UNCHANGED}
     assert (again.protection.kept, again.protection.gone) == ((), ())

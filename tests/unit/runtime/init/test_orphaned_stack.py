@@ -16,7 +16,7 @@ KEPT = (
 
 
 def wish(path: Path, title: str | None = None) -> InitOptions:
-    return InitOptions(agent="claude", path=path, title=title, ide=None, on_conflict=OnConflict.KEEP, detect=False)
+    return InitOptions(agents=("claude",), path=path, title=title, ide=None, on_conflict=OnConflict.KEEP, detect=False)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from agent_sandbox.policy import Effect
 from agent_sandbox.policytools.edit.editing import Edited
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.policies.edit import planned_edit, write_edit
+from agent_sandbox.runtime.policies.edit import planned_edits, write_edit
 
 RULE = read_short_rule(Effect.ALLOW, ("GET https://a.test/",))
 BEFORE = b"\xef\xbb\xbf# c\r\nallow: []\r\n"
@@ -15,7 +15,7 @@ AFTER = b'\xef\xbb\xbf# c\r\nallow: ["GET https://a.test/"]\r\n'
 
 
 def planned(file: Path, environ: Mapping[str, str] | None = None) -> tuple[str, Edited]:
-    before, after = planned_edit(file, RULE, environ or {})
+    before, (after,) = planned_edits(file, [RULE], environ or {})
     assert isinstance(after, Edited)
     return before, after
 

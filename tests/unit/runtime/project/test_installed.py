@@ -35,8 +35,8 @@ name: NAME
 x-agent-sandbox: {{agent: {AGENT}, title: app, ide: vscode, dev: "501:20"}}
 services:
   proxy: {{image: {proxy_name()}}}
-  firewall: {{image: "{agent_name(AGENT, OWNER)}"}}
-  agent: {{image: "{agent_name(AGENT, OWNER)}"}}
+  firewall: {{image: "{agent_name((AGENT,), OWNER)}"}}
+  agent: {{image: "{agent_name((AGENT,), OWNER)}"}}
   odd: null
 """
 
@@ -52,9 +52,9 @@ def expected(root: Path) -> Project:
     return Project(
         root=root,
         name=stack_name("app", str(root)),
-        agent=AGENT,
+        agents=(AGENT,),
         owner=OWNER,
-        images=(proxy_name(), agent_name(AGENT, OWNER)),
+        images=(proxy_name(), agent_name((AGENT,), OWNER)),
         files=(root / ".devcontainer" / "docker-compose.yml",),
     )
 
@@ -109,7 +109,7 @@ def test_a_file_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
 
 def test_the_images_of_a_project_are_what_its_stack_runs_and_their_base(tmp_path: Path) -> None:
     names = [image.name for image in images_of(expected(tmp_path))]
-    assert names == [proxy_name(), base_name(), agent_name(AGENT, OWNER)]
+    assert names == [proxy_name(), base_name(), agent_name((AGENT,), OWNER)]
 
 
 def test_a_moved_project_names_the_command_that_removes_its_former_stack(tmp_path: Path, init: Init) -> None:

@@ -227,7 +227,7 @@ def test_the_keyring_is_asked_by_its_own_program(host: Host, monkeypatch: pytest
         return VALUE
 
     monkeypatch.setattr(subject, "find_spec", lambda _: SimpleNamespace())
-    monkeypatch.setattr(subject, "_run", run)
+    monkeypatch.setattr(subject, "run_source", run)
     assert fetch("a", "keyring:api.test/me", host) == VALUE
     assert asked == [(sys.executable, "-P", "-m", "keyring", "get", "api.test", "me")]
 

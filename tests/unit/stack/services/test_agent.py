@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.together import Agents
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.model import Mount, MountKind
 from agent_sandbox.stack.naming import addresses
@@ -8,23 +9,24 @@ from agent_sandbox.stack.services.agent import agent_service
 from agent_sandbox.stack.workspace import Access, Ide, Identity, Owner, Protected, Workspace
 
 MANIFEST = load_manifest(data_root() / "templates", "claude")
+AGENTS = Agents((MANIFEST,))
 WORKSPACE = Workspace(path="/p", title="p", ide=Ide.NONE)
 WHERE = addresses("/p")
 
 
 def mounts(workspace: Workspace) -> dict[str, Mount]:
-    return {mount.target: mount for mount in agent_service("agent:1", WHERE, MANIFEST, workspace).mounts}
+    return {mount.target: mount for mount in agent_service("agent:1", WHERE, AGENTS, workspace).mounts}
 
 
 def test_it_is_dev_by_the_numbers_of_the_workspaces_owner() -> None:
     workspace = replace(WORKSPACE, owner=Owner(uid=501, gid=20))
-    assert agent_service("agent:1", WHERE, MANIFEST, workspace).user == "501:20"
+    assert agent_service("agent:1", WHERE, AGENTS, workspace).user == "501:20"
 
 
 def test_the_users_name_and_address_reach_git_inside() -> None:
     workspace = replace(WORKSPACE, identity=Identity(name="Ann", email="ann@example.com"))
-    plain = agent_service("agent:1", WHERE, MANIFEST, WORKSPACE).environment
-    assert agent_service("agent:1", WHERE, MANIFEST, workspace).environment == {
+    plain = agent_service("agent:1", WHERE, AGENTS, WORKSPACE).environment
+    assert agent_service("agent:1", WHERE, AGENTS, workspace).environment == {
         **plain,
         "AGENT_SANDBOX_GIT_NAME": "Ann",
         "AGENT_SANDBOX_GIT_EMAIL": "ann@example.com",
@@ -32,7 +34,7 @@ def test_the_users_name_and_address_reach_git_inside() -> None:
 
 
 def test_its_labels_name_the_directory_and_its_devcontainer_json() -> None:
-    assert agent_service("agent:1", WHERE, MANIFEST, replace(WORKSPACE, path="/home/me/my app")).labels == {
+    assert agent_service("agent:1", WHERE, AGENTS, replace(WORKSPACE, path="/home/me/my app")).labels == {
         "devcontainer.local_folder": "/home/me/my app",
         "devcontainer.config_file": "/home/me/my app/.devcontainer/devcontainer.json",
     }
@@ -86,7 +88,7 @@ def test_what_the_user_brings_along_is_read_only() -> None:
 
 def test_the_agents_own_variables_come_last() -> None:
     manifest = replace(MANIFEST, env={"NO_PROXY": "mine"})
-    assert agent_service("agent:1", WHERE, manifest, WORKSPACE).environment["NO_PROXY"] == "mine"
+    assert agent_service("agent:1", WHERE, Agents((manifest,)), WORKSPACE).environment["NO_PROXY"] == "mine"
 
 
 def test_trust_and_ca_can_not_be_changed_inside() -> None:
@@ -98,13 +100,15 @@ def test_trust_and_ca_can_not_be_changed_inside() -> None:
 def test_it_is_told_what_is_protected_so_that_its_start_can_look_for_it() -> None:
     protected = (Protected(path=".git", access=Access.PINNED, why="x"), Protected(path=".git/config", why="y"))
     workspace = replace(WORKSPACE, protected=protected)
-    environment = agent_service("agent:1", WHERE, MANIFEST, workspace).environment
+    environment = agent_service("agent:1", WHERE, AGENTS, workspace).environment
     assert environment["AGENT_SANDBOX_PROTECTED"] == "pinned .git\nread .git/config"
 
 
 def test_each_state_directory_is_a_volume_of_this_agent_alone() -> None:
     manifest = replace(MANIFEST, name="example", state=(".example", ".config/example"))
-    found = {mount.source: mount.target for mount in agent_service("agent:1", WHERE, manifest, WORKSPACE).mounts}
+    found = {
+        mount.source: mount.target for mount in agent_service("agent:1", WHERE, Agents((manifest,)), WORKSPACE).mounts
+    }
     assert found.items() >= {
         ("state-example", "/home/dev/.example"),
         ("state-example..config.example", "/home/dev/.config/example"),

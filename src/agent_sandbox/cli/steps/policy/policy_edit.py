@@ -15,6 +15,8 @@ from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from agent_sandbox.policytools.edit.short_rule import ShortRule
     from agent_sandbox.runtime.policies.registries import Machine
 
@@ -50,26 +52,34 @@ def add_rule(  # noqa: PLR0913 - the command's options
 
 
 def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
-    """Add the rule to the file, or print the diff; return whether the file changed."""
+    """Add the rule to the file, or print the diff; return whether the file changed.
+
+    For one request of a `git push`, the rule for the other is added, too.
+    """
     # Not needed for `--help`.
     from agent_sandbox.policytools.edit.editing import AlreadyCovered  # noqa: PLC0415
     from agent_sandbox.policytools.edit.insertion import written  # noqa: PLC0415
-    from agent_sandbox.runtime.policies.edit import planned_edit, write_edit  # noqa: PLC0415
+    from agent_sandbox.policytools.edit.short_rule import rules_of_push  # noqa: PLC0415
+    from agent_sandbox.runtime.policies.edit import planned_edits, write_edit  # noqa: PLC0415
     from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
 
-    before, after = planned_edit(file, wanted, os.environ)
-    if isinstance(after, AlreadyCovered):
-        emit_lines([f"{wanted.text} is already {DONE[wanted.effect]}, by {after.rule.origin}: {after.rule}"])
-    elif dry_run:
-        emit_lines(diff_lines(difference(file, before, after.text)))
-    else:
-        with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
-            write_edit(file, before, after)
-        emit_lines([f"{file}:{after.line}: added `- {written(wanted.text)}` under `{wanted.section}`"])
+    rules = rules_of_push(wanted)
+    before, afters = planned_edits(file, rules, os.environ)
+    edits = [after for after in afters if not isinstance(after, AlreadyCovered)]
+    if edits and dry_run:
+        emit_lines(diff_lines(difference(file, before, edits[-1].text)))
+        return False
+    if edits:
+        with remembering(file, {str(POLICY_FILE): edits[-1].text}, os.environ):
+            write_edit(file, before, edits[-1])
+    for rule, after in zip(rules, afters, strict=True):
+        if isinstance(after, AlreadyCovered):
+            emit_lines([f"{rule.text} is already {DONE[rule.effect]}, by {after.rule.origin}: {after.rule}"])
+            continue
+        emit_lines([f"{file}:{after.line}: added `- {written(rule.text)}` under `{rule.section}`"])
         for deny in after.beaten_by:
             say(f"part of it is still denied, by {deny.origin}: {deny}")
-        return True
-    return False
+    return bool(edits)
 
 
 def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
@@ -117,18 +127,25 @@ def _image_of(file: Path) -> "Machine | None":
         return None
 
 
-def put_secret(service: str, option: str, secret: str, file: Path) -> None:
-    """Give the service in the file its secret and print where."""
+def put_options(service: str, options: "Mapping[str, object]", file: Path) -> bool:
+    """Give the service in the file these options and print where; return whether the file changed."""
     # Not needed for `--help`.
-    from agent_sandbox.runtime.policies.edit import planned_secret, write_edit  # noqa: PLC0415
+    from agent_sandbox.policytools.edit.flow_style import flow  # noqa: PLC0415
+    from agent_sandbox.runtime.policies.edit import planned_options, write_edit  # noqa: PLC0415
     from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
 
-    before, after = planned_secret(file, service, option, secret, os.environ)
+    before, after = planned_options(file, service, options, os.environ)
     if after is None:
-        return
+        return False
     with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
         write_edit(file, before, after)
-    emit_lines([f"{file}:{after.line}: the service {service} has `{option}: {secret}`"])
+    written = [
+        f"`{option}: {flow(value)}`" if len(options) == 1 else f"`{option}`" for option, value in options.items()
+    ]
+    emit_lines(
+        [f"{file}:{after.line}: the service {service} has {'' if len(options) == 1 else 'new '}{', '.join(written)}"]
+    )
+    return True
 
 
 def difference(file: Path, before: str, after: str) -> str:

@@ -43,8 +43,13 @@ def require_loaded(answer: Answer) -> Answer:
 def report(answer: Answer) -> None:
     """Print what a reload changed."""
     emit_lines(_changes(answer.get("change", {})))
+    say(loaded(answer))
+
+
+def loaded(answer: Answer) -> str:
+    """Return one line that says what was loaded."""
     closed = f", {answer['closed']} connections closed" if answer.get("closed") else ""
-    say(f"policy loaded, digest {str(answer.get('digest', ''))[:12]}{closed}")
+    return f"policy loaded, digest {str(answer.get('digest', ''))[:12]}{closed}"
 
 
 def _changes(change: Mapping[str, Any]) -> Iterator[str]:

@@ -27,7 +27,7 @@ def no_image() -> None:
 
 def resolve_named(policy: Path, *, image: Image = no_image) -> tuple[str, ...]:
     """Resolve the services that the policy names and that have no file yet; return what to print."""
-    from agent_sandbox.runtime.policies.named_services import without_file  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.policyfile.named_services import without_file  # noqa: PLC0415 - not needed for `--help`
 
     names = without_file(policy)
     return resolve_these(policy, names, image=image) if names else ()
@@ -49,14 +49,15 @@ def resolve_these(policy: Path, names: Sequence[str], *, image: Image = no_image
 
 
 def agent_image(project: "Project", *, build: "Build | None" = None, quiet: bool = False) -> "Machine | None":
-    """Return the image of the project's agent; if it does not exist, build it with `build`, or return None."""
+    """Return the image of the project's agents; if it does not exist, build it with `build`, or return None."""
     from agent_sandbox.backends.plan import RunCommand  # noqa: PLC0415 - as above
     from agent_sandbox.backends.verbs import AskImage  # noqa: PLC0415 - as above
     from agent_sandbox.cli.steps.execute import backend, driver, execute  # noqa: PLC0415 - as above
     from agent_sandbox.images import agent_name  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.host.agents import load_agents  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.registries import SECONDS, image_machine  # noqa: PLC0415 - as above
 
-    name = agent_name(project.agent, project.owner)
+    name = agent_name(project.agents, project.owner, load_agents(project.agents, project.pins).pins)
     if name not in driver().labels_of((name,)):
         if build is None:
             return None
@@ -102,6 +103,6 @@ def _keep_out_of_git(project: Path, paths: Sequence[str]) -> None:
     file = exclude_file(project, git if isinstance(git, Outside) else None)
     try:
         if file and (new := not_ignored(project, paths, file)):
-            write_all(project, {file: excluding(project, new, file)})
+            write_all(project, excluding(project, new, file))
     except UserError as error:
         say(f"note: {error}")  # git shows the files, and nothing else differs

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.file.service_options import Auth
 from agent_sandbox.policyfile import services_beside
 
@@ -15,5 +16,11 @@ def keyed_services(policy: Path) -> Keyed:
         name: (option, auth)
         for name, layer in services_beside(policy).items()
         for option, auth in layer.spec.declared.items()
-        if isinstance(auth, Auth)
+        if isinstance(auth, Auth) and auth.env
     }
+
+
+def named_secret(layer: Layer, service: str, option: str) -> str:
+    """Return the name of the secret that the policy gives the service already, or an empty string."""
+    given = next((one.model_extra or {} for one in layer.spec.services if one.name == service), {}).get(option, "")
+    return str(given.get("name", "")) if isinstance(given, dict) else str(given)

@@ -7,15 +7,13 @@ from typing import Annotated
 import typer
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskSecrets
-from agent_sandbox.cli.steps.execute import backend, driver
-from agent_sandbox.cli.steps.secrets.secret_store import ask_store, proxy_runs
+from agent_sandbox.cli.steps.secrets.login_sync import agent_of, give_login, proxy_runs, tell_proxy
+from agent_sandbox.cli.steps.secrets.secret_store import ask_store
 from agent_sandbox.cli.steps.secrets.secret_value import read_value
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.proxy.control import tell_stack
 from agent_sandbox.runtime.sources.all_recipes import recipes_for
 from agent_sandbox.runtime.sources.fetch import Host, fetch, split_source
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
@@ -79,13 +77,16 @@ def _seconds(ttl: str, source: str) -> float | None:
 
 def give(project: Project, recipe: Recipe) -> None:
     """Fetch the value and give it to the running proxy; if that fails, the proxy drops the previous value."""
+    if agent_of(recipe.source):
+        give_login(project, recipe)
+        return
     try:
         value = fetched(project, recipe)
     except UserError:
-        _tell(project, recipe, "--unresolved")
+        tell_proxy(project, recipe, "--unresolved")
         raise
     ttl = () if recipe.ttl is None else ("--ttl", f"{recipe.ttl:g}")
-    _tell(project, recipe, "--source", split_source(recipe.source)[0], *ttl, stdin=value)
+    tell_proxy(project, recipe, "--source", split_source(recipe.source)[0], *ttl, stdin=value)
 
 
 def fetched(project: Project, recipe: Recipe) -> bytes:
@@ -121,9 +122,3 @@ def _problems(
             give(project, recipe)
         except UserError as error:
             yield from error.problems
-
-
-def _tell(project: Project, recipe: Recipe, *how: str, stdin: bytes = b"") -> None:
-    hosts = (word for host in recipe.hosts for word in ("--host", host))
-    plan = backend().plan(project, AskSecrets(argv=("set", recipe.name, *hosts, *how)))
-    tell_stack(driver(), plan, stdin=stdin)

@@ -7,16 +7,12 @@ from pathlib import Path
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.steps.execute import backend, driver, execute, require_running
+from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
 from agent_sandbox.images import proxy_name
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.project.installed import images_of
 from agent_sandbox.runtime.proxy.control import tell_stack
 from agent_sandbox.runtime.proxy.secrets import Held, held_secrets
-
-
-def proxy_runs(project: Project) -> bool:
-    """Return whether the project's proxy runs."""
-    return any(one.service == "proxy" and one.state == "running" for one in driver().observe(project.name))
 
 
 def ask_store(project: Project, *argv: str, stdin: Callable[[], bytes] = bytes) -> None:

@@ -83,6 +83,8 @@ def _service_records(subject: Subject) -> Iterator[Record]:
         if spec.name in old_hosts():
             value = {"name": spec.name, **({"readonly": True} if spec.readonly else {}), **(spec.model_extra or {})}
             # Without named parts, all are read-only.
+            if not all(isinstance(one, str) for one in value.get("repos", ())):
+                continue  # the older product does not have access per repository
             value |= {} if PARTS & value.keys() else {part: {"access": "read"} for part in ("git", "api")}
             line = subject.layer.origin("services", number).line
             yield from old_records(OldService(name=spec.name, where=str(line), value=value))

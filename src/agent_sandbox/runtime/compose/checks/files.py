@@ -33,7 +33,7 @@ def _of_the_project(project: Project, environ: Mapping[str, str]) -> CheckResult
         if name not in (None, project.name):
             return warn("dotenv", OTHER_NAME.format(name), OTHER_NAME_HINT)
         return ok("dotenv", f"{DOTENV} is left alone; `{COMMAND} --file {STACK_FILE}` uses the stack")
-    hint = f"agent-sandbox init {project.agent} writes both lines and keeps the rest; --no-dotenv leaves {DOTENV} alone"
+    hint = f"{project.init} writes both lines and keeps the rest; --no-dotenv leaves {DOTENV} alone"
     text = read_text(project.root, DOTENV)
     if text is None:
         return warn("dotenv", f"there is no {DOTENV}: plain `docker compose` does not find the stack", hint)
@@ -62,6 +62,6 @@ def limits(host: EngineHost, project: Project) -> CheckResult:
     over = [f"{name} {words[name]} of {most}" for name, most in has.items() if name == "memory" or name in kept(chosen)]
     if over:
         what = f"the agent's limits are above what the Docker host has: {', '.join(over)}"
-        hint = f"agent-sandbox init {project.agent} --memory SIZE --cpus NUMBER, then agent-sandbox up"
+        hint = f"{project.init} --memory SIZE --cpus NUMBER, then agent-sandbox up"
         return warn("limits", what, hint)
     return ok("limits", ", ".join(f"{name} {text}" for name, text in words.items()))

@@ -18,7 +18,7 @@ def owner(host: EngineHost, project: Project) -> CheckResult:
     real = facts.owner_of(project.root)
     if real != project.owner:
         what = f"the files belong to {real.uid}:{real.gid}, but dev inside is {project.owner.uid}:{project.owner.gid}"
-        return fail("owner", what, f"agent-sandbox init {project.agent}, then agent-sandbox up")
+        return fail("owner", what, f"{project.init}, then agent-sandbox up")
     if facts.belongs_to_root(project.root):
         what = f"the files belong to root, but dev inside is {real.uid}:{real.gid}: the agent can only read them"
         return fail("owner", what, f"chown -R {real.uid}:{real.gid} {shlex.quote(str(project.root))}")

@@ -14,7 +14,7 @@ from agent_sandbox.runtime.driver.result import CheckResult, Status
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 
-PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(proxy_name(),), files=())
+PROJECT = Project(root=Path("/p"), name="app-1", agents=("example",), owner=Owner(), images=(proxy_name(),), files=())
 DESTROY = "agent-sandbox destroy removes all volumes, with --images also the images"
 EMPTY = "agent-sandbox down && docker volume rm app-1_home-cache empties the cache"
 IMAGES = f'500000000 ["{proxy_name()}","other:1"]\n348170157 ["{base_name()}"]\n'

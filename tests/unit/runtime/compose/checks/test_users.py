@@ -21,7 +21,9 @@ OWNER = 1234
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """Return a project whose `dev` is 1234."""
-    return Project(root=tmp_path, name="app-1", agent="example", owner=Owner(uid=OWNER, gid=OWNER), images=(), files=())
+    return Project(
+        root=tmp_path, name="app-1", agents=("example",), owner=Owner(uid=OWNER, gid=OWNER), images=(), files=()
+    )
 
 
 @pytest.fixture

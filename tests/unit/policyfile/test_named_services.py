@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.policies.named_services import named_in, unresolved, without_file
+from agent_sandbox.policyfile.named_services import named_in, without_file
+from agent_sandbox.runtime.policies.layers import unresolved_here
 from table_tests import each
 
 
@@ -51,4 +52,5 @@ def test_loading_reports_a_policy_that_cannot_be_read(policy: Path) -> None:
 
 def test_a_service_without_a_mirror_allows_what_it_ships_with(policy: Path) -> None:
     policy.write_text("services: [go, npm, github]")
-    assert (without_file(policy), unresolved(policy)) == (("go-mirror", "node"), ("node",))
+    assert without_file(policy) == ("go-mirror", "node")
+    assert unresolved_here(policy, {}) == ("node",)

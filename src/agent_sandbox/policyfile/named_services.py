@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent_sandbox.policyfile.parse.aliases import service_meant
-from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, found_beside, resolved_for
+from agent_sandbox.policyfile.resolved import FOLDER, found_beside, resolved_for
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.policyfile.text.reading import read_policy
@@ -25,11 +25,6 @@ def named_in(text: str) -> frozenset[str]:
 def without_file(policy: Path) -> tuple[str, ...]:
     """Return the resolved services that belong to those of the policy and that have no file yet."""
     return tuple(sorted(named_here(policy).difference(found_beside(policy.parent / FOLDER))))
-
-
-def unresolved(policy: Path) -> tuple[str, ...]:
-    """Return the services without a file that allow nothing yet; most services with a mirror never need one."""
-    return tuple(name for name in without_file(policy) if name in RESOLVED)
 
 
 def named_here(policy: Path) -> frozenset[str]:

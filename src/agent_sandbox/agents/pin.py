@@ -1,0 +1,75 @@
+"""A project's pin of an agent's version: a newer one than the manifest's, and the hash of its package."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_sandbox.agents.manifest import INTEGRITY, VERSION, AgentManifest, NpmPackage
+
+NUMBERS = re.compile(r"[0-9]+|[A-Za-z-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A version of an npm package, and the hash that npm records for it (`sha512-...`)."""
+
+    version: str
+    integrity: str
+
+    @property
+    def text(self) -> str:
+        """The pin as a stack records it."""
+        return f"{self.version} {self.integrity}"
+
+
+type Pins = Mapping[str, Pin]
+
+
+def pins_in(said: Any) -> dict[str, Pin]:  # noqa: ANN401 - whatever a stack's record holds
+    """Return the recorded pins by agent, without those that are not valid."""
+    rows = said.items() if isinstance(said, dict) else ()
+    pins = ((str(name), _pin(str(text))) for name, text in rows)
+    return {name: pin for name, pin in pins if pin}
+
+
+def _pin(text: str) -> Pin | None:
+    version, _, integrity = text.partition(" ")
+    valid = VERSION.fullmatch(version) and INTEGRITY.fullmatch(integrity)
+    return Pin(version=version, integrity=integrity) if valid else None
+
+
+def pinned(manifest: AgentManifest, pin: Pin | None) -> AgentManifest:
+    """Return the manifest with a project's pin, or as it is if that is not newer: updates only go forward."""
+    install = manifest.install
+    if pin is None or not isinstance(install, NpmPackage) or not is_newer(pin.version, install.version):
+        return manifest
+    return replace(manifest, install=replace(install, version=pin.version, integrity=pin.integrity))
+
+
+def is_newer(version: str, than: str) -> bool:
+    """Return whether a version is newer than another; a pre-release is older than its release.
+
+    >>> is_newer("1.10.0", "1.9.9"), is_newer("2.0.0-rc.2", "2.0.0"), is_newer("2.0.0-rc.10", "2.0.0-rc.2")
+    (True, False, True)
+    """
+    return _order(version) > _order(than)
+
+
+def _order(version: str) -> tuple[list[tuple[bool, int, str]], bool, list[tuple[bool, int, str]]]:
+    release, _, before = version.partition("-")
+    return _parts(release), not before, _parts(before)
+
+
+def _parts(text: str) -> list[tuple[bool, int, str]]:
+    """Return the parts of a version in their order: numbers by value, and before words."""
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in NUMBERS.findall(text)]
+
+
+def pins_suffix(pins: Pins) -> str:
+    """Return what the name of an image says about pins: projects with other pins have other images."""
+    if not pins:
+        return ""
+    text = "\n".join(f"{name} {pin.text}" for name, pin in sorted(pins.items()))
+    return f"-p{hashlib.sha256(text.encode()).hexdigest()[:8]}"

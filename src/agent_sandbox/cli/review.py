@@ -1,0 +1,164 @@
+"""`agent-sandbox review [PATH...]`."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE
+from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.terminal.excerpt import diff_lines
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.project.installed import find_project
+from agent_sandbox.runtime.protect.mount_checks import listed
+from agent_sandbox.runtime.review import changes as reviewing
+from agent_sandbox.runtime.review.baseline import Baseline, load_baseline, save_baseline
+from agent_sandbox.runtime.review.changes import Change, Found, find_changes
+
+Paths = Annotated[
+    list[str] | None,
+    typer.Argument(help="Only these files and directories, relative to the project.", metavar="[PATH]..."),
+]
+Accept = Annotated[bool, typer.Option("--accept", help="Accept the changes without asking.")]
+Restore = Annotated[bool, typer.Option("--restore", help="Bring the named files back to their reviewed state.")]
+MOST_LINES = 200
+# Repositories, which `status` watches, and the sandbox itself, about which `trust` asks.
+SEEN_ELSEWHERE = {".git", ".devcontainer"}
+NOT_YET = "nothing was reviewed yet: the first `agent-sandbox up` records the files as they are before the agent starts"
+QUESTION = "Accept this change? [y]es, [n]ot now, [r]estore, [a]ll of this kind, [q]uit: "
+INCOMPLETE = "the project has too many files: not all were looked at"
+
+
+def review(
+    paths: Paths = None,
+    *,
+    path: ProjectPath = None,
+    accept: Accept = False,
+    restore: Restore = False,
+    json: Json = False,
+) -> int:
+    """Show what changed since the last review that a person or CI would run, and accept or restore it.
+
+    Shown are build files, CI, package scripts, lock files, executables, containers, tests, linters' settings, and links
+    that lead out. At a terminal, each change is asked about. Exits with 1 if something waits.
+    """
+    if accept and restore:
+        raise UserError([Problem(where="--restore", what="cannot be combined with --accept")])
+    if restore and not paths:
+        raise UserError([Problem(where="--restore", what="needs the files to restore", hint="--restore PATH...")])
+    root = find_project(path, cwd=Path.cwd()).root
+    baseline = load_baseline(root, os.environ)
+    if baseline is None:
+        say(NOT_YET)
+        return DONE
+    found = find_changes(root, baseline)
+    changes = _selected(found.changes, paths or ())
+    if accept:
+        _save(root, reviewing.accept(baseline, changes))
+        say(f"{_counted(changes)} accepted")
+    elif restore:
+        for change in changes:
+            reviewing.restore(root, change)
+            say(f"restored {change.path}" if change.before else f"removed {change.path}")
+    elif json:
+        emit_json(
+            {"changes": list(map(reviewing.as_json, changes)), "skipped": found.skipped, "complete": found.complete}
+        )
+    elif changes and sys.stdin.isatty() and sys.stdout.isatty():
+        return _ask(root, baseline, changes, found)
+    else:
+        emit_lines(_as_text(changes, found))
+    return FIXABLE if changes and not (accept or restore) else DONE
+
+
+def _selected(changes: Sequence[Change], paths: Sequence[str]) -> tuple[Change, ...]:
+    """Return the changes of these files and directories; raise UserError for a path without a change."""
+    wanted = [os.path.normpath(path) for path in paths]
+    if not wanted:
+        return tuple(changes)
+    chosen = {path: [one for one in changes if _is_in(one.path, path)] for path in wanted}
+    for path, found in chosen.items():
+        if not found:
+            raise UserError(
+                [Problem(where=path, what="has no change to review", hint="agent-sandbox review lists them")]
+            )
+    return tuple(dict.fromkeys(one for path in wanted for one in chosen[path]))
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return folder in (".", path) or path.startswith(f"{folder}/")
+
+
+def _as_text(changes: Sequence[Change], found: Found) -> Iterator[str]:
+    for kind, group in groupby(sorted(changes, key=lambda one: one.kind.name), key=lambda one: one.kind):
+        yield styled((kind.name, "title"), f"  {kind.why}")
+        for change in group:
+            yield from _one(change)
+    yield from _rest(changes, found)
+
+
+def _one(change: Change) -> Iterator[str]:
+    yield styled(f"  {change.how:<8} ", (change.path, "title"))
+    yield from (styled("           ", (note, "warn")) for note in change.notes)
+    lines = [line for line in reviewing.difference(change) if not line.startswith(("--- ", "+++ "))]
+    more = len(lines) - MOST_LINES
+    yield from diff_lines("\n".join(lines[:MOST_LINES]))
+    if more > 0:
+        yield f"... and {more} more lines: see the file"
+
+
+def _rest(changes: Sequence[Change], found: Found) -> Iterator[str]:
+    if not found.complete:
+        yield styled((INCOMPLETE, "warn"))
+    if skipped := [path for path in found.skipped if Path(path).name not in SEEN_ELSEWHERE]:
+        yield f"not searched: {listed(skipped)}"
+    if changes:
+        yield f"{_counted(changes)} to review: agent-sandbox review at a terminal, or --accept, or --restore PATH"
+    else:
+        yield "nothing to review"
+
+
+def _counted(changes: Sequence[Change]) -> str:
+    return "1 change" if len(changes) == 1 else f"{len(changes)} changes"
+
+
+def _ask(root: Path, baseline: Baseline, changes: Sequence[Change], found: Found) -> int:
+    """Show each change and do what the user says; return 1 if some were left."""
+    left, wholly = 0, ""
+    for change in sorted(changes, key=lambda one: one.kind.name):
+        answer = "y" if change.kind.name == wholly else _answer(change)
+        if answer == "q":
+            left += 1
+            break
+        if answer == "a":
+            wholly = change.kind.name
+        if answer in {"y", "a"}:
+            baseline = reviewing.accept(baseline, (change,))
+            _save(root, baseline)
+        elif answer == "r":
+            reviewing.restore(root, change)
+            say(f"restored {change.path}" if change.before else f"removed {change.path}")
+        else:
+            left += 1
+    if not found.complete:
+        say((INCOMPLETE, "warn"))
+    return FIXABLE if left else DONE
+
+
+def _answer(change: Change) -> str:
+    emit_lines((styled((change.kind.name, "title"), f"  {change.kind.why}"), *_one(change)))
+    sys.stdout.flush()
+    sys.stderr.write(QUESTION)
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    return line.strip().lower()[:1] if line else "q"
+
+
+def _save(root: Path, baseline: Baseline) -> None:
+    save_baseline(root, os.environ, baseline)

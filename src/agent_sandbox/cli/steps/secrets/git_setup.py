@@ -1,0 +1,112 @@
+"""Let the sandbox use the project's repositories on a git server, with a token that only the proxy has."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import AskSecrets
+from agent_sandbox.cli.steps.execute import backend, driver
+from agent_sandbox.cli.steps.policy.policy_edit import put, put_options
+from agent_sandbox.cli.steps.policy.policy_file import shown
+from agent_sandbox.cli.steps.policy.reload_policy import loaded, reload_stack
+from agent_sandbox.cli.steps.secrets.git_repositories import (
+    GIT,
+    REPOSITORIES,
+    Wanted,
+    bound_hosts,
+    options_for,
+    secret_of,
+    server_of,
+    wanted_repositories,
+)
+from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
+from agent_sandbox.cli.steps.secrets.secret_sources import store
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.file.service_options import Access, Declared
+from agent_sandbox.policyfile import load_layer, services_beside
+from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
+from agent_sandbox.policytools.edit.short_rule import read_short_rule
+from agent_sandbox.policytools.unset_secrets import Bound
+from agent_sandbox.runtime.proxy.secrets import held_secrets
+from agent_sandbox.runtime.sources.recipes import recipes_of
+
+SAID = {"read": "read only", "readwrite": "read and write"}
+NO_PUSHES = ("POST https://*/**/git-receive-pack", "POST http://*/**/git-receive-pack")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitSetup:
+    """What the user asked for; without `written` and `read`, the project's git settings name the repositories."""
+
+    written: Sequence[str]
+    read: Sequence[str]
+    read_only: bool
+    source: str
+
+
+def git_services_beside(policy: Path) -> Mapping[str, Declared]:
+    """Return the options of the services of git servers that take a token and that this policy can name."""
+    return {
+        name: layer.spec.declared
+        for name, layer in services_beside(policy).items()
+        if isinstance(git := layer.spec.declared.get(GIT), Access) and git.auth
+    }
+
+
+def set_up_git(project: Project, service: str, asked: GitSetup, *, path: Path | None) -> None:
+    """Store the token, have the policy inject it for the repositories alone, and print what the sandbox may do."""
+    declared = git_services_beside(project.policy)[service]
+    server = server_of(declared)
+    wanted = wanted_repositories(project.root, server, asked.written, asked.read)
+    if asked.read_only:
+        wanted = tuple(Wanted(name=one.name, access="read", where=one.where) for one in wanted)
+    entry = _entry(project.policy, service)
+    secret = secret_of(entry) or f"{service}.token"
+    options = options_for(declared, entry, wanted, secret)
+    for one in wanted:
+        say(f"{SAID[one.access]}: {one.name} ({one.where})")
+    if entry and REPOSITORIES not in entry:
+        say(
+            f"careful: the policy allows all repositories of {server.host} now, and will allow only those that it names"
+        )
+    bound = Bound(name=secret, hosts=bound_hosts(declared, {**entry, **options}, secret))
+    is_there = _stored(project, bound, asked.source)
+    policy = shown(project.policy, cwd=Path.cwd())
+    put_options(service, options, policy)
+    if asked.read_only:
+        for line in NO_PUSHES:
+            put(read_short_rule(Effect.DENY, (line,)), policy)
+    if is_there:
+        say(loaded(reload_stack(path)))
+    else:
+        say(f"{secret} will be fetched from its source by agent-sandbox up")
+    say(f"the proxy sends {secret} to {' and '.join(bound.hosts)}, only for the repositories that the policy names")
+
+
+def _entry(policy: Path, service: str) -> dict[str, Any]:
+    """Return the service's entry in the policy file, empty if there is none."""
+    own = load_layer(LayerFile(name=PROJECT, path=policy), services=services_beside(policy))
+    return next((one.model_dump(exclude_unset=True) for one in own.spec.services if one.name == service), {})
+
+
+def _stored(project: Project, bound: Bound, source: str) -> bool:
+    """Store the secret unless it is set already; return whether the proxy has it now."""
+    recipe = next((one for one in recipes_of(project.root, os.environ).load() if one.name == bound.name), None)
+    runs = proxy_runs(project)
+    if not source and recipe and {*bound.hosts} <= {*recipe.hosts}:
+        return runs
+    if not source and recipe:
+        return store(project, bound, recipe.source)
+    if not source and runs and _is_held(project, bound):
+        say(f"{bound.name} is set already; agent-sandbox secret set replaces it")
+        return True
+    return store(project, bound, source)
+
+
+def _is_held(project: Project, bound: Bound) -> bool:
+    held = held_secrets(driver(), backend().plan(project, AskSecrets(argv=("list",))))
+    return any(one.name == bound.name and {*bound.hosts} <= {*one.hosts} for one in held)

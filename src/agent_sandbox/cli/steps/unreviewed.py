@@ -1,0 +1,23 @@
+"""Record what is reviewed when a stack first starts, and mention what is to review."""
+
+import os
+from pathlib import Path
+
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.runtime.review.baseline import load_baseline, save_baseline
+from agent_sandbox.runtime.review.changes import find_changes, take
+
+
+def record_first_review(root: Path) -> None:
+    """Record the project's files as reviewed if they never were: no agent has worked in it yet."""
+    if load_baseline(root, os.environ) is None:
+        save_baseline(root, os.environ, take(root))
+
+
+def report_unreviewed(root: Path) -> None:
+    """Print one line if files that would run outside changed."""
+    baseline = load_baseline(root, os.environ)
+    changes = find_changes(root, baseline).changes if baseline else ()
+    if changes:
+        files = "1 file" if len(changes) == 1 else f"{len(changes)} files"
+        say(("review:", "warn"), f" {files} that would run outside changed: agent-sandbox review")

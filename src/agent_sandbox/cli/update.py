@@ -1,0 +1,121 @@
+"""`agent-sandbox update [AGENT...]`."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_sandbox.agents.manifest import AgentManifest, NpmPackage
+from agent_sandbox.agents.pin import Pin, is_newer
+from agent_sandbox.agents.together import sentence
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
+from agent_sandbox.cli.framework.options import ProjectPath, Yes
+from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
+from agent_sandbox.cli.steps.execute import backend, driver, execute
+from agent_sandbox.cli.steps.start_stack import start
+from agent_sandbox.cli.steps.trust_gate import open_trusted
+from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
+from agent_sandbox.cli.terminal.output import emit_lines, say
+from agent_sandbox.images import images_for
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.reconcile import OnConflict
+from agent_sandbox.runtime.host.agents import known_agents, load_agents
+from agent_sandbox.runtime.host.newest import asking_npm, newest
+from agent_sandbox.runtime.init.build_inputs import build_of
+from agent_sandbox.runtime.init.initialise import InitOptions
+from agent_sandbox.runtime.policies.registries import tool_environment
+from agent_sandbox.runtime.project.installed import open_project
+
+Agents = Annotated[
+    list[str] | None,
+    typer.Argument(help="The agents to update; by default all of the project.", metavar="AGENT", show_default=False),
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Only report newer versions; the exit code is 1 if there are any.")
+]
+
+
+FIXED = "is locked with its dependencies; newer versions come with agent-sandbox"
+
+
+def completions(*before: str) -> tuple[str, ...]:
+    """Return the known agents, for shell completion."""
+    return tuple(agent for agent in known_agents() if agent not in before)
+
+
+def update(  # noqa: PLR0913 - each is an option
+    agents: Agents = None,
+    *,
+    path: ProjectPath = None,
+    check: Check = False,
+    base_image: BaseImage = "",
+    extra_ca: ExtraCa = None,
+    yes: Yes = "",
+    quiet: Quiet = False,
+) -> int:
+    """Update the agents of a project to their newest versions, and restart the stack if it is running.
+
+    npm on this machine says what is newest, from the registry that it is configured for. The stack records the version
+    and the hash of the package, which the image's build checks. State and sessions are kept. Nothing is updated unless
+    you run this command.
+    """
+    project = open_trusted(path, cwd=Path.cwd(), yes=yes)
+    current = load_agents(project.agents, project.pins)
+    newer = _newer(_chosen(current.manifests, tuple(agents or ())), project.root)
+    if check or not newer:
+        return FIXABLE if newer else DONE
+    pins = {**current.pins, **newer}
+    wish = InitOptions(
+        agents=project.agents,
+        path=project.root,
+        title=None,
+        ide=None,
+        on_conflict=OnConflict.KEEP,
+        detect=False,
+        pins=pins,
+    )
+    require_no_conflict(write_stack(wish, dry_run=True))  # before minutes of building
+    images = images_for(load_agents(project.agents, pins), project.owner)
+    try:
+        execute(backend().build(build_of(images, base_image=base_image, extra_ca=extra_ca)), quiet=quiet)
+    except KeyboardInterrupt:
+        say("interrupted: nothing was updated")
+        return INTERRUPTED
+    require_no_conflict(write_stack(wish))
+    running = any(one.service == "agent" and one.state == "running" for one in driver().observe(project.name))
+    if not running:
+        say(f"updated {sentence([*newer])}: agent-sandbox up starts the new version")
+        return DONE
+    updated = open_project(project.root, cwd=project.root)
+    code = start(updated, base_image=base_image, extra_ca=extra_ca, quiet=quiet)
+    if not (code or quiet):
+        say(f"updated {sentence([*newer])}; sign-in, settings and sessions are kept")
+    return code
+
+
+def _chosen(manifests: Sequence[AgentManifest], names: Sequence[str]) -> Sequence[AgentManifest]:
+    """Return the manifests of these agents, or of all; raise UserError for one that the project does not have."""
+    known = [one.name for one in manifests]
+    if missing := [name for name in names if name not in known]:
+        hint = f"this project has {sentence(known)}"
+        raise UserError([Problem(where="", what=f"no agent `{name}` in this project", hint=hint) for name in missing])
+    return [one for one in manifests if one.name in names] if names else manifests
+
+
+def _newer(manifests: Sequence[AgentManifest], project: Path) -> dict[str, Pin]:
+    """Print what is newest of each agent, and return the pins of those that have a newer version."""
+    ask = asking_npm(tool_environment(os.environ, project=project))
+    newer: dict[str, Pin] = {}
+    for one in manifests:
+        if not isinstance(one.install, NpmPackage):
+            emit_lines([f"{one.name}  {one.version}  {FIXED}"])
+            continue
+        found = newest(one.name, one.install, ask)
+        if is_newer(found.version, one.version):
+            newer[one.name] = found
+            emit_lines([f"{one.name}  {one.version} -> {found.version}"])
+        else:
+            emit_lines([f"{one.name}  {one.version}  is the newest version"])
+    return newer

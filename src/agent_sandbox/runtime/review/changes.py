@@ -1,0 +1,189 @@
+"""Compare a project's files with their reviewed state, and accept or restore them."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from difflib import unified_diff
+from enum import StrEnum
+from pathlib import Path
+
+from agent_sandbox.bounded_json import read_json
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.files import open_folder, problem_of, write_all
+from agent_sandbox.runtime.review.baseline import Baseline, Reviewed, text_of
+from agent_sandbox.runtime.review.kinds import EXECUTABLE, Kind, kind_of
+from agent_sandbox.runtime.review.scan import Scan, Seen
+
+HOST = re.compile(rb"(?:https?|git\+\w+|ssh|git)://(?:[^\s/@\"']*@)?([\w.:\[\]-]+)")
+CHANGED = "it changed after it was shown: run agent-sandbox review again"
+NOT_KEPT = "its reviewed content was not kept: it is large or not text; restore it with git"
+GONE_FOLDER = "its directory is gone: restore it with git"
+
+
+class How(StrEnum):
+    """What happened to a file."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One file that differs from what was reviewed. `seen` is None if it is gone, `before` is None if it is new.
+
+    `notes` say what matters in it, such as a new host in a lock file.
+    """
+
+    path: str
+    kind: Kind
+    how: How
+    seen: Seen | None
+    before: Reviewed | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """All changes, and what was not searched."""
+
+    changes: tuple[Change, ...]
+    skipped: tuple[str, ...]
+    complete: bool
+
+
+def take(root: Path) -> Baseline:
+    """Return the current state as reviewed."""
+    return Baseline().with_reviewed(Scan(root=root, skipped=[]).files())
+
+
+def find_changes(root: Path, baseline: Baseline) -> Found:
+    """Return what differs from the reviewed state, by path."""
+    scan = Scan(root=root, skipped=[])
+    now = {seen.path: seen for seen in scan.files()}
+    changes = [
+        _change(seen, before)
+        for path, seen in now.items()
+        if (before := baseline.files.get(path)) is None or before.digest != seen.digest
+    ]
+    changes += [
+        Change(path=path, kind=kind_of(path) or EXECUTABLE, how=How.REMOVED, seen=None, before=before)
+        for path, before in baseline.files.items()
+        if path not in now and scan.complete
+    ]
+    return Found(
+        changes=tuple(sorted(changes, key=lambda one: one.path)), skipped=tuple(scan.skipped), complete=scan.complete
+    )
+
+
+def _change(seen: Seen, before: Reviewed | None) -> Change:
+    notes = tuple(_notes(seen, before))
+    how = How.CHANGED if before else How.NEW
+    return Change(path=seen.path, kind=seen.kind, how=how, seen=seen, before=before, notes=notes)
+
+
+def _notes(seen: Seen, before: Reviewed | None) -> Iterator[str]:
+    if seen.executable and before and not before.executable:
+        yield "may be executed now"
+    was = before.text.encode() if before and before.text is not None else None
+    if before is None or was is not None:
+        new = sorted(set(HOST.findall(seen.data)) - set(HOST.findall(was or b"")))
+        if new:
+            yield f"names {_listed([host.decode('utf-8', 'replace') for host in new])}"
+    if Path(seen.path).name in {"package-lock.json", "npm-shrinkwrap.json"}:
+        scripts = sorted(_with_scripts(seen.data) - _with_scripts(was or b""))
+        if scripts:
+            yield f"new packages that run a script when they are installed: {_listed(scripts)}"
+
+
+def _with_scripts(data: bytes) -> set[str]:
+    """Return the packages of an npm lock file that have an install script."""
+    try:
+        packages = read_json(data)["packages"]
+        return {path.rpartition("node_modules/")[2] for path, one in packages.items() if one.get("hasInstallScript")}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return set()
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def difference(change: Change) -> list[str]:
+    """Return the lines of a unified diff; one line that says why, where there is no text to compare."""
+    after = text_of(change.seen.data) if change.seen else ""
+    before = change.before.text if change.before else ""
+    if after is None or before is None:
+        return [f"no difference to show: the content is large or not text ({_size(change)})"]
+    first = "/dev/null" if change.before is None else f"a/{change.path}"
+    second = "/dev/null" if change.seen is None else f"b/{change.path}"
+    return list(unified_diff(before.splitlines(), after.splitlines(), first, second, n=2, lineterm=""))
+
+
+def _size(change: Change) -> str:
+    return f"{len(change.seen.data)} bytes or more" if change.seen else "removed"
+
+
+def accept(baseline: Baseline, changes: Iterable[Change]) -> Baseline:
+    """Return the reviewed state with these changes, exactly as they were found."""
+    found = list(changes)
+    seen = (one.seen for one in found if one.seen)
+    return baseline.with_reviewed(seen, gone=(one.path for one in found if one.seen is None))
+
+
+def restore(root: Path, change: Change) -> None:
+    """Bring a file back to its reviewed state, or remove a new one; raise UserError if that is not possible.
+
+    The file must still be as it was found. No link is followed.
+    """
+    where = str(root / change.path)
+    now = Scan(root=root, skipped=[]).look(change.path)
+    if (now and now.digest) != (change.seen and change.seen.digest):
+        raise UserError([Problem(where=where, what=CHANGED)])
+    if change.before is None:
+        _remove(root, change.path)
+        return
+    if change.before.text is None:
+        raise UserError([Problem(where=where, what=NOT_KEPT)])
+    if not (root / change.path).parent.is_dir():
+        raise UserError([Problem(where=where, what=GONE_FOLDER)])
+    if os.path.islink(root / change.path):
+        _remove(root, change.path)
+    write_all(root, {change.path: change.before.text})
+    _set_executable(root, change.path, executable=change.before.executable)
+
+
+def _remove(root: Path, path: str) -> None:
+    with ExitStack() as stack:
+        try:
+            os.unlink(Path(path).name, dir_fd=open_folder(stack, root, path))
+        except OSError as error:
+            raise UserError([problem_of(str(root / path), error)]) from error
+
+
+def _set_executable(root: Path, path: str, *, executable: bool) -> None:
+    with ExitStack() as stack:
+        try:
+            folder = open_folder(stack, root, path)
+            handle = os.open(Path(path).name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+            stack.callback(os.close, handle)
+            mode = os.fstat(handle).st_mode & 0o777
+            # Whoever may read it may execute it.
+            os.fchmod(handle, mode | ((mode & 0o444) >> 2) if executable else mode & ~0o111)
+        except OSError as error:
+            raise UserError([problem_of(str(root / path), error)]) from error
+
+
+def as_json(change: Change) -> Mapping[str, object]:
+    """Return a change for `--json`."""
+    return {
+        "path": change.path,
+        "kind": change.kind.name,
+        "why": change.kind.why,
+        "how": str(change.how),
+        "notes": list(change.notes),
+        "diff": difference(change),
+    }

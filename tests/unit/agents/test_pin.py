@@ -1,0 +1,72 @@
+from dataclasses import replace
+
+from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.manifest import NpmPackage
+from agent_sandbox.agents.pin import Pin, is_newer, pinned, pins_in, pins_suffix
+from agent_sandbox.resources import data_root
+from table_tests import each
+
+FOLDER = data_root() / "templates"
+AGENT = replace(load_manifest(FOLDER, "claude"), install=NpmPackage(package="x", version="1.2.3"))
+HASH = f"sha512-{'A' * 86}=="
+NEW = Pin(version="1.2.4", integrity=HASH)
+
+
+@each(
+    ("version", "than", "expected"),
+    [
+        ("1.2.4", "1.2.3", True),
+        ("1.2.10", "1.2.9", True),
+        ("1.2.3", "1.2.3", False),
+        ("1.2.2", "1.2.3", False),
+        ("2.0.0", "2.0.0-rc.1", True),
+        ("2.0.0-rc.1", "2.0.0", False),
+        ("2.0.0-rc.10", "2.0.0-rc.9", True),
+        ("2.0.0-rc", "2.0.0-9", True),
+        ("0.9.0", "0.10.0", False),
+    ],
+)
+def test_versions_are_ordered_as_npm_orders_them(version: str, than: str, expected: bool) -> None:  # noqa: FBT001 - a row
+    assert is_newer(version, than) is expected
+
+
+def test_a_newer_pin_replaces_version_and_hash_and_an_older_one_nothing() -> None:
+    assert pinned(AGENT, NEW).install == NpmPackage(package="x", version="1.2.4", integrity=HASH)
+    assert pinned(AGENT, None) is AGENT
+    assert pinned(AGENT, Pin(version="1.2.3", integrity=HASH)) is AGENT
+    assert pinned(AGENT, Pin(version="1.2.2", integrity=HASH)) is AGENT
+
+
+def test_an_agent_that_npm_does_not_install_takes_no_pin() -> None:
+    aider = load_manifest(FOLDER, "aider")
+    assert pinned(aider, Pin(version="999.0.0", integrity=HASH)) is aider
+
+
+def test_a_recorded_pin_is_read_back() -> None:
+    assert pins_in({"claude": NEW.text}) == {"claude": NEW}
+
+
+@each(
+    "said",
+    [
+        None,
+        [],
+        "1.2.3",
+        {"claude": "1.2.3"},
+        {"claude": f"latest {HASH}"},
+        {"claude": f"1.2.3 {HASH}x"},
+        {"claude": f"1.2.3\n {HASH}"},
+        {"claude": "1.2.3 sha1-abc"},
+        {"claude": ["1.2.3"]},
+        {"claude": f"1.2.3 {HASH} --registry=x"},
+    ],
+)
+def test_a_record_that_is_not_a_version_and_a_hash_is_no_pin(said: object) -> None:
+    assert pins_in(said) == {}
+
+
+def test_an_image_with_a_pin_has_a_name_of_its_own() -> None:
+    other = replace(NEW, version="1.2.5")
+    assert pins_suffix({}) == ""
+    assert len({pins_suffix({"claude": pin}) for pin in (NEW, other)} | {pins_suffix({"codex": NEW})}) == 3
+    assert pins_suffix({"a": NEW, "b": other}) == pins_suffix({"b": other, "a": NEW})

@@ -1,0 +1,66 @@
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.agents.manifest import AgentManifest, Unattended
+from agent_sandbox.agents.together import APART, Agents
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.resources import data_root
+from table_tests import each
+
+FOLDER = data_root() / "templates"
+ONE, OTHER = (load_manifest(FOLDER, name) for name in ("claude", "codex"))
+
+
+def faults(*manifests: AgentManifest) -> tuple[Problem, ...]:
+    with pytest.raises(UserError) as raised:
+        Agents(manifests)
+    return raised.value.problems
+
+
+def test_any_two_built_in_agents_can_share_a_sandbox() -> None:
+    manifests = [load_manifest(FOLDER, name) for name in known_agents(FOLDER)]
+    assert [Agents(pair).names for pair in combinations(manifests, 2)]
+    assert Agents(tuple(manifests)).names == known_agents(FOLDER)
+
+
+@each(
+    ("changes", "why"),
+    [
+        ({"command": ("claude",)}, "both install the program `claude`"),
+        ({"state": (".claude/inner",)}, "both keep their state in ~/.claude/inner"),
+        ({"state": (".x", ".claude")}, "both keep their state in ~/.claude"),
+        ({"env": {"DISABLE_AUTOUPDATER": "0"}}, "both set DISABLE_AUTOUPDATER, to different values"),
+    ],
+)
+def test_agents_that_would_disturb_each_other_are_refused(changes: dict[str, Any], why: str) -> None:
+    what = f"claude and codex cannot share a sandbox: {why}"
+    assert faults(ONE, replace(OTHER, **changes)) == (Problem(where="", what=what, hint=APART),)
+
+
+def test_two_first_versions_of_a_file_are_refused() -> None:
+    mine = replace(ONE, unattended=Unattended(files={".codex/config.toml": ""}))
+    what = "claude and codex cannot share a sandbox: both have a first ~/.codex/config.toml"
+    assert faults(mine, OTHER) == (Problem(where="", what=what, hint=APART),)
+
+
+def test_the_same_variable_with_the_same_value_is_set_once() -> None:
+    assert Agents((ONE, replace(OTHER, env=ONE.env))).env == ONE.env
+
+
+def test_names_that_make_no_image_name_are_refused() -> None:
+    many = [replace(ONE, name=f"{number:032}", command=(f"c{number}",), state=(f".s{number}",)) for number in range(6)]
+    assert faults(*many)[0].what == "6 agents with names of 192 characters are too many for one sandbox"
+
+
+def test_services_are_named_once_with_the_agents_that_connect_to_them() -> None:
+    both = Agents((replace(ONE, services=("a", "b")), replace(OTHER, services=("b",), providers=("c",))))
+    assert both.services == ("a", "b")
+    assert {name: both.connecting_to(name).names for name in ("a", "b", "c")} == {
+        "a": ("claude",),
+        "b": ("claude", "codex"),
+        "c": ("codex",),
+    }

@@ -1,0 +1,222 @@
+"""`agent-sandbox secret setup github`: repositories from git, the token, and the entry in the policy."""
+
+import io
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+from fake_docker import FakeDocker
+from fake_stack import trust, with_containers
+from repositories import repository
+from run_cli import Ask
+
+VALUE = "ghp_correcthorsebattery"
+PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
+CONFIG = """\
+[remote "origin"]
+	url = git@github.com:Me/app.git
+[remote "upstream"]
+	url = https://github.com/them/app
+[remote "other"]
+	url = https://git.example.com/me/app
+[submodule "lib"]
+	url = https://github.com/them/lib.git
+"""
+SENT = "the proxy sends github.token to github.com and api.github.com, only for the repositories that the policy names"
+AUTH = "auth: {secret: github.token}"
+SHIM = "auth: {secret: github.token, client_shim: {kind: env}}"
+
+
+@pytest.fixture
+def stopped(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
+    """Have a repository, a proxy that keeps what it is told and reloads its policy, and a token on our stdin."""
+    (repository(project) / "config").write_text(CONFIG)
+    (docker.folder / "git").symlink_to(str(shutil.which("git", path=os.defpath)))
+    hold(docker)
+    docker.says(f"{PROGRAM} secret list", script=f"cat {docker.folder / 'held'}")
+    docker.says(f"{PROGRAM} secret set", script=f"cat >{docker.folder / 'told'}")
+    docker.says("agent_sandbox.proxy reload", out=json.dumps({"ok": True, "digest": "0" * 64}))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{VALUE}\n".encode())))
+    return docker
+
+
+@pytest.fixture
+def running(stopped: FakeDocker) -> FakeDocker:
+    return with_containers(stopped, proxy="healthy")
+
+
+def hold(docker: FakeDocker, *names: str) -> None:
+    """Have the proxy hold secrets for github.com."""
+    rows = [{"name": name, "hosts": ["github.com"]} for name in names]
+    (docker.folder / "held").write_text(json.dumps(rows))
+
+
+def policy(project: Path, text: str = "") -> str:
+    file = project / ".devcontainer" / "policy.yaml"
+    if text:
+        file.write_text(text)
+        trust(project)
+    return file.read_text()
+
+
+def told(docker: FakeDocker) -> list[str]:
+    return [call.partition(" secret ")[2] for call in docker.calls if " secret set" in call]
+
+
+def test_one_command_lets_the_sandbox_push_to_the_projects_repository(
+    running: FakeDocker, ask: Ask, project: Path
+) -> None:
+    policy(project, "version: 1\n# what it needs\nservices:\n  - claude  # the agent\n")
+    answer = ask("secret", "setup", "github")
+    assert answer.code == 0, answer.err
+    assert policy(project) == (
+        "version: 1\n# what it needs\nservices:\n  - claude  # the agent\n"
+        "  - name: github\n    repos: [Me/app, {name: them/app, access: read}, {name: them/lib, access: read}]\n"
+        f"    git: {{access: readwrite, {AUTH}}}\n    web: {{access: read}}\n"
+        f"    api: {{access: readwrite, {SHIM}}}\n"
+    )
+    assert told(running) == ["set github.token --host github.com --host api.github.com --folder /state/secrets"]
+    assert (running.folder / "told").read_text() == VALUE
+    line = ".devcontainer/policy.yaml:5: the service github has new `repos`, `git`, `web`, `api`\n"
+    assert answer.out == line
+    assert answer.err.splitlines() == [
+        "read and write: Me/app (remote origin)",
+        "read only: them/app (remote upstream)",
+        "read only: them/lib (submodule lib)",
+        "policy loaded, digest 000000000000",
+        SENT,
+    ]
+
+
+def test_a_repository_is_added_to_the_entry_without_asking_for_the_token_again(
+    running: FakeDocker, ask: Ask, project: Path
+) -> None:
+    hold(running, "own.token")
+    git = "git: {access: readwrite, auth: {secret: own.token}}"
+    policy(project, f"version: 1\nservices:\n  - name: github\n    repos:\n      - a/b  # mine\n    {git}\n")
+    answer = ask("secret", "setup", "gh", "--repo", "c/d", "--read", "https://github.com/e/f.git")
+    assert answer.code == 0, answer.err
+    assert policy(project) == (
+        "version: 1\nservices:\n  - name: github\n    repos:\n      - a/b  # mine\n      - c/d\n"
+        f"      - {{name: e/f, access: read}}\n    {git}\n"
+    )
+    assert told(running) == []
+    assert "own.token is set already; agent-sandbox secret set replaces it" in answer.err.splitlines()
+
+
+def test_a_token_stays_bound_to_the_hosts_of_all_parts(running: FakeDocker, ask: Ask, project: Path) -> None:
+    parts = f"git: {{access: readwrite, {AUTH}}}, api: {{access: read, {SHIM}}}"
+    policy(project, f"version: 1\nservices: [{{name: github, repos: [a/b], {parts}}}]\n")
+    assert ask("secret", "setup", "github", "--repo", "c/d").code == 0
+    assert told(running) == ["set github.token --host github.com --host api.github.com --folder /state/secrets"]
+
+
+def test_repositories_that_were_read_stay_so_when_another_is_written(
+    running: FakeDocker, ask: Ask, project: Path
+) -> None:
+    policy(project, "version: 1\nservices: [{name: github, repos: [a/b, C/d], git: {access: read}}]\n")
+    assert ask("secret", "setup", "github", "--repo", "c/D").code == 0
+    assert policy(project) == (
+        "version: 1\nservices: [{name: github, repos: [{name: a/b, access: read}, c/D], "
+        f"git: {{access: readwrite, {AUTH}}}}}]\n"
+    )
+    assert told(running) == ["set github.token --host github.com --folder /state/secrets"]
+
+
+def test_an_entry_for_all_repositories_is_limited_with_a_warning(running: FakeDocker, ask: Ask, project: Path) -> None:
+    policy(project, "version: 1\nservices:\n  - github\n")
+    answer = ask("secret", "setup", "github", "--read", "a/b")
+    assert policy(project) == (
+        f"version: 1\nservices:\n  - name: github\n    repos: [a/b]\n    git: {{access: read, {AUTH}}}\n"
+        f"    web: {{access: read}}\n    api: {{access: read, {SHIM}}}\n"
+    )
+    what = "careful: the policy allows all repositories of github.com now, and will allow only those that it names"
+    assert what in answer.err.splitlines()
+    assert told(running)
+
+
+def test_nothing_can_be_pushed_anywhere_if_git_is_read_only(running: FakeDocker, ask: Ask, project: Path) -> None:
+    policy(project, "version: 1\ndomains: [git.test]\n")
+    answer = ask("secret", "setup", "github", "--git-read-only")
+    assert answer.err.splitlines()[0] == "read only: Me/app (remote origin)"
+    text = policy(project)
+    assert "repos: [Me/app, them/app, them/lib]\n    git: {access: read, " in text
+    assert text.endswith("deny:\n  - POST https://*/**/git-receive-pack\n  - POST http://*/**/git-receive-pack\n")
+    explained = ask("policy", "explain", "https://git.test/o/r.git/info/refs?service=git-receive-pack").out
+    assert "rule      policy.yaml:10 (project) denies POST https://*/**/git-receive-pack\n" in explained
+    assert told(running)
+
+
+def test_with_a_source_it_works_before_the_first_up(
+    stopped: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped.says("ps --all")
+    monkeypatch.setenv("TOKEN", VALUE)
+    policy(project, "version: 1\nservices: []\n")
+    answer = ask("secret", "setup", "github", "--repo", "a/b", "--from", "env:TOKEN")
+    assert answer.err.splitlines() == [
+        "read and write: a/b (--repo)",
+        "github.token will be fetched from its source by agent-sandbox up",
+        SENT,
+    ]
+    recipe = Recipe(name="github.token", hosts=("github.com", "api.github.com"), source="env:TOKEN")
+    assert recipes_of(project, os.environ).load() == (recipe,)
+    before = policy(project)
+    again = ask("secret", "setup", "github", "--repo", "a/b")
+    assert (again.code, policy(project)) == (0, before)
+
+
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        (
+            ("github", "--repo", "o", "--read", "git@gitlab.com:o/r.git"),
+            (
+                "error: --repo: not a repository of this server: 'o'\n  hint: write `owner/name`\n"
+                "error: --read: not a repository of this server: 'git@gitlab.com:o/r.git'\n  hint: write `owner/name`\n"
+            ),
+        ),
+        (
+            ("openai", "--repo", "o/r"),
+            "error: SERVICE: openai is not a git server\n  hint: git servers: bitbucket, codeberg, github, gitlab\n",
+        ),
+    ],
+)
+def test_what_cannot_be_set_up_changes_nothing(
+    running: FakeDocker, ask: Ask, project: Path, argv: tuple[str, ...], error: str
+) -> None:
+    before = policy(project)
+    answer = ask("secret", "setup", *argv)
+    assert (answer.code, answer.err, policy(project), told(running)) == (1, error, before, [])
+
+
+@pytest.mark.parametrize(
+    ("service", "remote", "repository", "hosts"),
+    [
+        ("gitlab", "git@gitlab.com:g/s/app.git", "g/s/app", "gitlab.com"),
+        ("bitbucket", "https://me@bitbucket.org/w/app.git", "w/app", "bitbucket.org --host api.bitbucket.org"),
+        ("forgejo", "ssh://git@codeberg.org/o/app", "o/app", "codeberg.org"),
+    ],
+)
+def test_other_servers_are_set_up_in_the_same_way(  # noqa: PLR0917 - the rows
+    running: FakeDocker, ask: Ask, project: Path, service: str, remote: str, repository: str, hosts: str
+) -> None:
+    (project / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {remote}\n')
+    answer = ask("secret", "setup", service)
+    assert (answer.code, answer.err.splitlines()[0]) == (0, f"read and write: {repository} (remote origin)")
+    assert f"repos: [{repository}]" in policy(project)
+    (call,) = told(running)
+    assert call.endswith(f" --host {hosts} --folder /state/secrets")
+
+
+def test_without_a_remote_on_the_server_it_asks_for_a_name(running: FakeDocker, ask: Ask, project: Path) -> None:
+    (project / ".git" / "config").write_text('[remote "origin"]\n\turl = git@work:o/r.git\n')
+    answer = ask("secret", "setup", "github")
+    what = "error: git: no remote of this project leads to a repository on github.com\n"
+    assert (answer.code, answer.err) == (1, f"{what}  hint: name one: --repo owner/name\n")
+    assert told(running) == []

@@ -1,0 +1,22 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.steps.unreviewed import record_first_review, report_unreviewed
+
+
+def test_only_the_first_start_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report_unreviewed(tmp_path)
+    (tmp_path / "Makefile").write_text("a")
+    record_first_review(tmp_path)
+    report_unreviewed(tmp_path)
+    assert capsys.readouterr().err == ""
+    (tmp_path / "Makefile").write_text("b")
+    record_first_review(tmp_path)
+    report_unreviewed(tmp_path)
+    (tmp_path / "run.sh").write_text("x")
+    report_unreviewed(tmp_path)
+    assert capsys.readouterr().err == (
+        "review: 1 file that would run outside changed: agent-sandbox review\n"
+        "review: 2 files that would run outside changed: agent-sandbox review\n"
+    )

@@ -1,0 +1,126 @@
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.review import review
+from agent_sandbox.runtime.review.baseline import save_baseline
+from agent_sandbox.runtime.review.changes import take
+from fake_tty import Person
+
+QUESTION = "Accept this change? [y]es, [n]ot now, [r]estore, [a]ll of this kind, [q]uit: "
+BUILD = "build  runs with make, a build tool or a task runner"
+
+
+@pytest.fixture
+def changed(project: Path) -> Path:
+    """Have two changed build files and a new script since the last review."""
+    for name in ("Makefile", "rules.mk"):
+        (project / name).write_text("old\n")
+    save_baseline(project, os.environ, take(project))
+    for name in ("Makefile", "rules.mk"):
+        (project / name).write_text("new\n")
+    (project / "run.sh").write_text("\x1b[2Jevil\n")
+    return project
+
+
+def test_nothing_was_reviewed_before_the_first_start(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert project.exists()
+    assert exit_code(review) == 0
+    said = (
+        "nothing was reviewed yet: the first `agent-sandbox up` records the files as they are before the agent starts"
+    )
+    assert capsys.readouterr() == ("", f"{said}\n")
+
+
+def test_changes_are_shown_by_kind_with_their_reason(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (changed / "web" / "node_modules").mkdir(parents=True)
+    assert exit_code(review) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        BUILD,
+        "  changed  Makefile",
+        *("@@ -1 +1 @@", "-old", "+new"),
+        "  changed  rules.mk",
+        *("@@ -1 +1 @@", "-old", "+new"),
+        "scripts  is run by its name",
+        "  new      run.sh",
+        *("@@ -0,0 +1 @@", "+\\x1b[2Jevil"),
+        "not searched: web/node_modules",
+        "3 changes to review: agent-sandbox review at a terminal, or --accept, or --restore PATH",
+    ]
+
+
+def test_json_has_the_same(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert changed.exists()
+    assert exit_code(lambda: review(json=True)) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert [(one["path"], one["kind"], one["how"]) for one in said["changes"]] == [
+        ("Makefile", "build", "changed"),
+        ("rules.mk", "build", "changed"),
+        ("run.sh", "scripts", "new"),
+    ]
+    assert (said["complete"], said["skipped"]) == (True, [".devcontainer"])
+
+
+def test_accepted_and_restored_files_are_not_shown_again(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: review(["Makefile"], accept=True)) == 0
+    assert exit_code(lambda: review(["run.sh", "./rules.mk"], restore=True)) == 0
+    assert capsys.readouterr().err == "1 change accepted\nremoved run.sh\nrestored rules.mk\n"
+    assert ((changed / "rules.mk").read_text(), (changed / "run.sh").exists()) == ("old\n", False)
+    assert exit_code(review) == 0
+    assert capsys.readouterr().out == "nothing to review\n"
+
+
+@pytest.mark.parametrize(
+    ("paths", "accept", "restore", "said"),
+    [
+        (["Makefile"], True, True, "error: --restore: cannot be combined with --accept\n"),
+        (None, False, True, "error: --restore: needs the files to restore\n  hint: --restore PATH...\n"),
+        (
+            ["x.mk"],
+            True,
+            False,
+            "error: x.mk: has no change to review\n  hint: agent-sandbox review lists them\n",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_an_error(
+    changed: Path, capsys: pytest.CaptureFixture[str], paths: list[str], said: str, *, accept: bool, restore: bool
+) -> None:
+    assert changed.exists()
+    assert exit_code(lambda: review(paths, accept=accept, restore=restore)) == 1
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "left"),
+    [
+        ("y\ny\ny\n", 0, []),
+        ("a\nn\n", 1, ["run.sh"]),
+        ("y\nq\n", 1, ["rules.mk", "run.sh"]),
+        ("r\ny\nr\n", 0, []),
+        ("", 1, ["Makefile", "rules.mk", "run.sh"]),
+        ("\nwhat\n\n", 1, ["Makefile", "rules.mk", "run.sh"]),
+    ],
+)
+def test_a_person_answers_each(
+    changed: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    typed: str,
+    code: int,
+    left: list[str],
+) -> None:
+    assert changed.exists()
+    monkeypatch.setattr(sys, "stdin", Person(typed))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert exit_code(review) == code
+    assert QUESTION in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.chdir(changed)
+    assert exit_code(lambda: review(json=True)) == int(bool(left))
+    assert [one["path"] for one in json.loads(capsys.readouterr().out)["changes"]] == left

@@ -1,0 +1,30 @@
+from collections.abc import Callable
+
+from agent_sandbox.policy.explain.push_command import push_command
+from agent_sandbox.policy.http.request import Request
+from table_tests import each
+
+type RequestOf = Callable[[str], Request]
+PUSH = "git-receive-pack"
+
+
+@each(
+    ("line", "command"),
+    [
+        (f"GET https://github.com/o/r.git/info/refs?service={PUSH}", "agent-sandbox secret setup github --repo o/r"),
+        (f"POST https://github.com/O/r.s/{PUSH}", "agent-sandbox secret setup github --repo O/r.s"),
+        (f"POST http://github.com/o/r/{PUSH}", f"agent-sandbox policy allow 'POST http://github.com/o/r/{PUSH}'"),
+        (f"POST https://github.com/r/{PUSH}", f"agent-sandbox policy allow 'POST https://github.com/r/{PUSH}'"),
+        (f"POST https://github.com/--x/r/{PUSH}", f"agent-sandbox policy allow 'POST https://github.com/--x/r/{PUSH}'"),
+        (f"POST https://a.test:8443/r/{PUSH}", f"agent-sandbox policy allow 'POST https://a.test:8443/r/{PUSH}'"),
+        (
+            f"POST https://a.test/it's/$(x)/{PUSH}",
+            f"""agent-sandbox policy allow 'POST https://a.test/it'"'"'s/$(x)/{PUSH}'""",
+        ),
+        (f"POST https://a.test/o/*/{PUSH}", ""),
+        (f"POST https://a.test/o%2Fr/{PUSH}", ""),
+        ("GET https://github.com/o/r.git/info/refs?service=git-upload-pack", ""),
+    ],
+)
+def test_the_command_names_the_repository_of_the_push(request_of: RequestOf, line: str, command: str) -> None:
+    assert push_command(request_of(line), {"github.com": "github"}) == command

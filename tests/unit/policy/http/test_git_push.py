@@ -1,0 +1,34 @@
+from collections.abc import Callable
+
+from agent_sandbox.policy.http.git_push import push_after, pushed_repository, with_query
+from agent_sandbox.policy.http.request import Request
+from table_tests import each
+
+type RequestOf = Callable[[str], Request]
+
+
+@each(
+    ("line", "repository"),
+    [
+        ("GET https://a.test/o/r.git/info/refs?service=git-receive-pack", "o/r"),
+        ("GET https://a.test/g/s/r/info/refs?service=git-receive-pack", "g/s/r"),
+        ("POST https://a.test/o/r/git-receive-pack", "o/r"),
+        ("POST https://a.test/o/r.git/git-upload-pack", ""),
+        ("HEAD https://a.test/o/r.git/info/refs?service=git-receive-pack", ""),
+        ("GET https://a.test/o/r.git/info/refs?service=git-upload-pack", ""),
+        ("GET https://a.test/o/r.git/git-receive-pack", ""),
+    ],
+)
+def test_both_requests_of_a_push_name_its_repository(request_of: RequestOf, line: str, repository: str) -> None:
+    assert pushed_repository(request_of(line)) == repository
+
+
+def test_the_push_goes_to_the_same_repository(request_of: RequestOf) -> None:
+    start = request_of("GET https://a.test:8443/O/r.git/info/refs?service=git-receive-pack")
+    assert push_after(start) == request_of("POST https://a.test:8443/O/r.git/git-receive-pack")
+
+
+def test_the_query_of_a_recorded_push_is_known() -> None:
+    start = "/o/r/info/refs"
+    assert with_query(start, "git push") == f"{start}?service=git-receive-pack"
+    assert [with_query(start, "npm"), with_query("/x", "git push")] == [start, "/x"]

@@ -1,0 +1,128 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.review import scan as scanning
+from agent_sandbox.runtime.review.changes import (
+    CHANGED,
+    GONE_FOLDER,
+    NOT_KEPT,
+    Change,
+    accept,
+    as_json,
+    difference,
+    find_changes,
+    restore,
+    take,
+)
+
+
+def changed(root: Path, before: dict[str, str], after: dict[str, str | None]) -> dict[str, Change]:
+    """Return the changes from these files to those; None removes one."""
+    for path, text in before.items():
+        (root / path).write_text(text)
+    baseline = take(root)
+    for path, now in after.items():
+        (root / path).write_text(now) if now is not None else (root / path).unlink()
+    return {one.path: one for one in find_changes(root, baseline).changes}
+
+
+def test_new_changed_and_removed_files_are_found(tmp_path: Path) -> None:
+    before = {"Makefile": "a\n", "tox.ini": "b\n", "run.sh": "c\n"}
+    found = changed(tmp_path, before, {"Makefile": "z\n", "tox.ini": None, "new.sh": "n\n", "plain.txt": "x"})
+    assert {path: str(one.how) for path, one in found.items()} == {
+        "Makefile": "changed",
+        "tox.ini": "removed",
+        "new.sh": "new",
+    }
+    assert difference(found["Makefile"]) == ["--- a/Makefile", "+++ b/Makefile", "@@ -1 +1 @@", "-a", "+z"]
+    assert difference(found["tox.ini"])[1] == "+++ /dev/null"
+    assert as_json(found["new.sh"])["diff"] == ["--- /dev/null", "+++ b/new.sh", "@@ -0,0 +1 @@", "+n"]
+
+
+def test_what_was_accepted_is_not_found_again(tmp_path: Path) -> None:
+    found = changed(tmp_path, {"Makefile": "a", "tox.ini": "b"}, {"Makefile": "z", "tox.ini": None})
+    assert find_changes(tmp_path, accept(take(tmp_path), found.values())).changes == ()
+
+
+def test_a_file_that_changes_after_it_was_shown_is_not_accepted(tmp_path: Path) -> None:
+    found = changed(tmp_path, {"Makefile": "a"}, {"Makefile": "shown"})
+    (tmp_path / "Makefile").write_text("later")
+    again = find_changes(tmp_path, accept(take(tmp_path), found.values()))
+    assert [one.path for one in again.changes] == ["Makefile"]
+
+
+def test_a_mode_alone_is_a_change_and_is_restored(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("x")
+    (tmp_path / "run.sh").chmod(0o644)
+    baseline = take(tmp_path)
+    (tmp_path / "run.sh").chmod(0o755)
+    (one,) = find_changes(tmp_path, baseline).changes
+    assert one.notes == ("may be executed now",)
+    restore(tmp_path, one)
+    assert find_changes(tmp_path, baseline).changes == ()
+
+
+def test_a_lock_file_names_its_new_hosts_and_install_scripts(tmp_path: Path) -> None:
+    def lock(*names: str) -> str:
+        packages = {
+            f"node_modules/{name}": {"resolved": f"https://{name}.test/x.tgz", "hasInstallScript": name != "a"}
+            for name in names
+        }
+        return json.dumps({"packages": packages})
+
+    found = changed(tmp_path, {"package-lock.json": lock("a", "b")}, {"package-lock.json": lock("a", "b", "evil")})
+    assert found["package-lock.json"].notes == (
+        "names evil.test",
+        "new packages that run a script when they are installed: evil",
+    )
+
+
+def test_restoring_brings_back_the_file_and_removes_a_new_one(tmp_path: Path) -> None:
+    found = changed(tmp_path, {"Makefile": "a\n", "tox.ini": "b\n"}, {"Makefile": "z", "tox.ini": None, "n.sh": "x"})
+    for one in found.values():
+        restore(tmp_path, one)
+    assert sorted((path.name, path.read_text()) for path in tmp_path.iterdir()) == [
+        ("Makefile", "a\n"),
+        ("tox.ini", "b\n"),
+    ]
+
+
+def test_a_link_in_the_place_of_a_file_is_replaced_not_followed(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (project / "Makefile").write_text("a\n")
+    baseline = take(project)
+    (project / "Makefile").unlink()
+    (project / "Makefile").symlink_to(victim)
+    (one,) = find_changes(project, baseline).changes
+    restore(project, one)
+    assert (victim.read_text(), (project / "Makefile").read_text()) == ("mine", "a\n")
+    assert not (project / "Makefile").is_symlink()
+
+
+@pytest.mark.parametrize("what", [CHANGED, GONE_FOLDER, NOT_KEPT])
+def test_what_cannot_be_restored_says_why(tmp_path: Path, what: str) -> None:
+    (tmp_path / "sub").mkdir()
+    text = "a\0" if what == NOT_KEPT else "a"
+    found = changed(tmp_path, {"sub/Makefile": text}, {"sub/Makefile": None})["sub/Makefile"]
+    if what == CHANGED:
+        (tmp_path / "sub" / "Makefile").write_text("later")
+    if what == GONE_FOLDER:
+        (tmp_path / "sub").rmdir()
+    with pytest.raises(UserError) as raised:
+        restore(tmp_path, found)
+    assert [problem.what for problem in raised.value.problems] == [what]
+
+
+def test_a_walk_that_gave_up_calls_nothing_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        (tmp_path / f"{number}.sh").write_text("x")
+    baseline = take(tmp_path)
+    monkeypatch.setattr(scanning, "MOST_ENTRIES", 2)
+    found = find_changes(tmp_path, baseline)
+    assert (found.changes, found.complete) == ((), False)

@@ -1,0 +1,37 @@
+import pytest
+
+from agent_sandbox.runtime.review.kinds import kind_of, load_kinds
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("Makefile", "build"),
+        ("src/deep/makefile", "build"),
+        ("rules.mk", "build"),
+        (".github/workflows/ci.yml", "CI"),
+        (".GitHub/Workflows/deep/ci.yml", "CI"),
+        ("docs/.github/workflows/ci.yml", None),
+        ("Jenkinsfile.release", "CI"),
+        ("packages/a/package.json", "packages"),
+        ("package-lock.json", "requirements"),
+        ("requirements-dev.txt", "requirements"),
+        ("compose.override.yaml", "container"),
+        ("app/Dockerfile.dev", "container"),
+        ("tests/conftest.py", "tests"),
+        ("scripts/release", "scripts"),
+        ("deep/run.sh", "scripts"),
+        ("AGENTS.md", "agents"),
+        (".gitattributes", "git"),
+        ("README.md", None),
+        ("src/main.py", None),
+        ("notMakefile", None),
+    ],
+)
+def test_a_file_has_the_kind_of_its_name(path: str, kind: str | None) -> None:
+    found = kind_of(path)
+    assert (found.name if found else None) == kind
+
+
+def test_every_kind_says_what_acts_on_it() -> None:
+    assert all(kind.why and pattern.pattern for kind, pattern in load_kinds())

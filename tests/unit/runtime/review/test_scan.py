@@ -1,0 +1,83 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.review import scan as module
+from agent_sandbox.runtime.review.scan import MOST_BYTES, Scan, Seen
+
+
+def look(root: Path) -> dict[str, Seen]:
+    return {seen.path: seen for seen in Scan(root=root, skipped=[]).files()}
+
+
+def write(root: Path, path: str, text: str = "x\n", *, mode: int = 0o644) -> Path:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(mode)
+    return file
+
+
+def test_files_of_a_kind_and_executables_are_found(tmp_path: Path) -> None:
+    for path in ("Makefile", "src/a.py", "web/package.json", "node_modules/x/package.json", ".devcontainer/Dockerfile"):
+        write(tmp_path, path)
+    write(tmp_path, "src/tool", mode=0o755)
+    scan = Scan(root=tmp_path, skipped=[])
+    found = {seen.path: seen.kind.name for seen in scan.files()}
+    assert found == {"Makefile": "build", "web/package.json": "packages", "src/tool": "executable"}
+    assert (sorted(scan.skipped), scan.complete) == ([".devcontainer", "node_modules"], True)
+
+
+def test_links_count_if_they_lead_out_or_nowhere_or_are_of_a_kind(tmp_path: Path) -> None:
+    write(tmp_path, "inside.txt")
+    for name, target in {"in": "inside.txt", "out": "/etc/passwd", "broken": "no", "Makefile": "inside.txt"}.items():
+        (tmp_path / name).symlink_to(target)
+    (tmp_path / "loop").symlink_to("loop")
+    found = {path: (seen.kind.name, seen.data) for path, seen in look(tmp_path).items()}
+    assert found == {
+        "out": ("link", b"link to /etc/passwd\n"),
+        "broken": ("link", b"link to no\n"),
+        "loop": ("link", b"link to loop\n"),
+        "Makefile": ("build", b"link to inside.txt\n"),
+    }
+
+
+def test_a_directory_that_is_a_link_is_not_entered(tmp_path: Path) -> None:
+    write(tmp_path, "elsewhere/Makefile")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "out").symlink_to(tmp_path / "elsewhere")
+    assert list(look(tmp_path / "project")) == ["out"]
+
+
+def test_the_digest_has_the_content_the_mode_and_the_size(tmp_path: Path) -> None:
+    digests = set()
+    for text, mode in (("a", 0o644), ("a", 0o755), ("b", 0o644), ("a" * (MOST_BYTES + 1), 0o644)):
+        write(tmp_path, "Makefile", text, mode=mode)
+        digests.add(look(tmp_path)["Makefile"].digest)
+    write(tmp_path, "Makefile", "a" * (MOST_BYTES + 2))
+    digests.add(look(tmp_path)["Makefile"].digest)
+    assert len(digests) == 5
+
+
+def test_a_pipe_is_not_opened_and_a_strange_name_is_kept(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "Makefile")
+    (tmp_path / "evil\n\x1b[2J.sh").write_text("x")
+    (tmp_path / os.fsdecode(b"\xff.sh")).write_text("x")
+    assert sorted(look(tmp_path)) == ["evil\n\x1b[2J.sh", "\udcff.sh"]
+
+
+@pytest.mark.parametrize("limit", ["MOST_FILES", "MOST_ENTRIES"])
+def test_a_walk_that_is_too_long_ends_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    for number in range(5):
+        write(tmp_path, f"{number}.sh")
+    monkeypatch.setattr(module, limit, 3)
+    scan = Scan(root=tmp_path, skipped=[])
+    assert (len(list(scan.files())), scan.complete) == (3, False)
+
+
+def test_one_file_is_looked_at_again(tmp_path: Path) -> None:
+    write(tmp_path, "Makefile")
+    scan = Scan(root=tmp_path, skipped=[])
+    assert scan.look("Makefile") == look(tmp_path)["Makefile"]
+    assert scan.look("gone.sh") is None
