@@ -5,9 +5,10 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from socket import gethostname
+from typing import Any
 
 from OpenSSL import SSL
 
@@ -102,21 +103,13 @@ async def run(settings: Settings, limits: Limits) -> None:
     _report_start(settings, store, {"listening": listening, **entrances.listening})
     watching = _watching(settings, store, reloader)
     try:
-        # If the watch raises, the proxy exits, and the engine restarts its container.
-        async with asyncio.TaskGroup() as tasks:
-            running_tasks = [
-                tasks.create_task(task)
-                for task in (
-                    side.do(watching),
-                    side.do(uses.keep()),
-                    warm_up(lambda: store.current),
-                    signals.each_hangup(lambda: side.do(reloader.reload())),
-                )
-            ]
-            await asyncio.sleep(0)  # each task begins, even if a signal has already come
-            await signals.stop.wait()
-            for task in running_tasks:
-                task.cancel()
+        await _until(
+            signals.stop,
+            side.do(watching),
+            side.do(uses.keep()),
+            warm_up(lambda: store.current),
+            signals.each_hangup(lambda: side.do(reloader.reload())),
+        )
     finally:
         server.close()
         entrances.close()
@@ -124,6 +117,16 @@ async def run(settings: Settings, limits: Limits) -> None:
         await front.end()
         for writer in writers:
             writer.close()
+
+
+async def _until(stop: asyncio.Event, *work: Coroutine[Any, Any, object]) -> None:
+    """Do the work until `stop`. If the watch raises, the proxy exits, and the engine restarts its container."""
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(one) for one in work]
+        await asyncio.sleep(0)  # each task begins, even if a signal has already come
+        await stop.wait()
+        for task in running:
+            task.cancel()
 
 
 async def _watching(settings: Settings, store: PolicyStore, reloader: Reloader) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.sources.all_recipes import recipes_for, shared_recipes
-from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+from agent_sandbox.runtime.sources.all_recipes import shared_recipes
+from agent_sandbox.runtime.sources.recipes import Recipe
 from table_tests import each
 
 TEXT = """\
@@ -49,20 +49,6 @@ def test_a_recipe_serves_the_projects_that_it_names_and_no_other(environ: dict[s
     assert shared_recipes(tmp_path / "link", environ) == (SHARED,)
     for other in (tmp_path / "app" / "below", tmp_path / "below" / "app", tmp_path / "ap"):
         assert shared_recipes(other, environ) == ()
-
-
-def test_a_projects_own_recipe_wins(environ: dict[str, str], tmp_path: Path) -> None:
-    own = Recipe(name="openai.key", hosts=("b.test",), source="env:MINE")
-    first = Recipe(name="a", hosts=("b.test",), source="env:A", ttl=60.0)
-    assert recipes_for(tmp_path / "app", environ) == (SHARED,)
-    for recipe in (own, first):
-        recipes_of(tmp_path / "app", environ).add(recipe)
-    assert recipes_for(tmp_path / "app", environ) == (first, own)
-
-
-def test_without_the_file_or_a_home_directory_there_are_none(environ: dict[str, str], tmp_path: Path) -> None:
-    file(environ).unlink()
-    assert (shared_recipes(tmp_path, environ), shared_recipes(tmp_path, {})) == ((), ())
 
 
 @each(
@@ -121,7 +107,7 @@ UNSAFE = "others may write here, and so could name commands that run as you; mak
 
 
 @pytest.mark.parametrize("at", ["folder", "file"])
-def test_no_command_is_read_where_others_may_write(environ: dict[str, str], tmp_path: Path, at: str) -> None:
+def test_no_shared_recipe_is_read_where_others_may_write(environ: dict[str, str], tmp_path: Path, at: str) -> None:
     place = file(environ).parent if at == "folder" else file(environ)
     place.chmod(0o770)
     with pytest.raises(UserError) as raised:
@@ -145,7 +131,7 @@ def test_no_command_is_read_through_a_link_from_a_pipe_or_from_a_long_file(
 
 
 @pytest.mark.parametrize("project", ["config", "config/agent-sandbox", "other"])
-def test_no_command_is_read_from_a_project(environ: dict[str, str], tmp_path: Path, project: str) -> None:
+def test_no_shared_recipe_is_read_from_a_project(environ: dict[str, str], tmp_path: Path, project: str) -> None:
     if project == "other":  # another project, with a stack, that contains the user's configuration
         (tmp_path / "config" / ".devcontainer").mkdir()
     (found,) = problems(environ, tmp_path / project)
