@@ -1,6 +1,6 @@
 """Run all benchmarks but `shims` and `trees`, or those named.
 
-PYTHONPATH=. python -P -m benchmarks [startup] [policy] [stack] [proxy] [shims] [trees]
+PYTHONPATH=. python -P -m benchmarks [startup] [policy] [stack] [proxy] [secrets] [shims] [trees]
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from benchmarks.image import measured_in_image
 from benchmarks.table import markdown
 
 # By what is measured where users have it done: decisions are made in the proxy's image, by that image's Python.
-GROUPS = {"startup": False, "policy": True, "stack": False, "proxy": False, "shims": False, "trees": False}
+GROUPS = {
+    "startup": False,
+    "policy": True,
+    "stack": False,
+    "proxy": False,
+    "secrets": False,
+    "shims": False,
+    "trees": False,
+}
 ON_REQUEST = ("shims", "trees")  # figures that decide about code, and that no user waits for
 
 

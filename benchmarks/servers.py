@@ -91,13 +91,15 @@ def direct(folder: Path, port: int) -> Server:
 
 
 @contextlib.contextmanager
-def ours(folder: Path, port: int, *, without: str = "", python: str = sys.executable) -> Iterator[Server]:
-    """Run our proxy with a policy that allows the upstream.
+def ours(
+    folder: Path, port: int, *, without: str = "", python: str = sys.executable, entry: str = HOST
+) -> Iterator[Server]:
+    """Run our proxy with a policy that allows the upstream with this `entry`.
 
     `without` is Python that the process runs first. `python` is the interpreter of the tree to measure.
     """
     policy = folder / "policy.yaml"
-    policy.write_text(f"version: 1\ndomains: [{HOST}]\n")
+    policy.write_text(f"version: 1\ndomains: [{entry}]\n")
     start = time.perf_counter()
     program = STARTING.format(without=without)
     command = (

@@ -6,15 +6,18 @@ import gzip
 import json
 import re
 import threading
+import zlib
 from base64 import b64decode, b64encode
 from contextlib import contextmanager
 from itertools import cycle
 from typing import TYPE_CHECKING, override
 from urllib.parse import quote
 
+import brotli  # type: ignore[import-untyped]
 import h2.connection
 import h2.events
 import pytest
+import zstandard
 
 from agent_sandbox.proxy.secrets.store import put_secret, remove_secret
 from capture_server import ok
@@ -383,8 +386,8 @@ def test_an_escaped_echo_is_not_seen_in_a_body_that_ends_with_the_connection(pai
 @pytest.mark.parametrize(
     ("field", "write"),
     [
-        (b"Content-Encoding: gzip", gzip.compress),
-        (b"Content_Encoding: gzip", gzip.compress),
+        (b"Content-Encoding: gzip, gzip", gzip.compress),
+        (b"Content-Encoding: compress", gzip.compress),
         (b"Transfer-Encoding: gzip\r\nConnection: close", gzip.compress),
         (b"Content-Type: text/plain; charset=utf-16", lambda text: text.decode().encode("utf-16")),
         (b"Content-Type: text/plain; charset=IBM1047", lambda text: text.decode().encode("cp500")),
@@ -399,6 +402,30 @@ def test_an_answer_in_which_it_could_not_be_found_is_not_passed_on(
 
     pair.server.answers["/issues/echo"] = answer
     assert pair.proxy.ask("allowed.test", get("/issues/echo", "allowed.test")).startswith(b"HTTP/1.1 502")
+
+
+@pytest.mark.parametrize(
+    ("field", "write"),
+    [
+        (b"Content-Encoding: gzip", gzip.compress),
+        (b"Content_Encoding: x-gzip", gzip.compress),
+        (b"Content-Encoding: deflate", zlib.compress),
+        (b"Content-Encoding: br", brotli.compress),
+        (b"Content-Encoding: zstd", zstandard.compress),
+    ],
+)
+def test_an_answer_that_is_compressed_all_the_same_is_decompressed_and_redacted(
+    pair: Pair, field: bytes, write: Callable[[bytes], bytes]
+) -> None:
+    def answer(stream: socket.socket, _: bytes) -> None:
+        (credential,) = pair.server.requests[-1].field("authorization")
+        stream.sendall(b"HTTP/1.1 200 OK\r\n%s\r\n\r\n%s" % (field, write(f"<{credential}>".encode())))
+
+    pair.server.answers["/issues/echo"] = answer
+    got = pair.proxy.ask("allowed.test", get("/issues/echo", "allowed.test"))
+    assert got.startswith(b"HTTP/1.1 200")
+    assert b"<Bearer " + b"*" * len(VALUE) + b">" in got
+    assert shows(got) == []
 
 
 def test_a_second_answer_is_not_that_to_another_request(pair: Pair) -> None:

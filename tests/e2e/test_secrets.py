@@ -138,8 +138,9 @@ def test_another_host_gets_nothing_whatever_the_policy_says(bound: Project) -> N
     assert bound.curl(f"http://{HOST}/")[0] == 403
     assert (len(sent(bound)), len(sent(bound, OTHER))) == before
     both = f"{SET} --host {HOST} --host {OTHER}"
-    expected = f"{NAME}  {HOST}  bearer\n\npolicy.yaml:5 needs {NAME} for {OTHER}: {both}\n"
-    assert bound.sandbox("secret", "list").stdout == expected
+    first, *rest = bound.sandbox("secret", "list").stdout.splitlines()
+    assert first.startswith(f"{NAME}  {HOST}  bearer  ")
+    assert rest == ["", f"policy.yaml:5 needs {NAME} for {OTHER}: {both}"]
 
 
 def test_nothing_that_can_be_asked_holds_a_trace_of_it(bound: Project, value: str) -> None:
@@ -167,8 +168,23 @@ def test_only_the_proxy_mounts_it_and_only_its_user_may_look(bound: Project) -> 
     assert modes == "10001 700\n"
 
 
+def uses(project: Project) -> tuple[int, str]:
+    (row,) = json.loads(project.sandbox("secret", "list", "--json").stdout)["secrets"]
+    return row["uses"], row["last_use"]
+
+
+def test_each_use_is_in_the_log_and_counted(bound: Project) -> None:
+    assert bound.curl(URL)[0] == 200
+    logged = [one["secrets"] for one in bound.traffic() if "secrets" in one]
+    (use,) = logged[-1]
+    assert (use.pop("age_s") >= 0, use) == (True, {"secret": NAME, "kind": "bearer", "source": "stored"})
+
+
 def test_a_proxy_that_was_restarted_has_it_still(bound: Project, value: str) -> None:
+    logged = len([one for one in bound.traffic() if "secrets" in one])
     bound.compose("restart", "proxy")
+    count, last = uses(bound)
+    assert (count, last is None) == (logged, False)
     bound.wait_until_it_answers(URL, 200)
     assert sent(bound)[-1] == f"Bearer {value}"
 
@@ -316,7 +332,7 @@ def test_a_source_that_fails_is_a_502_and_a_line_of_status(keyed: Project, sourc
     status, body = status_of_a_request(keyed)
     assert (status, "secret the.key has no value now: its source failed" in body) == (502, True)
     assert str(source) not in body
-    line = "secret  the.key has no value now: its source failed: agent-sandbox secret sync"
+    line = f"secret  the.key has no value now: its source failed (file:{source}): agent-sandbox secret sync"
     assert line in keyed.sandbox("status").stdout.splitlines()
     assert len(keys(keyed)) == before
 

@@ -1,7 +1,8 @@
 """An upstream for loads: bytes down, bytes up, events, a WebSocket echo. Prints its TLS port.
 
-GET /bytes/N sends N bytes; POST answers with the number of bytes that came; GET /events sends an event at once and one
-more after a second; an Upgrade to websocket is accepted and every frame comes back.
+GET /bytes/N sends N bytes, and GET /json/N as many of a list of records; POST answers with the number of bytes that
+came; GET /events sends an event at once and one more after a second; an Upgrade to websocket is accepted and every
+frame comes back.
 
     python load_server.py leaf.pem
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import ssl
 import sys
 import time
@@ -17,6 +19,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, override
 
 BLOCK = b"x" * 65536
+# As the API of a forge answers: words, addresses and escapes.
+RECORD = {
+    "id": 4711,
+    "title": 'Fix the parser\'s "quoted" words',
+    "labels": ["bug", "p1"],
+    "body": "See the log:\nno\n",
+}
+RECORDS = "".join(
+    json.dumps({**RECORD, "id": number, "url": f"https://a.test/x?q=%20{number}&b=c"}, indent=2) + ",\n"
+    for number in range(300)
+).encode()
 WEBSOCKET = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
@@ -37,7 +50,8 @@ class Visitor(BaseHTTPRequestHandler):
         elif self.path == "/events":
             self.send_events()
         else:
-            self.send_bytes(int(self.path.rpartition("/")[2]))
+            size = int(self.path.rpartition("/")[2])
+            self.send_bytes(size, RECORDS[: len(BLOCK)] if "json" in self.path else BLOCK)
 
     def do_POST(self) -> None:
         """Count what comes."""
@@ -53,13 +67,13 @@ class Visitor(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def send_bytes(self, size: int) -> None:
+    def send_bytes(self, size: int, block: bytes) -> None:
         """Send a body of a size."""
         self.send_response(200)
         self.send_header("Content-Length", str(size))
         self.end_headers()
-        for start in range(0, size, len(BLOCK)):
-            self.wfile.write(BLOCK[: size - start])
+        for start in range(0, size, len(block)):
+            self.wfile.write(block[: size - start])
 
     def send_events(self) -> None:
         """Send two events, a second apart."""

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Iterator
 from html import escape
 from itertools import pairwise
 from urllib.parse import quote, quote_plus
@@ -10,8 +11,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_sandbox.policy.match.credential_kind import KINDS, CredentialKind
+from agent_sandbox.proxy.secrets.encoded_text import LINE_ENDS, FoldedText, HexText
 from agent_sandbox.proxy.secrets.escaped_text import FIRST, EscapedText
-from agent_sandbox.proxy.secrets.escapes import LONGEST, escapes
+from agent_sandbox.proxy.secrets.escapes import (
+    LONGEST,
+    begins_twice,
+    escaped_signs,
+    escaped_twice,
+    escapes,
+    is_sign,
+)
 from agent_sandbox.proxy.secrets.redaction import Form, Redactor, redact, secret_encodings
 
 Pieces = list[bytes]
@@ -41,7 +50,10 @@ def echoes(draw: st.DrawFn) -> tuple[frozenset[Form], Pieces]:
         begin, end = sorted(draw(st.tuples(*[st.integers(0, len(text.text))] * 2)))
         for char in text.text[begin:end] if draw(st.booleans()) else text.text:
             way = draw(st.integers(0, 2 * len(SOME_ESCAPES[char])))
-            stream += SOME_ESCAPES[char][way] if way < len(SOME_ESCAPES[char]) else bytes([char])
+            written = SOME_ESCAPES[char][way] if way < len(SOME_ESCAPES[char]) else bytes([char])
+            again = draw(st.sampled_from([b"", b"%", b"&", b"\\"])) if len(written) > 1 else b""
+            signs = {sign: way for way, sign in escaped_signs().items() if again and way.startswith(again)}
+            stream += b"".join(signs.get(bytes([sign]), bytes([sign])) for sign in written)
         stream += draw(st.sampled_from([b"", b"", bytes(text.text[:1]), b"%", b"&#", b"\\u00", b"x"]))
     stream = stream.upper() if draw(st.booleans()) and text.text.upper() == text.text else stream
     stream += draw(st.sampled_from([b"", b"." * FIRST * LONGEST]))  # near the end, a search is another
@@ -54,24 +66,63 @@ def echoes(draw: st.DrawFn) -> tuple[frozenset[Form], Pieces]:
 def read(form: Form, data: bytes) -> tuple[set[tuple[int, int]], int]:
     """Return where a form is, and how long its beginning is that ends here: read from each byte on, one by one."""
     found, begun = set(), 0
+    text = form if isinstance(form, bytes) else form.text
     for start in range(len(data)):
         ends = {start}
-        for char in form.text if isinstance(form, EscapedText) else form:
-            ways = escapes(char) if isinstance(form, EscapedText) else frozenset[bytes]()
-            rests = [data[end:].lower() for end in ends]
-            if b"" in rests or any(way.startswith(rest) and way != rest for way in ways for rest in rests):
+        for count, char in enumerate(text):
+            if any(is_whole(form, data[start:end], count) and may_go_on(form, char, data[end:], count) for end in ends):
                 begun = max(begun, len(data) - start)
-            ends = {
-                end + size
-                for end in ends
-                for size in range(1, len(data) - end + 1)
-                if data[end : end + size] == bytes([char]) or data[end : end + size].lower() in ways
-            }
-        found |= {(start, end) for end in ends}
+            ends = {end + size for end in ends for size in sizes(form, char, data[end:], first=not count)}
+        found |= {(start, end) for end in ends if is_whole(form, data[start:end], len(text))}
     return found, begun
 
 
-streams = st.one_of(st.tuples(few, pieces), echoes())
+def sizes(form: Form, char: int, data: bytes, *, first: bool) -> Iterator[int]:
+    """Yield how much of the data may be the next character."""
+    low = data.lower()
+    if isinstance(form, HexText):
+        yield from (1,) if low[:1] == bytes([char]).lower() else ()
+        return
+    yield from (1,) if data[:1] == bytes([char]) else ()
+    if isinstance(form, FoldedText) and not first:
+        yield from (len(end) + 1 for end in LINE_ENDS if data.startswith(end + bytes([char])))
+    if isinstance(form, EscapedText):
+        yield from (len(way) for way in escapes(char) if low.startswith(way))
+        yield from escaped_twice(char, low) if is_sign(char) else ()
+
+
+def may_go_on(form: Form, char: int, rest: bytes, count: int) -> bool:
+    """Return whether the data ends within what may be the next character."""
+    if isinstance(form, FoldedText) and count:
+        return any(end.startswith(rest) for end in LINE_ENDS)
+    if rest and isinstance(form, EscapedText):
+        again = is_sign(char) and begins_twice(char, rest.lower())
+        return again or any(way.startswith(rest.lower()) and way != rest.lower() for way in escapes(char))
+    return not rest
+
+
+def is_whole(form: Form, data: bytes, count: int) -> bool:
+    """Return whether one of the first two parts is in one line, as far as it was read."""
+    if not isinstance(form, FoldedText) or count < len(form.parts[0]):
+        return True
+    first, second = form.parts
+    return first in data or second[: count - len(first)] in data
+
+
+folded = st.builds(
+    lambda text, cut: (frozenset[Form]({FoldedText(text)}), cut),
+    letters((4, 7)),
+    st.lists(
+        st.sampled_from([b"a", b"b", b"ab", b"ba", b"aab", b"abb", b"\n", b"\r", b"\\", b"n", b"\\n", b"r"]),
+        max_size=12,
+    ),
+)
+hexes = st.builds(
+    lambda text, cut: (frozenset[Form]({HexText(text)}), cut),
+    st.text("a5", min_size=2, max_size=6).map(str.encode),
+    st.lists(st.text("aA5", max_size=5).map(str.encode), max_size=6),
+)
+streams = st.one_of(st.tuples(few, pieces), echoes(), folded, hexes)
 
 
 @given(streams)
@@ -133,4 +184,4 @@ def test_what_was_sent_is_found_when_it_comes_back_as_it_is(
 def test_no_form_is_listed_twice_or_short(value: str, kind: CredentialKind) -> None:
     found = secret_encodings(value, kind, "bot")
     assert len(set(found)) == len(found)
-    assert min(len(form.text if isinstance(form, EscapedText) else form) for form in found) >= 8
+    assert min(len(form if isinstance(form, bytes) else form.text) for form in found) >= 8

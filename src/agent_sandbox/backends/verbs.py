@@ -103,9 +103,13 @@ class AskProxy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskSecrets:
-    """Have the running proxy `set`, `list` or `remove` secrets. A value goes to its stdin, never into the plan."""
+    """Have the proxy's program `set`, `list` or `remove` secrets. A value goes to its stdin, never into the plan.
+
+    Without a running proxy, a container of its own runs the program, which only sees what is on disk.
+    """
 
     argv: tuple[str, ...]
+    proxy_runs: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,16 @@ from agent_sandbox.cli.steps.decision_line import decision_table
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHARING, STRANGER, listed
 from agent_sandbox.runtime.proxy.clock import clock_off
 from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.runtime.proxy.decisions import local_time
+from agent_sandbox.runtime.proxy.secrets import time_of
 from agent_sandbox.runtime.refusals import NOT_COUNTED
+from agent_sandbox.runtime.sources.all_recipes import recipes_for
 from agent_sandbox.runtime.status import SHOWN, Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.stack.engine import HOST
@@ -72,6 +75,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
         unmounted_layers=unmounted_layers(project, os.environ),
         stale_services=stale_services(project.policy, this_machine(os.environ, project=project.root)),
         unseen=unseen_in(project.root, os.environ),
+        sources=_sources(project.root),
     )
     if json:
         emit_json(as_json(found))
@@ -210,9 +214,21 @@ def _ended(containers: Iterable[Container]) -> Iterator[str]:
 
 
 def _secrets(found: Status) -> Iterator[str]:
-    """Yield a line for each secret for which the proxy has no value."""
+    """Yield a line for each secret for which the proxy has no value, or not for much longer."""
     for one in found.proxy.get("secrets", ()):
-        yield f"secret  {one['name']} has no value now: {one['problem']}: agent-sandbox secret sync"
+        source = f" ({found.sources[one['name']]})" if one["name"] in found.sources else ""
+        expires = time_of(one.get("expires"))
+        trouble = f"has no value now: {one['problem']}" if one["problem"] else "expires soon"
+        when = f" at {local_time(expires.isoformat())}" if expires else ""
+        yield f"secret  {one['name']} {trouble}{when}{source}: agent-sandbox secret sync"
+
+
+def _sources(root: Path) -> Mapping[str, str]:
+    """Return the sources of the project's secrets by name, none if they cannot be read: other commands say why."""
+    try:
+        return {one.name: one.source for one in recipes_for(root, os.environ)}
+    except UserError:
+        return {}
 
 
 def _clock(found: Status) -> str:

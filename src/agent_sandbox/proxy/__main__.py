@@ -139,15 +139,21 @@ def secret_set_command(options: argparse.Namespace) -> int:
         put_secret,
         put_sourced,
         put_unresolved,
+        uptime,
     )
 
     if options.login:
         return _set_login(options)
+    folder, name, hosts = options.folder, options.name, options.host
     if options.unresolved:
-        put_unresolved(options.folder, options.name, options.host)
+        put_unresolved(folder, name, hosts)
         return OK
-    put = put_sourced if options.sourced else put_secret
-    put(options.folder, options.name, options.host, sys.stdin.buffer.read(LONGEST + 3))
+    value = sys.stdin.buffer.read(LONGEST + 3)
+    if options.source:
+        until = None if options.ttl is None else uptime() + options.ttl
+        put_sourced(folder, name, hosts, value, source=options.source, until=until)
+    else:
+        put_secret(folder, name, hosts, value)
     return OK
 
 
@@ -164,13 +170,12 @@ def _set_login(options: argparse.Namespace) -> int:
 
 
 def secret_list_command(options: argparse.Namespace) -> int:
-    """Print the names and hosts of all secrets."""
-    from agent_sandbox.proxy.secrets.store import Unresolved, listed  # noqa: PLC0415 - as above
+    """Print all secrets with their hosts and uses, without values."""
+    from agent_sandbox.proxy.secrets.store import as_row, listed  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.secrets.uses import Used, read_uses, uses_file  # noqa: PLC0415 - as above
 
-    rows = [
-        {"name": one.name, "hosts": one.hosts, **({"problem": one.why} if isinstance(one, Unresolved) else {})}
-        for one in listed(options.folder)
-    ]
+    uses = read_uses(uses_file(options.folder))
+    rows = [{**as_row(one), **uses.get(one.name, Used())._asdict()} for one in listed(options.folder)]
     sys.stdout.write(json.dumps(rows) + "\n")
     return OK
 
@@ -232,7 +237,8 @@ def _keeping_secrets(commands: Commands) -> None:
     verbs = secret.add_subparsers(required=True, metavar="COMMAND")
     put = verbs.add_parser("set", help="store a secret, read from stdin", allow_abbrev=False)
     put.add_argument("--host", action="append", default=[], metavar="HOST", help="a host that it may be sent to")
-    put.add_argument("--sourced", action="store_true", help="keep the value in memory, not in the volume")
+    put.add_argument("--source", metavar="KIND", help="keep the value in memory, not in the volume; where it is from")
+    put.add_argument("--ttl", type=float, metavar="SECONDS", help="do not use it for longer")
     put.add_argument("--login", action="store_true", help="read a login, as JSON, and print its placeholders")
     put.add_argument("--unresolved", action="store_true", help="record that there is no value now")
     for verb, command in (

@@ -5,9 +5,10 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from socket import gethostname
+from typing import Any
 
 from OpenSSL import SSL
 
@@ -51,7 +52,8 @@ from agent_sandbox.proxy.secrets.placeholder import (
     load_placeholders,
     write_environment,
 )
-from agent_sandbox.proxy.secrets.store import unresolved
+from agent_sandbox.proxy.secrets.store import troubled
+from agent_sandbox.proxy.secrets.uses import Uses, uses_file
 from agent_sandbox.proxy.settings import Settings
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
@@ -69,9 +71,11 @@ async def run(settings: Settings, limits: Limits) -> None:
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
-    asking = Asking(store, audit_log, limits)
+    asking, uses = Asking(store, audit_log, limits), Uses(uses_file(settings.secrets))
     loop_guard, placeholders = LoopGuard(), load_placeholders(key_beside(settings.secrets))
-    engine = _engine(settings, limits, store, audit_log, loop_guard, placeholders=placeholders, asking=asking)
+    engine = _engine(
+        settings, limits, store, audit_log, loop_guard, placeholders=placeholders, asking=asking, uses=uses
+    )
     front = ExplicitProxy(engine, lambda: store.current, asking.questions.would_ask)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
@@ -90,7 +94,7 @@ async def run(settings: Settings, limits: Limits) -> None:
             "clock": now_utc().isoformat(timespec="seconds"),
             "connections": front.connections,
             "log": {"dropped": sum(writer.dropped for writer in writers), "error": writers[0].error},
-            "secrets": unresolved(settings.secrets),
+            "secrets": troubled(settings.secrets),
         }
 
     started = now_utc().isoformat(timespec="seconds")
@@ -99,19 +103,13 @@ async def run(settings: Settings, limits: Limits) -> None:
     _report_start(settings, store, {"listening": listening, **entrances.listening})
     watching = _watching(settings, store, reloader)
     try:
-        # If the watch raises, the proxy exits, and the engine restarts its container.
-        async with asyncio.TaskGroup() as tasks:
-            running_tasks = [
-                tasks.create_task(task)
-                for task in (
-                    side.do(watching),
-                    warm_up(lambda: store.current),
-                    signals.each_hangup(lambda: side.do(reloader.reload())),
-                )
-            ]
-            await signals.stop.wait()
-            for task in running_tasks:
-                task.cancel()
+        await _until(
+            signals.stop,
+            side.do(watching),
+            side.do(uses.keep()),
+            warm_up(lambda: store.current),
+            signals.each_hangup(lambda: side.do(reloader.reload())),
+        )
     finally:
         server.close()
         entrances.close()
@@ -119,6 +117,16 @@ async def run(settings: Settings, limits: Limits) -> None:
         await front.end()
         for writer in writers:
             writer.close()
+
+
+async def _until(stop: asyncio.Event, *work: Coroutine[Any, Any, object]) -> None:
+    """Do the work until `stop`. If the watch raises, the proxy exits, and the engine restarts its container."""
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(one) for one in work]
+        await asyncio.sleep(0)  # each task begins, even if a signal has already come
+        await stop.wait()
+        for task in running:
+            task.cancel()
 
 
 async def _watching(settings: Settings, store: PolicyStore, reloader: Reloader) -> None:
@@ -164,9 +172,10 @@ def _engine(  # noqa: PLR0913 - all that it connects
     *,
     placeholders: Placeholders,
     asking: Asking,
+    uses: Uses,
 ) -> Engine:
     return Engine(
-        hooks=_hooks(settings, limits, store, audit_log, placeholders, asking),
+        hooks=_hooks(settings, limits, store, audit_log, placeholders=placeholders, asking=asking, uses=uses),
         dialler=Dialler(
             limits=limits,
             overrides=settings.overrides,
@@ -182,13 +191,15 @@ def _engine(  # noqa: PLR0913 - all that it connects
     )
 
 
-def _hooks(  # noqa: PLR0913, PLR0917 - as above
+def _hooks(  # noqa: PLR0913 - as above
     settings: Settings,
     limits: Limits,
     store: PolicyStore,
     audit_log: AuditLog,
+    *,
     placeholders: Placeholders,
     asking: Asking,
+    uses: Uses,
 ) -> Hooks:
     hints = ServiceHints(lambda: load_offers(settings.policy, cache_dir=CacheDir(folder=settings.compiled)))
     hints.read()
@@ -210,7 +221,7 @@ def _hooks(  # noqa: PLR0913, PLR0917 - as above
             refresher=Refresher(settings.secrets, placeholders),
         ),
         Streamer(),
-        AccessLog(audit_log, clock=time.monotonic),
+        AccessLog(audit_log, clock=time.monotonic, count=uses.count),
         ClientTls(authority, now=now_utc),
         _server_tls(settings, store),
     )

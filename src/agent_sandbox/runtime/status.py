@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from agent_sandbox.backends.project import Project
@@ -55,6 +56,8 @@ class Status:
     strangers: tuple[str, ...] = ()
     sharing: tuple[str, ...] = ()
     gaps: Gaps = field(default_factory=Gaps)
+    # The sources of secrets, by name.
+    sources: Mapping[str, str] = field(default_factory=dict)
     # The agent's limits after the next `up`.
     limits: Mapping[str, str] = field(default_factory=dict)
 
@@ -94,6 +97,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
     unmounted_layers: tuple[str, ...] = (),
     stale_services: tuple[str, ...] = (),
     unseen: tuple[str, ...] = (),
+    sources: Mapping[str, str] = MappingProxyType({}),
 ) -> Status:
     """Collect the status; a stopped proxy or an invalid policy is part of it, not an error."""
     found = driver.observe(project.name)
@@ -104,6 +108,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
     return Status(
         project=project,
         unseen=unseen,
+        sources=sources,
         containers=found,
         host_digest=host_digest,
         problems=problems,

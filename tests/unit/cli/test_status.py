@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,9 @@ import pytest
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.status import status
 from agent_sandbox.policyfile import load_policy
+from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.refusals import NOT_COUNTED
+from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_refusals import refusals_said
 from fake_stack import inspected, trust, with_containers, with_inspected
@@ -384,15 +387,19 @@ def test_a_service_that_came_back_is_told_with_how_often_and_why(
     assert (service["restarts"], service["out_of_memory"]) == (3, True)
 
 
-def test_a_secret_without_a_value_is_reported(
+def test_a_secret_without_a_value_is_reported_with_its_source_and_one_that_expires(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert project.exists()
-    secret = {"name": "the.key", "problem": "its source failed"}
-    docker.says("agent_sandbox.proxy status", out=json.dumps({"secrets": [secret]}))
+    recipes_of(project, os.environ).add(Recipe(name="the.key", hosts=("a.test",), source="pass t"))
+    failed = {"name": "the.key", "hosts": ["a.test"], "problem": "its source failed", "expires": None}
+    expiring = {"name": "other", "hosts": ["a.test"], "problem": "", "expires": 1_700_000_000.5}
+    docker.says("agent_sandbox.proxy status", out=json.dumps({"secrets": [failed, expiring]}))
     with_containers(docker, proxy="healthy")
     assert exit_code(status) == 0
-    line = "secret  the.key has no value now: its source failed: agent-sandbox secret sync"
-    assert line in capsys.readouterr().out.splitlines()
+    at = local_time("2023-11-14T22:13:20")
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("secret")] == [
+        "secret  the.key has no value now: its source failed (pass t): agent-sandbox secret sync",
+        f"secret  other expires soon at {at}: agent-sandbox secret sync",
+    ]
     assert exit_code(lambda: status(json=True)) == 0
-    assert json.loads(capsys.readouterr().out)["secrets"] == [secret]
+    assert json.loads(capsys.readouterr().out)["secrets"] == [failed, expiring]

@@ -218,7 +218,7 @@ def test_up_fetches_secrets_from_their_sources_and_starts_without_those_that_fai
     assert exit_code(up) == 0
     told = [call.partition(" secret set ")[2] for call in up_to_date.calls if " secret set " in call]
     assert told == [
-        "A_KEY --host x.test --sourced --folder /state/secrets",
+        "A_KEY --host x.test --source env --folder /state/secrets",
         "B_KEY --host x.test --unresolved --folder /state/secrets",
     ]
     warning = "warning: env:B_KEY: the source of B_KEY gives no value: the variable B_KEY is not set; export B_KEY,"

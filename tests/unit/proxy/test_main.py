@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +153,9 @@ def test_a_log_is_followed_until_nobody_holds_our_stdin(
     assert b'"host": "a"' in capfdbinary.readouterr().out
 
 
+ROW = {"name": "token", "hosts": ["a.test"], "problem": "", "expires": None, "uses": 0, "last_use": 0.0}
+
+
 def test_secrets_are_kept_listed_and_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,7 +163,8 @@ def test_secrets_are_kept_listed_and_forgotten(
     folder = f"--folder={tmp_path}"
     assert subject.main(["secret", "set", "token", "--host=b.test", "--host=a.test", folder]) == 0
     assert subject.main(["secret", "list", folder]) == 0
-    assert json.loads(capsys.readouterr().out) == [{"name": "token", "hosts": ["a.test", "b.test"]}]
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row == {**ROW, "hosts": ["a.test", "b.test"]}
     assert [subject.main(["secret", "remove", "token", folder]) for _ in range(2)] == [0, 1]
     assert capsys.readouterr() == ("", "there is no secret 'token'\n")
 
@@ -176,26 +181,27 @@ def test_a_login_is_stored_and_its_placeholders_are_printed(
     (printed,) = capsys.readouterr().out.splitlines()
     assert list(json.loads(printed)) == ["access"]
     assert subject.main(["secret", "list", folder]) == 0
-    assert json.loads(capsys.readouterr().out) == [{"name": "a.login", "hosts": ["b.test"]}]
+    assert json.loads(capsys.readouterr().out) == [{**ROW, "name": "a.login", "hosts": ["b.test"]}]
     assert b"real token" not in b"".join(path.read_bytes() for path in (tmp_path / "secrets").iterdir())
 
 
 def test_a_secret_with_a_source_is_stored_without_its_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("secrets", "run"):
+    for name in ("secrets", "run", "private"):
         (tmp_path / name).mkdir()
+    (tmp_path / "private" / "secret-uses.json").write_text('{"token": [3, 1700000000.5], "other": [1, 1.0]}')
     folder = f"--folder={tmp_path / 'secrets'}"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"correct horse\n")))
-    assert subject.main(["secret", "set", "token", "--host=a.test", "--sourced", folder]) == 0
+    assert subject.main(["secret", "set", "token", "--host=a.test", "--source=env", "--ttl=3600", folder]) == 0
     assert subject.main(["secret", "list", folder]) == 0
     assert subject.main(["secret", "set", "token", "--host=a.test", "--unresolved", folder]) == 0
     assert subject.main(["secret", "list", folder]) == 0
-    row = {"name": "token", "hosts": ["a.test"]}
-    assert list(map(json.loads, capsys.readouterr().out.splitlines())) == [
-        [row],
-        [{**row, "problem": "its source failed"}],
-    ]
+    (first,), (second,) = map(json.loads, capsys.readouterr().out.splitlines())
+    row = {**ROW, "uses": 3, "last_use": 1_700_000_000.5}
+    assert 0 < first["expires"] - time.time() <= 3_600
+    assert first == {**row, "expires": first["expires"]}
+    assert second == {**row, "problem": "its source failed"}
 
 
 def test_watching_passes_on_reports_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:

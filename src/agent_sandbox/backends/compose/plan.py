@@ -36,6 +36,8 @@ ALONE = (
     *("--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
     *("--security-opt", "no-new-privileges", "--user", "65534:65534", "--env", "HOME=/nonexistent"),
 )
+# A container of a service beside those of the stack, for one command.
+BESIDE = ("run", "--rm", "--no-deps", "-T")
 # The requested base image: another one needs a new build, none does not.
 BASE_LABEL = "agent-sandbox.base"
 # A setting in the user's shell could select the legacy builder, which has no secrets.
@@ -132,6 +134,8 @@ class ComposePlanner:
                 purpose, argv = "asking the proxy", (*verb.argv, "--control", CONTROL)
             case AskSecrets():
                 purpose, argv = "asking the proxy", ("secret", *verb.argv, "--folder", SECRETS)
+                if not verb.proxy_runs:
+                    return self._run(project, "opening the secrets", *BESIDE, "proxy", *argv)
             case ReadTraffic():
                 purpose, argv = "reading the traffic log", ("log", "--file", LOG, *verb.argv)
             case _:

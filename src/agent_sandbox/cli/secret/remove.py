@@ -4,15 +4,15 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
-from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
+from agent_sandbox.cli.steps.secrets.secret_store import ask_store
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.control import tell_stack
+from agent_sandbox.runtime.sources.all_recipes import shared_file, shared_recipes
 from agent_sandbox.runtime.sources.recipes import recipes_of
 
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]
@@ -28,9 +28,12 @@ def remove(name: Name, *, path: ProjectPath = None) -> None:
     bound = read_binding(name, ())
     project = open_project(path, cwd=Path.cwd())
     had_source = recipes_of(project.root, os.environ).remove(bound.name)
+    if any(one.name == bound.name for one in shared_recipes(project.root, os.environ)):
+        hint = f"remove it from {shared_file(os.environ)}, then run this again"
+        what = "your own file names it for this project, so it would be fetched again"
+        raise UserError([Problem(where=bound.name, what=what, hint=hint)])
     if had_source and not proxy_runs(project):
         say(f"{bound.name} is removed and will not be fetched again")
         return
-    require_running(project, "proxy")
-    tell_stack(driver(), backend().plan(project, AskSecrets(argv=("remove", bound.name))))
+    ask_store(project, "remove", bound.name)
     say(f"{bound.name} is removed: the proxy no longer injects it")

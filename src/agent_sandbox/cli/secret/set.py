@@ -11,7 +11,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
-from agent_sandbox.cli.steps.secrets.secret_sources import Source, store
+from agent_sandbox.cli.steps.secrets.secret_sources import Source, TimeToLive, store
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policytools.unset_secrets import Bound, unheard
@@ -34,8 +34,14 @@ def completions(*before: str) -> tuple[str, ...]:
     return () if before else named_secrets(Path.cwd())
 
 
-def set(  # noqa: A001 - its name
-    context: typer.Context, name: Name, *, host: Hosts, source: Source = "", path: ProjectPath = None
+def set(  # noqa: A001, PLR0913 - its name, and its options
+    context: typer.Context,
+    name: Name,
+    *,
+    host: Hosts,
+    source: Source = "",
+    ttl: TimeToLive = "",
+    path: ProjectPath = None,
 ) -> None:
     """Store a secret and bind it to hosts. The value comes from stdin, or you are asked for it.
 
@@ -46,7 +52,7 @@ def set(  # noqa: A001 - its name
         raise UserError([Problem(where=name, what=what, hint="pipe it in, or leave it out to be asked for it")])
     bound = read_binding(name, host)
     project = open_known(path, cwd=Path.cwd())
-    if not store(project, bound, source):
+    if not store(project, bound, source, ttl):
         say(f"{bound.name} will be fetched from its source by agent-sandbox up")
         return
     _report(project, bound)

@@ -12,7 +12,7 @@ from agent_sandbox.cli.steps.policy.policy_file import find_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.git_setup import GitSetup, git_services_beside, set_up_git
 from agent_sandbox.cli.steps.secrets.keyed_services import Keyed, keyed_services, named_secret
-from agent_sandbox.cli.steps.secrets.secret_sources import Source, store
+from agent_sandbox.cli.steps.secrets.secret_sources import Source, TimeToLive, store
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policyfile import load_layer, services_beside
@@ -52,6 +52,7 @@ def setup(  # noqa: PLR0913 - each is an option
     read: Read = None,
     git_read_only: GitReadOnly = False,
     source: Source = "",
+    ttl: TimeToLive = "",
     path: ProjectPath = None,
 ) -> None:
     """Set the API key or the git token of a service: store it for the service's hosts, and have the policy inject it.
@@ -76,7 +77,7 @@ def setup(  # noqa: PLR0913 - each is an option
     named = [one.name for one in own.spec.services if one.name in keyed and keyed[one.name][1].host == auth.host]
     present = filter(None, (named_secret(own, one, keyed[one][0]) for one in named))
     secret = Bound(name=next(present, f"{name}.key"), hosts=(auth.host, *auth.more_hosts))
-    is_there = store(project, secret, source)
+    is_there = store(project, secret, source, ttl)
     for one in named or [name]:
         if not named_secret(own, one, keyed[one][0]):
             put_options(one, {keyed[one][0]: secret.name}, project.policy)

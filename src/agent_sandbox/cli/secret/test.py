@@ -5,20 +5,19 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.execute import backend, driver, require_running
+from agent_sandbox.cli.steps.execute import driver, require_running
 from agent_sandbox.cli.steps.secrets.keyed_services import known_tests
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
+from agent_sandbox.cli.steps.secrets.secret_store import secrets_of
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.secrets import held_secrets
 
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]
 Url = Annotated[str, Option(help="The URL to request, if the secret is not the key of a service.", metavar="URL")]
@@ -71,8 +70,7 @@ def test(name: Name, *, url: Url = "", path: ProjectPath = None) -> int:
 
 
 def _held(project: Project, name: str) -> Bound:
-    secrets = held_secrets(driver(), backend().plan(project, AskSecrets(argv=("list",))))
-    found = next((one for one in secrets if one.name == name), None)
+    found = next((one for one in secrets_of(project) if one.name == name), None)
     if found is None:
         hint = "agent-sandbox secret list shows which are set"
         raise UserError([Problem(where=name, what="the proxy has no such secret", hint=hint)])

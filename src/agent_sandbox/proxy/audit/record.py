@@ -11,12 +11,22 @@ LONGEST = {"path": 2_048, "reason": 1_024, "host": 255, "method": 32, "rule": 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SecretUse:
+    """One injected secret, by name: in which kind of credential, of which kind of source, and how old its value was."""
+
+    secret: str
+    kind: str
+    source: str
+    age: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRecord:
     """The fields of an audit record. `path` excludes the query, which may contain secrets.
 
     `cause` classifies a denial: a `Cause` of the policy, `address` if the name resolved to a forbidden address, or ""
     if the request was rejected before the policy was asked. `tool` is the package manager that seems to have sent
-    it, or `git push` or `git fetch`.
+    it, or `git push` or `git fetch`. Only a request with an injected secret has the field `secrets`.
     """
 
     event: Event
@@ -35,6 +45,7 @@ class AuditRecord:
     duration_ms: float = 0.0
     client: str = ""
     tool: str = ""
+    secrets: tuple[SecretUse, ...] = ()
 
 
 def render(line: AuditRecord, *, now: float) -> dict[str, object]:
@@ -47,6 +58,11 @@ def render(line: AuditRecord, *, now: float) -> dict[str, object]:
         values[name] = getattr(line, name)
     values["duration_ms"] = round(line.duration_ms, 1)
     values["client"] = line.client
+    if line.secrets:
+        values["secrets"] = [
+            {"secret": one.secret, "kind": one.kind, "source": one.source, "age_s": round(one.age)}
+            for one in line.secrets
+        ]
     return values
 
 

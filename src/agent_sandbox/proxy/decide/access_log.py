@@ -1,21 +1,28 @@
 """Write the audit record of each request when the request ends, however it ends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.audit_log import AuditLog
-from agent_sandbox.proxy.audit.record import AuditRecord
+from agent_sandbox.proxy.audit.record import AuditRecord, SecretUse
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.tunnel import Tunnel
 
 
 class AccessLog:
-    """Writes exchanges to the audit log."""
+    """Writes exchanges to the audit log, and counts the secrets in them."""
 
-    def __init__(self, audit_log: AuditLog, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        audit_log: AuditLog,
+        *,
+        clock: Callable[[], float],
+        count: Callable[[Iterable[SecretUse]], object] = lambda _: None,
+    ) -> None:
         self._audit_log = audit_log
         self._clock = clock
+        self._count = count
 
     @hook
     def response(self, exchange: Exchange, _: Tunnel) -> None:
@@ -55,3 +62,6 @@ class AccessLog:
             return
         exchange.written, exchange.held = True, False
         self._audit_log.record(exchange.record(now=self._clock()))
+        # An exchange may have a second record, which would be a second use.
+        self._count(exchange.secrets)
+        exchange.secrets = ()

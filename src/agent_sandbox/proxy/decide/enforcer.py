@@ -32,7 +32,7 @@ from agent_sandbox.proxy.exchange.denial import Page
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.secrets.injector import Filling, Injector, WithoutSecretError
+from agent_sandbox.proxy.secrets.injector import NOTHING, Filling, Injector, WithoutSecretError
 from agent_sandbox.proxy.secrets.login import Refresher, RefusedRefreshError
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.header_fields import (
@@ -119,12 +119,13 @@ class Enforcer:
             decision = _refusal(tunnel, policy, exchange) or decision
         if decision.allowed:
             sent = _forwarded(head, kept, request, websocket=exchange.websocket)
+            filling = put_in if isinstance(put_in, Filling) else NOTHING
             if isinstance(put_in, Filling):
                 request = request._replace(secrets=True)
                 sent = sent._replace(fields=put_in.into(sent.fields), target=put_in.into_target(sent.target))
             stray = self._injector.stray_placeholder(policy, sent)
             if stray is None:
-                exchange.allow(decision, request, sent, echoes=put_in.echoes if isinstance(put_in, Filling) else ())
+                exchange.allow(decision, request, sent, echoes=filling.echoes, secrets=filling.uses)
                 return
             decision, put_in = _without(decision, stray), stray
         exchange.event = event_of_denial(request, tunnel)

@@ -5,10 +5,12 @@ from itertools import chain
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor, redact
+from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.header_fields import from_server
-from agent_sandbox.proxy.wire.message import Fields, ResponseHead, value_of
+from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, has_field, value_of
 
 
 class Streamer:
@@ -33,6 +35,9 @@ class Streamer:
         if exchange.allowed:
             fields = from_server(fields, switching=switching)
         if exchange.echoes:
+            if (coding := coding_of(fields)) and _has_body(exchange.head.method, head.status):
+                exchange.received.unpacking = Unpacking(coding)
+                fields = (*unpacked(fields), *_framing(exchange.head, fields))
             fields, reason = _redacted(fields, exchange.echoes), redact(exchange.echoes, reason)
             exchange.received.redactor = Redactor(exchange.echoes)
         exchange.returned = ResponseHead(head.status, reason, fields)
@@ -42,6 +47,16 @@ class Streamer:
         """Redact trailers too."""
         if exchange.trailers is not None and exchange.echoes:
             exchange.trailers = _redacted(exchange.trailers, exchange.echoes)
+
+
+def _has_body(method: bytes, status: int) -> bool:
+    return method != b"HEAD" and status not in (204, 304)
+
+
+def _framing(request: RequestHead, fields: Fields) -> Fields:
+    """Return the header for a body of unknown size; HTTP/2 needs none, and in HTTP/1.0 it ends with the connection."""
+    is_needed = request.version == b"HTTP/1.1" and not has_field(fields, b"transfer-encoding")
+    return ((b"Transfer-Encoding", b"chunked"),) if is_needed else ()
 
 
 def _redacted(fields: Fields, echoes: Echoes) -> Fields:

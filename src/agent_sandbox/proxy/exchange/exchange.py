@@ -8,10 +8,11 @@ from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.addresses import PUBLIC_ALONE
 from agent_sandbox.policy.http.bounds import MAX_PATH
-from agent_sandbox.proxy.audit.record import AuditRecord
+from agent_sandbox.proxy.audit.record import AuditRecord, SecretUse
 from agent_sandbox.proxy.exchange.denial import UNDECIDED, Denial, Page, page
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor
+from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, value_of
@@ -23,18 +24,26 @@ class Meter:
 
     count: int = 0
     limit: int | None = None
+    unpacking: Unpacking | None = None
     redactor: Redactor | None = None
 
     def takes(self, size: int) -> bool:
         """Return whether `size` more bytes are within the limit."""
         return self.limit is None or self.count + size <= self.limit
 
-    def __call__(self, data: bytes) -> bytes:
-        """Count `data` and return it, redacted if there is a redactor. Empty `data` means the end of the body."""
+    def __call__(self, data: bytes) -> bytes | tuple[()]:
+        """Count `data` and return it, redacted if there is a redactor. Empty `data` means the end of the body.
+
+        Nothing is an empty tuple: an empty chunk would end the body. Raises UnpackError.
+        """
         self.count += len(data)
         if self.redactor is None:
             return data
-        return self.redactor.feed(data) if data else self.redactor.end()
+        if not data:
+            if self.unpacking and self.count:
+                self.unpacking.end()
+            return self.redactor.end()
+        return self.redactor.feed(self.unpacking.feed(data) if self.unpacking else data) or ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +93,9 @@ class Exchange:
     request: Request | None = None
     forwarded: RequestHead | None = None
     websocket: bool = False
-    # What echoes of the injected secrets look like.
+    # What echoes of the injected secrets look like, and which ones they are.
     echoes: Echoes = field(default=(), repr=False)
+    secrets: tuple[SecretUse, ...] = ()
     # Why an allowed request was aborted.
     aborted: Denial | None = None
 
@@ -115,11 +125,19 @@ class Exchange:
         """Whether the request is allowed. It may have been aborted since."""
         return self.outcome.effect is Effect.ALLOW
 
-    def allow(self, decision: Decision, request: Request, forwarded: RequestHead, *, echoes: Echoes = ()) -> None:
-        """Allow the request: `forwarded` is sent to the server."""
+    def allow(
+        self,
+        decision: Decision,
+        request: Request,
+        forwarded: RequestHead,
+        *,
+        echoes: Echoes = (),
+        secrets: tuple[SecretUse, ...] = (),
+    ) -> None:
+        """Allow the request: `forwarded` is sent to the server, with these secrets."""
         self.outcome = Outcome(Effect.ALLOW, decision.reason, decision.rule)
         self.request, self.echoes, self.sent.limit = request, echoes, decision.max_body
-        self.forwarded = forwarded
+        self.forwarded, self.secrets = forwarded, secrets
 
     def answer_here(self, page: Page, reason: str) -> None:
         """Answer an allowed request with `page`. Nothing is forwarded."""
@@ -209,6 +227,7 @@ class Exchange:
             duration_ms=(now - self.started) * 1000,
             client=self.client,
             tool=self.tool,
+            secrets=self.secrets,
         )
 
 

@@ -166,7 +166,7 @@ class Relay:
         while data := await read():
             if not patience.expired():  # bytes may arrive at the very moment of the timeout
                 patience.reschedule(loop.time() + self._engine.limits.idle_seconds)
-            writer.write(meter(data))
+            writer.write(bytes(meter(data)))
             await writer.drain()
         # TLS to an upstream proxy cannot be half-closed; the protocol inside signals its own end.
         if writer.can_write_eof():

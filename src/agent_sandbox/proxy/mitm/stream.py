@@ -32,6 +32,7 @@ from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redactable import safe_reason, why_unreadable
 from agent_sandbox.proxy.secrets.redaction import Echoes
+from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.upstream.dialler import NotReached
 
 Commands = layer.CommandGenerator[None]
@@ -143,6 +144,13 @@ class StrictStream(HttpStream, ExchangeOwner):
             yield from self.abort(denial)
         else:
             yield from super().state_stream_request_body(event)
+
+    @override
+    def state_stream_response_body(self, event: events.Event) -> Commands:
+        try:
+            yield from super().state_stream_response_body(event)
+        except UnpackError as why:
+            yield from self.abort(Denial(status=502, reason=f"the server's response cannot be forwarded: {why}"))
 
     def _cut(self, reason: str) -> Commands:
         flow = self._flow

@@ -6,10 +6,26 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 
-from agent_sandbox.proxy.secrets.escapes import LEADS, LONGEST, beginnings, escapes
+from agent_sandbox.proxy.secrets.escapes import (
+    LEADS,
+    LONGEST,
+    LONGEST_TWICE,
+    beginnings,
+    begins_twice,
+    escaped_signs,
+    escaped_twice,
+    escapes,
+    is_sign,
+)
 
 FIRST = 4  # characters of a text that are searched for
+# Each match contains the first characters as themselves, or one of them escaped with up to so many before it.
+PLAIN = 8
+# Bytes of that escape sequence in a literal, by the number of characters before it, of which there are at most three.
+SIZES = (6, 2, 2, 1)
+LETTERS = 2  # in these bytes; there is a literal for each case
 # The comparisons allowed for a stream: per byte, and in addition. Only a repetitive text needs more.
 CREDIT_PER_BYTE, CREDIT = 3, 10_000
 
@@ -28,11 +44,19 @@ class EscapedText:
     start: re.Pattern[bytes] = field(init=False, repr=False, compare=False)
     # For each character, how many characters there are up to the next that could be a lead.
     plain: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    # How long the first characters may be, escaped.
+    longest: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "patterns", tuple(_patterns(self.text)))
         object.__setattr__(self, "start", re.compile(_start(self.text[:1])))
         object.__setattr__(self, "plain", _plain(self.text))
+        longest = sum(LONGEST_TWICE if is_sign(char) else LONGEST for char in self.text[:FIRST])
+        object.__setattr__(self, "longest", longest)
+
+    def literals(self) -> Iterator[bytes]:
+        """Yield literals of which each match contains at least one."""
+        return _literals(self.text)
 
 
 def _patterns(text: bytes) -> Iterator[tuple[bytes, re.Pattern[bytes]]]:
@@ -44,8 +68,15 @@ def _patterns(text: bytes) -> Iterator[tuple[bytes, re.Pattern[bytes]]]:
             for index, rest in enumerate(rests)
             if rest
         )
+        again = {way[1:] for way, sign in escaped_signs().items() if way[:1] == lead and sign in LEADS}
+        twice = (
+            b"(?<=%s)(?=%s)" % (re.escape(text[:index] + lead), _tree(again))
+            for index, char in enumerate(text[:FIRST])
+            if is_sign(char) and again
+        )
+        rests.append(again if any(map(is_sign, text[:FIRST])) else set())
         seconds = sorted({_any_case(rest[:1]) for rest in set[bytes]().union(*rests)})
-        yield lead, re.compile(b"%s(?=%s)(?:%s)" % (re.escape(lead), b"|".join(seconds), b"|".join(ways)))
+        yield lead, re.compile(b"%s(?=%s)(?:%s)" % (re.escape(lead), b"|".join(seconds), b"|".join((*ways, *twice))))
 
 
 def _start(char: bytes) -> bytes:
@@ -75,6 +106,28 @@ def _plain(text: bytes) -> tuple[int, ...]:
     return tuple(reversed(counts))
 
 
+def _literals(text: bytes) -> Iterator[bytes]:
+    r"""Yield literals of which each match contains at least one, within the first `PLAIN` characters.
+
+    >>> b"tok\\" in set(_literals(b"token")), b"%74" in set(_literals(b"token"))
+    (True, True)
+    """
+    yield text[:PLAIN]
+    for index, char in enumerate(text[:PLAIN]):
+        before = text[:index][1 - len(SIZES) :]
+        again = (way for way, sign in escaped_signs().items() if sign in LEADS and is_sign(char))
+        for beginning in {_beginning(escape, SIZES[len(before)]) for escape in (*escapes(char), *again)}:
+            for cased in product(*({sign.lower(), sign.upper()} for sign in beginning.decode("ascii"))):
+                yield before + "".join(cased).encode("ascii")
+
+
+def _beginning(escape: bytes, size: int) -> bytes:
+    """Return the beginning of an escape sequence, shorter if it has many letters."""
+    while sum(sign.isalpha() for sign in escape[:size].decode("ascii")) > LETTERS:
+        size -= 1
+    return escape[:size]
+
+
 class TextFinder:
     """Finds one text in one stream."""
 
@@ -86,6 +139,20 @@ class TextFinder:
     def read(self, data: bytes, known: int) -> list[slice]:
         """Return the matches that end after the first `known` bytes; all of `data` once the search costs too much."""
         self._credit += CREDIT_PER_BYTE * (len(data) - known)
+        return self._search(data, known)
+
+    def begin(self, tail: bytes, size: int) -> list[slice]:
+        """Forget what was read; read the end of `size` bytes without a match. Return matches only as `read` does."""
+        self._credit += CREDIT_PER_BYTE * size
+        self._partials = []
+        return self._search(tail, 0)
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the search costs too much."""
+        return self._credit <= 0
+
+    def _search(self, data: bytes, known: int) -> list[slice]:
         seen = {*self._partials, *self._starts(data, known)}
         found, partials, self._partials = [], list(seen), []
         while partials and self._credit > 0:
@@ -115,7 +182,7 @@ class TextFinder:
     def _starts(self, data: bytes, known: int) -> Iterator[Partial]:
         """Yield the matches that may start after the first `known` bytes."""
         text = self._wanted.text
-        end = max(known, len(data) - FIRST * LONGEST)  # after it, the first characters may be incomplete
+        end = max(known, len(data) - self._wanted.longest)  # after it, the first characters may be incomplete
         at = data.find(text[:FIRST], known)
         while 0 <= at < end:
             yield (at, 0, at)
@@ -142,11 +209,17 @@ class TextFinder:
                 if window[:size] in complete:
                     yield (count + 1, at + size)
                 if window[:size] not in begun:
-                    return
+                    break
+            if is_sign(text[count]):
+                for end in escaped_twice(text[count], data[at : at + LONGEST_TWICE].lower()):
+                    yield (count + 1, at + end)
 
     def _is_unfinished(self, data: bytes, count: int, at: int) -> bool:
         """Return whether the data ends within what may be the next character."""
-        return len(data) - at < LONGEST and data[at:].lower() in beginnings(self._wanted.text[count])
+        char = self._wanted.text[count]
+        if len(data) - at < LONGEST and data[at:].lower() in beginnings(char):
+            return True
+        return is_sign(char) and len(data) - at < LONGEST_TWICE and begins_twice(char, data[at:].lower())
 
 
 def _common(one: bytes, other: bytes) -> int:

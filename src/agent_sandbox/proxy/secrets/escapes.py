@@ -1,5 +1,10 @@
-"""The escape sequences of each printable ASCII character, as servers write them in URLs, HTML, JSON and source code."""
+r"""The escape sequences of each printable ASCII character, as servers write them in URLs, HTML, JSON and source code.
 
+An escape sequence may itself be escaped, as in `%252F`, `&amp;#47;` and `\\u002f`. Encoders leave letters and digits
+alone, so only the signs in the sequence are escaped, and only signs of a secret are found so.
+"""
+
+from collections.abc import Iterator
 from functools import cache
 from html.entities import html5
 from itertools import product
@@ -9,6 +14,8 @@ ZEROS = tuple("0" * count for count in range(7))  # leading zeros as in `&#00000
 DOUBLED = frozenset("\"'%")  # CSV, SQL, format strings
 LONGEST = len("&DiacriticalGrave;")
 LEADS = b"%\\&+\"'"  # the first bytes of all escape sequences
+# The signs in escape sequences: their first bytes, and those that may follow.
+WITHIN = LEADS + b"#;{}"
 NAMES = tuple((name.rstrip(";"), char) for name, char in html5.items() if char.isascii())
 
 
@@ -44,3 +51,61 @@ def escapes(char: int) -> frozenset[bytes]:
 def beginnings(char: int) -> frozenset[bytes]:
     """Return all proper prefixes of the escape sequences of a character, including the empty one."""
     return frozenset(escape[:size] for escape in escapes(char) for size in range(len(escape)))
+
+
+@cache
+def escaped_signs() -> dict[bytes, bytes]:
+    """Return the signs of escape sequences by the ways in which encoders escape them, in lower case."""
+    found = {}
+    for sign in map(chr, WITHIN):
+        code = ord(sign)
+        names = (f"&{name.lower()};" for name, named in NAMES if named == sign)
+        for way in (f"%{code:02x}", f"&#{code};", f"&#x{code:x};", f"\\u{code:04x}", f"\\x{code:02x}", *names):
+            found[way.encode()] = sign.encode()
+    return {**found, **{b"\\" + sign: sign for sign in (b"\\", b'"', b"'")}}
+
+
+LONGEST_TWICE = LONGEST + 3 * (max(map(len, escaped_signs())) - 1)
+SIGN_BEGINNINGS = frozenset(way[:size] for way in escaped_signs() for size in range(1, len(way)))
+SIGN_SIZES = tuple(sorted({len(way) for way in escaped_signs()}, reverse=True))
+
+
+def is_sign(char: int) -> bool:
+    """Return whether a character is neither a letter nor a digit."""
+    return not chr(char).isalnum()
+
+
+def unescaped(window: bytes) -> tuple[list[bytes], list[int], bytes]:
+    """Undo one escaping of signs in a lower-case text, whose first character must be an escaped sign.
+
+    Return the characters, where each ends, and the rest, which may be the beginning of another escaped sign.
+
+    >>> unescaped(b"%252f")
+    ([b'%', b'2', b'f'], [3, 4, 5], b'')
+    """
+    chars, ends, at = list[bytes](), list[int](), 0
+    while at < len(window):
+        here = window[at : at + SIGN_SIZES[0]]
+        way = next((here[:size] for size in SIGN_SIZES if here[:size] in escaped_signs()), b"")
+        if not way and (not chars or (window[at:] in SIGN_BEGINNINGS and at + len(here) == len(window))):
+            break
+        at += len(way) or 1
+        chars.append(escaped_signs()[way] if way else here[:1])
+        ends.append(at)
+    return chars, ends, window[at:]
+
+
+def escaped_twice(char: int, window: bytes) -> Iterator[int]:
+    """Yield where in a lower-case text an escape sequence of the character ends whose signs are escaped again."""
+    chars, ends, _ = unescaped(window)
+    yield from (end for size, end in enumerate(ends, 1) if b"".join(chars[:size]) in escapes(char))
+
+
+def begins_twice(char: int, window: bytes) -> bool:
+    """Return whether a lower-case text may be the beginning of such an escape sequence."""
+    chars, _, rest = unescaped(window)
+    begun = b"".join(chars)
+    if begun not in beginnings(char) or (rest and rest not in SIGN_BEGINNINGS):
+        return False
+    following = {sign for way, sign in escaped_signs().items() if way.startswith(rest)}
+    return not rest or any(begun + sign in beginnings(char) or begun + sign in escapes(char) for sign in following)

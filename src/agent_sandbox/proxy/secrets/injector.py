@@ -1,6 +1,7 @@
 """Inject secrets into request headers: only over TLS, and only for the hosts that they are bound to."""
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -10,6 +11,7 @@ from agent_sandbox.policy import Policy, Request
 from agent_sandbox.policy.http.query import has_parameter
 from agent_sandbox.policy.match.injection import Credential, Existing, Injection
 from agent_sandbox.policy.match.upstream import Upstream
+from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.secrets.placeholder import Placeholders, is_placeholder
 from agent_sandbox.proxy.secrets.redactable import asks_to_hide, folded
 from agent_sandbox.proxy.secrets.redaction import Echoes, secret_encodings
@@ -36,6 +38,7 @@ class Filling:
     parameters: Fields = field(default=(), repr=False)
     # Headers and parameters that are removed, as `folded` returns them.
     replaced: frozenset[bytes] = frozenset()
+    uses: tuple[SecretUse, ...] = ()
 
     def into(self, fields: Fields) -> Fields:
         """Return `fields` with the injected ones added, in place of the replaced ones."""
@@ -55,6 +58,9 @@ class Filling:
         return path + b"?" + b"&".join((*kept, *(name + b"=" + value for name, value in self.parameters)))
 
 
+NOTHING = Filling()
+
+
 class Injector:
     """Reads secrets from `folder`, each when it is needed, so that changes take effect at once.
 
@@ -62,9 +68,15 @@ class Injector:
     """
 
     def __init__(
-        self, folder: Path | None, *, own_layers: Iterable[str] = (), placeholders: Placeholders | None = None
+        self,
+        folder: Path | None,
+        *,
+        own_layers: Iterable[str] = (),
+        placeholders: Placeholders | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
+        self._clock = clock
         self._own_layers = frozenset(own_layers)
         self._placeholders = placeholders or Placeholders(b"")
 
@@ -80,18 +92,20 @@ class Injector:
             raise WithoutSecretError("a secret is sent only over https")
         own = next(self._own(injection, request.query, sent), None)
         if own and injection.existing is Existing.KEEP:
-            return Filling()
+            return NOTHING
         if websocket:
             raise WithoutSecretError("no secret is injected into a WebSocket: its frames are not redacted")
         if own:
             raise _already(*own)
-        filled = [self._filled(one, request.host) for one in injection.credentials]
-        pairs = [(one.row.in_query, pair) for one, (pair, _) in zip(injection.credentials, filled, strict=True)]
+        now = self._clock()
+        found = [(one, self._secret(one, request.host)) for one in injection.credentials]
+        pairs = [(one.row.in_query, _written(one, secret)) for one, secret in found]
         return Filling(
             fields=tuple(pair for in_query, pair in pairs if not in_query),
             parameters=tuple(pair for in_query, pair in pairs if in_query),
-            echoes=tuple(chain.from_iterable(echoes for _, echoes in filled)),
+            echoes=tuple(chain.from_iterable(_echoes(secret.value, one) for one, secret in found)),
             replaced=frozenset(chain.from_iterable(map(_headers, injection.credentials))),
+            uses=tuple(_use(one, secret, now=now) for one, secret in found),
         )
 
     def stray_placeholder(self, policy: Policy, head: RequestHead) -> WithoutSecretError | None:
@@ -113,12 +127,6 @@ class Injector:
                 own = (name for name, value in sent if folded(name) in taken and not is_placeholder(value, placeholder))
                 yield from ((one, folded(name).decode("latin-1")) for name in own)
 
-    def _filled(self, credential: Credential, host: str) -> tuple[tuple[bytes, bytes], Echoes]:
-        """Return the field to inject, and what echoes of it would look like."""
-        secret = self._secret(credential, host)
-        sent = credential.row.write(secret.value, credential.username or "")
-        return (credential.header.encode("ascii"), sent.encode("ascii")), _echoes(secret.value, credential)
-
     def _secret(self, credential: Credential, host: str) -> Secret:
         found = read_secret(self._folder, credential.secret) if self._folder else None
         if found is None:
@@ -130,6 +138,17 @@ class Injector:
             why = f"secret {credential.secret} has no value now: {found.why}"
             raise WithoutSecretError(why, "agent-sandbox secret sync", fault=True)
         return found
+
+
+def _written(credential: Credential, secret: Secret) -> tuple[bytes, bytes]:
+    """Return the field to inject."""
+    sent = credential.row.write(secret.value, credential.username or "")
+    return credential.header.encode("ascii"), sent.encode("ascii")
+
+
+def _use(credential: Credential, secret: Secret, *, now: float) -> SecretUse:
+    age = max(0.0, now - secret.since)
+    return SecretUse(secret=secret.name, kind=credential.kind, source=secret.source, age=age)
 
 
 def _already(one: Credential, header: str) -> WithoutSecretError:

@@ -110,7 +110,7 @@ def put_login(folder: Path, name: str, hosts: list[str], data: bytes) -> Login:
     value = said.get("value")
     if isinstance(value, str):
         until = None if lifetime is None else uptime() + lifetime
-        put_sourced(folder, name, hosts, value.encode("utf-8", "replace"), until=until, login=kept)
+        put_sourced(folder, name, hosts, value.encode("utf-8", "replace"), source="login", until=until, login=kept)
     else:
         put_unresolved(folder, name, hosts, login=kept)
     return login

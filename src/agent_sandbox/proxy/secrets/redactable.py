@@ -3,6 +3,7 @@
 import re
 
 from agent_sandbox.proxy.secrets.redaction import Echoes
+from agent_sandbox.proxy.secrets.unpacking import UNPACKERS
 from agent_sandbox.proxy.wire.message import Fields
 
 # With these headers, a client could request a response that is compressed, in another charset, or partial.
@@ -27,6 +28,8 @@ PACKING = {
     b"im": frozenset({b""}),
     b"transfer-encoding": UNPACKED | {b"chunked"},
 }
+# What a response says about its compressed body.
+ABOUT_PACKED = frozenset({b"content-encoding", b"content-length", b"content-digest", b"content-md5", b"digest"})
 CHARSET = re.compile(rb"charset\s*=\s*[\"']?([^\s\"';,]*)", re.IGNORECASE)
 SIGNS = bytes(range(0x20, 0x7F))
 QUOTING = re.compile("[\"'<]")
@@ -44,13 +47,24 @@ def asks_to_hide(name: bytes, value: bytes) -> bool:
     return folded(name) in ASKING or (folded(name) == b"te" and value.strip().lower() != b"trailers")
 
 
+def coding_of(fields: Fields) -> bytes:
+    """Return how a response is compressed if the proxy can undo it, else an empty text."""
+    codings = [value.strip().lower() for name, value in fields if folded(name) == b"content-encoding"]
+    return codings[0] if len(codings) == 1 and codings[0] in UNPACKERS else b""
+
+
+def unpacked(fields: Fields) -> Fields:
+    """Return the headers of a response that is decompressed: without those about the compressed body."""
+    return tuple(one for one in fields if folded(one[0]) not in ABOUT_PACKED)
+
+
 def why_unreadable(fields: Fields) -> str:
     """Return why an echo could not be found in a response with these headers, "" if it could.
 
     >>> why_unreadable(((b"Content-Type", b"text/plain; charset=utf-16"),))
     'its charset is not ASCII-compatible'
     """
-    for name, value in fields:
+    for name, value in unpacked(fields) if coding_of(fields) else fields:
         if value.strip().lower() not in PACKING.get(folded(name), (value.strip().lower(),)):
             return "it is compressed"
         if folded(name) == b"content-type" and not all(map(_is_ascii, CHARSET.findall(value))):

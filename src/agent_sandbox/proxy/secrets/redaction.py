@@ -1,26 +1,49 @@
 """Redact echoes: overwrite injected secrets in responses, so that the client cannot read them.
 
-Finds a secret in base64, in hex, and with any of its characters escaped in a way that `escapes` lists. If other escapes
-are used, it finds the long runs of letters and digits between them.
-Does not find a secret that is compressed, encrypted, split over lines, or encoded twice.
+Finds a secret in base64, also when it is broken into lines or encoded twice; in hex; and with any of its characters
+escaped in a way that `escapes` lists. If other escapes are used, it finds the long runs of letters and digits between
+them.
+Does not find a secret that is encrypted, split up, or encoded in three layers.
 """
 
 import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from html import escape
+from itertools import chain
 from typing import Protocol
+from urllib.parse import quote
 
 from agent_sandbox.policy.match.credential_kind import CredentialKind
-from agent_sandbox.proxy.secrets.escaped_text import EscapedText, TextFinder
+from agent_sandbox.proxy.secrets.encoded_text import (
+    LINE_ENDS,
+    PART,
+    ExactFinder,
+    FoldedFinder,
+    FoldedText,
+    HexFinder,
+    HexText,
+)
+from agent_sandbox.proxy.secrets.escaped_text import PLAIN, EscapedText, TextFinder
+from agent_sandbox.proxy.secrets.escapes import LEADS, LONGEST
+from agent_sandbox.proxy.secrets.literals import LiteralSet
 
 JSON_IN_HTML = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&"})
 # No escaping changes letters and digits. Shorter runs would match by chance.
+QUOTED = re.compile("%[0-9A-F]{2}")
 RUN = re.compile(r"[A-Za-z0-9]{16,}", re.ASCII)
 URLSAFE = bytes.maketrans(b"+/", b"-_")
 
-# One form of an echo: exactly these bytes, or a text with any of its characters escaped.
-Form = bytes | EscapedText
+# Bytes of a form that are searched for first; a match without any of them begins within the last `TAIL` bytes.
+PREFIX = 16
+# A longer piece of data with a literal is cut up: the search is slow, and most of it has none.
+PIECE = 1 << 14
+TAIL = max(PREFIX, PLAIN + LONGEST, 2 * PART + len(LINE_ENDS[-1]))
+
+# One form of an echo: exactly these bytes, or a text that is written in one of several ways.
+Form = bytes | EscapedText | FoldedText | HexText
 Echoes = tuple[Form, ...]
 
 
@@ -28,23 +51,35 @@ def secret_encodings(value: str, kind: CredentialKind, username: str = "") -> Ec
     """Return the forms in which a secret may be echoed that was sent as a credential of this kind.
 
     >>> from agent_sandbox.policy.match.credential_kind import KINDS
-    >>> secret_encodings("secret", KINDS["bearer"])[1:]
-    (b'736563726574', b'c2VjcmV0', b'NlY3Jld', b'zZWNyZX')
+    >>> [type(form).__name__ for form in secret_encodings("secret", KINDS["bearer"])[:2]]
+    ['EscapedText', 'HexText']
     """
     tokens = kind.encoded(value, username)
-    texts = dict.fromkeys((value, *tokens))
+    texts = tuple(dict.fromkeys((value, *tokens)))
     sent = kind.write(value, username)
-    packed = (value, *_in_json(value), *(text for text in (sent, *tokens) if value not in text))
-    as_bytes = {part for text in packed for part in _in_base64(text.encode())}
-    as_bytes |= {value.encode().hex().encode(), value.encode().hex().upper().encode()}
-    as_bytes |= {run.encode() for text in texts for run in RUN.findall(text) if run != text}
-    escaped = (EscapedText(text.encode("ascii")) for text in texts)
-    return (*escaped, *sorted(as_bytes, key=lambda form: (-len(form), form)))
+    packed = (*_escaped(value), *(text for text in (sent, *tokens) if value not in text))
+    base64s = {part for text in packed for part in _in_base64(text.encode())}
+    once = {part for text in texts for part in (base64.b64encode(text.encode()), *_in_base64(text.encode()))}
+    twice = {part for text in once for part in _in_base64(text)}
+    runs = {run.encode() for text in texts for run in RUN.findall(text) if run != text}
+    return (
+        *(EscapedText(text.encode("ascii")) for text in texts),
+        HexText(value.encode().hex().encode()),
+        *(FoldedText(text) for text in _sorted(base64s)),
+        *_sorted(twice - base64s | runs),
+    )
 
 
-def _in_json(text: str) -> Iterator[str]:
+def _sorted(forms: set[bytes]) -> list[bytes]:
+    return sorted(forms, key=lambda form: (-len(form), form))
+
+
+def _escaped(text: str) -> Iterator[str]:
+    """Yield a text as itself, and as URLs, HTML and JSON hold it."""
     written = json.dumps(text)[1:-1]
-    yield from (written, written.replace("/", r"\/"), written.translate(JSON_IN_HTML))
+    quoted = quote(text, safe="")
+    yield from (text, written, written.replace("/", r"\/"), written.translate(JSON_IN_HTML))
+    yield from (quoted, quote(text), QUOTED.sub(lambda found: found[0].lower(), quoted), escape(text))
 
 
 def _in_base64(raw: bytes) -> Iterator[bytes]:
@@ -69,36 +104,31 @@ class Finder(Protocol):
     def forget(self, size: int) -> None:
         """Shift all positions, because the first `size` bytes were passed on."""
 
+    def begin(self, tail: bytes, size: int, /) -> list[slice]:
+        """Forget what was read; read the end of `size` bytes that contain no match."""
 
-class BytesFinder:
-    """Finds exact bytes, including overlapping matches."""
+    @property
+    def gave_up(self) -> bool:
+        """Whether all data is now a match."""
 
-    def __init__(self, wanted: bytes) -> None:
-        self._wanted = wanted
 
-    def read(self, data: bytes, known: int) -> list[slice]:
-        """Return the matches that end after the first `known` bytes."""
-        found, size = [], len(self._wanted)
-        at = data.find(self._wanted, max(known - size + 1, 0))
-        while at >= 0:
-            found.append(slice(at, at + size))
-            at = data.find(self._wanted, at + 1)
-        return found
-
-    def held(self, data: bytes) -> int:
-        """Return the length of the longest proper prefix of the wanted bytes that `data` ends with."""
-        # Only prefixes that end with the last byte of the data can match; search for those.
-        size = self._wanted.rfind(data[-1], 0, min(len(self._wanted) - 1, len(data))) + 1
-        while size and not data.endswith(self._wanted[:size]):
-            size = self._wanted.rfind(data[-1], 0, size - 1) + 1
-        return size
-
-    def forget(self, size: int) -> None:
-        """Do nothing: no positions are stored."""
+@lru_cache(maxsize=256)
+def _literals(forms: tuple[Form, ...]) -> LiteralSet:
+    """Return literals of which each match of a form contains one, near its start."""
+    found = ((form[:PREFIX],) if isinstance(form, bytes) else form.literals() for form in forms)
+    return LiteralSet(chain.from_iterable(found), rare=LEADS)
 
 
 def _finder(form: Form) -> Finder:
-    return TextFinder(form) if isinstance(form, EscapedText) else BytesFinder(form)
+    match form:
+        case EscapedText():
+            return TextFinder(form)
+        case FoldedText():
+            return FoldedFinder(form)
+        case HexText():
+            return HexFinder(form)
+        case bytes():
+            return ExactFinder(form)
 
 
 def redact(secret_encodings: Iterable[Form], data: bytes) -> bytes:
@@ -107,14 +137,19 @@ def redact(secret_encodings: Iterable[Form], data: bytes) -> bytes:
     >>> redact([b"secret", b"retina"], b"a secretina")
     b'a *********'
     """
-    return _overwritten(data, [place for form in secret_encodings for place in _finder(form).read(data, 0)])
+    forms = tuple(secret_encodings)
+    if not forms or not _literals(forms).may_be_in(data):
+        return data
+    return _overwritten(data, [place for form in forms for place in _finder(form).read(data, 0)])
 
 
 class Redactor:
     """Redacts a stream. It passes on everything at once, except a tail that may be the start of a match."""
 
     def __init__(self, secret_encodings: Iterable[Form]) -> None:
-        self._finders = tuple(map(_finder, dict.fromkeys(secret_encodings)))  # several secrets may share a form
+        forms = tuple(dict.fromkeys(secret_encodings))  # several secrets may share a form
+        self._finders = tuple(map(_finder, forms))
+        self._literals = _literals(forms)
         self._held = b""  # original bytes, because matches may overlap
         self._shown = b""  # the same bytes, redacted
         self.redacted = 0
@@ -124,12 +159,22 @@ class Redactor:
         if not data:
             return b""
         came = self._held + data
-        found = [place for finder in self._finders for place in finder.read(came, len(self._held))]
+        is_suspect = self._literals.may_be_in(came) or any(finder.gave_up for finder in self._finders)
+        if is_suspect and len(data) > PIECE:
+            return b"".join(self.feed(data[at : at + PIECE]) for at in range(0, len(data), PIECE))
+        if is_suspect:
+            seen = came
+            found = [place for finder in self._finders for place in finder.read(seen, len(self._held))]
+        else:  # only a match that begins near the end may go on
+            seen = came[-TAIL:]
+            found = [place for finder in self._finders for place in finder.begin(seen, len(data))]
         self.redacted += len(found)
-        shown = _overwritten(self._shown + data, found)
-        ready = len(came) - max((finder.held(came) for finder in self._finders), default=0)
+        before = len(came) - len(seen)
+        shown = _overwritten(self._shown + data, [slice(one.start + before, one.stop + before) for one in found])
+        held = max((finder.held(seen) for finder in self._finders), default=0)
         for finder in self._finders:
-            finder.forget(ready)
+            finder.forget(len(seen) - held)
+        ready = len(came) - held
         self._held, self._shown = came[ready:], shown[ready:]
         return shown[:ready]
 

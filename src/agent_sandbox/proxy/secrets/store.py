@@ -1,7 +1,7 @@
 """The secret store: one file per secret in a volume that only the proxy mounts, with the hosts it is bound to.
 
 The value of a secret with a source on the host machine is not in the volume but in memory: it is resolved again at each
-start. So is the reason why it could not be resolved.
+start. So is the reason why it could not be resolved. Such a value may have a time to live, after which it is not used.
 """
 
 import json
@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,10 @@ RECREATE = "run agent-sandbox init, then agent-sandbox up, to create a stack tha
 SHORTEST, LONGEST = 8, 64 * 1024
 NOT_YET, FAILED = "its source was not asked since the proxy started", "its source failed"
 EXPIRED = "it has expired"
+# The source of a value that was typed in or piped in.
+STORED = "stored"
+# A value is reported that expires within this part of its time to live, or this many seconds.
+SOON, SOON_SECONDS = 0.1, 60.0
 # Also counts the time that the machine sleeps. Unlike the time of day, it is the same on every clock of a container.
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
@@ -40,8 +45,22 @@ class Secret:
     name: str
     hosts: tuple[str, ...]
     value: str = field(repr=False)
+    # The kind of its source, and when the value was set, in seconds of the epoch.
+    source: str = field(default=STORED, compare=False)
+    since: float = field(default=0.0, compare=False)
     # When it expires, by `uptime`, if it does.
     until: float | None = None
+
+    @property
+    def expires(self) -> float | None:
+        """When it expires, in seconds of the epoch."""
+        return None if self.until is None else time.time() + self.until - uptime()
+
+    @property
+    def expires_soon(self) -> bool:
+        """Whether it is time to fetch the value again."""
+        left = float("inf") if self.until is None else self.until - uptime()
+        return left < max(SOON_SECONDS, SOON * (left + time.time() - self.since))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +86,28 @@ def read_secret(folder: Path, name: str) -> Secret | Unresolved | None:
     """Return the secret, None if it does not exist or its file is not valid."""
     if not SECRET.fullmatch(name):
         return None
-    found = _parsed(name, _content(folder / name))
-    if not isinstance(found, Unresolved):
-        return found
-    return _parsed(name, _content(memory_of(folder) / name)) or found
+    found = _read(folder / name)
+    if isinstance(found, Unresolved):
+        found = _read(memory_of(folder) / name) or found
+    if isinstance(found, Secret) and found.until is not None and found.until <= uptime():
+        return Unresolved(name=name, hosts=found.hosts, why=EXPIRED)
+    return found
+
+
+def _read(path: Path) -> Secret | Unresolved | None:
+    """Return what a regular file contains, without following a link; None if there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    # A file is replaced by another one, never written into.
+    return _loaded(path, (found.st_ino, found.st_mtime_ns, found.st_size)) if stat.S_ISREG(found.st_mode) else None
+
+
+@lru_cache(maxsize=256)
+def _loaded(path: Path, identity: tuple[int, int, int]) -> Secret | Unresolved | None:
+    """Return what a file contains. Cached, because reading it takes longer than the rest of an injection."""
+    return _parsed(path.name, _content(path), since=identity[1] / 1e9)
 
 
 def _content(path: Path) -> bytes:
@@ -85,16 +122,21 @@ def _content(path: Path) -> bytes:
         os.close(handle)
 
 
-def _parsed(name: str, data: bytes) -> Secret | Unresolved | None:
+def _parsed(name: str, data: bytes, *, since: float) -> Secret | Unresolved | None:
     try:
         content = read_json(data)
     except NotJsonError:
         return None
     match content:
-        case {"hosts": [*hosts], "value": str(), "until": int() | float() as until} if until <= uptime():
-            return Unresolved(name=name, hosts=tuple(map(str, hosts)), why=EXPIRED)
         case {"hosts": [*hosts], "value": str() as value} if _is_fit(value):
-            return Secret(name=name, hosts=tuple(map(str, hosts)), value=value, until=content.get("until"))
+            return Secret(
+                name=name,
+                hosts=tuple(map(str, hosts)),
+                value=value,
+                source=str(content.get("source", STORED)),
+                since=since,
+                until=_time(content.get("until")),
+            )
         case {"hosts": [*hosts], "unresolved": str() as why}:
             return Unresolved(name=name, hosts=tuple(map(str, hosts)), why=why)
     return None
@@ -102,6 +144,13 @@ def _parsed(name: str, data: bytes) -> Secret | Unresolved | None:
 
 def _is_fit(value: str) -> bool:
     return SHORTEST <= len(value) <= LONGEST and VALUE.fullmatch(value) is not None
+
+
+def _time(said: object) -> float | None:
+    """Return when a value expires, None for never; anything but a number is long ago."""
+    if said is None:
+        return None
+    return float(said) if isinstance(said, int | float) else 0.0
 
 
 def put_secret(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> None:
@@ -117,13 +166,14 @@ def put_sourced(  # noqa: PLR0913 - all that is stored
     hosts: Sequence[str],
     value: bytes,
     *,
+    source: str,
     until: float | None = None,
     login: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write or replace a secret that has a source: its value goes into memory, the rest to the volume."""
+    """Write or replace a secret that has a source of this kind: its value goes into memory, the rest to the volume."""
     _require([*_problems(name, hosts), *_value_problems(value)])
     # The value first, with its hosts: until the volume says that the secret has a source, the previous value is used.
-    _write(_memory(folder) / name, hosts, value=_text(value), until=until)
+    _write(_memory(folder) / name, hosts, value=_text(value), source=source, until=until)
     _write(folder / name, hosts, unresolved=NOT_YET, login=login)
 
 
@@ -205,9 +255,16 @@ def listed(folder: Path) -> list[Secret | Unresolved]:
     return [secret for secret in found if secret is not None]
 
 
-def unresolved(folder: Path) -> list[dict[str, str]]:
-    """Return the secrets that have no value now, and why, for `status`."""
-    return [{"name": one.name, "problem": one.why} for one in listed(folder) if isinstance(one, Unresolved)]
+def as_row(one: Secret | Unresolved) -> dict[str, object]:
+    """Return all but the value, for JSON."""
+    problem = one.why if isinstance(one, Unresolved) else ""
+    expires = one.expires if isinstance(one, Secret) else None
+    return {"name": one.name, "hosts": one.hosts, "problem": problem, "expires": expires}
+
+
+def troubled(folder: Path) -> list[dict[str, object]]:
+    """Return the secrets that have no value now, with the reason, or not for much longer, for `status`."""
+    return [as_row(one) for one in listed(folder) if isinstance(one, Unresolved) or one.expires_soon]
 
 
 def remove_secret(folder: Path, name: str) -> None:

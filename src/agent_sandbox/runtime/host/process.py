@@ -19,9 +19,12 @@ from types import FrameType, MappingProxyType
 from typing import IO, NoReturn
 
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.pipes import Pipes, TooLateError, TooMuchError
 
 TAIL_LINES = 200  # enough for a failing build step; a chatty child can't fill the memory
 TIMED_OUT = 124  # the exit code, as `timeout(1)` has it
+TOO_MUCH = 125  # the exit code of a child that was ended because it printed too much
+MOST_BYTES = 64 << 20  # of output, unless the caller expects less
 GRACE = 10.0  # seconds between asking a child to end and ending it
 
 
@@ -44,21 +47,26 @@ def capture(  # noqa: PLR0913 - each is an option of its own
     environment: Mapping[str, str] = MappingProxyType({}),
     errors: str = "replace",
     own_session: bool = False,
+    most: int = MOST_BYTES,
 ) -> Finished:
     """Run `argv` without a terminal and return its output; the exit code is `TIMED_OUT` after a timeout.
 
-    Its stdin is a pipe, so the input is never on disk. `errors` decodes what is not UTF-8: with
-    "surrogateescape" a file name comes back as it is on the disk. With `own_session` it cannot open our terminal.
+    A child that prints more than `most` bytes is ended, with `TOO_MUCH`. Its stdin is a pipe, so the input is never on
+    disk. `errors` decodes what is not UTF-8: with "surrogateescape" a file name comes back as it is on the disk. With
+    `own_session` it cannot open our terminal.
     """
     source = subprocess.PIPE if stdin else subprocess.DEVNULL
     with _started(
         argv, cwd=cwd, stdin=source, stderr=subprocess.PIPE, environment=environment, own_session=own_session
     ) as child:
         try:
-            out, err = child.communicate(stdin, timeout=timeout)
-        except subprocess.TimeoutExpired:
+            out, err = Pipes(child, stdin, most=most).communicate(timeout)
+        except TooLateError:
             _end(child)
             return Finished(argv=tuple(argv), code=TIMED_OUT, out="", err=f"no answer within {timeout:g} seconds")
+        except TooMuchError:
+            _end(child)
+            return Finished(argv=tuple(argv), code=TOO_MUCH, out="", err=f"more than {most} bytes of output")
     return Finished(argv=tuple(argv), code=child.returncode, out=_text(out, errors), err=_text(err))
 
 

@@ -1,6 +1,8 @@
-"""The names and hosts of a running proxy's secrets. No command returns a value."""
+"""The secrets that a proxy has, with hosts and uses. No command returns a value."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from agent_sandbox.backends.plan import Plan
@@ -11,7 +13,16 @@ from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.proxy.control import OTHER, tell_stack
 
 
-def held_secrets(driver: Driver, plan: Plan) -> tuple[Bound, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held(Bound):
+    """A secret in the proxy. Times are in UTC; `expires` is None for a value without a time to live."""
+
+    uses: int = 0
+    last_use: datetime | None = None
+    expires: datetime | None = None
+
+
+def held_secrets(driver: Driver, plan: Plan) -> tuple[Held, ...]:
     """Run the plan's command and return the listed secrets, sorted by name."""
     try:
         listed = tuple(_read(read_json(tell_stack(driver, plan))))
@@ -20,7 +31,21 @@ def held_secrets(driver: Driver, plan: Plan) -> tuple[Bound, ...]:
     return tuple(sorted(listed, key=lambda one: one.name))
 
 
-def _read(rows: Any) -> Iterator[Bound]:  # noqa: ANN401 - whatever the answer holds
+def _read(rows: Any) -> Iterator[Held]:  # noqa: ANN401 - whatever the answer holds
     for row in rows:
-        hosts = tuple(sorted(map(str, row["hosts"])))
-        yield Bound(name=str(row["name"]), hosts=hosts, problem=str(row.get("problem", "")))
+        yield Held(
+            name=str(row["name"]),
+            hosts=tuple(sorted(map(str, row["hosts"]))),
+            problem=str(row.get("problem", "")),
+            uses=int(row.get("uses", 0)),
+            last_use=time_of(row.get("last_use")),
+            expires=time_of(row.get("expires")),
+        )
+
+
+def time_of(seconds: Any) -> datetime | None:  # noqa: ANN401 - as above
+    """Return a time that the proxy reports, None for none."""
+    try:
+        return datetime.fromtimestamp(float(seconds), UTC).replace(microsecond=0) if seconds else None
+    except (OverflowError, OSError) as error:
+        raise ValueError from error

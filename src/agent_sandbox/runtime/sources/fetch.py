@@ -12,13 +12,15 @@ from pathlib import Path
 
 from agent_sandbox.printable import printable_lines
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.process import TIMED_OUT, capture
+from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH, capture
 from agent_sandbox.runtime.host.program_path import in_project, program_path
 from agent_sandbox.runtime.host.user_dirs import config_directory, home_directory
 from agent_sandbox.runtime.sources.value import MOST, faults, without_line_end
 
 SECONDS = 30.0
 FOREIGN = stat.S_IRWXG | stat.S_IRWXO
+# Bytes that a command may print; its value is shorter, but it may also explain itself.
+MOST_PRINTED = 1 << 20
 # Characters of a failing command's last line that are shown.
 SHOWN = 200
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -116,13 +118,21 @@ def run_source(argv: tuple[str, ...], host: Host) -> bytes:
     path = {"PATH": program_path(host.environ, project=host.root)}
     try:
         done = capture(
-            argv, cwd=home, timeout=host.seconds, environment=path, errors="surrogateescape", own_session=True
+            argv,
+            cwd=home,
+            timeout=host.seconds,
+            environment=path,
+            errors="surrogateescape",
+            own_session=True,
+            most=MOST_PRINTED,
         )
     except OSError as error:
         raise NoValueError(f"it cannot be run: {error.strerror}") from error
     if done.code == TIMED_OUT:
         hint = "it gets no terminal to ask on: sign in or unlock it first, then agent-sandbox secret sync"
         raise NoValueError(f"no answer within {host.seconds:g} seconds", hint)
+    if done.code == TOO_MUCH:
+        raise NoValueError("it prints more than 1 MiB", "the source has to give the secret on one line")
     if done.code != 0:
         said = printable_lines((done.err.strip().splitlines() or [""])[-1])[:SHOWN]
         hint = "run it in a terminal; it gets none here, so it cannot ask for a password"

@@ -1,6 +1,7 @@
 """Recipes: where the secrets of a project come from. They hold no values.
 
-They are commands that run on the host machine, so they are in the user's state directory, out of the agent's reach.
+They are commands that run on the host machine, so they are in the user's state directory, out of the agent's reach. The
+user may write others, for several projects, into a file.
 """
 
 import hashlib
@@ -9,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import read_json
@@ -26,6 +28,8 @@ class Recipe:
     name: str
     hosts: tuple[str, ...]
     source: str
+    # The seconds for which a value is used, None for no limit.
+    ttl: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +46,7 @@ class Recipes:
         self._require_safe()
         try:
             said = read_json(self._file.read_text(encoding="utf-8"))
-            found = [
-                Recipe(name=str(one["name"]), hosts=tuple(map(str, one["hosts"])), source=str(one["source"]))
-                for one in said["recipes"]
-            ]
+            found = [_recipe(one) for one in said["recipes"]]
         except OSError as error:
             raise UserError([problem_of(str(self._file), error)]) from error
         except (ValueError, LookupError, TypeError) as error:
@@ -96,6 +97,16 @@ class Recipes:
             if found.st_uid != os.geteuid() or found.st_mode & OTHERS_MAY_WRITE or path.is_symlink():
                 what = "others may write here, and so could name commands that run as you"
                 raise UserError([Problem(where=str(path), what=what, hint=f"chmod 700 the folder, or {hint}")])
+
+
+def _recipe(said: Mapping[str, Any]) -> Recipe:
+    ttl = said.get("ttl")
+    return Recipe(
+        name=str(said["name"]),
+        hosts=tuple(map(str, said["hosts"])),
+        source=str(said["source"]),
+        ttl=None if ttl is None else float(ttl),
+    )
 
 
 def recipes_of(root: Path, environ: Mapping[str, str]) -> Recipes:

@@ -185,6 +185,21 @@ def test_destroy_removes_the_images_that_are_named() -> None:
             "asking the proxy",
         ),
         (
+            AskSecrets(argv=("list",), proxy_runs=False),
+            (
+                "run",
+                "--rm",
+                "--no-deps",
+                "-T",
+                "proxy",
+                "secret",
+                "list",
+                "--folder",
+                "/state/secrets",
+            ),
+            "opening the secrets",
+        ),
+        (
             ReadTraffic(argv=("--follow",)),
             (
                 *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),

@@ -6,12 +6,20 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.secret.list import list as list_secrets
+from agent_sandbox.images import proxy_name
+from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 
 PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
-HELD = [{"name": "tracker.token", "hosts": ["api.example.com"]}, {"name": "key", "hosts": ["b.test", "c.test"]}]
+USED: dict[str, object] = {"uses": 3, "last_use": 1_700_000_000.5}
+HELD: list[dict[str, object]] = [
+    {"name": "tracker.token", "hosts": ["api.example.com"], **USED},
+    {"name": "key", "hosts": ["b.test", "c.test"]},
+]
+ROW: dict[str, object] = {"source": "", "problem": "", "expires": None, "uses": 0, "last_use": None}
+NOON = "2023-11-14T22:13:20+00:00"
 POLICY = """\
 version: 1
 domains:
@@ -33,8 +41,12 @@ def running(project: Path, docker: FakeDocker) -> FakeDocker:
 def test_names_and_hosts_are_shown_and_what_is_missing(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     running.says(f"{PROGRAM} secret list", out=json.dumps(HELD))
     assert exit_code(list_secrets) == 0
-    shown = f"key            b.test, c.test   unused\ntracker.token  api.example.com  bearer\n\n{MISSING}\n"
-    assert capsys.readouterr() == (shown, "")
+    assert capsys.readouterr().out.splitlines() == [
+        "key            b.test, c.test   unused  never used",
+        f"tracker.token  api.example.com  bearer  used 3 times, last {local_time(NOON)}",
+        "",
+        MISSING,
+    ]
     assert (
         running.calls[-1] == f"{compose_line(Path.cwd())} exec -T proxy {PROGRAM} secret list --folder /state/secrets"
     )
@@ -52,8 +64,8 @@ def test_a_program_gets_it_as_json(running: FakeDocker, capsys: pytest.CaptureFi
     assert exit_code(lambda: list_secrets(json=True)) == 0
     assert json.loads(capsys.readouterr().out) == {
         "secrets": [
-            {**HELD[1], "kinds": [], "source": "", "problem": ""},
-            {**HELD[0], "kinds": ["bearer"], "source": "", "problem": ""},
+            {**HELD[1], **ROW, "kinds": []},
+            {**HELD[0], **ROW, "kinds": ["bearer"], "uses": 3, "last_use": NOON},
         ],
         "wanted": [
             {
@@ -66,24 +78,40 @@ def test_a_program_gets_it_as_json(running: FakeDocker, capsys: pytest.CaptureFi
     }
 
 
-def test_a_proxy_that_does_not_run_is_told(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+def test_before_the_first_start_the_sources_are_listed(
+    running: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert project.exists()
-    docker.says("ps --all")
-    assert exit_code(list_secrets) == 1
-    assert capsys.readouterr().err == "error: app-1: the stack is not running\n  hint: agent-sandbox up\n"
+    recipes_of(project, os.environ).add(Recipe(name="tracker.token", hosts=("api.example.com",), source="pass t"))
+    running.rules.clear()
+    running.says("ps --all").says("image inspect", err="Error: No such image: x", code=1)
+    assert exit_code(list_secrets) == 0
+    shown = "tracker.token  api.example.com  bearer  from pass t; no value now: not fetched yet; never used"
+    assert capsys.readouterr().out.splitlines() == [shown, "", MISSING]
+
+
+def test_a_stopped_stack_is_asked_in_a_container_of_its_own(
+    running: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = {"tags": [proxy_name()], "labels": {}}
+    running.rules.clear()
+    running.says("image inspect", out=json.dumps(image)).says("volume ls", out="app-1_secrets\n")
+    running.says("ps --all").says("network ls").says("run --rm", out=json.dumps(HELD))
+    assert exit_code(list_secrets) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    own = "run --rm --no-deps -T proxy secret list --folder /state/secrets"
+    assert running.calls[-1] == f"{compose_line(Path.cwd())} {own}"
 
 
 def test_a_source_is_shown_and_that_it_failed(
     running: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipes_of(project, os.environ).add(Recipe(name="tracker.token", hosts=("api.example.com",), source="pass t"))
-    held = [{**HELD[0], "problem": "its source failed"}]
+    held = [{**HELD[0], "problem": "its source failed", "expires": 1_700_000_000}]
     running.says(f"{PROGRAM} secret list", out=json.dumps(held))
     assert exit_code(list_secrets) == 0
-    shown = "tracker.token  api.example.com  bearer  from pass t; no value now: its source failed"
-    assert capsys.readouterr().out.splitlines()[0] == shown
+    at = local_time(NOON)
+    about = f"from pass t; no value now: its source failed; expires {at}; used 3 times, last {at}"
+    assert capsys.readouterr().out.splitlines()[0] == f"tracker.token  api.example.com  bearer  {about}"
     assert exit_code(lambda: list_secrets(json=True)) == 0
     (row,) = json.loads(capsys.readouterr().out)["secrets"]
-    assert row == {**held[0], "kinds": ["bearer"], "source": "pass t"}
+    assert row == {**held[0], "kinds": ["bearer"], "source": "pass t", "expires": NOON, "last_use": NOON}

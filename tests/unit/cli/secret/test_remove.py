@@ -5,6 +5,7 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.secret.remove import remove
+from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
@@ -40,10 +41,31 @@ def test_what_is_no_name_is_told_without_asking(docker: FakeDocker, capsys: pyte
 def test_a_proxy_that_does_not_run_is_told(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert project.exists()
+    assert open_store(os.environ).forget(project)  # so there is no compose file to start a container from
     with_containers(docker, proxy="exited")
     assert exit_code(lambda: remove("a")) == 1
     assert capsys.readouterr().err.startswith("error: app-1: the proxy is exited with code 1\n")
+
+
+def test_a_source_in_the_users_own_file_is_not_removed(
+    project: Path,
+    docker: FakeDocker,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    config = tmp_path_factory.mktemp("config")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
+    file = config / "agent-sandbox" / "secrets.yaml"
+    file.parent.mkdir()
+    recipe = f"{{name: a, hosts: [a.test], from: pass a, projects: ['{project}']}}"
+    file.write_text(f"version: 1\nsecrets: [{recipe}]\n")
+    with_containers(docker, proxy="healthy")
+    assert exit_code(lambda: remove("a")) == 1
+    assert capsys.readouterr().err == (
+        "error: a: your own file names it for this project, so it would be fetched again\n"
+        f"  hint: remove it from {file}, then run this again\n"
+    )
 
 
 @pytest.mark.parametrize(

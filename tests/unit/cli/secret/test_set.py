@@ -1,10 +1,14 @@
 import io
+import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent_sandbox.images import DIGEST_LABEL, proxy_name
+from agent_sandbox.runtime.project.installed import images_of, open_project
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
@@ -78,14 +82,27 @@ def test_a_value_that_no_header_could_hold_never_reaches_the_proxy(
     assert not (running.folder / "told").exists()
 
 
-def test_set_fails_without_reading_stdin_if_the_stack_is_not_running(
+def test_a_value_can_be_set_before_the_first_up(running: FakeDocker, ask: Ask) -> None:
+    running.rules.clear()
+    current = {image.name: image.digest for image in images_of(open_project(None, cwd=Path.cwd()))}
+    labels = {"tags": [proxy_name()], "labels": {DIGEST_LABEL: current[proxy_name()]}}
+    running.says("run --rm", script=f"cat >{running.folder / 'told'}")
+    running.says("ps --all").says("image inspect", out=json.dumps(labels)).says("image prune")
+    answer = ask("secret", "set", "a", "--host", "a.test")
+    assert (answer.code, answer.out) == (0, "")
+    own = "run --rm --no-deps -T proxy secret set a --host a.test --folder /state/secrets"
+    assert running.calls[-1] == f"{compose_line(Path.cwd())} {own}"
+    assert (running.folder / "told").read_text() == VALUE
+
+
+def test_set_fails_without_reading_stdin_if_the_proxy_cannot_be_built(
     project: Path, docker: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert project.exists()
-    docker.says("ps --all")
+    docker.says("ps --all").says("image inspect", err="Error: No such image: x", code=1)
+    docker.says("build", err="ERROR: no space left\n", code=1)
     monkeypatch.setattr(sys, "stdin", None)
-    answer = ask("secret", "set", "a", "--host", "a.test")
-    assert (answer.code, answer.err) == (1, "error: app-1: the stack is not running\n  hint: agent-sandbox up\n")
+    assert ask("secret", "set", "a", "--host", "a.test").code == 1
 
 
 def test_what_the_proxy_refuses_is_told_as_it_says_it(running: FakeDocker, ask: Ask) -> None:
@@ -123,11 +140,43 @@ def test_a_source_is_remembered_and_its_value_goes_to_the_proxy_alone(
     answer = ask("secret", "set", "a", "--host", "a.test", "--from", "env:A_KEY")
     assert (answer.code, answer.out) == (0, "")
     assert answer.err.startswith("a is now injected into requests to a.test where the policy says so\n")
-    assert running.calls[-1].endswith("secret set a --host a.test --sourced --folder /state/secrets")
+    assert running.calls[-1].endswith("secret set a --host a.test --source env --folder /state/secrets")
     assert (running.folder / "told").read_text() == "the value of it"
     assert recipes_of(project, os.environ).load() == (HELD,)
     left = [file for folder in (project, Path.home()) for file in folder.rglob("*") if file.is_file()]
     assert [file for file in (*left, running.folder / "calls") if b"the value of it" in file.read_bytes()] == []
+
+
+def test_a_time_to_live_goes_with_the_source(
+    running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_KEY", "the value of it")
+    assert ask("secret", "set", "a", "--host", "a.test", "--from", "env:A_KEY", "--ttl", "8h").code == 0
+    assert running.calls[-1].endswith("secret set a --host a.test --source env --ttl 28800 --folder /state/secrets")
+    assert recipes_of(project, os.environ).load() == (replace(HELD, ttl=28_800.0),)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            ("--ttl", "8h"),
+            "a value without a source cannot be fetched again\n  hint: use it with --from, or leave it out",
+        ),
+        (
+            ("--from", "env:A_KEY", "--ttl", "1s"),
+            (
+                "not a time to live: '1s'\n"
+                "  hint: write a number with a unit, such as 30m, 8h or 7d; at least 30s, at most 365d"
+            ),
+        ),
+    ],
+)
+def test_a_time_to_live_that_makes_no_sense_is_an_error(
+    running: FakeDocker, ask: Ask, more: tuple[str, ...], said: str
+) -> None:
+    assert ask("secret", "set", "a", "--host", "a.test", *more).err == f"error: --ttl: {said}\n"
+    assert running.calls == []
 
 
 def test_a_source_that_gives_nothing_is_not_remembered(

@@ -35,7 +35,7 @@ def test_each_secret_is_fetched_from_its_source_and_given_to_the_proxy(
     assert exit_code(sync) == 0
     assert capsys.readouterr() == ("", "2 secrets fetched from their sources\n")
     assert told(running) == [
-        f"{name} --host x.test --host y.test --sourced --folder /state/secrets" for name in ("a", "b")
+        f"{name} --host x.test --host y.test --source env --folder /state/secrets" for name in ("a", "b")
     ]
     assert (running.folder / "told").read_text() == "correct horsebattery staple"
 
@@ -49,8 +49,21 @@ def test_a_failed_source_is_reported_and_the_others_are_fetched(
         "error: env:A_KEY: the source of a gives no value: the variable A_KEY is not set\n"
         "  hint: export A_KEY, then agent-sandbox secret sync\n"
     )
-    assert [line.split()[5] for line in told(running)] == ["--unresolved", "--sourced"]
+    assert [line.split()[5] for line in told(running)] == ["--unresolved", "--source"]
     assert (running.folder / "told").read_text() == "battery staple"
+
+
+def test_without_a_proxy_the_sources_are_only_tried(
+    running: FakeDocker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.rules.clear()
+    running.says("ps --all")
+    assert exit_code(sync) == 0
+    said = "2 secrets fetched from their sources, as a test: agent-sandbox up gives the proxy their values\n"
+    assert capsys.readouterr().err == said
+    monkeypatch.delenv("A_KEY")
+    assert (exit_code(sync), told(running)) == (1, [])
+    assert "the variable A_KEY is not set" in capsys.readouterr().err
 
 
 def test_one_secret_is_reported_in_the_singular(

@@ -4,6 +4,7 @@ import json
 
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.audit.audit_log import AuditLog
+from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.decide.access_log import AccessLog
 from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -53,6 +54,18 @@ def test_an_answered_request_is_one_line() -> None:
         "duration_ms": 500.0,
         "client": "10.0.0.3",
     }
+
+
+def test_a_secret_that_was_used_is_in_one_record_and_counted_once() -> None:
+    book, made, counted = Book(), ended(status=200), list[SecretUse]()
+    log = AccessLog(book.audit_log, clock=lambda: 2.0, count=counted.extend)
+    use = SecretUse(secret="token", kind="bearer", source="command", age=61.7)
+    made.secrets = (use,)
+    log.response(made, TUNNEL)
+    log.websocket_end(made, TUNNEL)
+    first, second = map(json.loads, book.lines)
+    assert first["secrets"] == [{"secret": "token", "kind": "bearer", "source": "command", "age_s": 62}]
+    assert ("secrets" in second, counted) == (False, [use])
 
 
 def test_a_request_that_broke_off_says_so() -> None:

@@ -413,6 +413,13 @@ def test_a_credential_that_is_kept_goes_as_it_is_and_is_said_to(
     assert (exchange.request.secrets, exchange.echoes) == (True, ())
 
 
+def test_a_request_with_a_secret_says_which_in_its_record(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    put_secret(tmp_path, "token", ["a.test"], b"correct horse")
+    record = filled(asked("/api/x"), policy(SECRETIVE), tmp_path).record(now=5.0)
+    assert [(one.secret, one.kind, one.source) for one in record.secrets] == [("token", "bearer", "stored")]
+    assert "correct" not in repr(record)
+
+
 def test_a_secret_whose_source_failed_is_a_502_that_says_so(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     for name in ("secrets", "run"):
         (tmp_path / name).mkdir()

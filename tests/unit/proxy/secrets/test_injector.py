@@ -54,6 +54,8 @@ def test_each_secret_is_written_as_the_policy_says(injector: Injector) -> None:
         (b"x_login", b"Basic Ym90OmNvcnJlY3QgaG9yc2U="),
     )
     assert EscapedText(VALUE) in found.echoes
+    uses = [(one.secret, one.kind, one.source, round(one.age)) for one in found.uses]
+    assert uses == [("token", "bearer", "stored", 0), ("token", "raw", "stored", 0), ("login", "basic", "stored", 0)]
     assert b"correct" not in repr(found).encode()
 
 

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from agent_sandbox.proxy.secrets.redactable import asks_to_hide, safe_reason, unquoted, why_unreadable
+from agent_sandbox.proxy.secrets.redactable import (
+    asks_to_hide,
+    coding_of,
+    safe_reason,
+    unpacked,
+    unquoted,
+    why_unreadable,
+)
 
 PACKED, SIGNS = "it is compressed", "its charset is not ASCII-compatible"
 
@@ -28,7 +35,9 @@ def test_what_asks_for_an_answer_that_hides_an_echo_is_known(name: bytes, value:
     ("name", "value", "why"),
     [
         (b"Content-Encoding", b"Identity ", ""),
-        (b"Content_Encoding", b"gzip", PACKED),
+        (b"Content_Encoding", b" GZip", ""),
+        (b"content-encoding", b"zstd", ""),
+        (b"content-encoding", b"compress", PACKED),
         (b"content-encoding", b"identity, br", PACKED),
         (b"Transfer-Encoding", b"chunked", ""),
         (b"Transfer-Encoding", b"gzip, chunked", PACKED),
@@ -49,6 +58,17 @@ def test_what_asks_for_an_answer_that_hides_an_echo_is_known(name: bytes, value:
 )
 def test_an_answer_in_which_no_echo_could_be_found_is_known(name: bytes, value: bytes, why: str) -> None:
     assert why_unreadable(((b"a", b"b"), (name, value))) == why
+
+
+def test_a_response_that_is_compressed_twice_is_not_readable() -> None:
+    fields = ((b"Content-Encoding", b"gzip"), (b"Content-Encoding", b"br"))
+    assert (coding_of(fields), why_unreadable(fields)) == (b"", PACKED)
+    assert why_unreadable(((b"Content-Encoding", b"gzip"), (b"grpc-encoding", b"gzip"))) == PACKED
+
+
+def test_what_is_said_about_the_compressed_body_is_dropped() -> None:
+    fields = ((b"A", b"b"), (b"Content_Encoding", b"gzip"), (b"content-length", b"5"), (b"Digest", b"x"))
+    assert (coding_of(fields), unpacked(fields)) == (b"gzip", ((b"A", b"b"),))
 
 
 @pytest.mark.parametrize("reason", ["no header: b'x'", 'bytearray(b"x")', "<ConnectionTerminated additional_data:00>"])

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import base64
 import json
+from base64 import b64decode
+from html import escape
+from urllib.parse import quote
 
 from agent_sandbox.policy.match.credential_kind import KINDS
+from agent_sandbox.proxy.secrets.encoded_text import FoldedText, HexText
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.redaction import Redactor, redact, secret_encodings
 from table_tests import each
@@ -13,8 +17,9 @@ BEARER, BASIC = KINDS["bearer"], KINDS["basic"]
 
 
 def test_of_a_plain_secret_are_found_itself_hex_and_base64() -> None:
-    expected = (EscapedText(b"secret"), b"736563726574", b"c2VjcmV0", b"NlY3Jld", b"zZWNyZX")
-    assert expected == secret_encodings("secret", BEARER)
+    folded = map(FoldedText, (b"c2VjcmV0", b"NlY3Jld", b"zZWNyZX"))
+    expected = (EscapedText(b"secret"), HexText(b"736563726574"), *folded)
+    assert expected == secret_encodings("secret", BEARER)[:5]
 
 
 def test_a_basic_credential_is_found_beside_its_password() -> None:
@@ -71,6 +76,15 @@ def test_the_same_secret_has_the_same_forms_in_the_same_order() -> None:
         r"k%33&#121;\/\u003c&quot;\x27\u{2b}\076&#x5c;x",  # mixed
         VALUE.encode().hex(),
         VALUE.encode().hex().upper(),
+        "6b33792F3c2227"[:14] + VALUE.encode().hex()[14:].title(),
+        "k3y%252F%253C%2522%2527%252B%253E%255Cx",
+        "k3y%25%2532f%253c%252522".replace("%25%2532f%253c%252522", "%252f%253c%2522") + "%2527%252b%253e%255cx",
+        "k3y&amp;#x2F;&amp;lt;&amp;quot;&amp;#39;&amp;#43;&amp;gt;&amp;bsol;x",
+        "k3y/%26lt%3B%26quot%3B%26%2339%3B%2B%26gt%3B%5Cx",  # HTML in a URL
+        "k3y\\/<\\\"'+>\\\\x",  # JSON in JSON
+        "k3y\\\\u002f\\\\u003c\\\\u0022\\\\u0027\\\\u002b\\\\u003e\\\\u005cx",
+        "k3y/\\u0026lt;\\u0026quot;\\u0026#39;+\\u0026gt;\\\\x",  # HTML in JSON
+        "k3y%5Cu002F%5Cu003C%5C%22%5Cu0027%5Cu002B%5Cu003E%5C%5Cx",  # JSON in a URL
     ],
 )
 def test_an_echo_is_found_as_a_server_writes_it(echo: str) -> None:
@@ -88,14 +102,45 @@ def test_an_echo_is_found_as_a_server_writes_it(echo: str) -> None:
         VALUE.upper(),
         VALUE[::-1],
         "k3y/\n<\"'+>\\x",
-        "k3y%252F%253C%2522%2527%252B%253E%255Cx",
-        "k3y&amp;#x2F;&amp;lt;&amp;quot;&amp;#39;+&amp;gt;\\x",
-        base64.b64encode(base64.b64encode(VALUE.encode())).decode(),
+        "k3y%25252F%25253C%252522%252527%25252B%25253E%25255Cx",
+        "%25%36%62%25%33%33%25%37%39/<\"'+>\\x",  # letters and digits that are escaped twice
+        base64.b64encode(base64.b64encode(base64.b64encode(VALUE.encode()))).decode(),
+        base64.b64encode(VALUE.encode().hex().encode()).decode(),
         "k3y/<\"'&#00000000043;>\\x",
     ],
 )
 def test_what_the_documentation_calls_not_found_is_not_found(echo: str) -> None:
     assert redact(secret_encodings(VALUE, BEARER), echo.encode()) == echo.encode()
+
+
+LONG = "sk-proj-" + "aB3dE5fG7hI9" * 8
+JOINED = base64.b64encode(f'{{"authorization": "Bearer {LONG}"}}'.encode())
+
+
+@each(
+    "end",
+    [b"\n", b"\r\n", b"\\n", b"\\r\\n"],
+)
+@each("width", [60, 64, 76, 77])
+def test_base64_that_is_broken_into_lines_is_found(end: bytes, width: int) -> None:
+    for text in (JOINED, base64.urlsafe_b64encode(f"xx{LONG}".encode())):
+        lines = end.join(text[at : at + width] for at in range(0, len(text), width))
+        shown = redact(secret_encodings(LONG, BEARER), b"x: " + lines + end)
+        left = b64decode(shown.replace(end, b"").replace(b"*", b"").replace(b"x: ", b"") + b"===")
+        assert b"aB3d" not in left
+        assert len(shown) == len(lines) + len(end) + 3
+        redactor = Redactor(secret_encodings(LONG, BEARER))
+        cut = b"x: " + lines + end
+        assert b"".join([*(redactor.feed(bytes([byte])) for byte in cut), redactor.end()]) == shown
+
+
+@each("before", ["", "1", "12"])
+@each("inner", ["", "1", "12"])
+def test_base64_of_base64_of_urls_and_of_html_is_found(before: str, inner: str) -> None:
+    for once in (base64.b64encode(f"{inner}{VALUE}".encode()), quote(f"?{VALUE}").encode(), escape(VALUE).encode()):
+        twice = base64.b64encode(before.encode() + once)
+        shown = redact(secret_encodings(VALUE, BEARER), twice)
+        assert shown.count(b"*") >= len(twice) - 12 - len(inner + before)
 
 
 def test_a_space_is_found_as_a_plus() -> None:

@@ -3,12 +3,15 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.secrets.store import (
+    EXPIRED,
     FAILED,
     LONGEST,
     NOT_YET,
@@ -24,7 +27,7 @@ from agent_sandbox.proxy.secrets.store import (
     put_unresolved,
     read_secret,
     remove_secret,
-    unresolved,
+    troubled,
     uptime,
 )
 from table_tests import each
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VALUE = "correct horse"
+put_from_file = partial(put_sourced, source="file")
 
 
 def test_what_is_put_is_read_by_its_owner_alone(tmp_path: Path) -> None:
@@ -136,49 +140,50 @@ def volume(tmp_path: Path) -> Path:
 
 
 def test_the_value_of_a_secret_with_a_source_is_in_memory_alone(volume: Path) -> None:
-    put_sourced(volume, "t", ["B.test"], b"correct horse")
-    assert read_secret(volume, "t") == Secret(name="t", hosts=("b.test",), value=VALUE)
+    put_sourced(volume, "t", ["B.test"], b"correct horse", source="file")
+    assert read_secret(volume, "t") == Secret(name="t", hosts=("b.test",), value=VALUE, source="file")
     assert VALUE not in (volume / "t").read_text()
     assert memory_of(volume).stat().st_mode & 0o777 == 0o700
     assert (memory_of(volume) / "t").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_new_tmpfs_has_no_value(volume: Path) -> None:
-    put_sourced(volume, "t", ["a.test"], b"correct horse")
+    put_sourced(volume, "t", ["a.test"], b"correct horse", source="file")
     (memory_of(volume) / "t").unlink()
     expected = Unresolved(name="t", hosts=("a.test",), why=NOT_YET)
     assert (read_secret(volume, "t"), listed(volume)) == (expected, [expected])
     put_secret(volume, "other", ["a.test"], b"correct horse")
-    assert unresolved(volume) == [{"name": "t", "problem": NOT_YET}]
+    row = {"name": "t", "hosts": ("a.test",), "problem": NOT_YET, "expires": None}
+    assert troubled(volume) == [row]
 
 
 def test_after_its_source_failed_the_previous_value_is_not_used(volume: Path) -> None:
-    for put in (put_secret, put_sourced):
+    for put in (put_secret, put_from_file):
         put(volume, "t", ["a.test"], b"correct horse")
         put_unresolved(volume, "t", ["a.test"])
         assert read_secret(volume, "t") == Unresolved(name="t", hosts=("a.test",), why=FAILED)
 
 
 def test_a_new_value_goes_to_the_new_hosts_alone(volume: Path) -> None:
-    put_sourced(volume, "t", ["a.test"], b"correct horse")
-    put_sourced(volume, "t", ["b.test"], b"battery staple")
-    assert read_secret(volume, "t") == Secret(name="t", hosts=("b.test",), value="battery staple")
+    put_sourced(volume, "t", ["a.test"], b"correct horse", source="file")
+    put_sourced(volume, "t", ["b.test"], b"battery staple", source="env")
+    assert read_secret(volume, "t") == Secret(name="t", hosts=("b.test",), value="battery staple", source="env")
 
 
 def test_a_value_that_is_typed_in_replaces_the_source_and_removal_leaves_nothing(volume: Path) -> None:
-    put_sourced(volume, "t", ["a.test"], b"correct horse")
+    put_sourced(volume, "t", ["a.test"], b"correct horse", source="file")
     put_secret(volume, "t", ["b.test"], b"battery staple")
     assert read_secret(volume, "t") == Secret(name="t", hosts=("b.test",), value="battery staple")
     assert list(memory_of(volume).iterdir()) == []
-    put_sourced(volume, "t", ["a.test"], b"correct horse")
+    put_sourced(volume, "t", ["a.test"], b"correct horse", source="file")
     remove_secret(volume, "t")
     assert [*volume.iterdir(), *memory_of(volume).iterdir()] == []
 
 
 def test_what_is_no_secret_is_not_stored_in_memory_either(volume: Path) -> None:
-    for put, value in ((put_sourced, b"short"), (put_sourced, b"two\nlines of it")):
+    for value in (b"short", b"two\nlines of it"):
         with pytest.raises(UserError):
-            put(volume, "t", ["a.test"], value)
+            put_from_file(volume, "t", ["a.test"], value)
     with pytest.raises(UserError):
         put_unresolved(volume, "a/b", ["*.a.test"])
     assert [*volume.iterdir(), *volume.parent.glob("run/*")] == []
@@ -187,9 +192,32 @@ def test_what_is_no_secret_is_not_stored_in_memory_either(volume: Path) -> None:
 def test_without_a_tmpfs_no_value_is_stored(tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
     with pytest.raises(UserError) as raised:
-        put_sourced(tmp_path / "secrets", "t", ["a.test"], b"correct horse")
+        put_sourced(tmp_path / "secrets", "t", ["a.test"], b"correct horse", source="file")
     assert str(raised.value.problems[0]) == f"cannot store the secret: No such file or directory; {RECREATE}"
     assert list((tmp_path / "secrets").iterdir()) == []
+
+
+def test_a_value_is_not_used_after_its_time_to_live(volume: Path) -> None:
+    put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() + 1_000)
+    found = read_secret(volume, "t")
+    assert isinstance(found, Secret)
+    assert found.expires is not None
+    assert 990 < found.expires - time.time() <= 1_000
+    gone = Unresolved(name="t", hosts=("a.test",), why=EXPIRED)
+    put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() - 1)
+    assert read_secret(volume, "t") == gone
+    (memory_of(volume) / "t").write_text(json.dumps({"hosts": ["a.test"], "value": VALUE, "until": "never"}))
+    assert read_secret(volume, "t") == gone
+
+
+def test_a_value_that_expires_soon_is_reported(volume: Path) -> None:
+    put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() + 90)
+    assert troubled(volume) == []
+    put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() + 50)
+    (row,) = troubled(volume)
+    expires = row.pop("expires")
+    assert isinstance(expires, float)
+    assert (row, expires > time.time()) == ({"name": "t", "hosts": ("a.test",), "problem": ""}, True)
 
 
 def test_a_value_that_has_expired_is_no_value(tmp_path: Path) -> None:
@@ -197,7 +225,7 @@ def test_a_value_that_has_expired_is_no_value(tmp_path: Path) -> None:
     folder = tmp_path / "secrets"
     folder.mkdir()
     for until in (uptime() + 100, uptime() - 1):
-        put_sourced(folder, "t", ["a.test"], VALUE.encode(), until=until, login={"any": "thing"})
+        put_sourced(folder, "t", ["a.test"], VALUE.encode(), source="login", until=until, login={"any": "thing"})
         found = read_secret(folder, "t")
         assert found in (
             Secret(name="t", hosts=("a.test",), value=VALUE, until=until),

@@ -43,6 +43,28 @@ def test_a_slow_child_is_ended_and_called_a_time_out() -> None:
     assert Finished(argv=("sleep", "30"), code=124, out="", err="no answer within 0.05 seconds") == got
 
 
+def test_a_child_that_prints_without_end_is_ended() -> None:
+    for argv in (("yes",), ("sh", "-c", "yes >&2")):
+        assert capture(argv, most=100_000) == Finished(
+            argv=argv, code=125, out="", err="more than 100000 bytes of output"
+        )
+
+
+def test_as_much_as_is_allowed_is_returned_whole() -> None:
+    assert capture(("head", "-c", "100000", "/dev/zero"), most=100_000).out == "\0" * 100_000
+
+
+def test_a_background_process_that_keeps_the_output_open_delays_nothing() -> None:
+    got = capture(("sh", "-c", "sleep 60 & echo $!; exit 3"), timeout=20)
+    os.kill(int(got.out), signal.SIGKILL)
+    assert got.code == 3
+
+
+def test_a_child_that_closes_its_output_is_waited_for_until_the_timeout() -> None:
+    assert capture(("sh", "-c", "exec >&- 2>&-; sleep 0.1; exit 3")).code == 3
+    assert capture(("sh", "-c", "exec >&- 2>&-; sleep 60"), timeout=0.2).code == 124
+
+
 def test_bytes_that_are_no_utf8_do_not_stop_us() -> None:
     assert capture(("printf", r"\377\n")).out == "�\n"
 

@@ -1,24 +1,40 @@
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.backends.plan import RunCommand
-from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.proxy.control import OTHER
-from agent_sandbox.runtime.proxy.secrets import held_secrets
+from agent_sandbox.runtime.proxy.secrets import Held, held_secrets
 from fake_docker import FakeDocker
 
 PLAN = (RunCommand(argv=("docker", "compose", "exec"), cwd=Path("/"), project="x", purpose="asking the proxy"),)
 
 
 def test_secrets_are_listed_by_name(docker: FakeDocker) -> None:
-    docker.says("compose exec", out='[{"name": "b", "hosts": ["y.test", "x.test"]}, {"name": "a", "hosts": []}]\n')
-    assert held_secrets(DRIVER, PLAN) == (Bound(name="a", hosts=()), Bound(name="b", hosts=("x.test", "y.test")))
+    said = '[{"name": "b", "hosts": ["y.test", "x.test"], "uses": 3, "last_use": 60.5}, {"name": "a", "hosts": []}]\n'
+    docker.says("compose exec", out=said)
+    last = datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
+    assert held_secrets(DRIVER, PLAN) == (
+        Held(name="a", hosts=()),
+        Held(name="b", hosts=("x.test", "y.test"), uses=3, last_use=last),
+    )
 
 
-@pytest.mark.parametrize("answer", ["", "no", "1", "[1]", '[{"name": "a"}]', '[{"name": "a", "hosts": 1}]'])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "no",
+        "1",
+        "[1]",
+        '[{"name": "a"}]',
+        '[{"name": "a", "hosts": 1}]',
+        '[{"name":"a","hosts":[],"expires":1e99}]',
+    ],
+)
 def test_an_answer_in_another_form_is_that_of_another_version(docker: FakeDocker, answer: str) -> None:
     docker.says("compose exec", out=answer)
     with pytest.raises(UserError) as caught:

@@ -101,6 +101,22 @@ def test_a_command_that_hangs_is_ended(host: Host, tmp_path: Path) -> None:
     ]
 
 
+def test_a_command_that_prints_without_end_is_ended(host: Host) -> None:
+    assert problems("yes", host) == [
+        (
+            "yes: the source of a gives no value: it prints more than 1 MiB; "
+            "the source has to give the secret on one line"
+        )
+    ]
+
+
+def test_a_command_that_leaves_a_process_behind_gives_its_value_at_once(host: Host, tmp_path: Path) -> None:
+    program(tmp_path / "bin" / "get", f"sleep 60 & echo $! >{tmp_path / 'pid'}; echo correct horse")
+    brief = Host(root=host.root, environ=host.environ, seconds=10.0)
+    assert fetch("a", "get", brief) == VALUE
+    os.kill(int((tmp_path / "pid").read_text()), 9)
+
+
 def test_a_command_can_ask_on_no_terminal(host: Host, tmp_path: Path) -> None:
     program(tmp_path / "bin" / "get", "read answer; (: </dev/tty) 2>/dev/null && echo it has one; echo none at all")
     assert fetch("a", "get", host) == b"none at all"

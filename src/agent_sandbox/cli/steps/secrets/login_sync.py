@@ -95,10 +95,10 @@ def no_login(login: Login, host: Host) -> Problem:
     return Problem(where=str(login_file(login, host)), what="there is no login on this machine", hint=hint)
 
 
-def tell_proxy(project: Project, recipe: Recipe, how: str, *, stdin: bytes = b"") -> str:
+def tell_proxy(project: Project, recipe: Recipe, *how: str, stdin: bytes = b"") -> str:
     """Have the running proxy store what is on stdin; return what it prints."""
     hosts = (word for host in recipe.hosts for word in ("--host", host))
-    plan = backend().plan(project, AskSecrets(argv=("set", recipe.name, *hosts, how)))
+    plan = backend().plan(project, AskSecrets(argv=("set", recipe.name, *hosts, *how)))
     return tell_stack(driver(), plan, stdin=stdin)
 
 

@@ -1,22 +1,23 @@
 """Fetch secrets from their sources on the host machine, and give them to the proxy."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import typer
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskSecrets
-from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.secrets.login_sync import agent_of, give_login, proxy_runs, tell_proxy
+from agent_sandbox.cli.steps.secrets.secret_store import ask_store
 from agent_sandbox.cli.steps.secrets.secret_value import read_value
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.proxy.control import tell_stack
-from agent_sandbox.runtime.sources.fetch import Host, fetch
+from agent_sandbox.runtime.sources.all_recipes import recipes_for
+from agent_sandbox.runtime.sources.fetch import Host, fetch, split_source
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+from agent_sandbox.runtime.sources.time_to_live import parse_ttl
 
 Source = Annotated[
     str,
@@ -30,26 +31,48 @@ Source = Annotated[
 ]
 
 
-def store(project: Project, secret: Bound, source: str) -> bool:
+TimeToLive = Annotated[
+    str,
+    typer.Option(
+        "--ttl",
+        help="With --from: how long a fetched value is used, such as 30m, 8h or 7d.",
+        metavar="TIME",
+        show_default=False,
+    ),
+]
+
+
+def store(project: Project, secret: Bound, source: str, ttl: str = "") -> bool:
     """Store a secret from its source, or from stdin if it has none; return whether the proxy has it now.
 
     A source is tried first. If the proxy does not run, the source is remembered for the next start.
     """
+    seconds = _seconds(ttl, source)
     recipes = recipes_of(project.root, os.environ)
     if not source:
-        require_running(project, "proxy")
         words = (word for one in secret.hosts for word in ("--host", one))
-        plan = backend().plan(project, AskSecrets(argv=("set", secret.name, *words)))
-        tell_stack(driver(), plan, stdin=read_value(secret.name))
+        ask_store(project, "set", secret.name, *words, stdin=lambda: read_value(secret.name))
         recipes.remove(secret.name)
         return True
-    recipe = Recipe(name=secret.name, hosts=secret.hosts, source=source)
+    recipe = Recipe(name=secret.name, hosts=secret.hosts, source=source, ttl=seconds)
     fetched(project, recipe)
     recipes.add(recipe)
     if not proxy_runs(project):
         return False
     give(project, recipe)
     return True
+
+
+def _seconds(ttl: str, source: str) -> float | None:
+    if not ttl:
+        return None
+    if not source:
+        what, hint = "a value without a source cannot be fetched again", "use it with --from, or leave it out"
+        raise UserError([Problem(where="--ttl", what=what, hint=hint)])
+    try:
+        return parse_ttl(ttl)
+    except InvalidValue as invalid:
+        raise UserError([Problem(where="--ttl", what=invalid.what, hint=invalid.hint)]) from invalid
 
 
 def give(project: Project, recipe: Recipe) -> None:
@@ -62,7 +85,8 @@ def give(project: Project, recipe: Recipe) -> None:
     except UserError:
         tell_proxy(project, recipe, "--unresolved")
         raise
-    tell_proxy(project, recipe, "--sourced", stdin=value)
+    ttl = () if recipe.ttl is None else ("--ttl", f"{recipe.ttl:g}")
+    tell_proxy(project, recipe, "--source", split_source(recipe.source)[0], *ttl, stdin=value)
 
 
 def fetched(project: Project, recipe: Recipe) -> bytes:
@@ -70,10 +94,13 @@ def fetched(project: Project, recipe: Recipe) -> bytes:
     return fetch(recipe.name, recipe.source, Host(root=project.root, environ=os.environ))
 
 
-def sync(project: Project) -> tuple[int, list[Problem]]:
-    """Fetch all secrets that have a source; return how many the proxy has now, and the problems of the others."""
-    recipes = recipes_of(project.root, os.environ).load()
-    problems = list(_problems(project, recipes))
+def sync(project: Project, *, give: Callable[[Project, Recipe], object] = give) -> tuple[int, list[Problem]]:
+    """Fetch all secrets that have a source; return how many there are, and the problems.
+
+    `give` fetches one and gives it to the proxy.
+    """
+    recipes = recipes_for(project.root, os.environ)
+    problems = list(_problems(project, recipes, give))
     return len(recipes), problems
 
 
@@ -87,7 +114,9 @@ def sync_after_start(project: Project) -> None:
         say(f"warning: {problem}")
 
 
-def _problems(project: Project, recipes: tuple[Recipe, ...]) -> Iterator[Problem]:
+def _problems(
+    project: Project, recipes: tuple[Recipe, ...], give: Callable[[Project, Recipe], object]
+) -> Iterator[Problem]:
     for recipe in recipes:
         try:
             give(project, recipe)

@@ -1,0 +1,46 @@
+"""Reach the secret store: through the running proxy, or before the first `up` in a container of its own."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import AskSecrets
+from agent_sandbox.cli.steps.execute import backend, driver, execute, require_running
+from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
+from agent_sandbox.images import proxy_name
+from agent_sandbox.runtime.init.build_inputs import build_of
+from agent_sandbox.runtime.project.installed import images_of
+from agent_sandbox.runtime.proxy.control import tell_stack
+from agent_sandbox.runtime.proxy.secrets import Held, held_secrets
+
+
+def ask_store(project: Project, *argv: str, stdin: Callable[[], bytes] = bytes) -> None:
+    """Run a command on the secrets; `stdin` is asked for a value when the store is ready for it."""
+    runs = proxy_runs(project)
+    if not runs and not project.files:
+        require_running(project, "proxy")
+    if not runs:
+        _build_proxy(project)
+    tell_stack(driver(), backend().plan(project, AskSecrets(argv=argv, proxy_runs=runs)), stdin=stdin())
+
+
+def secrets_of(project: Project) -> tuple[Held, ...]:
+    """Return the secrets of the project, none if it has no store yet; a stopped proxy has no value with a source."""
+    runs = proxy_runs(project)
+    if not runs and not (project.files and _has_store(project)):
+        return ()
+    return held_secrets(driver(), backend().plan(project, AskSecrets(argv=("list",), proxy_runs=runs)))
+
+
+def _has_store(project: Project) -> bool:
+    is_built = driver().labels_of((proxy_name(),))
+    return bool(is_built) and f"{project.name}_secrets" in driver().leftovers(project.name)["volumes"]
+
+
+def _build_proxy(project: Project) -> None:
+    """Build the proxy's image, if it is missing or outdated, with the options that `up` takes from variables."""
+    base_image, extra_ca = (os.environ.get(name, "") for name in ("AGENT_SANDBOX_BASE_IMAGE", "AGENT_SANDBOX_EXTRA_CA"))
+    images = tuple(image for image in images_of(project) if image.name == proxy_name())
+    build = build_of(images, base_image=base_image, extra_ca=Path(extra_ca) if extra_ca else None)
+    execute(backend().build(build))

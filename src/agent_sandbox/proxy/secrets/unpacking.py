@@ -1,0 +1,127 @@
+"""Decompress a response while it streams, so that echoes in it can be found. What a few bytes may become is bounded."""
+
+import zlib
+from collections.abc import Callable
+from typing import Protocol
+
+# Text rarely shrinks to less than a thirtieth. What expands more may be a bomb.
+MOST_TIMES, SPARE = 100, 1 << 20
+# Compressed bytes that are decompressed at once.
+PIECE = 4_096
+MAX_WINDOW = 8 << 20  # of zstd, as browsers allow
+
+
+class UnpackError(ValueError):
+    """Why a body cannot be decompressed."""
+
+    def __init__(self, why: str = "its body is not compressed as it says") -> None:
+        super().__init__(why)
+
+
+class Unpacker(Protocol):
+    """One compressed stream."""
+
+    def read(self, data: bytes, most: int) -> bytes:
+        """Return what the data decompresses to, a little over `most` bytes at most. Raises UnpackError."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream is complete."""
+
+
+class _Zlib:
+    def __init__(self, window: int) -> None:
+        self._stream = zlib.decompressobj(window)
+
+    def read(self, data: bytes, most: int) -> bytes:
+        try:
+            read = self._stream.decompress(data, most + 1)
+        except zlib.error as error:
+            raise UnpackError from error
+        if self._stream.unused_data:
+            raise UnpackError
+        return read
+
+    @property
+    def ended(self) -> bool:
+        return self._stream.eof
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        import brotli  # type: ignore[import-untyped] # noqa: PLC0415 - few servers compress what should not be
+
+        self._stream, self._error = brotli.Decompressor(), brotli.error
+
+    def read(self, data: bytes, most: int) -> bytes:
+        try:
+            read: bytes = self._stream.process(data, output_buffer_limit=most + 1)
+        except self._error as error:
+            raise UnpackError from error
+        if len(read) <= most and not self._stream.can_accept_more_data():
+            read += self.read(b"", most - len(read))
+        return read
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._stream.is_finished())
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        import zstandard  # noqa: PLC0415 - as above
+
+        self._error = zstandard.ZstdError
+        self._stream = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).decompressobj()
+
+    def read(self, data: bytes, most: int) -> bytes:
+        read = b""
+        # A block of 128 KiB may have four bytes, and nothing bounds what one call returns.
+        for at in range(0, len(data), 64):
+            try:
+                read += self._stream.decompress(data[at : at + 64])
+            except self._error as error:
+                raise UnpackError from error
+            if len(read) > most:
+                break
+        if self._stream.unused_data:
+            raise UnpackError
+        return read
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._stream.eof)
+
+
+UNPACKERS: dict[bytes, Callable[[], Unpacker]] = {
+    b"br": _Brotli,
+    b"deflate": lambda: _Zlib(zlib.MAX_WBITS),
+    b"gzip": lambda: _Zlib(zlib.MAX_WBITS | 16),
+    b"x-gzip": lambda: _Zlib(zlib.MAX_WBITS | 16),
+    b"zstd": _Zstd,
+}
+
+
+class Unpacking:
+    """Decompresses a body within bounds."""
+
+    def __init__(self, coding: bytes) -> None:
+        self._unpacker = UNPACKERS[coding]()
+        self._spare = SPARE
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the next decompressed bytes. Raises UnpackError for data that is not valid or expands too much."""
+        pieces = []
+        for at in range(0, len(data), PIECE):
+            piece = data[at : at + PIECE]
+            self._spare += MOST_TIMES * len(piece)
+            pieces.append(self._unpacker.read(piece, self._spare))
+            self._spare -= len(pieces[-1])
+            if self._spare < 0:
+                raise UnpackError(f"its body is more than {MOST_TIMES} times as large decompressed")
+        return b"".join(pieces)
+
+    def end(self) -> None:
+        """Raise UnpackError if the stream is not complete."""
+        if not self._unpacker.ended:
+            raise UnpackError("its compressed body is not complete")

@@ -1,0 +1,69 @@
+"""Count how often each secret was injected, and when last, in a file that survives a restart of the proxy."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from agent_sandbox.atomic_file import write_file
+from agent_sandbox.bounded_json import NotJsonError, read_json
+from agent_sandbox.proxy.audit.record import SecretUse
+
+# A proxy that is killed forgets at most the uses of the last second.
+SECONDS = 1.0
+
+
+class Used(NamedTuple):
+    """How often a secret was injected, and when last, in seconds of the epoch."""
+
+    uses: int = 0
+    last_use: float = 0.0
+
+
+def uses_file(folder: Path) -> Path:
+    """Return the file for the secrets in this folder, beside it in a volume that only the proxy mounts."""
+    return folder.parent / "private" / "secret-uses.json"
+
+
+def read_uses(path: Path) -> Mapping[str, Used]:
+    """Return the uses by secret; nothing for a file that is missing or damaged."""
+    try:
+        said = read_json(path.read_bytes())
+        return {str(name): Used(int(uses), float(last)) for name, (uses, last) in said.items()}
+    except (OSError, NotJsonError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+class Uses:
+    """Counts uses in memory; `keep` writes them to the file."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._path, self._clock = path, clock
+        self._used = dict(read_uses(path))
+        self._written = dict(self._used)
+
+    def count(self, uses: Iterable[SecretUse]) -> None:
+        """Count the secrets of one request."""
+        for name in {one.secret for one in uses}:
+            self._used[name] = Used(self._used.get(name, Used()).uses + 1, self._clock())
+
+    def write(self) -> None:
+        """Write the counts if they have changed. If that fails, they are written next time."""
+        used = dict(self._used)
+        if used == self._written:
+            return
+        with suppress(OSError):
+            write_file(self._path, json.dumps(used).encode("ascii"))
+            self._written = used
+
+    async def keep(self) -> None:
+        """Write the counts each second, until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(SECONDS)
+                self.write()
+        finally:
+            self.write()

@@ -1,0 +1,26 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.steps.secrets.secret_store import ask_store, secrets_of
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.project.installed import open_project, read_project
+from fake_docker import FakeDocker
+from fake_stack import with_containers
+
+
+def test_a_running_proxy_is_asked(project: Path, docker: FakeDocker) -> None:
+    docker.says("secret remove")
+    with_containers(docker, proxy="healthy")
+    ask_store(read_project(project), "remove", "a")
+    assert docker.calls[-1].endswith("-m agent_sandbox.proxy secret remove a --folder /state/secrets")
+
+
+def test_a_stack_that_is_not_trusted_is_not_started_for_its_secrets(project: Path, docker: FakeDocker) -> None:
+    docker.says("ps --all")
+    untrusted = open_project(project, cwd=project)
+    object.__setattr__(untrusted, "files", ())
+    with pytest.raises(UserError, match="the stack is not running"):
+        ask_store(untrusted, "remove", "a")
+    assert secrets_of(untrusted) == ()
+    assert [call for call in docker.calls if " run " in call] == []

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import gzip
+import zlib
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import brotli  # type: ignore[import-untyped]
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.proxy.secrets.unpacking import MOST_TIMES, SPARE, UNPACKERS, UnpackError, Unpacking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PACK: dict[bytes, Callable[[bytes], bytes]] = {
+    b"br": brotli.compress,
+    b"deflate": zlib.compress,
+    b"gzip": gzip.compress,
+    b"x-gzip": gzip.compress,
+    b"zstd": zstandard.compress,
+}
+codings = st.sampled_from(sorted(UNPACKERS))
+
+
+@given(codings, st.binary(max_size=500), st.lists(st.integers(0, 600), max_size=4))
+def test_what_was_compressed_comes_back_however_it_is_cut(coding: bytes, data: bytes, cuts: list[int]) -> None:
+    packed, unpacking = PACK[coding](data), Unpacking(coding)
+    places = sorted({0, len(packed), *(cut for cut in cuts if cut < len(packed))})
+    assert b"".join(unpacking.feed(packed[begin:end]) for begin, end in pairwise(places)) == data
+    unpacking.end()
+
+
+def test_every_coding_is_tested() -> None:
+    assert PACK.keys() == UNPACKERS.keys()
+
+
+@pytest.mark.parametrize("coding", sorted(UNPACKERS))
+def test_a_bomb_is_not_decompressed(coding: bytes) -> None:
+    unpacking, sizes = Unpacking(coding), list[int]()
+    packed = PACK[coding](bytes(64 << 20))
+
+    def feed_all() -> None:
+        for at in range(0, len(packed), 1_000):
+            sizes.append(len(unpacking.feed(packed[at : at + 1_000])))
+
+    with pytest.raises(UnpackError, match=rf"^its body is more than {MOST_TIMES} times as large decompressed\Z"):
+        feed_all()
+    assert sum(sizes) <= SPARE + MOST_TIMES * len(packed)
+
+
+@pytest.mark.parametrize("coding", sorted(UNPACKERS))
+def test_large_text_is_decompressed(coding: bytes) -> None:
+    text = b"".join(b"%d: some words of a log that says the same again\n" % number for number in range(50_000))
+    unpacking = Unpacking(coding)
+    assert unpacking.feed(PACK[coding](text)) == text
+    unpacking.end()
+
+
+@pytest.mark.parametrize("coding", sorted(UNPACKERS))
+def test_what_is_cut_short_or_is_not_compressed_is_an_error(coding: bytes) -> None:
+    unpacking = Unpacking(coding)
+    unpacking.feed(PACK[coding](b"some text" * 99)[:-5])
+    with pytest.raises(UnpackError, match=r"^its compressed body is not complete\Z"):
+        unpacking.end()
+    with pytest.raises(UnpackError):
+        Unpacking(coding).feed(b"\xffplain text" * 20)
+
+
+@pytest.mark.parametrize("coding", sorted(UNPACKERS))
+def test_what_follows_the_compressed_body_is_an_error(coding: bytes) -> None:
+    with pytest.raises(UnpackError):
+        Unpacking(coding).feed(PACK[coding](b"some text") + b"and the secret")

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.proxy.audit.record import SecretUse
+from agent_sandbox.proxy.secrets.uses import Used, Uses, read_uses
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ONE, OTHER = (SecretUse(secret=name, kind="raw", source="env", age=0.0) for name in ("one", "other"))
+
+
+def test_uses_are_counted_across_restarts(tmp_path: Path) -> None:
+    file = tmp_path / "uses.json"
+    for now in (5.0, 7.0):
+        uses = Uses(file, clock=lambda now=now: now)  # type: ignore[misc] # a default binds it
+        uses.count([ONE])
+        uses.count([ONE, ONE, OTHER] if now > 5 else [])
+        uses.write()
+    assert read_uses(file) == {"one": Used(3, 7.0), "other": Used(1, 7.0)}
+
+
+def test_a_request_with_the_same_secret_twice_is_one_use(tmp_path: Path) -> None:
+    uses = Uses(tmp_path / "uses.json", clock=lambda: 5.0)
+    uses.count([ONE, ONE])
+    uses.write()
+    assert read_uses(tmp_path / "uses.json") == {"one": Used(1, 5.0)}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"one": 5}', '{"one": ["x", 1]}', '{"one": [1, 2, 3]}'])
+def test_counting_starts_again_if_the_file_is_damaged(tmp_path: Path, text: str) -> None:
+    (tmp_path / "uses.json").write_text(text)
+    assert read_uses(tmp_path / "uses.json") == {}
+
+
+def test_counts_that_cannot_be_written_are_written_later(tmp_path: Path) -> None:
+    uses = Uses(tmp_path / "private" / "uses.json", clock=lambda: 5.0)
+    uses.count([ONE])
+    uses.write()
+    (tmp_path / "private").mkdir()
+    uses.write()
+    assert read_uses(tmp_path / "private" / "uses.json") == {"one": Used(1, 5.0)}
+    (tmp_path / "private" / "uses.json").unlink()
+    uses.write()  # nothing has changed
+    assert list((tmp_path / "private").iterdir()) == []
+
+
+async def test_a_proxy_that_stops_writes_the_last_uses(tmp_path: Path) -> None:
+    uses = Uses(tmp_path / "uses.json", clock=lambda: 5.0)
+    keeping = asyncio.create_task(uses.keep())
+    await asyncio.sleep(0)
+    uses.count([ONE])
+    keeping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await keeping
+    assert read_uses(tmp_path / "uses.json") == {"one": Used(1, 5.0)}
