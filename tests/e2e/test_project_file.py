@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import trust
+from real_stacks import run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,10 @@ def box(projects: Projects) -> Iterator[Project]:
     trust(project.path)
     project.sandbox("up")
     yield project
-    project.sandbox("destroy", "--yes", "--images")
+    made = project.containers()["agent"]["Config"]["Image"]
+    project.sandbox("destroy", "--yes")
+    own = run("docker", "image", "ls", "--quiet", "agent-sandbox/own").stdout.split()
+    run("docker", "image", "rm", "--force", made, *own, check=False)
 
 
 def test_a_language_a_tool_and_the_projects_own_dockerfile_are_inside(box: Project) -> None:
@@ -96,7 +99,7 @@ echo mine >config/keys/mine; echo mine >.env.local
 
 
 def test_a_mask_cannot_be_lifted_from_inside(box: Project) -> None:
-    said = box.exec("sh", "-c", f"{LIFT}; find . -name key -o -name other; true").stdout
+    said = box.exec("sh", "-c", f"{LIFT}find . -name key -o -name other; true").stdout
     assert "hidden" not in said.replace("config/keys", "")
     assert (box.path / ".env.local").read_text() == "hidden\n"
     assert [path.name for path in (box.path / "config" / "keys").iterdir()] == ["key"]
