@@ -16,6 +16,8 @@ from agent_sandbox.stack.workspace import Ide, Owner
 
 # Recorded only if it is false.
 DOTENV_KEY = "dotenv"
+# Recorded only if it is true.
+SETTINGS_KEY = "settings"
 # Recorded only if there are any: the versions that `update` chose, by agent.
 PINS_KEY = "versions"
 
@@ -32,6 +34,7 @@ class Record:
     owner: Owner
     limits: Limits
     dotenv: bool
+    settings: bool = False
 
 
 @lru_cache(maxsize=4)  # `init` needs it several times
@@ -55,6 +58,7 @@ def parse_record(text: str) -> Record | None:
             owner=Owner(uid=int(uid), gid=int(gid)),
             limits=limits({str(name): str(text) for name, text in dict(said.get("limits") or {}).items()}),
             dotenv=said.get(DOTENV_KEY) != "false",
+            settings=said.get(SETTINGS_KEY) == "true",
         )
     except (UserError, LookupError, TypeError, ValueError):
         return None
