@@ -114,3 +114,17 @@ def test_a_command_of_an_agents_reaches_what_the_policy_allows_alone_and_learns_
     assert f"/from-{name}" in [request["path"] for request in project.internet.requests("allowed.test")]
     assert project.internet.requests("denied.test") == []
     assert [event for event in project.internet.events() if event.get("path") == f"/direct-{name}"] == []
+
+
+def test_a_session_survives_other_agents_another_image_and_new_containers(
+    together: Project, keys: dict[str, str]
+) -> None:
+    assert keys
+    first = together.sandbox("run", "claude", "--", "-p", piped="run>>echo kept-$((40 + 2))<<")
+    assert "RESULT: kept-42" in first.stdout
+    together.sandbox("down")
+    together.sandbox("init", "claude")  # alone, so from another image
+    resumed = together.sandbox("run", "--resume", "--", "-p", piped="and what did it print?")
+    assert "RESULT: kept-42" in resumed.stdout
+    wrong = together.sandbox("run", TALKED[1], check=False)
+    assert (wrong.returncode, "the stack of this project runs claude, not" in wrong.stderr) == (1, True)
