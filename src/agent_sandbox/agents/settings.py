@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from agent_sandbox.bounded_json import read_json
+
 # Text that an agent reads. Everything else of a directory stays on the host machine.
 SUFFIXES = frozenset({".js", ".json", ".md", ".mjs", ".py", ".sh", ".toml", ".ts", ".txt", ".yaml", ".yml"})
 # Names of files that usually hold a credential.
@@ -38,11 +40,11 @@ def kept_keys(path: str, text: str, keys: Sequence[str], first: str) -> str:
     A value is kept if it is a plain value or a list of them. Raise ValueError if the user's file cannot be read.
     """
     is_json = path.endswith(".json")
-    read = json.loads(text) if is_json else tomllib.loads(text)
+    read = read_json(text) if is_json else tomllib.loads(text)
     said = read if isinstance(read, dict) else {}
     kept = {key: said[key] for key in keys if key in said and _is_plain(said[key])}
     if is_json:
-        return json.dumps({**kept, **(json.loads(first) if first else {})}, indent=2) + "\n"
+        return json.dumps({**kept, **(read_json(first) if first else {})}, indent=2) + "\n"
     taken = tomllib.loads(first)
     lines = (f"{key} = {json.dumps(value)}\n" for key, value in kept.items() if key not in taken)
     return "".join(lines) + first

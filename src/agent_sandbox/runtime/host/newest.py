@@ -1,6 +1,5 @@
 """Ask the registry that this machine's npm uses for the newest version of an agent."""
 
-import json
 import os
 import re
 import shutil
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from agent_sandbox.agents.manifest import INTEGRITY, VERSION, NpmPackage
 from agent_sandbox.agents.pin import Pin
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import Finished, capture
@@ -47,7 +47,7 @@ def newest(name: str, package: NpmPackage, ask: Ask) -> Pin:
         what = f"npm cannot look up {package.package}: {why}"
         raise UserError([Problem(where=name, what=what, hint=NO_ANSWER_HINT)])
     try:
-        said = json.loads(answer.out)
+        said = read_json(answer.out)
         found, version, integrity = (str(said[field]) for field in FIELDS)
     except (ValueError, LookupError, TypeError):
         found = version = integrity = ""
