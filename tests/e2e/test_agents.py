@@ -118,6 +118,20 @@ def test_a_command_of_an_agents_reaches_what_the_policy_allows_alone_and_learns_
     assert [event for event in project.internet.events() if event.get("path") == f"/direct-{name}"] == []
 
 
+def test_a_session_survives_other_agents_another_image_and_new_containers(
+    together: Project, keys: dict[str, str]
+) -> None:
+    assert keys
+    first = together.sandbox("run", "claude", "--", "-p", piped="run>>echo kept-$((40 + 2))<<")
+    assert "RESULT: kept-42" in first.stdout
+    together.sandbox("down")
+    together.sandbox("init", "claude")  # alone, so from another image
+    resumed = together.sandbox("run", "--resume", "--", "-p", piped="and what did it print?")
+    assert "RESULT: kept-42" in resumed.stdout
+    wrong = together.sandbox("run", TALKED[1], check=False)
+    assert (wrong.returncode, "the stack of this project runs claude, not" in wrong.stderr) == (1, True)
+
+
 # In all files, and in what each process was started with. A pattern, so that the search does not find itself.
 PATTERN = f"{MARK[:-1]}[{MARK[-1]}]"
 SEARCH = f"""
@@ -144,6 +158,8 @@ def used(project: Project, host: str) -> set[str]:
 def keyless(together: Project, keys: dict[str, str]) -> Project:
     """The same stack, whose policy injects no key any more."""
     assert keys
+    together.sandbox("init", *TALKED)  # the test before leaves one of them
+    together.sandbox("up")
     together.write_policy(f"version: 1\nservices: [{', '.join(SIGN_INS)}]\n")
     together.sandbox("proxy", "reload")
     return together

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -151,6 +152,16 @@ def test_no_two_agents_keep_their_state_in_the_same_volume() -> None:
 def test_the_lists_of_agents_are_up_to_date() -> None:
     outdated = [page.name for page, text in texts().items() if page.read_text("utf-8") != text]
     assert outdated == [], "run `make golden`"
+
+
+def test_no_key_that_is_taken_along_names_a_program_or_a_credential() -> None:
+    keys = {key for one in MANIFESTS for names in one.settings.keys.values() for key in names}
+    doubtful = re.compile(
+        r"hook|mcp|helper|command|script|notify|key|token|secret|env|permission|plugin|url|status", re.IGNORECASE
+    )
+    assert {key for key in keys if doubtful.search(key)} == set()
+    files = {Path(path) for one in MANIFESTS for path in one.settings.files}
+    assert {file for file in files if file.suffix not in {"", ".md"}} == set()
 
 
 def test_no_lock_names_an_address() -> None:

@@ -163,3 +163,22 @@ def test_every_state_directory_takes_links_and_copies(shell: Shell) -> None:
     assert start(shell, *states, AGENT_SANDBOX_STATE=":".join(states)) == ""
     assert links(shell.home) == {name: f".dotfiles/{name}" for name in (".agent/AGENT.md", ".config/agent/notes.md")}
     assert (shell.home / ".config" / "agent" / "settings.json").read_text() == ".config/agent/settings.json"
+
+
+def test_own_settings_are_linked_like_dotfiles_and_go_when_they_are_no_longer_taken_along(shell: Shell) -> None:
+    copies, state = shell.home / ".config" / "agent-sandbox" / "settings", f"{shell.home}/.agent"
+    for path in (".agent/AGENT.md", ".agent/skills/a.md", ".agent/settings.json"):
+        (copies / path).parent.mkdir(parents=True, exist_ok=True)
+        (copies / path).write_text(path)
+    (shell.home / ".agent").mkdir()
+    (shell.home / ".agent" / "AGENT.md").write_text("the agent's own")
+    within = shell.within(AGENT_SANDBOX_STATE=state, AGENT_SANDBOX_MOUNTINFO="/dev/null")
+    said = within("messages dotfiles", "link_settings").stderr
+    assert said.endswith(f"{copies}/.agent/AGENT.md is not linked: {KEPT}\n")
+    assert (shell.home / ".agent" / "AGENT.md").read_text() == "the agent's own"
+    assert (shell.home / ".agent" / "skills" / "a.md").readlink() == copies / ".agent/skills/a.md"
+    assert not (shell.home / ".agent" / "settings.json").is_symlink()
+    for file in (copies / ".agent").rglob("*.*"):
+        file.unlink()
+    within("messages dotfiles", "link_settings")
+    assert sorted(path.name for path in (shell.home / ".agent").rglob("*.*")) == ["AGENT.md", "settings.json"]

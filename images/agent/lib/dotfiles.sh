@@ -77,13 +77,19 @@ link_dotfiles() {
   done
 }
 
+link_settings() { # the user's own settings of the agents, as if they were dotfiles
+  local dotfiles=$HOME/.config/agent-sandbox/settings
+  remove_stale_dotfiles
+  link_dotfiles
+}
+
 remove_stale_dotfiles() { # links of an earlier start whose file is gone from ~/.dotfiles
   local link source volume folders=("$HOME")
   for volume in "${volumes[@]}"; do
     [[ ! -d $volume ]] || folders+=("$volume")
   done
   while IFS= read -r -d '' link; do
-    source=$(readlink -- "$link")
+    source=$(readlink -- "$link") || continue # found twice: a volume can be on the same file system
     [[ -f $source || -L $source ]] || rm -f -- "$link"
   done < <(find "${folders[@]}" -xdev -path "$dotfiles" -prune -o -type l -lname "$dotfiles/*" -print0)
 }

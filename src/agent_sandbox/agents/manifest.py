@@ -30,6 +30,9 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 BELOW = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_.-]*(/\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 # As in templates/_shared/protected.yaml: a `*` matches any part of one name.
 HOST_PATH = re.compile(r"[.*A-Za-z0-9_][*A-Za-z0-9_.-]*(?<!\.)(/[.*A-Za-z0-9_][*A-Za-z0-9_.-]*(?<!/\.)(?<!/\.\.))*")
+# A file whose keys can be chosen, and a key.
+SETTINGS_FILE = re.compile(rf"(?=.*\.(json|toml)$){BELOW.pattern}")
+KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 EXTENSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*(\.[A-Za-z0-9][A-Za-z0-9-]*)+")
 DOWNLOAD: Mapping[str, Shape] = {"url": URL, "sha256": SHA256}
 
@@ -59,6 +62,10 @@ SHAPE: Mapping[str, Shape] = {
     "services?": [SLUG],
     "providers?": [SLUG],
     "editor?": {"vscode?": [EXTENSION], "jetbrains?": [EXTENSION]},
+    "settings?": {
+        "files?": [BELOW],
+        "keys?": Keys(SETTINGS_FILE, "a .json or .toml file below the home directory", [KEY]),
+    },
     "host_reads?": [{"path": HOST_PATH, "why": LINE}],
     "login?": LOGIN,
 }
@@ -124,6 +131,14 @@ class Unattended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What `--with-settings` takes along of the user's home directory: files and directories, and keys of a file."""
+
+    files: tuple[str, ...] = ()
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostRead:
     """A path of a project from which the agent, started on the host machine, would run something."""
 
@@ -153,6 +168,7 @@ class AgentManifest:
     providers: tuple[str, ...] = ()
     # Extensions by the name of an editor.
     editor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    settings: Settings = Settings()
     host_reads: tuple[HostRead, ...] = ()
     # How its client keeps a sign-in, for `login`.
     login: Login | None = None
@@ -224,9 +240,15 @@ def parse_manifest(document: Any, *, file: str, lock: str = "") -> AgentManifest
         services=tuple(said.get("services", ())),
         providers=tuple(said.get("providers", ())),
         editor={name: tuple(extensions) for name, extensions in said.get("editor", {}).items()},
+        settings=_settings(said.get("settings", {})),
         host_reads=tuple(HostRead(**row) for row in said.get("host_reads", ())),
         login=read_login(said["login"]) if "login" in said else None,
     )
+
+
+def _settings(said: Mapping[str, Any]) -> Settings:
+    keys = {path: tuple(names) for path, names in said.get("keys", {}).items()}
+    return Settings(files=tuple(said.get("files", ())), keys=keys)
 
 
 def _install(said: Mapping[str, Any], lock: str) -> NpmPackage | PypiPackage | Archive:
@@ -252,6 +274,10 @@ def _contradictions(said: Mapping[str, Any], lock: str) -> Iterator[str]:
         yield "`services` and `providers` are both missing: the agent could not connect to anything"
     if "login" in said:
         yield from faults_of_login(said["login"], tuple(said["state"]))
+    settings = said.get("settings", {})
+    for path in (*settings.get("files", ()), *settings.get("keys", {})):
+        if not any(within(path, folder) and path != folder for folder in said["state"]):
+            yield f"`settings` names {path}, which is not in a directory of `state`"
     if "pypi" in said["install"]:
         yield from faults_of_lock(lock, **said["install"]["pypi"])
 

@@ -16,6 +16,8 @@ class Project:
     name: str
     agents: tuple[str, ...]
     pins: Pins = field(default_factory=dict)
+    # Whether the user's own settings of the agents are taken along.
+    settings: bool = False
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]

@@ -16,6 +16,7 @@ from agent_sandbox.cli.framework.typer_options import Quiet
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.settings import forget_settings
 from agent_sandbox.runtime.project.installed import open_project, own_images
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.recipes import recipes_of
@@ -50,7 +51,7 @@ def destroy(  # noqa: PLR0913 - each is an option
     if images and not dry_run:
         things["images"] = tuple(driver().labels_of(names))
     if not (dry_run or any(things.values())):
-        recipes_of(project.root, os.environ).forget()
+        _forget(project)
         if not quiet:
             say(f"nothing to remove: {project.name} has no resources on this {ENGINE}")
         return DONE
@@ -59,7 +60,7 @@ def destroy(  # noqa: PLR0913 - each is an option
         return FIXABLE
     execute(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
     if not dry_run:
-        recipes_of(project.root, os.environ).forget()
+        _forget(project)
     if images and not (dry_run or quiet):
         _report_images(things["images"])
     return DONE
@@ -81,6 +82,12 @@ def _destroy_orphans(*, yes: bool, dry_run: bool, quiet: bool) -> int:
         if not (dry_run or quiet):
             say(f"removed {stack.name}")
     return DONE
+
+
+def _forget(project: Project) -> None:
+    """Remove what is stored for the project on the host machine."""
+    recipes_of(project.root, os.environ).forget()
+    forget_settings(project.name, os.environ)
 
 
 def _report_images(found: Sequence[str]) -> None:

@@ -49,18 +49,26 @@ Agents = Annotated[
     ),
 ]
 
-Provider = Annotated[str | None, Option(help="The model provider to allow, for an agent that works with several.")]
 Languages = Annotated[
     str | None, Option(help=f"Languages to install, such as node,go: {', '.join(LANGUAGES)}.", name="--with")
 ]
 
 
+Directory = Annotated[Path | None, Option(help="The project's directory; by default this one.", metavar="DIRECTORY")]
+Detect = Annotated[
+    bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
+]
+Provider = Annotated[str | None, Option(help="The model provider to allow, for an agent that works with several.")]
+WithSettings = Annotated[
+    bool, Option(help="Take your own settings, commands, skills and instructions of the agents along, read-only.")
+]
+NoSettings = Annotated[bool, Option(help="No longer take them along.")]
+
+
 def init(  # noqa: PLR0913 - each is an option
     agents: Agents = None,
     *,
-    path: Annotated[
-        Path | None, Option(help="The project's directory; by default this one.", metavar="DIRECTORY")
-    ] = None,
+    path: Directory = None,
     name: Annotated[str | None, Option(help="The name of the stack; by default the directory's name.")] = None,
     ide: Annotated[Ide | None, Option(help="The editor that will open the container; by default vscode.")] = None,
     memory: Annotated[str | None, Option(help="The agent's memory limit; by default 8g.")] = None,
@@ -68,10 +76,10 @@ def init(  # noqa: PLR0913 - each is an option
     pids: Annotated[str | None, Option(help="The agent's limit of processes; by default 4096.")] = None,
     languages: Languages = None,
     provider: Provider = None,
+    with_settings: WithSettings = False,
+    no_settings: NoSettings = False,
     force: Annotated[bool, Option(help="Replace generated files even if they were edited.")] = False,
-    detect: Annotated[
-        bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
-    ] = False,
+    detect: Detect = False,
     no_detect: Annotated[bool, Option(help="Do not add services for package.json, pyproject.toml and so on.")] = False,
     dotenv: Annotated[
         bool, Option(help=f"Make plain `{COMMAND}` in this directory use the sandbox, by two lines in .env.")
@@ -106,7 +114,8 @@ def init(  # noqa: PLR0913 - each is an option
         provider=provider,
         packages=packages_of(languages) if languages is not None else (),
         gitignore=gitignore,
-        dotenv=_either(dotenv=dotenv, no_dotenv=no_dotenv),
+        dotenv=_either("dotenv", dotenv, "no-dotenv", no_dotenv),
+        settings=_either("with-settings", with_settings, "no-settings", no_settings),
         limits={name: text for name, text in asked.items() if text is not None},
     )
     prepared = write_stack(options, dry_run=dry_run, ask=not as_json)
@@ -117,10 +126,10 @@ def init(  # noqa: PLR0913 - each is an option
     require_no_conflict(prepared)
 
 
-def _either(*, dotenv: bool, no_dotenv: bool) -> bool | None:
-    if dotenv and no_dotenv:
-        raise UserError([Problem(where="--dotenv", what="contradicts --no-dotenv", hint="give one of them")])
-    return dotenv if dotenv or no_dotenv else None
+def _either(option: str, chosen: bool, opposite: str, refused: bool) -> bool | None:  # noqa: FBT001 - two options
+    if chosen and refused:
+        raise UserError([Problem(where=f"--{option}", what=f"contradicts --{opposite}", hint="give one of them")])
+    return chosen if chosen or refused else None
 
 
 def _agents_there(path: Path) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from agent_sandbox.stack.workspace import Ide, Owner, Workspace
 
 # Recorded only if it is false.
 DOTENV_KEY = "dotenv"
+# Recorded only if it is true.
+SETTINGS_KEY = "settings"
 # Recorded only if there is a project file: in a clone, the digest of its text; for all clones, its name.
 PROJECT_FILE_KEY = "project_file"
 # Recorded only if there are any: the versions that `update` chose, by agent.
@@ -44,6 +46,8 @@ class Record(Choices):
 
     name: str
     owner: Owner
+    # Whether the user's own settings of the agents are taken along.
+    settings: bool = False
 
 
 @lru_cache(maxsize=4)  # `init` needs it several times
@@ -81,8 +85,12 @@ def _parsed[T](text: str, read: Callable[[dict[str, Any]], T]) -> T | None:
 
 def _record(document: dict[str, Any], said: dict[str, Any]) -> Record:
     uid, _, gid = str(said["dev"]).partition(":")
-    owner = Owner(uid=int(uid), gid=int(gid))
-    return Record(name=str(document["name"]), owner=owner, **_choices({"title": said["title"], **said}))
+    return Record(
+        name=str(document["name"]),
+        owner=Owner(uid=int(uid), gid=int(gid)),
+        settings=said.get(SETTINGS_KEY) == "true",
+        **_choices({"title": said["title"], **said}),
+    )
 
 
 def _choices(said: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from agent_sandbox.agents.manifest import (
     HostRead,
     NpmPackage,
     PypiPackage,
+    Settings,
     Unattended,
     parse_manifest,
 )
@@ -48,6 +49,7 @@ def test_a_manifest_is_a_value() -> None:
         "env": {"EXAMPLE_HOME": "/home/dev/.example"},
         "providers": ["anthropic"],
         "editor": {"vscode": ["Example.agent"]},
+        "settings": {"files": [".example/skills"], "keys": {".example/s.json": ["model"]}},
         "host_reads": [{"path": ".example/*.json", "why": "hooks"}],
     }
     assert parse_manifest(said, file="f") == AgentManifest(
@@ -66,6 +68,7 @@ def test_a_manifest_is_a_value() -> None:
         services=("example",),
         providers=("anthropic",),
         editor={"vscode": ("Example.agent",)},
+        settings=Settings(files=(".example/skills",), keys={".example/s.json": ("model",)}),
         host_reads=(HostRead(path=".example/*.json", why="hooks"),),
     )
 
@@ -179,6 +182,9 @@ def test_agent_starts_unattended_unless_it_is_to_ask(asks: bool, resumes: bool, 
         {"install": {}},
         {"editor": {"vscode": ["no-publisher"]}},
         {"editor": {"emacs": ["a.b"]}},
+        {"settings": {"files": ["../x"]}},
+        {"settings": {"keys": {".example/s.yaml": ["a"]}}},
+        {"settings": {"keys": {".example/s.json": ["a b"]}}},
         {"host_reads": [{"path": "../x", "why": "y"}]},
         {"host_reads": [{"path": "/x", "why": "y"}]},
         {"host_reads": [{"path": "a/./b", "why": "y"}]},
@@ -208,6 +214,12 @@ def test_what_could_break_out_of_its_place_is_refused(wrong: dict[str, Any]) -> 
         (
             {"unattended": {"environment": {"SSL_CERT_FILE": "x"}}},
             "the variable SSL_CERT_FILE is reserved for the sandbox",
+        ),
+        ({"settings": {"files": [".ssh"]}}, "`settings` names .ssh, which is not in a directory of `state`"),
+        ({"settings": {"files": [".example"]}}, "`settings` names .example, which is not in a directory of `state`"),
+        (
+            {"settings": {"keys": {".b/s.json": ["a"]}}},
+            "`settings` names .b/s.json, which is not in a directory of `state`",
         ),
         ({"stat": [".a"]}, "unknown key `stat` in the manifest; did you mean `state`?"),
         ({"unattended": ["--yes"]}, "`unattended` must be a mapping"),

@@ -18,6 +18,7 @@ from agent_sandbox.policytools.explain.request_line import RequestLine, read_req
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.registries import this_machine
+from agent_sandbox.runtime.trust.expected_files import written_here
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from run_cli import Ask
 from table_tests import each
@@ -265,6 +266,37 @@ def test_agents_that_cannot_be_are_an_error(
 ) -> None:
     answer = ask("init", *words)
     assert (answer.code, answer.err, [*empty_project.iterdir()]) == (1, f"error: {problem}\n", [])
+
+
+def test_own_settings_are_copied_mounted_read_only_and_stay_until_they_are_refused(
+    empty_project: Path, ask: Ask
+) -> None:
+    mine = empty_project.parent / "home" / ".claude" / "CLAUDE.md"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("be kind")
+    (mine.parent / "agents").symlink_to("/etc")
+    answer = ask("init", "claude", "--with-settings")
+    assert "note: your own settings that the agents see, read-only: .claude/CLAUDE.md\n" in answer.err
+    assert "note: not taken along: ~/.claude/agents: it is a link\n" in answer.err
+    (copy,) = (empty_project.parent / "home" / ".local/state/agent-sandbox/settings").glob("*/.claude/CLAUDE.md")
+    assert copy.read_text() == "be kind"
+    text = (empty_project / COMPOSE).read_text()
+    folder = copy.parents[1]
+    target = "target: /home/dev/.config/agent-sandbox/settings, bind: {create_host_path: false}, read_only: true}"
+    assert f"source: {folder}, {target}" in text
+    assert ", settings: true" in text
+    mine.write_text("be brief")
+    assert verdicts(ask("init").out)[COMPOSE] == "unchanged"
+    assert copy.read_text() == "be brief"
+    assert written_here(empty_project, ("claude",), os.environ).files[COMPOSE] != text
+    ask("init", "--no-settings")
+    assert "agent-sandbox/settings" not in (empty_project / COMPOSE).read_text()
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_settings_are_taken_along_or_not(ask: Ask) -> None:
+    what = "error: --with-settings: contradicts --no-settings\n  hint: give one of them\n"
+    assert ask("init", "claude", "--with-settings", "--no-settings").err == what
 
 
 def test_an_edited_stack_is_kept_when_another_agent_is_named(empty_project: Path, ask: Ask) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.render.formats.faithful import load_yaml, require_same
 from agent_sandbox.render.formats.template import Templates
-from agent_sandbox.render.record import DOTENV_KEY, PINS_KEY, PROJECT_FILE_KEY, agents_record
+from agent_sandbox.render.record import DOTENV_KEY, PINS_KEY, PROJECT_FILE_KEY, SETTINGS_KEY, agents_record
 from agent_sandbox.stack.engine import STACK_FILE
 from agent_sandbox.stack.limits import PART_OF_THE_USERS, kept, size
 from agent_sandbox.stack.model import Mount, MountKind, Network, Service, Stack
@@ -45,6 +45,7 @@ def stack_document(stack: Stack, workspace: Workspace) -> Document:
             "ide": workspace.ide.value,
             "dev": f"{workspace.owner.uid}:{workspace.owner.gid}",
             **({"limits": kept(workspace.limits)} if kept(workspace.limits) else {}),
+            **({SETTINGS_KEY: True} if workspace.settings else {}),
             **({} if workspace.dotenv else {DOTENV_KEY: False}),
             **({PROJECT_FILE_KEY: workspace.project_file} if workspace.project_file else {}),
         },

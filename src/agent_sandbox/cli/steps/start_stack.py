@@ -20,6 +20,8 @@ from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.host.agents import load_agents
+from agent_sandbox.runtime.host.settings import folder_of, user_settings, write_settings
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.policies.registries import this_machine
@@ -43,6 +45,8 @@ def start(
         project = updated(project, quiet=quiet)
     require_policy(project)  # with an invalid policy the proxy denies everything: report the problems here
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
+    if not dry_run:
+        refresh_settings(project)
     try:
         if not dry_run:
             _resolve(project, build, quiet=quiet)
@@ -60,6 +64,13 @@ def start(
         say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what was started")
         return INTERRUPTED
     return DONE
+
+
+def refresh_settings(project: Project) -> None:
+    """Copy the user's own settings of the agents again, if the stack takes them along."""
+    if project.settings:
+        taken = user_settings(load_agents(project.agents), os.environ)
+        write_settings(folder_of(project.name, os.environ), taken.files)
 
 
 def _resolve(project: Project, build: Build, *, quiet: bool) -> None:

@@ -11,6 +11,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
 from agent_sandbox.render.paths import DOTENV, POLICY
 from agent_sandbox.render.reconcile import Change
+from agent_sandbox.runtime.host.settings import user_settings, write_settings
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.runtime.init.orphaned_stack import orphaned_stack
 from agent_sandbox.runtime.project.trust_snapshot import look
@@ -33,6 +34,9 @@ def write_stack(options: InitOptions, *, dry_run: bool = False, ask: bool = True
     store = open_store(os.environ)
     notes = (*prepared.notes, *orphaned_stack(prepared, store))
     prepared.write()
+    if prepared.workspace.settings:
+        taken = user_settings(prepared.agents, os.environ)
+        write_settings(Path(prepared.workspace.settings), taken.files)
     remember(store, prepared, look(prepared.project, os.environ))
     return replace(prepared, notes=(*notes, *resolve_named(prepared.project / POLICY), *_unseen(prepared.project)))
 

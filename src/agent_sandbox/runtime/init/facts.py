@@ -6,8 +6,10 @@ from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.ask import ask_git
+from agent_sandbox.runtime.host.settings import folder_of
 from agent_sandbox.runtime.host.user_dirs import config_directory, layer_folders
 from agent_sandbox.stack.model import Limits
+from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Ide, Identity, Owner, Protected, Workspace
 
 
@@ -58,11 +60,13 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
     is_titled: bool = False,
     dotenv: bool = True,
     all_use_dotenv: bool = True,
+    settings: bool = False,
     project_file: str = "",
     protected: tuple[Protected, ...] = (),
 ) -> Workspace:
     """Return the facts about this project and its user."""
     config = config_directory(environ)
+    copies = folder_of(stack_name(title, str(project)), environ)
     return Workspace(
         path=str(project),
         title=title,
@@ -77,6 +81,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
         protected=protected,
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),
+        settings=str(copies) if settings else None,
         layers={name: folder for name, path in layer_folders(environ).items() if (folder := _directory(path))},
     )
 

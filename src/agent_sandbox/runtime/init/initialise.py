@@ -25,6 +25,7 @@ from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
 from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
+from agent_sandbox.runtime.host.settings import user_settings
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring_here, to_exclude
 from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named, settle
@@ -72,6 +73,8 @@ class InitOptions:
     recorded: bool = True
     # Pinned versions by agent; None keeps those of an earlier `init`.
     pins: Pins | None = None
+    # Whether to take the user's own settings of the agents along; None keeps the choice of an earlier `init`.
+    settings: bool | None = None
     # Protected paths that the user agreed to unprotect.
     unprotect: frozenset[str] = frozenset()
 
@@ -140,6 +143,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         environ=environ,
         dotenv=dotenv,
         all_use_dotenv=_all_use_dotenv(project, choices, asked=options.dotenv, here=dotenv),
+        settings=bool(record and record.settings) if options.settings is None else options.settings,
         protected=protection.paths,
         project_file=chosen.digest,
     )
@@ -165,6 +169,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *_switched(record, agents),
             *notes(changes, agents, offered, _own_stacks(project), providers),
             *_beyond(workspace.limits),
+            *_about_settings(workspace, agents, environ),
             *_about_git(git),
             *_about(protection, options.unprotect),
             *_kept_out_of_git(excluded, exclude),
@@ -268,6 +273,15 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
         yield f"{listed(protection.gone)}: no longer protected, because it is gone"
     if protection.unsearched:
         yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
+
+
+def _about_settings(workspace: Workspace, agents: Agents, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield which of the user's own settings are taken along, and which are not."""
+    if workspace.settings is None:
+        return
+    taken = user_settings(agents, environ)
+    yield f"your own settings that the agents see, read-only: {listed([*taken.files]) or 'none'}"
+    yield from (f"not taken along: ~/{why}" for why in taken.left)
 
 
 def _kept_out_of_git(excluded: Collection[str], file: str | None) -> Iterator[str]:

@@ -12,7 +12,7 @@ from agent_sandbox.agents.pin import pins_in
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import Image, base_name, images_for, project_images
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.record import PINS_KEY, agents_in, parse_record
+from agent_sandbox.render.record import PINS_KEY, SETTINGS_KEY, agents_in, parse_record
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
@@ -145,6 +145,7 @@ def parse_project(root: Path, texts: Mapping[str, str], *, files: tuple[Path, ..
         name=name,
         agents=agents,
         pins=pins_in(record.get(PINS_KEY)),
+        settings=str(record.get(SETTINGS_KEY)) == "true",
         owner=_owner(file, dev),
         images=tuple(dict.fromkeys(_images(document))),
         files=files,

@@ -28,6 +28,7 @@ def written_here(root: Path, agents: tuple[str, ...], environ: Mapping[str, str]
         detect=False,
         recorded=False,
         pins={},
+        settings=False,
     )
     prepared = prepare(options, environ)
     return Written(files=generated(prepared), members=devcontainer_document(prepared.agents, prepared.workspace))

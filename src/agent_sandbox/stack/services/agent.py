@@ -164,7 +164,12 @@ def _own(workspace: Workspace) -> Iterator[Mount]:
 
 
 def _brought(workspace: Workspace) -> Iterator[Mount]:
-    places = {f"{HOME}/.dotfiles": workspace.dotfiles, f"{HOME}/.config/agent-sandbox/shell.d": workspace.shell_d}
+    own = f"{HOME}/.config/agent-sandbox"
+    places = {
+        f"{HOME}/.dotfiles": workspace.dotfiles,
+        f"{own}/shell.d": workspace.shell_d,
+        f"{own}/settings": workspace.settings,
+    }
     for target, source in places.items():
         if source:
             yield Mount(kind=MountKind.BIND, source=source, target=target, read_only=True)

@@ -1,0 +1,140 @@
+"""Take the user's own settings of agents along, as checked copies that the sandbox mounts read-only.
+
+The copies are in the state directory; the originals are never mounted. Links are not followed, and number, depth and
+size of the files are limited.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.settings import kept_keys, unfit
+from agent_sandbox.agents.together import Agents
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.host.files import problem_of, read_text
+from agent_sandbox.runtime.host.user_dirs import home_directory, state_directory
+
+FOLDER = "settings"
+MOST_FILES, MOST_BYTES, MOST_DEPTH, MOST_FILE_BYTES = 500, 4 << 20, 6, 256 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """The files to take along, by path below the home directory, and why others are not."""
+
+    files: Mapping[str, str]
+    left: tuple[str, ...] = ()
+
+
+def folder_of(stack: str, environ: Mapping[str, str]) -> Path:
+    """Return the directory with the copies for a stack."""
+    return state_directory(environ).absolute() / FOLDER / stack
+
+
+def user_settings(agents: Agents, environ: Mapping[str, str]) -> Taken:
+    """Return what these agents take along of the user's settings."""
+    home = home_directory(environ)
+    if home is None:
+        return Taken(files={})
+    files: dict[str, str] = {}
+    left: list[str] = []
+    for manifest in agents.manifests:
+        for path in _paths(home, manifest, left):
+            text = _text(home, path, manifest, left)
+            if text is None:
+                continue
+            if len(files) >= MOST_FILES or sum(map(len, files.values())) + len(text) > MOST_BYTES:
+                left.append(f"{path} and more: {MOST_FILES} files or {MOST_BYTES >> 20} MiB are taken along at most")
+                return Taken(files=files, left=tuple(left))
+            files[path] = text
+    return Taken(files=files, left=tuple(left))
+
+
+def _paths(home: Path, manifest: AgentManifest, left: list[str]) -> Iterator[str]:
+    """Yield the files that a manifest names, those in its directories included."""
+    for path in (*manifest.settings.keys, *manifest.settings.files):
+        place = home / path
+        if place.is_symlink():
+            left.append(f"{path}: it is a link")
+        elif place.is_dir():
+            yield from _below(home, path, left)
+        elif place.exists():
+            yield path
+
+
+def _below(home: Path, path: str, left: list[str], depth: int = 1) -> Iterator[str]:
+    if depth > MOST_DEPTH:
+        left.append(f"{path}: it is deeper than {MOST_DEPTH} directories")
+        return
+    try:
+        found = sorted(os.scandir(home / path), key=lambda one: one.name)
+    except OSError as error:
+        left.append(f"{path}: {problem_of(path, error).what}")
+        return
+    for one in found[: MOST_FILES + 1]:
+        inner = f"{path}/{one.name}"
+        if one.is_symlink():
+            left.append(f"{inner}: it is a link")
+        elif one.is_dir(follow_symlinks=False):
+            if not one.name.startswith("."):
+                yield from _below(home, inner, left, depth + 1)
+        else:
+            yield inner
+
+
+def _text(home: Path, path: str, manifest: AgentManifest, left: list[str]) -> str | None:
+    """Return the text of a file as it is taken along, or None with the reason in `left`."""
+    try:
+        text = read_text(home, path) or ""
+    except UserError as error:
+        left += [f"{path}: {problem.what}" for problem in error.problems]
+        return None
+    why = unfit(path, text) or ("it is larger than 256 KiB" if len(text.encode()) > MOST_FILE_BYTES else "")
+    if why:
+        left.append(f"{path}: {why}")
+        return None
+    if path not in manifest.settings.keys:
+        return text
+    try:
+        return kept_keys(path, text, manifest.settings.keys[path], manifest.unattended.files.get(path, ""))
+    except (ValueError, RecursionError):
+        left.append(f"{path}: it cannot be read")
+        return None
+
+
+def write_settings(folder: Path, files: Mapping[str, str]) -> None:
+    """Write the copies, readable for the user in the container, and remove what is no longer there.
+
+    The directory itself stays, because containers have it mounted.
+    """
+    if folder.is_dir() and _present(folder) == files:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
+        for one in folder.iterdir():
+            shutil.rmtree(one) if one.is_dir() and not one.is_symlink() else one.unlink()
+        for path, text in files.items():
+            place = folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+            place.chmod(0o644)
+            for parent in place.parents:
+                if parent == folder:
+                    break
+                parent.chmod(0o755)
+    except OSError as error:
+        raise UserError([problem_of(str(folder), error)]) from error
+
+
+def _present(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace") for path in files}
+
+
+def forget_settings(stack: str, environ: Mapping[str, str]) -> None:
+    """Remove the copies for a stack."""
+    shutil.rmtree(folder_of(stack, environ), ignore_errors=True)

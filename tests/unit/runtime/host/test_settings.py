@@ -1,0 +1,128 @@
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.manifest import Settings
+from agent_sandbox.agents.together import Agents
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host import settings as module
+from agent_sandbox.runtime.host.settings import folder_of, forget_settings, user_settings, write_settings
+
+MANIFEST = replace(
+    load_manifest(data_root() / "templates", "claude"),
+    settings=Settings(files=(".claude/CLAUDE.md", ".claude/skills"), keys={".claude/settings.json": ("model",)}),
+)
+AGENTS = Agents((MANIFEST,))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a home directory with settings, a sign-in, and what must stay out."""
+    (tmp_path / ".claude" / "skills" / "a").mkdir(parents=True)
+    texts = {
+        ".claude/CLAUDE.md": "be kind",
+        ".claude/settings.json": '{"model": "m", "hooks": {}}',
+        ".claude/.credentials.json": "sign-in",
+        ".claude/history.jsonl": "sessions",
+        ".claude/skills/a/SKILL.md": "skill",
+    }
+    for path, text in texts.items():
+        (tmp_path / path).write_text(text)
+    return tmp_path
+
+
+def taken(home: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    found = user_settings(AGENTS, {"HOME": str(home)})
+    return dict(found.files), found.left
+
+
+PLAIN = {
+    ".claude/settings.json": '{\n  "model": "m"\n}\n',
+    ".claude/CLAUDE.md": "be kind",
+    ".claude/skills/a/SKILL.md": "skill",
+}
+
+
+def test_what_the_manifest_names_is_taken_along_and_nothing_else(home: Path) -> None:
+    assert taken(home) == (PLAIN, ())
+
+
+def test_links_are_not_followed_wherever_they_are(home: Path) -> None:
+    (home / "secret").write_text("value")
+    (home / "folder").mkdir()
+    (home / "folder" / "x.md").write_text("value")
+    (home / ".claude" / "skills" / "a" / "b.md").symlink_to(home / "secret")
+    (home / ".claude" / "skills" / "b").symlink_to(home / "folder")
+    (home / ".claude" / "CLAUDE.md").unlink()
+    (home / ".claude" / "CLAUDE.md").symlink_to(home / "secret")
+    files, left = taken(home)
+    assert "value" not in str(files)
+    assert left == (
+        ".claude/CLAUDE.md: it is a link",
+        ".claude/skills/a/b.md: it is a link",
+        ".claude/skills/b: it is a link",
+    )
+
+
+def test_a_directory_that_is_a_link_gives_nothing(home: Path) -> None:
+    (home / ".claude").rename(home / "real")
+    (home / ".claude").symlink_to(home / "real")
+    files, left = taken(home)
+    assert (files, len(left)) == ({}, 3)
+
+
+def test_pipes_huge_files_and_depth_are_left_out(home: Path) -> None:
+    skills = home / ".claude" / "skills"
+    os.mkfifo(skills / "pipe.md")
+    (skills / "big.md").write_text("x" * (module.MOST_FILE_BYTES + 1))
+    (skills / "latin.md").write_bytes(b"\xff")
+    deep = skills / "/".join("d" * (module.MOST_DEPTH + 1))
+    deep.mkdir(parents=True)
+    (deep / "x.md").write_text("deep")
+    (home / ".claude" / "settings.json").write_text("{")
+    files, left = taken(home)
+    assert files.keys() == PLAIN.keys() - {".claude/settings.json"}
+    assert [line.rpartition(": ")[2] for line in left] == [
+        "it cannot be read",
+        "it is larger than 256 KiB",
+        "it is deeper than 6 directories",
+        "not UTF-8 text at byte 0",
+        "not a regular file",
+    ]
+
+
+def test_number_and_size_of_all_files_are_limited(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_FILES", 2)
+    files, left = taken(home)
+    assert (len(files), left[0].startswith(".claude/skills/a/SKILL.md and more: 2 files or 4 MiB")) == (2, True)
+
+
+def test_without_a_home_directory_there_is_nothing() -> None:
+    assert user_settings(AGENTS, {}).files == {}
+
+
+def test_copies_can_be_read_by_all_follow_changes_and_can_be_removed(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    folder = folder_of("app-1", environ)
+    before = os.umask(0o077)
+    try:
+        write_settings(folder, {"a/b/c.md": "one", "d.md": "two"})
+        inode = folder.stat().st_ino
+        write_settings(folder, {"a/b/c.md": "new"})
+    finally:
+        os.umask(before)
+    assert [
+        (str(path.relative_to(folder)), stat.S_IMODE(path.stat().st_mode)) for path in sorted(folder.rglob("*"))
+    ] == [
+        ("a", 0o755),
+        ("a/b", 0o755),
+        ("a/b/c.md", 0o644),
+    ]
+    assert (folder / "a/b/c.md").read_text() == "new"
+    assert folder.stat().st_ino == inode  # containers have it mounted
+    forget_settings("app-1", environ)
+    assert not folder.exists()
