@@ -18,6 +18,7 @@ class Event(StrEnum):
     START = "start"  # the check of the agent container when it starts
     FAULT = "fault"
     POLICY = "policy"
+    GRANT = "grant"  # a person's answer, or the end of a grant
 
 
 # The stack's own checks, which are not traffic.

@@ -237,6 +237,8 @@ def test_a_denied_name_is_explained_inside_the_tunnel_and_never_dialled(stand: S
         "near_miss": "",
         "hint": f"add `- GET https://evil.test/x` under `allow` in {FILE}, {APPLY}",
         "help": "http://agent-sandbox.internal/",
+        "message": "Blocked by agent-sandbox: no rule allows host evil.test; to allow it: "
+        f"add `- GET https://evil.test/x` under `allow` in {FILE}, {APPLY}",
     }
     stand.proxy.line(event="request", decision="deny", host="evil.test", path="/x", status=403)
     stand.assert_nothing_got_out()

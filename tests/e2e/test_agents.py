@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_logins import MARK, SIGN_INS, access_of, expired_inside
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.policy.file.service_options import Auth
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.resources import data_root
-from agent_talks import TALKS
+from agent_talks import TALKS, Talk
 from real_stacks import STANDIN_ADDRESS, agent_sandbox, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from real_stacks import Project, Projects
 
@@ -78,7 +80,7 @@ def box(request: pytest.FixtureRequest, together: Project, keys: dict[str, str])
 def auth_of(service: str) -> Auth:
     """Return how a service takes its key."""
     declared = shipped_services()[service].spec.declared
-    return next(auth for auth in declared.values() if isinstance(auth, Auth))
+    return next(auth for auth in declared.values() if isinstance(auth, Auth) and auth.env)
 
 
 def ask(box: tuple[str, Project], prompt: str) -> str:
@@ -114,6 +116,85 @@ def test_a_command_of_an_agents_reaches_what_the_policy_allows_alone_and_learns_
     assert f"/from-{name}" in [request["path"] for request in project.internet.requests("allowed.test")]
     assert project.internet.requests("denied.test") == []
     assert [event for event in project.internet.events() if event.get("path") == f"/direct-{name}"] == []
+
+
+# In all files, and in what each process was started with. A pattern, so that the search does not find itself.
+PATTERN = f"{MARK[:-1]}[{MARK[-1]}]"
+SEARCH = f"""
+cd /proc
+for p in [0-9]*; do cat $p/environ $p/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -q {PATTERN} && echo $p; done
+grep -rl --devices=skip --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev -e {PATTERN} / 2>/dev/null
+true
+"""
+
+
+def held_inside(project: Project, service: str) -> list[str]:
+    """Return where a container has a token of the host machine, as root sees it."""
+    inside = ("exec", "-T", "--privileged", "--user", "root", service, "sh", "-c", SEARCH)
+    return project.compose(*inside).stdout.splitlines()
+
+
+def used(project: Project, host: str) -> set[str]:
+    """Return the credentials that reached a host."""
+    fields = (request["headers"] for request in project.internet.requests(host))
+    return {text for one in fields for name, text in one.items() if name.lower() == "authorization"}
+
+
+@pytest.fixture(scope="module")
+def keyless(together: Project, keys: dict[str, str]) -> Project:
+    """The same stack, whose policy injects no key any more."""
+    assert keys
+    together.write_policy(f"version: 1\nservices: [{', '.join(SIGN_INS)}]\n")
+    together.sandbox("proxy", "reload")
+    return together
+
+
+@pytest.mark.parametrize("name", [name for name in TALKED if name in SIGN_INS])
+def test_an_agent_works_with_the_login_of_the_host_machine_and_never_has_it(
+    keyless: Project, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, sign_in, manifest = keyless, SIGN_INS[name], load_manifest(TEMPLATES, name)
+    command = ("exec", "--", *Talk(words=sign_in.words).command(manifest, "say hi"))
+    monkeypatch.setenv(sign_in.folder, str(tmp_path))
+    tokens = [sign_in.write(tmp_path, "first")]
+    project.sandbox("login", name)
+    assert "Hello from the stand-in." in project.sandbox(*command).stdout
+    # Rotated on the host machine, and expired as far as the client inside knows: it refreshes, and the proxy answers.
+    tokens.append(sign_in.write(tmp_path, "second"))
+    project.sandbox("secret", "sync")
+    path = f"/home/dev/{manifest.login.file if manifest.login else ''}"
+    inside = json.loads(project.exec("cat", path).stdout)
+    placeholder = access_of(inside)
+    project.exec("sh", "-c", 'printf %s "$1" >"$2"', "sh", json.dumps(expired_inside(inside)), path)
+    assert "Hello from the stand-in." in project.sandbox(*command).stdout
+    assert used(project, sign_in.api).issuperset({f"Bearer {token}" for token in tokens})
+    assert placeholder not in str(project.internet.events())
+    found = where_tokens_are(project)
+    assert ("proxy", f"/state/run/secrets/{name}.login") in found
+    assert [(service, where) for service, where in found if not where.startswith("/state/run/secrets/")] == []
+    # Expired on the host machine, where no client can refresh it.
+    sign_in.write(tmp_path, "third", seconds=-60)
+    assert project.sandbox("secret", "sync", check=False).returncode == 1
+    header = f"Authorization: Bearer {placeholder}"
+    status, body = project.curl(f"https://{sign_in.api}{sign_in.path}", "-H", header)
+    assert (status, "agent-sandbox secret sync" in body) == (502, True)
+
+
+def where_tokens_are(project: Project) -> list[tuple[str, str]]:
+    """Search the containers, what the engine says of them, and the project's directory for tokens."""
+    containers = project.containers()
+    said = {
+        "config": project.compose("config").stdout,
+        "inspect": str(containers),
+        "logs": project.compose("logs").stdout,
+        "audit log": str(project.traffic()),
+    }
+    files = [path for path in project.path.rglob("*") if path.is_file()]
+    return [
+        *((service, where) for service in containers for where in held_inside(project, service)),
+        *(("engine", where) for where, text in said.items() if MARK in text),
+        *(("project", str(path)) for path in files if MARK.encode() in path.read_bytes()),
+    ]
 
 
 def test_a_session_survives_other_agents_another_image_and_new_containers(

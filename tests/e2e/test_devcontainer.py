@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import ROOT, run, trust
+from real_stacks import ROOT, Project, run, trust
+from typed_shell import TypedShell
 
 if TYPE_CHECKING:
-    from real_stacks import Project, Projects
+    from real_stacks import Projects
 
 
 @pytest.fixture(scope="session")
@@ -82,24 +83,61 @@ def add_override(project: Project) -> None:
     """Lead the egress of the editor's way in to the stand-in too."""
     config = project.path / ".devcontainer" / "devcontainer.json"
     text = config.read_text()
-    assert '"docker-compose.yml"' in text
-    config.write_text(
-        text.replace('"docker-compose.yml"', f'["docker-compose.yml", {json.dumps(str(project.override))}]')
-    )
+    assert '"compose.yaml"' in text
+    config.write_text(text.replace('"compose.yaml"', f'["compose.yaml", {json.dumps(str(project.override))}]'))
     trust(project.path)
 
 
-def test_devcontainer_json_is_valid_for_the_client(projects: Projects, devcontainer: tuple[str | Path, ...]) -> None:
-    project = projects.make("read", "claude")
-    done = subprocess.run(
-        [*devcontainer, "read-configuration", "--workspace-folder", project.path],
-        capture_output=True,
-        text=True,
-        check=True,
+def test_two_clones_open_side_by_side_and_need_nothing_that_is_not_checked_in(
+    projects: Projects, devcontainer: tuple[str | Path, ...]
+) -> None:
+    git = ("git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "safe.directory=*")
+    original = projects.make("app", "claude", fill=repository)
+    run(*git, "add", "--all", cwd=original.path)
+    run(*git, "commit", "--quiet", "--message=app", cwd=original.path)
+    bundle = original.path.with_name("app.bundle")  # of this user, whom git lets clone it
+    run(*git, "bundle", "create", bundle, "--all", cwd=original.path)
+    path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for name in ("review", "fix"):
+        clone = Project(path=original.path.with_name(name), internet=projects.internet, override=original.override)
+        run(*git, "clone", "--quiet", bundle, clone.path)
+        projects.made.append(clone)
+        for place, files in ((clone.path, ("--file", ".devcontainer/compose.yaml")), (clone.policy.parent, ())):
+            failed = run("docker", "compose", *files, "up", cwd=place, check=False)
+            assert "this clone has no sandbox yet: run `agent-sandbox up` in the project" in failed.stderr
+        plant(clone.path)
+
+    review, fix = projects.made[-2:]
+    # At a terminal, the first try asks and then works. Without one, it says what to do.
+    editor = TypedShell(
+        [*map(str, devcontainer), "up", "--workspace-folder", "."], {**os.environ, **path}, review.path, columns=200
     )
-    configuration = json.loads(done.stdout)["configuration"]
-    assert ("agent", "dev", False) == (
-        configuration["service"],
-        configuration["remoteUser"],
-        configuration["overrideCommand"],
+    editor.read("", until=re.compile(re.escape("Trust this? [y/N]")), seconds=60)
+    assert editor.read("y\n", until=re.compile('"outcome":"([a-z]*)"'), seconds=120)[1][1] == "success"
+    editor.close()
+    refused = run(*devcontainer, "up", "--workspace-folder", fix.path, env=path, check=False)
+    assert "hint: run agent-sandbox trust at a terminal" in refused.stderr
+    # The fingerprint does not depend on the clone.
+    reviewed = json.loads(review.sandbox("trust", "--json").stdout)["fingerprint"]
+    fix.sandbox("trust", "--yes", reviewed)
+    run(*devcontainer, "up", "--workspace-folder", fix.path, env=path)
+
+    for clone in (review, fix):
+        assert clone.containers()["agent"]["Name"].startswith(f"/{clone.path.name}-")
+        inside = "id -un; id -u; hostname; echo VALUE=x >> .devcontainer/.env || echo refused"
+        said = run(*devcontainer, "exec", "--workspace-folder", clone.path, "sh", "-c", inside, env=path)
+        assert said.stdout == "dev\n1000\nagent\nrefused\n"
+        assert run(*git, "status", "--porcelain", cwd=clone.path).stdout == "?? .devcontainer/compose.override.yaml\n"
+
+
+def repository(path: Path) -> None:
+    run("git", "init", "--quiet", path)
+
+
+def plant(clone: Path) -> None:
+    """Put an override beside the stack, and try to make git offer the files of one clone."""
+    override = {"services": {"agent": {"hostname": "planted", "privileged": True}}}
+    (clone / ".devcontainer" / "compose.override.yaml").write_text(json.dumps(override))
+    (clone / ".git" / "info" / "exclude").write_text(
+        "!/.devcontainer/docker-compose.yml\n!/.devcontainer/.env\n/.env\n"
     )

@@ -48,6 +48,15 @@ ELSEWHERE = {
     " | sudo tee /etc/sysctl.d/60-inotify.conf": "the same",
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
     "devcontainer exec --workspace-folder . make test": "test_devcontainer.py runs the CLI",
+    **dict.fromkeys(
+        (
+            "git add .devcontainer",
+            'git commit -m "Add a sandbox for coding agents"',
+            "git clone https://git.example.com/team/app",
+            "cd app",
+        ),
+        "test_devcontainer.py checks a project in and clones it",
+    ),
     "agent-sandbox run claude": "interactive; test_commands_stack.py runs it, and test_agents.py holds conversations",
     "$EDITOR .devcontainer/policy.yaml && agent-sandbox proxy reload": "test_lifecycle.py edits and reloads",
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import subprocess
+import sys
 import time
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Self
 
 from real_stacks import STANDIN_ADDRESS, run
 
@@ -120,3 +122,66 @@ def test_a_request_to_a_proxy_that_is_gone_fails_within_two_seconds(projects: Pr
             assert float(said.stdout) < 2, said
     project.compose("up", "--detach", "--wait", "proxy")
     assert project.wait_until_it_answers("https://denied.test/", 403)
+
+
+def test_a_person_answers_a_request_while_it_waits(claude: Project) -> None:
+    """`watch` in one terminal, the agent in another: once, then for the project, and nothing inside can answer."""
+    good, host = claude.policy.read_text(), "denied.test"
+    claude.write_policy("version: 1\nservices: [claude] # mine\nsettings: {ask: unlisted}\n")
+    claude.sandbox("proxy", "reload")
+    try:
+        with Watching(claude) as watching, ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(claude.curl, f"http://{host}/")
+            watching.answers(host, "a")
+            assert answer.result(30)[0] == 200
+            answer = pool.submit(claude.curl, f"http://{host}/x")
+            assert claude.exec("ls", "/state/run/control.sock", check=False).returncode == 2
+            watching.answers(host, "p")
+            assert answer.result(30)[0] == 200
+        assert "services: [claude] # mine" in claude.policy.read_text()
+        assert f"- GET http://{host}/**" in claude.policy.read_text()
+        assert claude.curl(f"http://{host}/y")[0] == 200
+    finally:
+        claude.write_policy(good)
+        claude.sandbox("proxy", "reload")
+
+
+class Watching:
+    """`agent-sandbox watch --plain`, with somebody who reads and types."""
+
+    def __init__(self, project: Project) -> None:
+        argv = (sys.executable, "-P", "-m", "agent_sandbox", "watch", "--plain")
+        self._program = subprocess.Popen(
+            argv, cwd=project.path, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+
+    def __enter__(self) -> Self:
+        """Wait until it is connected: before that, no request waits for it."""
+        while not self._line().startswith("connected; "):
+            pass
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self._type("q")
+        self._program.wait(20)
+        for pipe in (self._program.stdin, self._program.stdout):
+            assert pipe
+            pipe.close()
+
+    def answers(self, host: str, letter: str) -> None:
+        """Wait for the question about a host, and answer it."""
+        while not ((line := self._line()).startswith("? ") and host in line):
+            pass
+        self._type(f"{line.split()[1]}{letter}")
+
+    def _line(self) -> str:
+        assert self._program.stdout
+        line = self._program.stdout.readline()
+        assert line, "it has ended"
+        return line
+
+    def _type(self, text: str) -> None:
+        assert self._program.stdin
+        self._program.stdin.write(f"{text}\n")
+        self._program.stdin.flush()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import run
+from real_stacks import run, trust
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -312,6 +312,11 @@ def test_an_agent_that_ends_its_container_or_whose_stack_is_taken_down_hides_not
 
 
 def test_the_engine_sees_it_too(project: Project) -> None:
+    override = json.loads(project.override.read_text())
+    override["services"]["agent"] = {"healthcheck": {"interval": "2s"}}  # instead of 30
+    project.override.write_text(json.dumps(override))
+    trust(project.path)
+    project.sandbox("up")
     replace_env(project.path)
     deadline = time.monotonic() + 45
     while project.containers()["agent"]["State"]["Health"]["Status"] != "unhealthy":

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from agent_sandbox.policy import Request
 
 SERVICES = dict(shipped_services())
-FORGES = {"github": "github.com", "bitbucket": "bitbucket.org"}
+FORGES = {
+    "github": "github.com",
+    "bitbucket": "bitbucket.org",
+    "codeberg": "codeberg.org",
+    "gitlab": "gitlab.com",
+}
 FETCH = ("GET {0}/info/refs?service=git-upload-pack", "POST {0}/git-upload-pack")
 PUSH = ("GET {0}/info/refs?service=git-receive-pack", "POST {0}/git-receive-pack")
 LARGE_FILES = ("POST {0}/info/lfs/objects/batch",)

@@ -37,6 +37,7 @@ SIGNED = {"alpine", "ubuntu"}
 READING = [
     "alpine",
     "bitbucket",
+    "codeberg",
     "deno",
     "docker-hub",
     "dotnet",
@@ -55,6 +56,7 @@ READING = [
 ]
 QUESTIONS = {
     "bitbucket": {"/*/*/git-upload-pack", "/*/*/info/lfs/objects/batch"},
+    "codeberg": {"/*/*/git-upload-pack", "/*/*/info/lfs/objects/batch"},
     "gitlab": {"/**/git-upload-pack", "/**/info/lfs/objects/batch"},
     "php": {"/api/security-advisories/"},
 }
@@ -135,6 +137,19 @@ NEVER = {
         "POST https://api.bitbucket.org/2.0/repositories/workspace/name/hooks",
         "POST https://api.bitbucket.org/2.0/repositories/workspace/name/pullrequests/1/merge",
         "PUT https://bbuseruploads.s3.amazonaws.com/x",
+    ],
+    "codeberg": [
+        "POST https://codeberg.org/api/v1/repos/owner/name/hooks",
+        "POST https://codeberg.org/api/v1/user/repos",
+        "POST https://codeberg.org/owner/name/issues",
+        "PUT https://codeberg.org/owner/name.git/info/lfs/objects/x/1",
+    ],
+    "gitlab": [
+        "POST https://gitlab.com/api/v4/snippets",
+        "POST https://gitlab.com/api/v4/projects/1/hooks",
+        "POST https://gitlab.com/api/graphql",
+        "POST https://gitlab.com/group/name/-/snippets",
+        "PUT https://gitlab.com/group/name.git/gitlab-lfs/objects/a/1",
     ],
     "github": [
         "POST https://api.github.com/gists",

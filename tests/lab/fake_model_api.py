@@ -234,6 +234,9 @@ COPILOT_MODEL = {
 }  # fmt: skip
 
 
+CHATGPT_ACCOUNT = "account-1"
+
+
 # What each host answers
 
 
@@ -271,6 +274,18 @@ def openai_host(method: str, path: str, body: Any) -> Json | Events | None:
     return None
 
 
+def chatgpt_host(method: str, path: str, body: Any) -> Json | Events | None:
+    """Play chatgpt.com, as far as Codex asks it with a ChatGPT account."""
+    at = path.partition("?")[0]
+    if at == "/backend-api/wham/accounts/check":
+        account = {"id": CHATGPT_ACCOUNT, "workspace_backend_origin": "https://chatgpt.com"}
+        account["account_routing_override"] = "us"
+        return Json({"accounts": [account], "account_ordering": [CHATGPT_ACCOUNT]})
+    if at == "/backend-api/codex/responses":
+        return responses(body) if method == "POST" else Json({}, status=426)
+    return None
+
+
 def openrouter_host(method: str, path: str, body: Any) -> Json | Events | None:
     """Play openrouter.ai."""
     return completions(body) if method == "POST" and path == "/api/v1/chat/completions" else None
@@ -287,6 +302,7 @@ HOSTS: dict[str, Callable[[str, str, Any], Json | Events | None]] = {
     "api.anthropic.com": anthropic_host,
     "api.github.com": github_host,
     "api.openai.com": openai_host,
+    "chatgpt.com": chatgpt_host,
     "openrouter.ai": openrouter_host,
     "generativelanguage.googleapis.com": gemini_host,
     COPILOT_API: copilot_host,

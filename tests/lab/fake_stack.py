@@ -59,8 +59,10 @@ def inspected(service: str, state: str, network: str = "app-1_sandbox", restarts
         **{name: {"Status": name} for name in ("healthy", "starting")},
         "unhealthy": {"Status": "unhealthy", "FailingStreak": 1},
         "unchecked": {"Status": "unhealthy", "FailingStreak": 0},
+        "exited": {"Status": "unhealthy", "FailingStreak": 0},
     }
     health = {"Health": healths[state]} if state in healths else {}
+    status = "running" if health and state != "exited" else state
     check = {"Interval": 30_000_000_000, "Timeout": 5_000_000_000}
     return {
         "Id": service.ljust(64, "0"),
@@ -69,7 +71,7 @@ def inspected(service: str, state: str, network: str = "app-1_sandbox", restarts
             "Labels": {"com.docker.compose.service": service},
             "Healthcheck": check,
         },
-        "State": {"Status": "running" if health else state, "ExitCode": 1, "OOMKilled": restarts > 0, **health},
+        "State": {"Status": status, "ExitCode": 1, "OOMKilled": restarts > 0, **health},
         "RestartCount": restarts,
         "HostConfig": {"Memory": 8 << 30, "CpuQuota": 400_000, "PidsLimit": 4096},
         "NetworkSettings": {"Networks": {network: {}}},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, override
 
 import h2.config
 import h2.connection
@@ -15,10 +15,11 @@ from mitmproxy.proxy.context import Context
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome
 from agent_sandbox.proxy.exchange.hooks import Hooks, hook, hook_table
+from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm import http1_client, http2_client
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
-from agent_sandbox.proxy.mitm.http_layer import Destination
+from agent_sandbox.proxy.mitm.http_layer import Destination, Resumed
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
@@ -56,6 +57,24 @@ class LetThrough:
         exchange.returned = exchange.response
 
 
+class Wait(LetThrough):
+    """Makes each request wait, and lets it through when it is asked again."""
+
+    def __init__(self) -> None:
+        self.left: list[Exchange] = []
+
+    @hook
+    @override
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Make it wait, once."""
+        if exchange.waiting is None:
+            exchange.waiting = Waiting(leave=lambda: self.left.append(exchange))
+        elif exchange.waiting.why:
+            exchange.deny(exchange.denial(exchange.waiting.why))
+        else:
+            super().requestheaders(exchange, tunnel)
+
+
 class Deny:
     """Denies everything."""
 
@@ -86,6 +105,7 @@ class Wire:
         self.closed: list[Connection] = []
         self.reset: list[Connection] = []
         self.cut: list[Connection] = []
+        self.resumed: list[Resumed] = []
         self.wakeups: list[commands.RequestWakeup] = []
         self.hasty = True  # a wakeup at once comes at once
         self.refuse_dial: NotReached | None = None
@@ -94,7 +114,9 @@ class Wire:
         self.server_alpn: bytes | None = None
         runner = HookRunner(hooks_of(*addons), tunnel, on_fault=self.faults.append, close=self._abort)
         context = Context(self.client, as_mitmproxy(EngineOptions()))
-        self.layer = Destination(context, tunnel, limits or Limits(), runner.run, self.reset.append)
+        self.layer = Destination(
+            context, tunnel, limits or Limits(), runner.run, self.reset.append, self.resumed.append
+        )
         self.feed(events.Start())
 
     def _abort(self) -> None:

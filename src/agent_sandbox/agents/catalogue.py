@@ -4,6 +4,7 @@ A folder of agents has a folder for each agent, with an `agent.yaml` and, for a 
 """
 
 import re
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ def known_agents(*folders: Path) -> tuple[str, ...]:
     return tuple(sorted({path.parent.name for folder in folders for path in folder.glob(f"[!_.]*/{MANIFEST}")}))
 
 
+@cache  # they never change while the program runs
 def host_reads(folder: Path) -> tuple[HostRead, ...]:
     """Return the `host_reads` of all built-in agents. Only these lines are parsed, because each `init` needs them."""
     texts = ((folder / agent / MANIFEST).read_text(encoding="utf-8") for agent in known_agents(folder))

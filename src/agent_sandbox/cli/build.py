@@ -6,16 +6,18 @@ from typing import Annotated
 
 import typer
 
+from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, NoCache, Quiet
 from agent_sandbox.cli.steps.execute import backend, execute
-from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
+from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve_named
+from agent_sandbox.cli.steps.trust_gate import find_checked_in, open_known, open_trusted, open_unasked
+from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.host.agents import known_agents
 from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
 from agent_sandbox.runtime.project.dotenv import require_editor_name
-from agent_sandbox.runtime.project.installed import find_project
 
 Agents = Annotated[
     list[str] | None,
@@ -55,18 +57,28 @@ def build(  # noqa: PLR0913 - each is an option
     the agent's program, at pinned versions. Only the base image is pulled.
     """
     if editor:
-        project = find_project(path, cwd=Path.cwd())
+        project = find_checked_in(path, cwd=Path.cwd())
         require_editor_name(project.root, project.name, os.environ)
-    images = images_to_build(
-        tuple(agents or ()),
-        path,
-        cwd=Path.cwd(),
-        opened=lambda: open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes),
-    )
+
+    def opened() -> Project:
+        if dry_run:
+            return open_unasked(path, cwd=Path.cwd())
+        project = open_trusted(path, cwd=Path.cwd(), yes=yes)
+        return updated(project, quiet=quiet) if editor else project
+
+    images = images_to_build(tuple(agents or ()), path, cwd=Path.cwd(), opened=opened)
     verb = build_of(images, base_image=base_image, extra_ca=extra_ca, anew=no_cache)
     try:
         execute(backend().build(verb), dry_run=dry_run, quiet=quiet, lists_current=True)
     except KeyboardInterrupt:
         say("interrupted: the current image was not built; the next build continues from the cache")
         return INTERRUPTED
+    if editor and not dry_run:
+        _resolve(open_known(path, cwd=Path.cwd()))
     return DONE
+
+
+def _resolve(project: Project) -> None:
+    """Resolve the services that the policy names: in a new clone, an editor's start has nobody else to do it."""
+    for note in resolve_named(project.policy, image=lambda: agent_image(project)):
+        say(f"note: {note}")

@@ -85,7 +85,7 @@ def init(  # noqa: PLR0913 - each is an option
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
     as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
 ) -> None:
-    """Write .devcontainer/{docker-compose.yml,devcontainer.json,policy.yaml} and .env into a project.
+    """Write a sandbox into a project: .devcontainer/, to be checked in, and .env.
 
     In a project with its own compose file, .env is left alone, and `docker compose` works as before.
 

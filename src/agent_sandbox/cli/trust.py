@@ -6,11 +6,10 @@ from typing import Annotated
 
 from agent_sandbox.cli.framework.options import Json, ProjectPath, Yes
 from agent_sandbox.cli.framework.parameters import Option
-from agent_sandbox.cli.steps.trust_gate import agree, question_of
+from agent_sandbox.cli.steps.trust_gate import agree, current_settings, find_checked_in, question_of
 from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import find_project
-from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.runtime.trust.prompt import Question, changes
 
@@ -36,8 +35,8 @@ def trust(
 
 
 def _look(store: Store, path: Path | None, *, yes: str, json: bool) -> None:
-    root = find_project(path, cwd=Path.cwd()).root
-    now, trusted = look(root, os.environ), store.load(root)
+    root = find_checked_in(path, cwd=Path.cwd()).root
+    now, trusted = current_settings(root, store)
     question = question_of(now, trusted)
     if json and not yes:
         emit_json(_as_json(question))

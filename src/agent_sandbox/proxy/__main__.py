@@ -1,4 +1,4 @@
-"""`python -P -m agent_sandbox.proxy run|status|reload|denials|verify|log|secret|health`."""
+"""`python -P -m agent_sandbox.proxy run|status|reload|denials|verify|watch|log|secret|health`."""
 
 import argparse
 import asyncio
@@ -94,6 +94,14 @@ def denials_command(options: argparse.Namespace) -> int:
 def verify_command(options: argparse.Namespace) -> int:
     """Announce that denials come from a verification."""
     _ask(options, {"verb": "verify", "seconds": options.seconds})
+    return OK
+
+
+def watch_command(options: argparse.Namespace) -> int:
+    """Copy what the proxy reports to stdout, and answers from stdin to the proxy, until one of them ends."""
+    from agent_sandbox.proxy.control.bridge import bridge  # noqa: PLC0415 - as above
+
+    bridge(options.control, {"verb": "subscribe", "answers": options.answers})
     return OK
 
 
@@ -205,6 +213,8 @@ def _parser() -> argparse.ArgumentParser:
     denials.add_argument("--count", type=int, default=20)
     verifying = _asking(commands, "verify", verify_command, "count the next denials as those of a verification")
     verifying.add_argument("--seconds", type=int, required=True, metavar="N", help="for so long; 0 ends it")
+    watching = _asking(commands, "watch", watch_command, "report decisions and questions, until stdin is closed")
+    watching.add_argument("--answers", action="store_true", help="stdin answers questions: one JSON object per line")
     log = commands.add_parser("log", help="print the audit log", allow_abbrev=False)
     log.set_defaults(command=log_command)
     log.add_argument("--file", type=Path, required=True, metavar="FILE")

@@ -16,6 +16,7 @@ from agent_sandbox.policyfile.cache_dir import CacheDir
 from agent_sandbox.policyfile.cached import load_cached, load_offers
 from agent_sandbox.printable import printable_lines
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.ask.asking import Asking
 from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.audit.line_writer import LineWriter
 from agent_sandbox.proxy.audit.rotating_file import RotatedFile, write_all
@@ -68,14 +69,16 @@ async def run(settings: Settings, limits: Limits) -> None:
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
+    asking = Asking(store, audit_log, limits)
     loop_guard, placeholders = LoopGuard(), load_placeholders(key_beside(settings.secrets))
-    engine = _engine(settings, limits, store, audit_log, loop_guard, placeholders=placeholders)
+    engine = _engine(settings, limits, store, audit_log, loop_guard, placeholders=placeholders, asking=asking)
     front = ExplicitProxy(engine, lambda: store.current)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
     entrances = await _entrances(settings, limits, front, store, audit_log)
     loop_guard.listens(listening, *entrances.listening.values())
     side = SideThread()
+    asking.connect(review=front.review, in_traffic=side.in_traffic)
     show = partial(_show_placeholders, settings, placeholders)
     show(store.current)
     reloader = Reloader(store, review=front.review, record=audit_log.record, in_traffic=side.in_traffic, publish=show)
@@ -91,13 +94,10 @@ async def run(settings: Settings, limits: Limits) -> None:
         }
 
     started = now_utc().isoformat(timespec="seconds")
-    control = await side.do(serve_control(settings.control, control_verbs(store, audit_log, reloader, running)))
+    verbs = {**control_verbs(store, audit_log, reloader, running), **asking.verbs}
+    control = await side.do(serve_control(settings.control, verbs, asking.streams))
     _report_start(settings, store, {"listening": listening, **entrances.listening})
-
-    def look() -> Identity:
-        return identity(files_of(store.current, settings.policy, settings.layers))
-
-    watching = watch(look, reloader.reload, wanted=lambda: store.current.settings.reload == "watch")
+    watching = _watching(settings, store, reloader)
     try:
         # If the watch raises, the proxy exits, and the engine restarts its container.
         async with asyncio.TaskGroup() as tasks:
@@ -119,6 +119,13 @@ async def run(settings: Settings, limits: Limits) -> None:
         await front.end()
         for writer in writers:
             writer.close()
+
+
+async def _watching(settings: Settings, store: PolicyStore, reloader: Reloader) -> None:
+    def look() -> Identity:
+        return identity(files_of(store.current, settings.policy, settings.layers))
+
+    await watch(look, reloader.reload, wanted=lambda: store.current.settings.reload == "watch")
 
 
 def _loading(settings: Settings) -> Load:
@@ -151,9 +158,10 @@ def _engine(  # noqa: PLR0913 - all that it connects
     loop_guard: LoopGuard,
     *,
     placeholders: Placeholders,
+    asking: Asking,
 ) -> Engine:
     return Engine(
-        hooks=_hooks(settings, limits, store, audit_log, placeholders),
+        hooks=_hooks(settings, limits, store, audit_log, placeholders, asking),
         dialler=Dialler(
             limits=limits,
             overrides=settings.overrides,
@@ -169,8 +177,13 @@ def _engine(  # noqa: PLR0913 - all that it connects
     )
 
 
-def _hooks(
-    settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog, placeholders: Placeholders
+def _hooks(  # noqa: PLR0913, PLR0917 - as above
+    settings: Settings,
+    limits: Limits,
+    store: PolicyStore,
+    audit_log: AuditLog,
+    placeholders: Placeholders,
+    asking: Asking,
 ) -> Hooks:
     hints = ServiceHints(lambda: load_offers(settings.policy, cache_dir=CacheDir(folder=settings.compiled)))
     hints.read()
@@ -183,6 +196,7 @@ def _hooks(
             matching_services=hints.matching_services,
             package_manager=hints.package_manager,
             own_page=OwnPage(audit_log.denials, hints.advise),
+            questions=asking.questions,
             injector=Injector(
                 settings.secrets,
                 own_layers=(layer.name for layer in settings.layers),

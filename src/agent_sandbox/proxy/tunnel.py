@@ -14,12 +14,13 @@ class Carries(StrEnum):
     PROXY = "proxy"  # no tunnel: each request names its own http:// destination
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Tunnel:
     """One client connection and the only destination of its requests.
 
     `decision` is on the tunnel. A denied one is opened anyway, only to answer each request in it with the reason: many
-    clients do not show the response to a CONNECT. The proxy connects to nothing for it.
+    clients do not show the response to a CONNECT. The proxy connects to nothing for it, unless a person
+    allows a request in it.
     `own` means that the client runs in the proxy container itself.
     """
 

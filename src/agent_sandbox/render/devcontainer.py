@@ -10,12 +10,14 @@ from agent_sandbox.render.formats import jsonc
 from agent_sandbox.render.formats.faithful import require_same
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.stack.build import VOLUMES
-from agent_sandbox.stack.engine import STACK_FILE
+from agent_sandbox.stack.engine import SHARED_FILE
 from agent_sandbox.stack.services.agent import LOCAL, READY, WORKSPACE, state_volume
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 FILE = "devcontainer.json"
 START_SECONDS = 120
+# The editor replaces it.
+DIRECTORY_NAME = "${localWorkspaceFolderBasename}"
 SETTINGS = {"terminal.integrated.defaultProfile.linux": "zsh"}
 
 
@@ -31,8 +33,8 @@ def devcontainer_document(agents: Agents, workspace: Workspace) -> dict[str, Any
     """Return the members of devcontainer.json."""
     ready = f"until [ -e {READY} ]; do sleep 0.1; done"
     document = {
-        "name": workspace.title,
-        "dockerComposeFile": STACK_FILE,
+        "name": workspace.title if workspace.is_titled else DIRECTORY_NAME,
+        "dockerComposeFile": SHARED_FILE,
         "service": "agent",
         "workspaceFolder": WORKSPACE,
         "remoteUser": "dev",

@@ -14,6 +14,7 @@ ASSIGNMENT = re.compile(
 )
 NOTE = re.compile(r"[ \t]#")
 COMMENT = f"# With these two lines, plain `{COMMAND}` finds the agent's sandbox. Written by agent-sandbox."
+OF_THE_CLONE = "# The name of this clone's sandbox. Written by agent-sandbox, and not to be checked in."
 # Also the comment of earlier versions, with the empty line that `set_variables` puts before it.
 COMMENTS = re.compile(
     rf"(?:(?<=\n)\r?\n)?^# (?:{re.escape(COMMENT[2:])}|Plain `{COMMAND}` finds the agent's sandbox by these two lines\."
@@ -42,8 +43,8 @@ def assignments(text: str) -> dict[str, Assignment]:
     return found
 
 
-def set_variables(text: str, values: Mapping[str, str]) -> str:
-    """Return the text with these variables set: replaced in place, or added at the end."""
+def set_variables(text: str, values: Mapping[str, str], *, comment: str = COMMENT) -> str:
+    """Return the text with these variables set: replaced in place, or added at the end after the comment."""
     present = assignments(text)
     for key in sorted(values.keys() & present.keys(), key=lambda key: -present[key].start):
         if present[key].value != values[key]:
@@ -53,7 +54,7 @@ def set_variables(text: str, values: Mapping[str, str]) -> str:
     if not missing:
         return text
     gap = "" if not text else end if text.endswith("\n") else end * 2
-    return f"{text}{gap}{COMMENT}{end}{''.join(missing)}"
+    return f"{text}{gap}{comment}{end}{''.join(missing)}"
 
 
 def remove_variables(text: str, keys: Collection[str]) -> str:

@@ -7,20 +7,24 @@ from typing import Any
 
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.render.devcontainer import devcontainer_document, render_devcontainer
+from agent_sandbox.render.dotenv import OF_THE_CLONE, set_variables
 from agent_sandbox.render.formats.template import Templates
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
+from agent_sandbox.render.ignore import ignoring
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, IGNORE, IGNORED, POLICY, SHARED, STACK, VALUES
 from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.render.reconcile import (
     Change,
     OnConflict,
     Verdict,
+    added,
     cleared_dotenv,
     generated,
     merged_devcontainer,
     merged_dotenv,
     yours,
 )
-from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE
+from agent_sandbox.render.shared import render_shared
+from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, STACK_VARIABLE
 from agent_sandbox.stack.model import Stack
 from agent_sandbox.stack.workspace import Workspace
 
@@ -29,11 +33,14 @@ from agent_sandbox.stack.workspace import Workspace
 class Rendered:
     """The rendered content of a project's files."""
 
+    shared: str
     stack_file: str
     devcontainer: str
     members: Mapping[str, Any]
     policy: Callable[[], str]
     variables: Mapping[str, str]
+    # Of this clone, for the shared file.
+    values: Mapping[str, str]
     dotenv: bool
 
 
@@ -52,11 +59,13 @@ def render_project(  # noqa: PLR0913 - the values of a stack
     The policy starts with the services of the chosen `providers`.
     """
     return Rendered(
+        shared=render_shared(templates, stack.agents, workspace, pins=stack.pins),
         stack_file=stack_file,
         devcontainer=render_devcontainer(templates, agents, workspace),
         members=devcontainer_document(agents, workspace),
         policy=partial(render_policy, templates, agents, workspace.ide, offered, providers),
         variables={FILES_VARIABLE: STACK, NAME_VARIABLE: stack.name},
+        values={STACK_VARIABLE: stack.name},
         dotenv=workspace.dotenv,
     )
 
@@ -79,6 +88,9 @@ def reconcile(
             on_conflict=on_conflict,
         ),
         yours(POLICY, present[POLICY], rendered.policy),
+        generated(SHARED, present[SHARED], rendered.shared, comment="#", on_conflict=on_conflict),
+        added(IGNORE, present[IGNORE], ignoring(present[IGNORE] or "", IGNORED)),
+        added(VALUES, present[VALUES], set_variables(present[VALUES] or "", rendered.values, comment=OF_THE_CLONE)),
         *_dotenv(rendered, present[DOTENV], former=former, on_conflict=on_conflict),
     )
 

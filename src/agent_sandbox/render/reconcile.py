@@ -6,6 +6,9 @@
 | .env               | written | merged          | kept if it contradicts   | merged                   |
 |   with --no-dotenv | -       | cleared         | kept if it contradicts   | -                        |
 | policy.yaml        | written | kept            | kept                     | kept                     |
+| shared file        | written | updated         | kept, unless forced      | kept, unless forced      |
+| .gitignore         | written | merged          | merged                   | merged                   |
+| .devcontainer/.env | written | merged          | merged                   | merged                   |
 """
 
 from collections.abc import Callable, Mapping
@@ -87,6 +90,13 @@ def yours(path: str, before: str | None, body: Callable[[], str]) -> Change:
     if before is None:
         return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=body())
     return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=before)
+
+
+def added(path: str, before: str | None, after: str) -> Change:
+    """Return the change of a file to which lines were added."""
+    if before == after:
+        return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=after)
+    return Change(path=path, verdict=Verdict.WRITTEN if before is None else Verdict.MERGED, before=before, after=after)
 
 
 def merged_devcontainer(

@@ -1,6 +1,6 @@
-"""Read the choices that an earlier `init` recorded in the stack file."""
+"""The choices that `init` records: for all clones of a project, and for one clone with its name and owner."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -9,10 +9,10 @@ from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import Hand, hand_of
-from agent_sandbox.stack.limits import limits
+from agent_sandbox.stack.limits import kept, limits
 from agent_sandbox.stack.model import Limits
 from agent_sandbox.stack.naming import RECORD
-from agent_sandbox.stack.workspace import Ide, Owner
+from agent_sandbox.stack.workspace import Ide, Owner, Workspace
 
 # Recorded only if it is false.
 DOTENV_KEY = "dotenv"
@@ -23,45 +23,79 @@ PINS_KEY = "versions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """The choices that a stack was rendered from."""
+class Choices:
+    """What was chosen for a project, on any machine; without a title, a stack has its directory's name."""
 
-    name: str
     agents: tuple[str, ...]
     pins: Pins = field(default_factory=dict)
     title: str
     ide: Ide
-    owner: Owner
     limits: Limits
     dotenv: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(Choices):
+    """What one clone's stack was rendered from."""
+
+    name: str
+    owner: Owner
     settings: bool = False
 
 
 @lru_cache(maxsize=4)  # `init` needs it several times
 def parse_record(text: str) -> Record | None:
     """Return the record in a stack file, or None if the file is not ours."""
+    return _parsed(text, lambda document: _record(document, document[RECORD]))
+
+
+def parse_choices(text: str) -> Choices | None:
+    """Return the choices in the file that is the same in every clone, or None if the file is not ours."""
+    return _parsed(text, lambda document: Choices(**_choices(document[RECORD])))
+
+
+def choices_said(agents: tuple[str, ...], workspace: Workspace, pins: Mapping[str, str]) -> dict[str, Any]:
+    """Return the record of a project's choices, for the file that is the same in every clone."""
+    chosen = kept(workspace.limits)
+    return {
+        **agents_record(agents),
+        **({PINS_KEY: dict(pins)} if pins else {}),
+        **({"title": workspace.title.replace("$", "$$")} if workspace.is_titled else {}),
+        "ide": workspace.ide.value,
+        **({"limits": chosen} if chosen else {}),
+        **({} if workspace.all_use_dotenv else {DOTENV_KEY: False}),
+    }
+
+
+def _parsed[T](text: str, read: Callable[[dict[str, Any]], T]) -> T | None:
     if hand_of(text) is Hand.FOREIGN:
         return None
     try:
-        document: dict[str, Any] = load_foreign(text, file="")
-        said = document[RECORD]
-        agents = agents_in(said)
-        uid, _, gid = str(said["dev"]).partition(":")
-        if not agents:
-            return None
-        return Record(
-            name=str(document["name"]),
-            agents=agents,
-            pins=pins_in(said.get(PINS_KEY)),
-            title=str(said["title"]).replace("$$", "$"),
-            ide=Ide(said["ide"]),
-            owner=Owner(uid=int(uid), gid=int(gid)),
-            limits=limits({str(name): str(text) for name, text in dict(said.get("limits") or {}).items()}),
-            dotenv=said.get(DOTENV_KEY) != "false",
-            settings=said.get(SETTINGS_KEY) == "true",
-        )
+        return read(load_foreign(text, file=""))
     except (UserError, LookupError, TypeError, ValueError):
         return None
+
+
+def _record(document: dict[str, Any], said: dict[str, Any]) -> Record:
+    uid, _, gid = str(said["dev"]).partition(":")
+    owner = Owner(uid=int(uid), gid=int(gid))
+    settings = said.get(SETTINGS_KEY) == "true"
+    choices = _choices({"title": said["title"], **said})
+    return Record(name=str(document["name"]), owner=owner, settings=settings, **choices)
+
+
+def _choices(said: dict[str, Any]) -> dict[str, Any]:
+    agents = agents_in(said)
+    if not agents:
+        raise ValueError("no agents")
+    return {
+        "agents": agents,
+        "pins": pins_in(said.get(PINS_KEY)),
+        "title": str(said.get("title", "")).replace("$$", "$"),
+        "ide": Ide(said["ide"]),
+        "limits": limits({str(name): str(text) for name, text in dict(said.get("limits") or {}).items()}),
+        "dotenv": said.get(DOTENV_KEY) != "false",
+    }
 
 
 def agents_record(names: tuple[str, ...]) -> dict[str, Any]:

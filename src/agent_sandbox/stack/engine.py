@@ -10,11 +10,15 @@ COMMAND = "docker compose"
 # What COMMAND reads: the stack's file in a project, and the files that it uses by default, in its order.
 FILE_KIND = "compose file"
 STACK_FILE = "docker-compose.yml"
+# The file that is the same in every clone, and includes the stack's file.
+SHARED_FILE = "compose.yaml"
 OWN_STACKS = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 # The variables in a project's `.env` by which COMMAND finds its files.
 FILES_VARIABLE = "COMPOSE_FILE"
 SEPARATOR_VARIABLE = "COMPOSE_PATH_SEPARATOR"
 NAME_VARIABLE = "COMPOSE_PROJECT_NAME"
+# The variable, beside SHARED_FILE, with the name of this clone's stack.
+STACK_VARIABLE = "AGENT_SANDBOX_STACK"
 # The engine gets no address on the bridge, so services of the host are not reachable through it.
 ISOLATED = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
 # The file of a build context that says how to build it.

@@ -58,12 +58,15 @@ class Workspace:
 
     path: str
     title: str
+    # Whether the user chose the title; by default it is the directory's name, in each clone its own.
+    is_titled: bool = False
     ide: Ide
     owner: Owner = Owner()
     identity: Identity = Identity()
     limits: Limits = DEFAULT
-    # Whether `.env` names the stack for the plain command of the engine.
+    # Whether `.env` names the stack for the plain command of the engine: in this clone, and by default in all.
     dotenv: bool = True
+    all_use_dotenv: bool = True
     protected: tuple[Protected, ...] = ()
     dotfiles: str | None = None
     shell_d: str | None = None

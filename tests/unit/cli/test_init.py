@@ -26,7 +26,9 @@ from table_tests import each
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
 POLICY = ".devcontainer/policy.yaml"
-ALL = [COMPOSE, DEVCONTAINER, POLICY, ".env"]
+SHARED = ".devcontainer/compose.yaml"
+CHECKED_IN = [DEVCONTAINER, POLICY, SHARED, ".devcontainer/.gitignore"]
+ALL = [COMPOSE, *CHECKED_IN, ".devcontainer/.env", ".env"]
 AGENTS = known_agents(data_root() / "templates")
 
 
@@ -47,7 +49,7 @@ def verdicts(out: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_it_writes_these_four_files_and_nothing_else(agent: str, empty_project: Path, ask: Ask) -> None:
+def test_it_writes_these_files_and_nothing_else(agent: str, empty_project: Path, ask: Ask) -> None:
     answer = ask("init", agent)
     assert answer.code == 0
     assert verdicts(answer.out) == dict.fromkeys(ALL, "written")
@@ -369,7 +371,8 @@ def test_a_devcontainer_json_and_a_dotenv_of_the_users_are_merged(empty_project:
     assert verdicts(answer.out)[DEVCONTAINER] == verdicts(answer.out)[".env"] == "merged"
     assert f'note: {DEVCONTAINER}: merged; `remoteUser` was "vscode"' in answer.err
     merged = (empty_project / DEVCONTAINER).read_text()
-    assert merged.startswith('{\n  // ours\n  "remoteUser": "dev",\n  "features": {},\n  "name": "app"')
+    name = "${localWorkspaceFolderBasename}"
+    assert merged.startswith(f'{{\n  // ours\n  "remoteUser": "dev",\n  "features": {{}},\n  "name": "{name}"')
     assert (empty_project / ".env").read_text().startswith("# keys\nDB=1\n")
     assert verdicts(ask("init", "claude").out) == dict.fromkeys(ALL, "unchanged")
 
@@ -382,7 +385,7 @@ def test_a_project_with_its_own_compose_file_keeps_its_env_byte_for_byte(empty_p
         (empty_project / path).write_bytes(text.encode())
     for _ in range(2):
         answer = ask("init", "claude")
-        assert (answer.code, list(verdicts(answer.out))) == (0, ALL[:3])
+        assert (answer.code, list(verdicts(answer.out))) == (0, ALL[:-1])
         assert {path: (empty_project / path).read_bytes().decode() for path in OWN} == OWN
     assert "x-agent-sandbox: {agent: claude, title: app, ide: vscode, dev: " in (empty_project / COMPOSE).read_text()
     assert ", dotenv: false}" in (empty_project / COMPOSE).read_text()
@@ -397,8 +400,8 @@ def test_no_dotenv_removes_our_lines_and_nothing_else_and_dotenv_adds_them_again
     ask("init", "claude")
     with_lines = (empty_project / ".env").read_text()
     answer = ask("init", "--no-dotenv")
-    unchanged = dict.fromkeys(ALL[:3], "unchanged")
-    assert verdicts(answer.out) == unchanged | {COMPOSE: "updated", ".env": "updated"}
+    unchanged = dict.fromkeys(ALL[:-1], "unchanged")
+    assert verdicts(answer.out) == unchanged | {COMPOSE: "updated", SHARED: "updated", ".env": "updated"}
     note = ".env was replaced: if the stack is running, run `agent-sandbox up` to make it read-only again"
     assert f"note: {note}\n" in answer.err
     assert (empty_project / ".env").read_text() == "A=1\n"
@@ -448,7 +451,7 @@ def test_a_dry_run_prints_the_diff_and_writes_nothing(empty_project: Path, ask: 
     answer = ask("init", "claude", "--dry-run")
     assert answer.code == 0
     assert [line for line in answer.out.splitlines() if line.startswith("+++")] == [f"+++ b/{path}" for path in ALL]
-    assert answer.err.splitlines()[:4] == [f"would write    {path}" for path in ALL]
+    assert answer.err.splitlines()[: len(ALL)] == [f"would write    {path}" for path in ALL]
     assert answer.err.splitlines()[-1] == "dry run: nothing was written"
     assert list(empty_project.iterdir()) == []
 
@@ -689,15 +692,15 @@ def test_a_link_is_not_followed(empty_project: Path, ask: Ask, place: str) -> No
     assert {(elsewhere / name).read_text() for name in ("exclude", "info/exclude")} == {"theirs"}
 
 
-def test_git_offers_only_the_policy_to_commit(empty_project: Path, ask: Ask) -> None:
+def test_git_offers_to_commit_only_what_all_clones_share(empty_project: Path, ask: Ask) -> None:
     subprocess.run(["git", "init", "--quiet", empty_project], check=True)
     answer = ask("init", "claude")
-    files = f"{COMPOSE}, {DEVCONTAINER}, .env"
-    note = f".git/info/exclude keeps {files} out of git: they belong to this directory on this machine"
+    note = ".git/info/exclude keeps .env out of git: it belongs to this directory on this machine"
     assert f"note: {note}\n" in answer.err
     status = ["git", "-C", str(empty_project), "status", "--porcelain", "--untracked-files=all"]
     found = subprocess.run(status, check=True, capture_output=True, text=True).stdout.splitlines()
-    assert [line for line in found if "devcontainer" in line or ".env" in line] == [f"?? {POLICY}"]
+    ours = [line for line in found if "devcontainer" in line or ".env" in line]
+    assert ours == [f"?? {path}" for path in sorted(CHECKED_IN)]
     assert "note: .git/info" not in ask("init", "claude").err
 
 
@@ -773,10 +776,10 @@ def test_a_program_learns_which_services_the_files_show(empty_project: Path, ask
 
 def test_gitignore_is_changed_on_request_alone(empty_project: Path, ask: Ask) -> None:
     subprocess.run(["git", "init", "--quiet", empty_project], check=True)
-    answer = ask("init", "claude", "--no-dotenv", "--gitignore")
-    assert verdicts(answer.out) == dict.fromkeys([*ALL[:3], ".gitignore"], "written")
-    lines = f"# Files of agent-sandbox that belong to this directory on this machine:\n/{COMPOSE}\n/{DEVCONTAINER}\n"
+    answer = ask("init", "claude", "--gitignore")
+    assert verdicts(answer.out) == dict.fromkeys([*ALL, ".gitignore"], "written")
+    lines = "# Files of agent-sandbox that belong to this directory on this machine:\n/.env\n"
     assert (empty_project / ".gitignore").read_text() == lines
     assert ".git/info/exclude" not in answer.err
     assert verdicts(ask("init", "--gitignore").out)[".gitignore"] == "unchanged"
-    assert ".gitignore" not in ask("init").out
+    assert ".gitignore" not in verdicts(ask("init").out)

@@ -9,6 +9,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli import run as module
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.run import run
+from agent_sandbox.render.paths import PATHS
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host import process
 from agent_sandbox.runtime.init import facts
@@ -108,7 +109,7 @@ def test_an_agent_in_a_directory_without_a_stack_gets_one(
 ) -> None:
     answer = ask("run", agent, "--", "-p", "say hi")
     assert (answer.code, answer.out) == (0, "")
-    files = (".devcontainer/docker-compose.yml", ".devcontainer/devcontainer.json", ".devcontainer/policy.yaml", ".env")
+    files = PATHS
     assert [line for line in answer.err.splitlines() if line.startswith("written")] == [
         f"written    {file}" for file in files
     ]

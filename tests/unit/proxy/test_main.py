@@ -16,7 +16,7 @@ from agent_sandbox.policyfile import layer_beside
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import __main__ as subject
 from agent_sandbox.proxy import run
-from agent_sandbox.proxy.control import channel, health
+from agent_sandbox.proxy.control import bridge, channel, health
 from agent_sandbox.proxy.upstream.overrides import Override
 
 if TYPE_CHECKING:
@@ -196,3 +196,10 @@ def test_a_secret_with_a_source_is_stored_without_its_value(
         [row],
         [{**row, "problem": "its source failed"}],
     ]
+
+
+def test_watching_passes_on_reports_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(bridge, "bridge", lambda path, question: asked.append((path, question)))
+    assert subject.main(["watch", "--control=/x", "--answers"]) == 0
+    assert asked == [(Path("/x"), {"verb": "subscribe", "answers": True})]

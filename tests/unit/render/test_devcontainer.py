@@ -31,7 +31,7 @@ def test_the_editor_opens_the_same_stack_as_dev_and_leaves_its_entrypoint_alone(
     document = devcontainer_document(AGENTS, WORKSPACE)
     chosen = ("dockerComposeFile", "service", "remoteUser", "overrideCommand", "updateRemoteUserUID")
     assert {key: document[key] for key in chosen} == {
-        "dockerComposeFile": "docker-compose.yml",
+        "dockerComposeFile": "compose.yaml",
         "service": "agent",
         "remoteUser": "dev",
         "overrideCommand": False,

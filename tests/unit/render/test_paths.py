@@ -6,5 +6,5 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "claude"
 
 
 def test_these_are_the_files_that_init_writes() -> None:
-    written = sorted(f".{path.relative_to(GOLDEN)}" for path in GOLDEN.rglob("*") if path.is_file())
-    assert written == sorted(PATHS)
+    written = sorted(str(path.relative_to(GOLDEN)) for path in GOLDEN.rglob("*") if path.is_file())
+    assert written == sorted(path.replace("/.", "/").lstrip(".") for path in PATHS)

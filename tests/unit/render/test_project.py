@@ -10,17 +10,20 @@ RENDERED = render_project(TEMPLATES, stack_of(), AGENTS, WORKSPACE, Offered(), s
 NOTHING: dict[str, str | None] = dict.fromkeys(PATHS)
 
 
-def test_an_empty_project_gets_these_four_files() -> None:
+def test_an_empty_project_gets_these_files() -> None:
     changes = reconcile(RENDERED, NOTHING)
     assert {change.path: change.verdict for change in changes} == {
         ".devcontainer/docker-compose.yml": Verdict.WRITTEN,
         ".devcontainer/devcontainer.json": Verdict.WRITTEN,
         ".devcontainer/policy.yaml": Verdict.WRITTEN,
+        ".devcontainer/compose.yaml": Verdict.WRITTEN,
+        ".devcontainer/.gitignore": Verdict.WRITTEN,
+        ".devcontainer/.env": Verdict.WRITTEN,
         ".env": Verdict.WRITTEN,
     }
 
 
-def test_a_project_that_keeps_its_dotenv_gets_the_other_three() -> None:
+def test_a_project_that_keeps_its_dotenv_gets_the_others() -> None:
     workspace = replace(WORKSPACE, dotenv=False)
     rendered = render_project(TEMPLATES, stack_of(workspace), AGENTS, workspace, Offered(), stack_file="services: {}\n")
     files = [*PATHS[:-1]]

@@ -66,7 +66,7 @@ def setup(  # noqa: PLR0913 - each is an option
     # Another service for the same host would otherwise let requests through without the secret.
     named = [one.name for one in own.spec.services if one.name in keyed and keyed[one.name][1].host == auth.host]
     present = filter(None, (named_secret(own, one, keyed[one][0]) for one in named))
-    secret = Bound(name=next(present, f"{name}.key"), hosts=(auth.host,))
+    secret = Bound(name=next(present, f"{name}.key"), hosts=(auth.host, *auth.more_hosts))
     is_there = store(project, secret, source)
     for one in named or [name]:
         if not named_secret(own, one, keyed[one][0]):

@@ -12,11 +12,11 @@ from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import POLICY
+from agent_sandbox.render.paths import POLICY, SHARED
 from agent_sandbox.runtime.project.installed import find_project, open_project, parse_project, require_own
-from agent_sandbox.runtime.project.root import STACK_FILE
+from agent_sandbox.runtime.project.root import STACK_FILE, find_root, lacks_clone_files
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.runtime.trust.prompt import Question, changes, question_about
 
 # Beyond this many lines, print only their number.
@@ -25,9 +25,9 @@ MOST = 60
 
 def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
     """Return the project once the user trusts its current settings; `yes` is their fingerprint."""
-    root = find_project(path, cwd=cwd).root
+    root = find_checked_in(path, cwd=cwd).root
     store = open_store(os.environ)
-    now, trusted = look(root, os.environ), store.load(root)
+    now, trusted = current_settings(root, store)
     if changes(now, trusted):
         _require_readable(shown(root / POLICY, cwd=cwd))
         agree(question_of(now, trusted), yes=yes)
@@ -36,6 +36,32 @@ def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
             what, hint = "it changed while you looked at it", "run the command again to see the difference"
             raise UserError([Problem(where=str(root), what=what, hint=hint)])
     return open_project(root, cwd=cwd)
+
+
+def find_checked_in(path: Path | None, *, cwd: Path) -> Project:
+    """Return the project; in a new clone of one that is checked in, write the clone's own files first."""
+    root = find_root(path, cwd=cwd)
+    if root is not None and lacks_clone_files(root):
+        _write_clone_files(root)
+    return find_project(path, cwd=cwd)
+
+
+def current_settings(root: Path, store: Store) -> tuple[Standing, Standing | None]:
+    """Return the project's settings and the trusted ones; other choices, such as pulled ones, come into force first."""
+    now, trusted = look(root, os.environ), store.load(root)
+    chosen, before = now.files.get(SHARED), trusted.files.get(SHARED) if trusted else None
+    if chosen not in (None, before) and _write_clone_files(root):
+        now = look(root, os.environ)
+    return now, trusted
+
+
+def _write_clone_files(root: Path) -> bool:
+    from agent_sandbox.runtime.init.clone_files import write_clone_files  # noqa: PLC0415 - renders; most runs need none
+
+    written = write_clone_files(root, os.environ)
+    if written:
+        say(f"wrote {', '.join(written)} for this clone")
+    return bool(written)
 
 
 def _require_readable(policy: Path) -> None:

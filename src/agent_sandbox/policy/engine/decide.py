@@ -41,25 +41,32 @@ def decide(policy: Policy, request: Request) -> Decision:
         if answer is None or rule.verdict.limit > answer.limit:
             answer = rule.verdict
     if answer is None:
+        answer = _granted(policy, request, ways)
+    if answer is None:
         return _not_allowed(policy, request, ways)
+    answer = _restricted(policy, request, ways, answer)
+    return _as_push(policy, request, answer) if answer.allowed and request.query == STARTS_PUSH else answer
+
+
+def _restricted(policy: Policy, request: Request, ways: Readings, answer: Decision) -> Decision:
+    """Return an allow with the smallest body limit of all restricting layers, or the denial of one of them."""
     for restriction in policy.rules.restrictions:
         within = restriction.verdict(request, ways)
         if within is None:
             return beyond_for_request(restriction, request, ways)
         if within.limit < answer.limit:
             answer = replace(answer, max_body=within.max_body)
-    return _as_push(policy, request, answer) if request.query == STARTS_PUSH else answer
+    return answer
 
 
 def allows(policy: Policy, request: Request) -> bool:
     """Return whether `decide` allows the request, without computing the reason for a denial."""
-    if policy.refusal:
+    if policy.refusal and not policy.empty:
         return False
     ways = readings(request.path)
     effects = {rule.effect for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)}
-    if effects != {Effect.ALLOW} or not all(
-        restriction.verdict(request, ways) for restriction in policy.rules.restrictions
-    ):
+    allowed = effects == {Effect.ALLOW} or (not effects and _granted(policy, request, ways) is not None)
+    if not allowed or not all(restriction.verdict(request, ways) for restriction in policy.rules.restrictions):
         return False
     push = push_after(request)
     return push is None or allows(policy, push)
@@ -101,16 +108,18 @@ def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
     for rule in there:
         if rule.effect is Effect.DENY and rule.conditions.of_the_host_alone:
             return rule.verdict
-    allowing = next((rule for rule in there if rule.effect is Effect.ALLOW), None)
-    if not allowing and policy.empty:
+    answer = next((rule.verdict for rule in there if rule.effect is Effect.ALLOW), None)
+    if answer is None and policy.granted is not None and _takes_grants(policy, host, port):
+        answer = policy.granted.for_connect(host, port)
+    if answer is None and policy.empty:
         return _refused(policy)
-    if not allowing:
+    if answer is None:
         return no_rule_for_port(host, port, rules) or no_rule_for_host(policy.index, host)
     for restriction in policy.rules.restrictions:
         if not restriction.takes_connect(host, port):
             return beyond_for_port(restriction, host, port)
     # The size limit applies to the requests inside.
-    return allowing.verdict if allowing.verdict.max_body is None else replace(allowing.verdict, max_body=None)
+    return answer if answer.max_body is None else replace(answer, max_body=None)
 
 
 def awaits_operation(policy: Policy, request: Request, decision: Decision | None = None) -> bool:
@@ -123,6 +132,17 @@ def awaits_operation(policy: Policy, request: Request, decision: Decision | None
     filled = request._replace(secrets=True)
     allowed = allows(policy, filled) if decision is None else decision.allowed
     return not allowed and allows(policy, filled._replace(operation=ANY_OPERATION))
+
+
+def _granted(policy: Policy, request: Request, ways: Readings) -> Decision | None:
+    if policy.granted is None or not _takes_grants(policy, request.host, request.port):
+        return None
+    return policy.granted.verdict(request, ways)
+
+
+def _takes_grants(policy: Policy, host: str, port: int) -> bool:
+    """Return whether grants count here. A host service leads to a private address, which no grant may reach."""
+    return policy.host_service(host, port) is None
 
 
 def _as_push(policy: Policy, request: Request, answer: Decision) -> Decision:

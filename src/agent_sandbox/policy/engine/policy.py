@@ -3,12 +3,13 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Self
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.dump import dump_conditions
+from agent_sandbox.policy.engine.grants import Grants
 from agent_sandbox.policy.engine.index import HostIndex, build_index
 from agent_sandbox.policy.engine.passthrough import passes_through
 from agent_sandbox.policy.engine.rule import Rule
@@ -37,6 +38,8 @@ class Policy:
     empty: bool = False
     # The names of the layers and services that its rules come from.
     layers: frozenset[str] = frozenset()
+    # What a person allowed for a while. Never compiled or stored: the running proxy adds it.
+    granted: Grants | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, rules: RuleSet, *, refusal: str = "", empty: bool = False) -> Self:
@@ -57,6 +60,11 @@ class Policy:
     def deny_all(cls, reason: str) -> Self:
         """Return a policy that denies every request for this reason."""
         return cls.of(RuleSet(), refusal=reason)
+
+    def granting(self, rules: tuple[Rule, ...]) -> Self:
+        """Return the policy with these grants in addition. Raises ValueError if one cannot be a grant."""
+        before = self.granted.rules if self.granted else ()
+        return replace(self, granted=Grants(rules=(*before, *rules))) if rules else self
 
     @property
     def settings(self) -> Settings:
@@ -105,9 +113,9 @@ def _digest(rules: RuleSet) -> str:
     """Return a hash of what the policy does: comments, order and line numbers do not count."""
     restrictions = sorted({f"ceiling {_hashed(_lines(restriction.rules))}" for restriction in rules.restrictions})
     places = sorted({f"{row.asked} {sorted(row.ports)} leads to {row.to}" for row in rules.host_services})
-    return _hashed(
-        [f"{settings_of(rules.settings)} {rules.always_inspects}", *restrictions, *_lines(rules.rules), *places]
-    )
+    settings = settings_of(rules.settings)
+    asked = [f"asks about {settings.ask} for {settings.ask_timeout}"] if settings.ask else []
+    return _hashed([f"{settings} {rules.always_inspects}", *restrictions, *_lines(rules.rules), *places, *asked])
 
 
 def _lines(rules: Iterable[Rule]) -> list[str]:

@@ -1,7 +1,7 @@
 """The settings of the proxy."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from agent_sandbox.policy.match.upstream import Upstream
@@ -16,12 +16,16 @@ class Settings:
 
     `inspect`: whether TLS is inspected for hosts that are allowed without conditions. `reload`: whether the proxy reads
     its policy again only on restart or `proxy reload`, or watches the files. `upstream`: the upstream proxy and CAs.
+    `ask`: which denied requests wait for a person, at most `ask_timeout` seconds; empty for none.
     """
 
     block_status: Literal[403, 418] = 403
     inspect: bool = True
     reload: Literal["restart", "watch"] = "restart"
     upstream: Upstream | None = None
+    # Not in the text of which a digest is made: policies that do not ask keep theirs.
+    ask: str = field(default="", repr=False)
+    ask_timeout: int = field(default=60, repr=False)
 
 
 def settings_of(values: SettingValues) -> Settings:
@@ -35,5 +39,5 @@ def settings_of(values: SettingValues) -> Settings:
 
 def dump_settings(settings: Settings) -> dict[str, object]:
     """Return the settings as plain data."""
-    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
     return {**values, "upstream": settings.upstream and settings.upstream.dumped()}

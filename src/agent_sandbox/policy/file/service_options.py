@@ -13,7 +13,8 @@ from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse
 from agent_sandbox.policy.match.ssh_address import repository_of
 from agent_sandbox.policy.text import safe_repr
 
-Repositories = Literal["repositories"]
+# Nested ones are in groups: `group/subgroup/name`.
+Repositories = Literal["repositories", "nested repositories"]
 Levels = tuple[str, ...]
 
 
@@ -65,9 +66,14 @@ class Access:
 Declared = Mapping[str, Repositories | Access | Auth]
 
 PLACEHOLDER = "{repo}"
-ANY_REPOSITORY = "*/*"
-REPOSITORIES: Repositories = "repositories"
+ANY_REPOSITORY: Mapping[Repositories, str] = {"repositories": "*/*", "nested repositories": "**"}
+NESTED: Repositories = "nested repositories"
+MAX_GROUPS = 20
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?:\*|[A-Za-z0-9._-]{1,100})")
+# `-` is not the name of a group: what follows it in a path is a page of the repository.
+NESTED_REPOSITORY = re.compile(
+    rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,99}}(?:/[A-Za-z0-9_.-]{{1,100}}){{0,{MAX_GROUPS}}}/(?:\*|[A-Za-z0-9._-]{{1,100}})"
+)
 # After a key in `InvalidOption.at`: the key itself, not its value.
 KEY = "[key]"
 # Options that other products have, and people try.
@@ -99,8 +105,8 @@ class Chosen:
     repositories: tuple[str, ...] = ()
     # The highest level of repositories that have less access than the parts.
     limits: Mapping[str, str] = field(default_factory=dict)
-    # Whether the service has an option for repositories; without it `{repo}` is ordinary text in a path.
-    has_repositories: bool = False
+    # The service's kind of repositories; without it `{repo}` is ordinary text in a path.
+    kind: Repositories | None = None
     levels: Mapping[str, Levels] = field(default_factory=dict)
     # By the option in the `when` of a rule, or WHOLE, and the rule's host.
     secrets: Mapping[tuple[str, str], Injection] = field(default_factory=dict)
@@ -132,10 +138,10 @@ class Chosen:
 
     def paths(self, pattern: PathPattern, when: Mapping[str, str]) -> Iterator[PathPattern]:
         """Yield the pattern for each repository with enough access, or the pattern itself if it has no placeholder."""
-        if not self.has_repositories or PLACEHOLDER not in pattern.text:
+        if self.kind is None or PLACEHOLDER not in pattern.text:
             yield pattern
             return
-        for repository in self.repositories or (ANY_REPOSITORY,):
+        for repository in self.repositories or (ANY_REPOSITORY[self.kind],):
             if self._reaches(repository, when):
                 yield from _paths_of(pattern, repository)
 
@@ -176,20 +182,21 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
                 secrets[WHOLE, host] = injection
             continue
         if not isinstance(kind, Access):
-            repositories = _repositories(name, value, _all_levels(declared))
+            repositories = _repositories(name, value, _all_levels(declared), kind)
             continue
         options = _access(name, kind, value)
         levels[name] = kind.levels[: kind.levels.index(_level(kind.levels, options[ACCESS], name, ACCESS)) + 1]
         if kind.auth and "auth" in options:
             secrets[name, kind.auth.host] = _secret(name, kind.auth, options["auth"])
-    if secrets and not repositories and REPOSITORIES in declared.values():
+    of_repositories = next((kind for kind in declared.values() if isinstance(kind, str)), None)
+    if secrets and not repositories and of_repositories:
         what, hint = "a secret needs named repositories", "write `repos: [owner/name]`"
         raise InvalidOption(what, hint, *min(secrets)[:1])
     least = {name: kind.levels[:1] for name, kind in declared.items() if isinstance(kind, Access)}
     return Chosen(
         repositories=tuple(sorted(repositories)),
         limits={repository: limit for repository, limit in repositories.items() if limit},
-        has_repositories=REPOSITORIES in declared.values(),
+        kind=of_repositories,
         levels=levels or least,
         secrets=secrets,
         readonly=readonly,
@@ -202,18 +209,18 @@ def _all_levels(declared: Declared) -> Levels:
     return tuple(dict.fromkeys(level for each in levels for level in each))
 
 
-def _repositories(option: str, value: object, levels: Levels) -> dict[str, str]:
+def _repositories(option: str, value: object, levels: Levels, kind: Repositories) -> dict[str, str]:
     """Return the repositories with the highest level of each, empty for no limit."""
     if not isinstance(value, list) or not value:
-        example = value if isinstance(value, str) and is_repository(value) else "owner/name"
+        example = value if isinstance(value, str) and is_repository(value, kind) else "owner/name"
         raise InvalidOption(f"`{option}` has to be a list of repositories", f"write `{option}: [{example}]`", option)
     found: dict[str, str] = {}
     for number, one in enumerate(value):
         name, limit = _limited(one, levels, option, number) if isinstance(one, dict) else (one, "")
-        if not isinstance(name, str) or not is_repository(name):
+        if not isinstance(name, str) or not is_repository(name, kind):
             what = f"not a repository{f': {safe_repr(name)}' if isinstance(name, str) else ''}"
             meant = repository_of(name) if isinstance(name, str) else ""
-            example = f"`{meant}`" if is_repository(meant) else '`owner/name`, or "owner/*" for all of an owner'
+            example = f"`{meant}`" if is_repository(meant, kind) else '`owner/name`, or "owner/*" for all of an owner'
             raise InvalidOption(what, f"write {example}", option, number)
         if found.setdefault(name.lower(), limit) != limit:
             raise InvalidOption(f"{name} is named twice, with different access", "keep one of them", option, number)
@@ -244,10 +251,11 @@ def repository_name(item: str | Mapping[str, str]) -> str:
     return item if isinstance(item, str) else item[NAME]
 
 
-def is_repository(name: str) -> bool:
+def is_repository(name: str, kind: Repositories = "repositories") -> bool:
     """Return whether this is a repository (`owner/name`), or `owner/*`."""
-    last = name.rpartition("/")[2]
-    return REPOSITORY.fullmatch(name) is not None and last not in {".", ".."} and not last.endswith(".git")
+    *owners, last = name.split("/")
+    pattern = REPOSITORY if kind != NESTED else NESTED_REPOSITORY
+    return pattern.fullmatch(name) is not None and not {".", "..", "-"} & {*owners, last} and not last.endswith(".git")
 
 
 def _access(option: str, kind: Access, value: object) -> Mapping[str, object]:

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import PlainValidator, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.settings import SettingValues
 from agent_sandbox.policy.errors import InvalidValue
-from agent_sandbox.policy.file.fields import AtLeastOne, Host, Strict, Written, call_parser, fits
+from agent_sandbox.policy.file.fields import AtLeastOne, Host, Listed, Strict, Written, call_parser, fits
 from agent_sandbox.policy.match.host_pattern import EVERY
 from agent_sandbox.policy.match.upstream import (
     Authorities,
@@ -19,6 +19,19 @@ from agent_sandbox.policy.match.upstream import (
 
 Proxy = Annotated[UpstreamProxy, PlainValidator(fits(parse_upstream_proxy), json_schema_input_type=str)]
 CaName = Annotated[str, PlainValidator(fits(parse_ca_name), json_schema_input_type=str)]
+
+
+Kind = Literal["unlisted"]
+# A person who is away: longer than this, a client gives up by itself.
+LONGEST_WAIT = 600
+SECONDS = 60
+
+
+def _write_out_ask(value: object) -> object:
+    """Expand `ask: unlisted` and `ask: [unlisted]`; `ask: false` asks about nothing."""
+    if isinstance(value, str) or value is False:
+        return {"about": [value] if value else []}
+    return {"about": value} if isinstance(value, list) else value
 
 
 class UpstreamSpec(Strict):
@@ -49,6 +62,16 @@ def _refuse_what_does_nothing(written: UpstreamSpec) -> None:
         raise InvalidValue("with `no_proxy: [*]` the proxy is never used", "remove `proxy` and `no_proxy`")
 
 
+class AskSpec(Strict):
+    """Which denied requests wait for a person, and how long."""
+
+    about: Listed[Kind] = ("unlisted",)
+    timeout: Annotated[int, Field(ge=1, le=LONGEST_WAIT)] = SECONDS
+
+
+AskForms = BeforeValidator(_write_out_ask, json_schema_input_type=Literal[False] | Kind | list[Kind] | AskSpec)
+
+
 class SettingsSpec(Strict):
     """How the proxy behaves."""
 
@@ -56,8 +79,13 @@ class SettingsSpec(Strict):
     inspect: Written[bool] = None
     reload: Written[Literal["restart", "watch"]] = None
     upstream: Written[UpstreamSpec] = None
+    ask: Written[Annotated[AskSpec, AskForms]] = None
 
     def values(self, origin: Origin, authorities: Authorities | None) -> SettingValues:
         """Return the settings that are set, by name."""
         values = {name: getattr(self, name) for name in sorted(self.model_fields_set)}
-        return {**values, "upstream": self.upstream.value(origin, authorities)} if self.upstream else values
+        if self.upstream:
+            values["upstream"] = self.upstream.value(origin, authorities)
+        if self.ask is not None:
+            values |= {"ask": ", ".join(sorted(set(self.ask.about))), "ask_timeout": self.ask.timeout}
+        return values

@@ -13,7 +13,7 @@ from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.audit.record import AuditRecord, encode, render
 
 REMEMBERED = 1_000
-UNCOUNTED = frozenset({Event.HEALTH, Event.START, Event.POLICY, Event.TLS})
+UNCOUNTED = frozenset({Event.HEALTH, Event.START, Event.POLICY, Event.GRANT, Event.TLS})
 # The firewall lets only the probe of `agent-sandbox verify` connect from these ports, see images/agent/lib/refusals.sh.
 CHECKER_PORTS = range(61_000, 62_000)
 # The source port of the connection that is served; asyncio copies it into all tasks of the connection.
@@ -38,6 +38,10 @@ class AuditLog:
         self._counts: Counter[str] = Counter()
         self._health = ""
         self._verifying_until = 0.0
+
+    def add_sink(self, sink: Callable[[bytes], None]) -> None:
+        """Pass the records from now on to this sink too."""
+        self._sinks = (*self._sinks, sink)
 
     def verify_for(self, seconds: float) -> None:
         """For some seconds, count the denials of `agent-sandbox verify` with the start checks; 0 ends this.

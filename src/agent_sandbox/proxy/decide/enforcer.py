@@ -3,7 +3,9 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
+from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import (
     Ambiguous,
     Cause,
@@ -13,12 +15,14 @@ from agent_sandbox.policy import (
     Request,
     awaits_operation,
     decide,
+    decide_connect,
     decide_with_secrets,
 )
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.git_push import GIT_PUSH, pushed_repository
 from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
 from agent_sandbox.policy.match.injection import Injection
+from agent_sandbox.proxy.ask.questions import Questions
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.probes import event_of_denial
@@ -60,6 +64,7 @@ class Enforcer:
         package_manager: Callable[[Request], PackageManager | None] = lambda _: None,
         injector: Injector | None = None,
         own_page: OwnPage | None = None,
+        questions: Questions | None = None,
         refresher: Refresher | None = None,
     ) -> None:
         self._policy = policy
@@ -68,6 +73,7 @@ class Enforcer:
         self._package_manager = package_manager
         self._injector = injector or Injector(None)
         self._own_page = own_page
+        self._questions = questions
         self._refresher = refresher or Refresher(None)
 
     @hook
@@ -85,7 +91,7 @@ class Enforcer:
             self._decide(exchange, tunnel, body=exchange.body)
 
     def _decide(self, exchange: Exchange, tunnel: Tunnel, *, body: bytes | None) -> None:
-        policy, head = self._policy(), exchange.head
+        policy, head = self._policy().granting(exchange.grants), exchange.head
         kept = end_to_end(head)
         try:
             request = to_request(head, kept, tunnel, policy)
@@ -110,7 +116,7 @@ class Enforcer:
             return
         decision, put_in = self._inject(policy, request, exchange, decision, injection)
         if decision.allowed:
-            decision = tunnel.refused or decision
+            decision = _refusal(tunnel, policy, exchange) or decision
         if decision.allowed:
             sent = _forwarded(head, kept, request, websocket=exchange.websocket)
             if isinstance(put_in, Filling):
@@ -121,8 +127,8 @@ class Enforcer:
                 exchange.allow(decision, request, sent, echoes=put_in.echoes if isinstance(put_in, Filling) else ())
                 return
             decision, put_in = _without(decision, stray), stray
-        self._deny(exchange, request, decision, policy, put_in)
         exchange.event = event_of_denial(request, tunnel)
+        self._deny(exchange, request, decision, policy, put_in)
 
     def _deny(
         self,
@@ -132,9 +138,15 @@ class Enforcer:
         policy: Policy,
         put_in: Filling | WithoutSecretError | None,
     ) -> None:
+        """Answer with the denial, unless the request waits for a person."""
         package_manager = self._package_manager(request)
         tool = package_manager.tool if package_manager else ""
         exchange.tool = GIT_PUSH if pushed_repository(request) else tool
+        why = self._ask(exchange, request, decision, policy)
+        if exchange.waits:
+            return
+        if why:
+            decision = replace(decision, reason=f"{decision.reason}; {why}")
         status: int = policy.settings.block_status
         if isinstance(put_in, WithoutSecretError):
             advice = put_in.hint
@@ -145,6 +157,15 @@ class Enforcer:
             decision.reason, status=status, rule=decision.rule, near_miss=decision.near_miss, hint=advice
         )
         exchange.deny(denial, cause=str(decision.cause))
+
+    def _ask(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> str:
+        """Have a denied request wait for a person, or return why it does not wait; "" if that needs no reason."""
+        if exchange.waiting is not None:
+            return exchange.waiting.why
+        if self._questions is None or exchange.event is not Event.REQUEST or exchange.held:
+            return ""
+        services = partial(self._matching_services, request, policy)
+        return self._questions.ask(exchange, request, decision, policy, services=services)
 
     def _inject(
         self, policy: Policy, request: Request, exchange: Exchange, decision: Decision, injection: Injection | None
@@ -187,6 +208,17 @@ class Enforcer:
         exchange.outcome = replace(exchange.outcome, reason=reason)
         if not self._holding.admits(exchange):
             exchange.deny(exchange.not_read("too many request bodies are being read at once", status=429))
+
+
+def _refusal(tunnel: Tunnel, policy: Policy, exchange: Exchange) -> Decision | None:
+    """Return the denial of the tunnel, which ends when a person allows something in it."""
+    if tunnel.refused is None or (exchange.waiting is None and policy.granted is None):
+        return tunnel.refused
+    decision = decide_connect(policy, host=tunnel.host, port=tunnel.port)
+    if not decision.allowed:
+        return decision
+    tunnel.decision = decision
+    return None
 
 
 def _json_page(answer: Mapping[str, object]) -> Page:

@@ -71,6 +71,7 @@ def reason_phrase(denial: Denial) -> bytes:
 
 
 def _as_json(denial: Denial) -> str:
+    advice = f"; to allow it: {denial.hint}" if denial.hint else ""
     fields = {
         "blocked": denial.blocked,
         "host": denial.host,
@@ -81,13 +82,14 @@ def _as_json(denial: Denial) -> str:
         "near_miss": denial.near_miss,
         "hint": denial.hint,
         "help": HELP,
+        # Many API clients print this field of an error, and no other.
+        "message": f"{_what(denial)}: {denial.reason}{advice}",
     }
     return json.dumps(fields) + "\n"
 
 
 def _as_text(denial: Denial) -> str:
-    what = "Blocked" if denial.blocked else "Not forwarded"
-    lines = [f"{what} by agent-sandbox: {' '.join(filter(None, (denial.method, denial.host + denial.path)))}"]
+    lines = [f"{_what(denial)}: {' '.join(filter(None, (denial.method, denial.host + denial.path)))}"]
     lines.append(f"Reason: {denial.reason}")
     if denial.rule:
         lines.append(f"Rule: {denial.rule}")
@@ -97,6 +99,10 @@ def _as_text(denial: Denial) -> str:
         lines.append(f"To allow it: {denial.hint}")
     lines.append(f"About this sandbox: {HELP}")
     return "\n".join(map(printable, lines)) + "\n"
+
+
+def _what(denial: Denial) -> str:
+    return f"{'Blocked' if denial.blocked else 'Not forwarded'} by agent-sandbox"
 
 
 def _phrase(status: int) -> bytes:

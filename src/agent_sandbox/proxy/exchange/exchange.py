@@ -4,11 +4,13 @@ from dataclasses import dataclass, field, replace
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Decision, Effect, Request
+from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.addresses import PUBLIC_ALONE
 from agent_sandbox.policy.http.bounds import MAX_PATH
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import UNDECIDED, Denial, Page, page
+from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
@@ -64,6 +66,8 @@ class Exchange:
     port: int
     method: str
     path: str
+    # Set once the request waits, or has waited, for a person.
+    waiting: Waiting | None = None
     # Why the head is malformed, if it is.
     malformed: str = ""
     # The request body while it is being decided, if the decision needs it.
@@ -95,6 +99,16 @@ class Exchange:
     sent: Meter = field(default_factory=Meter)
     received: Meter = field(default_factory=Meter)
     written: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether the request waits for a person."""
+        return self.waiting is not None and not self.waiting.over
+
+    @property
+    def grants(self) -> tuple[Rule, ...]:
+        """What a person granted to this request alone."""
+        return (self.waiting.grant,) if self.waiting is not None and self.waiting.grant is not None else ()
 
     @property
     def allowed(self) -> bool:

@@ -35,10 +35,12 @@ class FlowHooks:
         self._clock = clock
 
     def requestheaders(self, flow: http.HTTPFlow, owner: ExchangeOwner) -> None:
-        """Open the exchange of a flow and have it decided."""
+        """Open the exchange of a flow and have it decided, or decided again."""
         flow.response, flow.request.stream = NOT_DECIDED, False
-        exchange = open_exchange(read_request(flow.request), self._tunnel, started=self._clock())
-        owner.exchange = exchange
+        exchange = owner.exchange
+        if exchange is None or exchange.waiting is None:  # else it has waited for a person
+            exchange = open_exchange(read_request(flow.request), self._tunnel, started=self._clock())
+            owner.exchange = exchange
         if flow.error is not None:
             exchange.malformed = flow.error.msg
         self._call("requestheaders", exchange)

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, override
 
 from mitmproxy.connection import Connection, Server
@@ -19,6 +20,7 @@ from mitmproxy.proxy.layers.http import (
 )
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
 
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
 from agent_sandbox.proxy.mitm.bulk_tls import BulkTls
@@ -40,6 +42,13 @@ class PolicyReplaced(events.Event):
 
     revision: PolicyTransition
     ended: int = 0
+
+
+@dataclass
+class Resumed(events.Event):
+    """The request whose hook this is no longer waits for a person."""
+
+    hook: StartHook
 
 
 class Spent(layer.Layer):
@@ -173,17 +182,19 @@ class Destination(layer.Layer):
     It runs hooks directly, because ours are fast. mitmproxy starts a task for each, four times a request.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - whom it needs
         self,
         context: Context,
         tunnel: Tunnel,
         limits: Limits,
         run: Callable[[StartHook, ExchangeOwner], None],
         abort: Callable[[Connection], None],
+        resume: Callable[[Resumed], None],
     ) -> None:
         super().__init__(context)
         self._run = run
         self._abort = abort
+        self._resume = resume
         if tunnel.carries is not Carries.PROXY:
             context.server = Server(address=(tunnel.host, tunnel.port), tls=tunnel.carries is Carries.TLS)
         if tunnel.carries is Carries.TLS:
@@ -197,6 +208,12 @@ class Destination(layer.Layer):
     def idle(self) -> bool:
         """Whether no request is in progress."""
         return not self._http.streams
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """The requests in progress."""
+        owners = (stream for stream in self._http.streams.values() if isinstance(stream, StrictStream))
+        return [owner.exchange for owner in owners if owner.exchange is not None]
 
     def held(self, *, to_client: bool) -> int:
         """Return how many bytes are buffered for the client, or for servers."""
@@ -214,7 +231,7 @@ class Destination(layer.Layer):
     @override
     def _handle_event(self, event: events.Event) -> Commands:
         # As in mitmproxy: complete a hook after the event that caused it, and before the next event.
-        waiting = deque([event])
+        waiting = deque(self._completed(event.hook) if isinstance(event, Resumed) else [event])
         while waiting:
             for command in coalesce(self._child.handle_event(waiting.popleft())):
                 if not isinstance(command, StartHook):
@@ -222,6 +239,19 @@ class Destination(layer.Layer):
                         self._abort(command.connection)
                     yield command
                     continue
-                self._run(command, self._http.owner_of(command))
-                if command.blocking:
+                owner = self._http.owner_of(command)
+                self._run(command, owner)
+                if not command.blocking:
+                    continue
+                if owner.exchange is not None and owner.exchange.waiting is not None and owner.exchange.waits:
+                    owner.exchange.waiting.resume = partial(self._resume, Resumed(command))
+                else:
                     waiting.append(events.HookCompleted(command))
+
+    def _completed(self, hook: StartHook) -> list[events.Event]:
+        """Decide a request again that has waited for a person."""
+        owner = self._http.owner_of(hook)
+        if owner.exchange is None:
+            return []  # its stream has ended
+        self._run(hook, owner)
+        return [events.HookCompleted(hook)]

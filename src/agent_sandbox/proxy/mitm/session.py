@@ -16,11 +16,12 @@ from mitmproxy.proxy import commands, events, mode_specs, server
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Policy
+from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.hooks import Hooks
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
-from agent_sandbox.proxy.mitm.http_layer import Destination, PolicyReplaced
+from agent_sandbox.proxy.mitm.http_layer import Destination, PolicyReplaced, Resumed
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.net.bulk_reader import BulkReader
 from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
@@ -65,9 +66,12 @@ class Session(server.LiveConnectionHandler):
         self._tunnel = tunnel
         self._place = reader.place
         runner = HookRunner(engine.hooks, tunnel, on_fault=self._record_fault, close=self.abort)
-        self.layer: Destination = Destination(self.layer.context, tunnel, engine.limits, runner.run, self._reset)
+        self.layer: Destination = Destination(
+            self.layer.context, tunnel, engine.limits, runner.run, self._reset, self._resume
+        )
         self._moved = asyncio.Event()
         self._paused = False
+        self._resuming: set[asyncio.Task[None]] = set()
         self._took = 0.0
         reader.small_reads = partial(self._small_reads, self.client)
 
@@ -156,11 +160,18 @@ class Session(server.LiveConnectionHandler):
         transport = self.transports.get(connection)
         return cast("asyncio.StreamWriter | None", transport.writer) if transport is not None else None
 
+    def _resume(self, event: Resumed) -> None:
+        """Go on with a request that has waited for a person."""
+        task = asyncio.get_running_loop().create_task(self.server_event(event))
+        self._resuming.add(task)
+        task.add_done_callback(self._resuming.discard)
+
     async def review(self, revision: PolicyTransition) -> bool:
         """End the requests and server connections that the new policy denies.
 
         Return whether any request, or the client connection, was ended.
         """
+        revision = revision.granting(self._grants)
         client, replaced, outlived = self._writer(self.client), PolicyReplaced(revision), self._outlived(revision)
         if client is None:
             return False
@@ -178,13 +189,20 @@ class Session(server.LiveConnectionHandler):
             asyncio.get_running_loop().call_later(LINGER_SECONDS, client.transport.abort)
         return ended
 
+    @property
+    def _grants(self) -> tuple[Rule, ...]:
+        """What a person granted to single requests in progress."""
+        return tuple(rule for exchange in self.layer.exchanges for rule in exchange.grants)
+
     def _outlived(self, revision: PolicyTransition) -> bool:
         # Also close a denied tunnel that the new policy would allow: the client's next tunnel will work.
         tunnel = self._tunnel
         if tunnel.carries is Carries.PROXY:
             return False
         if tunnel.refused is not None:
-            return revision.opens(tunnel.host, tunnel.port)
+            # A request that has waited for a person is decided again in this tunnel.
+            waited = any(exchange.waiting is not None for exchange in self.layer.exchanges)
+            return revision.opens(tunnel.host, tunnel.port) and not waited
         return not revision.decide_connect(tunnel.host, tunnel.port).allowed
 
     @override
@@ -233,7 +251,8 @@ class Session(server.LiveConnectionHandler):
     async def _unless_replaced(self, began_under: Policy, address: tuple[str, int], dialled: Streams) -> Streams | None:
         """Return `dialled` unless a policy loaded in the meantime denies the address; then abort it, return None."""
         revision = PolicyTransition(old=began_under, new=self._engine.policy())
-        if revision.old is revision.new or revision.decide_connect(*address).allowed:
+        granted = revision.granting(self._grants)
+        if revision.old is revision.new or granted.decide_connect(*address).allowed:
             return dialled
         dialled[1].transport.abort()
         await self.server_event(PolicyReplaced(revision))

@@ -93,7 +93,7 @@ class StrictStream(HttpStream, ExchangeOwner):
         request = exchange.request if exchange else None
         if exchange is None or request is None or exchange.aborted is not None:
             return None
-        decision = revision.decide(request)
+        decision = revision.granting(exchange.grants).decide(request)
         if decision.allowed:
             exchange.sent.limit = decision.max_body
             return None
@@ -102,6 +102,13 @@ class StrictStream(HttpStream, ExchangeOwner):
         # Record it now: a request that still waits for its upstream connection must not be sent afterwards.
         exchange.abort(denial, cause=str(decision.cause))
         return denial
+
+    @override
+    def handle_event(self, event: events.Event) -> Commands:
+        # While the request waits for a person, mitmproxy only queues events.
+        if isinstance(event, RequestProtocolError) and self.exchange is not None and self.exchange.waiting is not None:
+            self.exchange.waiting.leave()
+        return super().handle_event(event)
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:

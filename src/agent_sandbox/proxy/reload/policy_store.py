@@ -7,11 +7,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent_sandbox.policy import Policy
+from agent_sandbox.policy.engine.grants import Grants
+from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.reload.transition import PolicyTransition
 
 SHOWN_PROBLEMS = 3  # at most so many in a denial
 
 Load = Callable[[Path], Policy]
+
+
+def _nothing() -> None:
+    pass
 
 
 def now_utc() -> datetime:
@@ -23,7 +30,7 @@ class PolicyStore:
     """Holds the last valid policy of `path`; until there is one, a policy that denies everything and says why.
 
     `problems` are those of the file when it was last read, even if an older policy is in force. `name` is the file
-    name to show in messages, if the user knows the file by another path.
+    name to show in messages, if the user knows the file by another path. `on_change` is called after each change.
     """
 
     def __init__(self, path: Path, *, load: Load, name: str = "", now: Callable[[], datetime] = now_utc) -> None:
@@ -34,6 +41,8 @@ class PolicyStore:
         self._loaded: datetime | None = None
         self._problems_since: datetime | None = None
         self.problems: tuple[Problem, ...] = ()
+        self._granted: Grants | None = None
+        self.on_change: Callable[[], None] = _nothing
         self.current = self._first()
 
     def _first(self) -> Policy:
@@ -59,8 +68,17 @@ class PolicyStore:
             return None
 
     def replace(self, policy: Policy) -> None:
-        """Put `policy` in force."""
-        self.current = self._take(policy)
+        """Put `policy` in force, with the grants as they are."""
+        self._take(policy)
+        self.current = replace(policy, granted=self._granted) if self._granted else policy
+        self.on_change()
+
+    def grant(self, rules: tuple[Rule, ...]) -> PolicyTransition:
+        """Put these grants in force instead of the ones before. Raises ValueError if one cannot be a grant."""
+        old, self._granted = self.current, Grants(rules=rules) if rules else None
+        self.current = replace(old, granted=self._granted)
+        self.on_change()
+        return PolicyTransition(old=old, new=self.current)
 
     def _take(self, policy: Policy) -> Policy:
         self._loaded, self._problems_since, self.problems = self._now(), None, ()

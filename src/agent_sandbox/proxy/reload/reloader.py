@@ -64,8 +64,9 @@ class Reloader:
             return {**self._outcome(), "ok": True, "change": changed.summary(), "closed": closed}
 
     async def _replace(self, policy: Policy) -> Taken:
-        revision = PolicyTransition(old=self._store.current, new=policy)
+        old = self._store.current
         self._store.replace(policy)
+        revision = PolicyTransition(old=old, new=self._store.current)
         # No await in between, so the new policy decides no request on a connection that is not reviewed yet.
         return revision, await self._review(revision)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from agent_sandbox.policy import Decision, Effect, Policy, Request, decide, decide_connect, decide_with_secrets
+from agent_sandbox.policy.engine.rule import Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +16,10 @@ class PolicyTransition:
 
     old: Policy
     new: Policy
+
+    def granting(self, rules: tuple[Rule, ...]) -> "PolicyTransition":
+        """Return the transition for requests to which a person granted this in addition."""
+        return replace(self, new=self.new.granting(rules)) if rules else self
 
     def decide(self, request: Request) -> Decision:
         """Decide again on a request in progress."""

@@ -7,9 +7,8 @@ import hashlib
 import re
 from enum import StrEnum
 
-from agent_sandbox import __version__
-
 INIT = "agent-sandbox init"
+BEGIN = b"# Written by agent-sandbox"  # in files whose comments start with `#`
 MARK = "agent-sandbox-digest: sha256:"
 STAMPED = re.compile(rf"\A[^\n]*\n(?:#|//) {MARK}(?P<digest>[0-9a-f]{{64}})\n(?P<body>.*)\Z", re.DOTALL)
 
@@ -24,7 +23,7 @@ class Hand(StrEnum):
 
 def stamped(body: str, *, comment: str, command: str = INIT) -> str:
     """Return the text with its header; `comment` starts a comment in its language."""
-    title = f"Written by agent-sandbox {__version__}. `{command}` updates it unless it was edited."
+    title = f"Written by agent-sandbox. `{command}` updates it unless it was edited."
     return f"{comment} {title}\n{comment} {MARK}{_digest(body)}\n{body}"
 
 

@@ -90,6 +90,8 @@ def leftovers(engine: Engine, project: str) -> dict[str, tuple[str, ...]]:
 def _container(found: Mapping[str, Any]) -> Container:
     state, config = found["State"], found["Config"]
     health = state.get("Health") or {}
+    # A container that was stopped is unhealthy without a failed check, too, but no check is due.
+    unhealthy = state["Status"] == "running" and health.get("Status") == "unhealthy"
     checks = health.get("Log") or [{}]
     return Container(
         id=found["Id"][:12],
@@ -97,7 +99,7 @@ def _container(found: Mapping[str, Any]) -> Container:
         image=config["Image"],
         state=state["Status"],
         health=health.get("Status", ""),
-        unchecked=health.get("Status") == "unhealthy" and health.get("FailingStreak") == 0,
+        unchecked=unhealthy and health.get("FailingStreak") == 0,
         check_seconds=_check_seconds(config.get("Healthcheck") or {}),
         started=_time(state.get("StartedAt") or ""),
         exit_code=state.get("ExitCode", 0),

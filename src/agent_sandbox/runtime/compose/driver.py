@@ -18,7 +18,7 @@ from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer,
 from agent_sandbox.runtime.driver.protocol import Driver, Explain, Feature, Host
 from agent_sandbox.runtime.events import Tell, ignore
 from agent_sandbox.runtime.host import process
-from agent_sandbox.runtime.host.process import Finished
+from agent_sandbox.runtime.host.process import Finished, Input
 
 STOP_SECONDS = 2
 
@@ -81,10 +81,12 @@ class ComposeDriver:
         with self.engine.required():
             return process.capture(step.argv, cwd=step.cwd, timeout=timeout, stdin=stdin)
 
-    def watch(self, step: RunCommand, *, on_line: Callable[[str], None]) -> Finished:
+    def watch(
+        self, step: RunCommand, *, on_line: Callable[[str], None], on_start: Callable[[Input], None] = lambda _: None
+    ) -> Finished:
         """Run the step's command until it ends."""
         with self.engine.required():
-            return process.watch(step.argv, cwd=step.cwd, on_line=on_line)
+            return process.watch(step.argv, cwd=step.cwd, on_line=on_line, on_start=on_start)
 
     def run_in(self, container: Container, *argv: str, user: str = "") -> Finished:
         """Execute a program in the container."""

@@ -13,7 +13,7 @@ from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer, StackFound, Usage
 from agent_sandbox.runtime.driver.result import CheckResult
 from agent_sandbox.runtime.events import Tell, ignore
-from agent_sandbox.runtime.host.process import Finished
+from agent_sandbox.runtime.host.process import Finished, Input
 from agent_sandbox.runtime.project.installed import find_project
 from agent_sandbox.runtime.project.root import find_root
 
@@ -72,8 +72,13 @@ class Driver(Protocol):
     def capture(self, step: RunCommand, *, timeout: float, stdin: bytes = b"") -> Finished:
         """Run one command and return its output and exit code."""
 
-    def watch(self, step: RunCommand, *, on_line: Callable[[str], None]) -> Finished:
-        """Run one command until it ends, with a stdin that stays open as long as this process."""
+    def watch(
+        self, step: RunCommand, *, on_line: Callable[[str], None], on_start: Callable[[Input], None] = lambda _: None
+    ) -> Finished:
+        """Run one command until it ends, with a stdin that stays open as long as this process.
+
+        `on_start` gets that stdin.
+        """
 
     def run_in(self, container: Container, *argv: str, user: str = "") -> Finished:
         """Run a program in a running container, as `UID:GID` or as the container's user."""

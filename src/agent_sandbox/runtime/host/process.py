@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -77,10 +78,40 @@ def follow(
         return _read_lines(child, argv, on_line)
 
 
-def watch(argv: Sequence[str], *, on_line: Callable[[str], None], cwd: Path | None = None) -> Finished:
-    """Run `argv` as `follow` does, with an empty stdin that stays open until this process ends, however it ends."""
+def watch(
+    argv: Sequence[str],
+    *,
+    on_line: Callable[[str], None],
+    on_start: Callable[["Input"], None] = lambda _: None,
+    cwd: Path | None = None,
+) -> Finished:
+    """Run `argv` as `follow` does, with a stdin that stays open until this process ends, however it ends.
+
+    `on_start` gets that stdin.
+    """
     with _started(argv, cwd=cwd, stdin=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
+        on_start(Input(child))
         return _read_lines(child, argv, on_line)
+
+
+class Input:
+    """The stdin of a running program, for any thread."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._pipe = child.stdin
+
+    def say(self, line: str) -> None:
+        """Write a line. Raises OSError if the program has ended."""
+        if self._pipe is None or self._pipe.closed:
+            raise BrokenPipeError
+        self._pipe.write(f"{line}\n".encode())
+        self._pipe.flush()
+
+    def close(self) -> None:
+        """End the input."""
+        if self._pipe is not None:
+            with suppress(OSError):
+                self._pipe.close()
 
 
 def _read_lines(child: subprocess.Popen[bytes], argv: Sequence[str], on_line: Callable[[str], None]) -> Finished:
@@ -168,12 +199,19 @@ def _started(  # noqa: PLR0913 - as for `capture`
                 raise
 
 
+def _nothing() -> None:
+    pass
+
+
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], None]]:
     """Turn Ctrl-C, SIGTERM and SIGHUP into an exception, but only once `started` was called.
 
     An earlier signal would leave the child running, so it waits until there is a child to end.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield _nothing  # signals reach only the main thread
+        return
     waiting: list[str] = []
     ready = False
 

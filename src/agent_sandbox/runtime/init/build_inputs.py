@@ -11,7 +11,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.project.installed import images_of, read_project
-from agent_sandbox.runtime.project.root import STACK_FILE, find_root
+from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files
 
 BEGIN = b"-----BEGIN CERTIFICATE-----"
 KEY = b"PRIVATE KEY-----"
@@ -22,7 +22,7 @@ def images_to_build(
 ) -> tuple[Image, ...]:
     """Return the images of the named agents, or without names those of the project that `opened` returns."""
     root = find_root(path, cwd=cwd)
-    installed = root is not None and os.path.exists(root / STACK_FILE)
+    installed = root is not None and has_files(root)
     if not agents and not installed:
         known = ", ".join(known_agents())
         where, what = str(root or cwd), "there is no stack here, and no agent was named"
@@ -31,7 +31,7 @@ def images_to_build(
         )
     if not agents:
         return images_of(opened())
-    owner = read_project(root).owner if root and installed else owner_of(root or cwd)
+    owner = read_project(root).owner if root and os.path.exists(root / STACK_FILE) else owner_of(root or cwd)
     images = (image for agent in agents for image in images_for(load_agents([agent]), owner))
     return tuple({image.name: image for image in images}.values())
 

@@ -57,7 +57,9 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
     ide: Ide,
     limits: Limits,
     environ: Mapping[str, str],
+    is_titled: bool = False,
     dotenv: bool = True,
+    all_use_dotenv: bool = True,
     settings: bool = False,
     protected: tuple[Protected, ...] = (),
 ) -> Workspace:
@@ -67,11 +69,13 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
     return Workspace(
         path=str(project),
         title=title,
+        is_titled=is_titled,
         ide=ide,
         owner=owner_of(project),
         identity=identity_in(project),
         limits=limits,
         dotenv=dotenv,
+        all_use_dotenv=all_use_dotenv,
         protected=protected,
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_sandbox.agents.manifest import SLUG
@@ -16,18 +16,18 @@ from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import INIT
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
-from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, STACK
+from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, SHARED, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
-from agent_sandbox.render.record import Record, parse_record
+from agent_sandbox.render.record import Choices, Record, parse_choices, parse_record
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
 from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.host.settings import user_settings
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
-from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
+from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring_here, to_exclude
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.dotenv import variable
 from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
@@ -94,13 +94,16 @@ class Prepared:
         """The files about which the user has to decide."""
         return tuple(change for change in self.changes if change.verdict is Verdict.KEPT)
 
+    def only(self, paths: Collection[str]) -> "Prepared":
+        """Return a copy that writes no other files."""
+        return replace(self, changes=tuple(change for change in self.changes if change.path in paths))
+
     def write(self) -> None:
         """Write all changes or none; raise UserError if a protection would end without the user's agreement."""
         if self.protection.lost:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
         texts = {change.path: change.after for change in self.changes if change.writes}
-        if self.excluded:
-            texts[self.exclude_file] = excluding(self.project, self.excluded, self.exclude_file)
+        texts |= excluding(self.project, self.excluded, self.exclude_file)
         remove_leftovers(self.project, PATHS)
         # The proxy reads the policy as another user; a file that is checked in is not secret.
         write_all(self.project, texts, shared={POLICY})
@@ -115,24 +118,26 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
-    recorded_pins = record.pins if record else {}
+    choices = parse_choices(present[SHARED] or "") or record
+    recorded_pins = choices.pins if choices else {}
     agents = agents.with_pins(recorded_pins if options.pins is None else options.pins)
-    dotenv = _uses_dotenv(project, record, asked=options.dotenv)
-    present[DOTENV] = read_text(project, DOTENV) if dotenv else None
-    if options.dotenv is False:
-        present[DOTENV] = _readable(project, DOTENV)  # to remove our lines, only on request
+    dotenv = _uses_dotenv(project, choices, record, asked=options.dotenv)
+    present[DOTENV] = _dotenv_text(project, used=dotenv, asked=options.dotenv)
     before = _protected_before(project, present[STACK] or "", environ)
     written = {DOTENV} if dotenv else set()
     git = repository_outside(project, homes(environ))
     outside = git if isinstance(git, Outside) else None
     protection = find_protected(project, before=before, unprotect=options.unprotect, written=written, outside=outside)
+    title = _title(options, choices, project)
     workspace = look_at(
         project,
-        title=_title(options, record, project),
-        ide=options.ide or (record.ide if record else Ide.VSCODE),
-        limits=limits(options.limits, record.limits if record else DEFAULT, spelled="--{}"),
+        title=title or _own_title(project),
+        is_titled=bool(title),
+        ide=options.ide or (choices.ide if choices else Ide.VSCODE),
+        limits=limits(options.limits, choices.limits if choices else DEFAULT, spelled="--{}"),
         environ=environ,
         dotenv=dotenv,
+        all_use_dotenv=_all_use_dotenv(project, choices, asked=options.dotenv, here=dotenv),
         settings=bool(record and record.settings) if options.settings is None else options.settings,
         protected=protection.paths,
     )
@@ -144,7 +149,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     former = frozenset({record.name} if record else ())
     changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
     if options.gitignore:
-        changes = (*changes, ignoring(project, changes))
+        changes = (*changes, ignoring_here(project, changes))
     file = exclude_file(project, outside)
     excluded = to_exclude(project, changes, file) if file else ()
     return Prepared(
@@ -158,8 +163,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *_switched(record, agents),
             *notes(changes, agents, offered, _own_stacks(project), providers),
             *_beyond(workspace.limits),
-            *_about_settings(workspace, agents, environ),
-            *_about_git(git),
+            *(*_about_settings(workspace, agents, environ), *_about_git(git)),
             *_about(protection, options.unprotect),
             *_kept_out_of_git(excluded, file),
         ),
@@ -169,17 +173,31 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     )
 
 
-def _uses_dotenv(project: Path, record: Record | None, *, asked: bool | None) -> bool:
+def _dotenv_text(project: Path, *, used: bool, asked: bool | None) -> str | None:
+    """Return the text of `.env` if it names the stack, or if our lines in it are to be removed on request."""
+    if asked is False:
+        return _readable(project, DOTENV)
+    return read_text(project, DOTENV) if used else None
+
+
+def _uses_dotenv(project: Path, choices: Choices | None, record: Record | None, *, asked: bool | None) -> bool:
     """Return whether `.env` should name the stack: as asked or recorded, but never instead of the project's own."""
     if asked is not None:
         return asked
-    if record and not record.dotenv:
+    if any(one and not one.dotenv for one in (choices, record)):
         return False
     text = _readable(project, DOTENV) or ""
     files, name = variable(text, FILES_VARIABLE), variable(text, NAME_VARIABLE)
     if files and files.startswith(STACK):
         return True
     return not _own_stacks(project) and (record is not None or (files, name) == (None, None))
+
+
+def _all_use_dotenv(project: Path, choices: Choices | None, *, asked: bool | None, here: bool) -> bool:
+    """Return the same for all clones: that the `.env` of this one names other files does not count."""
+    if asked is not None:
+        return asked
+    return choices.dotenv if choices else here or not _own_stacks(project)
 
 
 def _readable(project: Path, path: str) -> str | None:
@@ -234,7 +252,7 @@ def _about_settings(workspace: Workspace, agents: Agents, environ: Mapping[str, 
 
 def _kept_out_of_git(excluded: Collection[str], file: str | None) -> Iterator[str]:
     if excluded:
-        yield f"{file} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
+        yield f"{file} keeps {listed([*excluded])} out of git: it belongs to this directory on this machine"
 
 
 def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) -> Offered:
@@ -267,8 +285,9 @@ def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) ->
 
 def agents_of(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the agents of the existing stack, if there is one."""
-    record = parse_record(read_text(find_project(path, environ), STACK) or "")
-    return record.agents if record else ()
+    project = find_project(path, environ)
+    choices = parse_choices(read_text(project, SHARED) or "") or parse_record(read_text(project, STACK) or "")
+    return choices.agents if choices else ()
 
 
 def _beyond(chosen: Limits) -> Iterator[str]:
@@ -314,10 +333,16 @@ def _own_stacks(project: Path) -> tuple[str, ...]:
     return tuple(name for name in OWN_STACKS if os.path.exists(project / name))[:1]
 
 
-def _title(options: InitOptions, record: Record | None, project: Path) -> str:
+def _own_title(project: Path) -> str:
+    return "".join(letter if letter.isprintable() else "-" for letter in project.name)[:TITLE_LENGTH]
+
+
+def _title(options: InitOptions, choices: Choices | None, project: Path) -> str:
+    """Return the chosen title, or "" if the stack has its directory's name."""
     if options.title is None:
-        own = "".join(letter if letter.isprintable() else "-" for letter in project.name)
-        return record.title if record else own[:TITLE_LENGTH]
+        title = choices.title if choices else ""
+        # Earlier versions also recorded the directory's name.
+        return "" if isinstance(choices, Record) and title == _own_title(project) else title
     if not options.title.strip() or not options.title.isprintable() or len(options.title) > TITLE_LENGTH:
         what = f"{options.title!r} is not a valid name: use up to {TITLE_LENGTH} printable characters"
         raise UserError([Problem(where="--name", what=what)])

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
-from agent_sandbox.render.paths import STACK
+from agent_sandbox.render.paths import STACK, VALUES
 from agent_sandbox.render.record import uses_dotenv
 from agent_sandbox.runtime.host.files import MAX_BYTES, read_bytes, read_text
-from agent_sandbox.stack.engine import FILE_KIND, FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE
+from agent_sandbox.stack.engine import FILE_KIND, FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE, STACK_VARIABLE
 
 FILE = ".env"
 BESIDE = Path(STACK).with_name(FILE)
@@ -27,6 +27,9 @@ OTHER_NAME = (
 OTHER_NAME_HINT = (
     f"name your own stack with `name:` in its {FILE_KIND}, and remove {NAME_VARIABLE} from .env or your shell"
 )
+
+OTHER_STACK = f"{STACK_VARIABLE} is {{}}: an editor starts the stack under this name"
+OTHER_STACK_HINT = f"unset {STACK_VARIABLE} in your shell, and remove {VALUES}: agent-sandbox up writes it again"
 
 
 def variable(text: str, name: str) -> str | None:
@@ -85,3 +88,6 @@ def require_editor_name(root: Path, name: str, environ: Mapping[str, str]) -> No
     found = editor_name(root, environ)
     if found not in (None, name):
         raise UserError([Problem(where=str(root), what=OTHER_NAME.format(found), hint=OTHER_NAME_HINT)])
+    said = environ.get(STACK_VARIABLE) or variable(_read(root / VALUES), STACK_VARIABLE)
+    if said not in (None, name):
+        raise UserError([Problem(where=str(root), what=OTHER_STACK.format(said[:LONGEST_NAME]), hint=OTHER_STACK_HINT)])

@@ -16,7 +16,7 @@ from agent_sandbox.render.record import PINS_KEY, SETTINGS_KEY, agents_in, parse
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
-from agent_sandbox.runtime.project.root import STACK_FILE, find_root
+from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files, lacks_clone_files
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
 from agent_sandbox.stack.limits import LIMITS
@@ -112,13 +112,15 @@ def find_project(path: Path | None, *, cwd: Path) -> Project:
 def has_stack(path: Path | None, *, cwd: Path) -> bool:
     """Return whether there is a stack at `path`, or in a directory that contains `cwd`."""
     root = find_root(path, cwd=cwd)
-    return root is not None and os.path.exists(root / STACK_FILE)
+    return root is not None and has_files(root)
 
 
 def _require_stack(root: Path | None, cwd: Path) -> Path:
     if root is None or not os.path.exists(root / STACK_FILE):
         known = ", ".join(known_agents())
         hint = f"agent-sandbox init AGENT makes one, where AGENT is one of: {known}"
+        if root is not None and lacks_clone_files(root):
+            hint = "agent-sandbox up makes it for this clone"
         raise UserError([Problem(where=str(root or cwd), what="there is no stack here", hint=hint)])
     return root
 

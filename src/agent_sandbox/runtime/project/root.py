@@ -1,12 +1,34 @@
 """Find the project's root directory. Most commands need it first, so it must be fast."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
-from agent_sandbox.render.paths import STACK
+from agent_sandbox.render.paths import SHARED, STACK, VALUES
 
 STACK_FILE = Path(STACK)
 POLICY_FILE = Path(".devcontainer", "policy.yaml")
+
+
+def has_files(folder: Path) -> bool:
+    """Return whether a directory has a stack, or is a clone of a project with one."""
+    return os.path.exists(folder / STACK_FILE) or _has_shared(folder)
+
+
+def lacks_clone_files(root: Path) -> bool:
+    """Return whether what `init` wrote was checked in, and this clone has no files of its own yet."""
+    return not (os.path.exists(root / STACK_FILE) and os.path.exists(root / VALUES)) and _has_shared(root)
+
+
+def _has_shared(folder: Path) -> bool:
+    if not os.path.exists(folder / SHARED):
+        return False
+    from agent_sandbox.render.formats.header import BEGIN  # noqa: PLC0415 - in new clones alone
+    from agent_sandbox.runtime.host.files import read_bytes  # noqa: PLC0415 - as above
+
+    with suppress(OSError):
+        return (read_bytes(folder, SHARED, limit=len(BEGIN)) or b"") == BEGIN
+    return False
 
 
 def find_root(path: Path | None, *, cwd: Path) -> Path | None:
@@ -17,7 +39,7 @@ def find_root(path: Path | None, *, cwd: Path) -> Path | None:
     """
     if path is not None:
         return path.absolute()
-    found = [folder for folder in (cwd, *cwd.parents) if os.path.exists(folder / STACK_FILE)]
+    found = [folder for folder in (cwd, *cwd.parents) if has_files(folder)]
     if len(found) < 2:
         return found[0] if found else None
 

@@ -14,10 +14,10 @@ from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats.foreign import load_foreign
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, SHARED, STACK
 from agent_sandbox.runtime.host.files import read_bytes, read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
-from agent_sandbox.stack.engine import FILES_VARIABLE
+from agent_sandbox.stack.engine import FILES_VARIABLE, SHARED_FILE
 
 FOLDER = Path(POLICY).parent
 FILES_KEY = "compose"  # in trust records and fingerprints: another word would end all trust
@@ -81,6 +81,8 @@ def look(root: Path, environ: Mapping[str, str]) -> Standing:
     owner = root.stat().st_uid
     named = tuple(_name(root, file) for file in stack_files(root, Path(STACK)))
     found = {path: _text(root, path) for path in (*named, DEVCONTAINER)}
+    if _may_name_shared(found[DEVCONTAINER] or ""):
+        found |= {SHARED: _text(root, SHARED)}
     found |= {path: _policy(root, path) for path in (POLICY, *SERVICES)}
     said = _said(found[POLICY] or "")
     found |= {path: _policy(root, path) for path in (*_list(said), *_certificates(said)) if path not in found}
@@ -106,6 +108,11 @@ def own_numbers(environ: Mapping[str, str]) -> frozenset[int]:
 def agent_can_write(path: str) -> bool:
     """Return whether a file is in the part of the project that the agent may write."""
     return not Path(path).is_absolute() and Path(path).parts[0] != Path(STACK).parts[0]
+
+
+def _may_name_shared(devcontainer: str) -> bool:
+    """Return whether editors may start the shared file; only an escape could hide its name from a text search."""
+    return SHARED_FILE in devcontainer or "\\" in devcontainer
 
 
 def _name(root: Path, file: Path) -> str:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from agent_sandbox.render.devcontainer import devcontainer_document
 from agent_sandbox.render.formats.header import Hand, hand_of
-from agent_sandbox.render.paths import DEVCONTAINER, STACK
+from agent_sandbox.render.paths import DEVCONTAINER, SHARED, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.runtime.trust.prompt import Written
 from agent_sandbox.stack.limits import DEFAULT, limit_texts
 
-GENERATED = (STACK, DEVCONTAINER)
+GENERATED = (STACK, DEVCONTAINER, SHARED)
 WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats import jsonc
 from agent_sandbox.render.formats.foreign import load_foreign
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, SHARED
+from agent_sandbox.render.shared import odd_keys
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.stack.engine import FILES_VARIABLE
 
@@ -27,6 +28,8 @@ NAMED = ("services", "networks", "volumes")
 FROM_FILES = ("configs", "secrets")
 HINT = f"write it here, or name the file in `{FILES_VARIABLE}` in {DOTENV}; a variable may come from your shell"
 HOST_COMMAND = "initializeCommand"
+ODD = "is not as agent-sandbox writes it: an editor would start something else than the sandbox"
+ODD_HINT = "agent-sandbox init --force writes this file again"
 
 
 def mounts(standing: Standing) -> tuple[str, ...]:
@@ -52,6 +55,16 @@ def require_whole(standing: Standing) -> None:
     ]
     if problems:
         raise UserError(problems)
+
+
+def require_shared(standing: Standing) -> None:
+    """Raise UserError if an editor would start more than the stack: the shared file says anything else than ours."""
+    if SHARED not in standing.files:
+        return
+    odd = odd_keys(_document(standing, SHARED))
+    if odd:
+        what = f"{' and '.join(f'`{key}`' for key in odd)} {ODD}"
+        raise UserError([Problem(where=str(standing.root / SHARED), what=what, hint=ODD_HINT)])
 
 
 def members(text: str | None, ours: Mapping[str, Any]) -> tuple[str, ...]:

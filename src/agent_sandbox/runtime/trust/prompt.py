@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_sandbox.printable import printable
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, SHARED, STACK
 from agent_sandbox.runtime.project.trust_snapshot import SERVICES, Standing, agent_can_write, look
 from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.trust.host_access import members, mounts, require_whole, variables
+from agent_sandbox.runtime.trust.host_access import members, mounts, require_shared, require_whole, variables
 from agent_sandbox.stack.engine import FILES_VARIABLE
 
 OWNER = "its owner"
@@ -67,6 +67,7 @@ def unseen_in(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
 def question_about(now: Standing, trusted: Standing | None, written: Written) -> Question:
     """Return the trust question; `written` is what `init` would write here."""
     require_whole(now)
+    require_shared(now)
     as_written = [path for path, text in written.files.items() if now.files.get(path) == text]
     before = trusted or Standing(root=now.root, owner=None, stack_files=(), files={})
     return Question(
@@ -123,9 +124,10 @@ def _differences(now: Standing, before: Standing, written: Written) -> Iterator[
     dropped = (path for path in before.stack_files if path not in now.stack_files)
     for path in (
         *now.stack_files,
+        *(path for path in (SHARED,) if path in now.files),
         *(path for path in (DEVCONTAINER, *now.policy) if path == POLICY or path in before.files),
     ):
-        old = before.files.get(path, written.files.get(path, "") if path == STACK else "")
+        old = before.files.get(path, written.files.get(path, "") if path in (STACK, SHARED) else "")
         yield from _difference(path, old, now.files.get(path, ""), bounded=path in now.policy)
     for path in dropped:
         yield from _difference(path, before.files[path], "")

@@ -77,7 +77,7 @@ def test_all_else_is_for_typer(argv: tuple[str, ...]) -> None:
     ("words", "names"),
     [
         (["in"], ["init"]),
-        (["p"], ["policy", "proxy"]),
+        (["p"], ["ports", "policy", "proxy"]),
         (["proxy", ""], ["run", "reload", "restart", "logs"]),
         (["policy", "ch"], ["check"]),
         (["--v"], ["--version"]),

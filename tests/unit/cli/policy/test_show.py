@@ -69,7 +69,14 @@ def test_a_program_gets_the_rules_as_json(policy: Path, capsys: pytest.CaptureFi
         "file": ".devcontainer/policy.yaml",
         "digest": load_policy(policy).digest,
         "refusal": "",
-        "settings": {"block_status": 403, "inspect": True, "reload": "restart", "upstream": None},
+        "settings": {
+            "block_status": 403,
+            "inspect": True,
+            "reload": "restart",
+            "upstream": None,
+            "ask": "",
+            "ask_timeout": 60,
+        },
     }
     assert [(rule["effect"], rule["host"], rule["origin"]["line"]) for rule in got["rules"]] == [
         ("allow", "example.org", 3),

@@ -1,19 +1,27 @@
 import os
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.steps import trust_gate
 from agent_sandbox.cli.steps.trust_gate import agree, as_lines, open_known, open_trusted, open_unasked
 from agent_sandbox.problems import UserError
+from agent_sandbox.render.formats.header import stamped
+from agent_sandbox.render.paths import DEVCONTAINER, IGNORE, SHARED
+from agent_sandbox.render.reconcile import OnConflict
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.init.initialise import InitOptions, prepare
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.prompt import Question, unseen_in
 from fake_tty import Person
 
+AGENT = known_agents(data_root() / "templates")[0]
 POLICY = ".devcontainer/policy.yaml"
 QUESTION = Question(
     standing=Standing(root=Path("/home/ann/app"), owner=None, stack_files=(), files={}),
@@ -170,3 +178,72 @@ def test_a_plan_that_is_only_printed_has_the_files_that_a_yes_would_be_to(projec
     assert trusted == open_store(os.environ).copies(look(project, os.environ))
     open_store(os.environ).forget(project)
     assert open_unasked(None, cwd=project).files == (project / ".devcontainer" / "docker-compose.yml",)
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a new clone of a project that is checked in; nobody trusts it yet."""
+    original, clone = tmp_path / "original", tmp_path / "clone"
+    for root in (original, clone):
+        (root / ".devcontainer").mkdir(parents=True)
+    wish = InitOptions(
+        agents=(AGENT,), path=original, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False, services=False
+    )
+    prepare(wish, os.environ).write()
+    for path in (SHARED, DEVCONTAINER, IGNORE, POLICY):
+        shutil.copy(original / path, clone / path)
+    monkeypatch.chdir(clone)
+    return clone
+
+
+def opens(root: Path) -> int:
+    def call() -> None:
+        open_trusted(None, cwd=root)
+
+    return exit_code(call)
+
+
+def test_a_new_clone_gets_its_files_and_is_not_trusted(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert opens(clone) == 1
+    first, *_, hint = capsys.readouterr().err.splitlines()
+    assert first == "wrote .devcontainer/docker-compose.yml, .devcontainer/.env, .env for this clone"
+    assert hint.startswith("  hint: run agent-sandbox trust at a terminal; or, after a review, use --yes ")
+    assert open_store(os.environ).load(clone) is None
+    opened = open_trusted(None, cwd=clone, yes=hint.rpartition(" ")[2])
+    assert (opened.root, opened.name[:6]) == (clone, "clone-")
+    assert open_trusted(None, cwd=clone) == opened
+
+
+def test_a_new_clone_is_found_from_its_directories_and_every_other_command_names_the_next_one(clone: Path) -> None:
+    (clone / "src").mkdir()
+    with pytest.raises(UserError) as raised:
+        open_known(None, cwd=clone / "src")
+    assert str(raised.value) == f"{clone}: there is no stack here; agent-sandbox up makes it for this clone"
+
+
+def test_pulled_choices_are_shown_and_come_into_force_with_the_yes(
+    clone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opens(clone)
+    yes = capsys.readouterr().err.rpartition(" ")[2].strip()
+    open_trusted(None, cwd=clone, yes=yes)
+    body = (clone / SHARED).read_text().split("\n", 2)[2].replace("ide: vscode", "ide: vscode, limits: {memory: 64g}")
+    (clone / SHARED).write_text(stamped(body, comment="#"))
+    assert opens(clone) == 1
+    shown = capsys.readouterr().err
+    assert "+    mem_limit: 64g\n" in shown
+    assert f"not trusted yet: .devcontainer/docker-compose.yml, {SHARED}; there is no terminal" in shown
+    opened = open_trusted(None, cwd=clone, yes=shown.rpartition(" ")[2].strip())
+    assert "mem_limit: 64g" in opened.files[0].read_text()
+
+
+@pytest.mark.parametrize("more", ["services: {evil: {image: x, privileged: true}}", "volumes: {}"])
+def test_a_clone_by_which_an_editor_would_start_more_is_refused(clone: Path, more: str) -> None:
+    body = (clone / SHARED).read_text().split("\n", 2)[2]
+    (clone / SHARED).write_text(stamped(f"{body}{more}\n", comment="#"))
+    with pytest.raises(UserError) as raised:
+        open_trusted(None, cwd=clone)
+    odd = "is not as agent-sandbox writes it: an editor would start something else than the sandbox"
+    hint = "agent-sandbox init --force writes this file again"
+    assert str(raised.value) == f"{clone}/{SHARED}: `{more.partition(':')[0]}` {odd}; {hint}"
+    assert open_store(os.environ).load(clone) is None

@@ -4,6 +4,9 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox import __version__
+from agent_sandbox.cli import build as module
+from agent_sandbox.cli.build import build
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.render.formats.header import stamped
@@ -56,3 +59,14 @@ def test_a_stack_of_this_version_is_not_written(empty_project: Path, ask: Ask) -
     before = (empty_project / STACK).stat()
     updated(open_trusted(None, cwd=empty_project), quiet=False)
     assert (empty_project / STACK).stat() == before
+
+
+def test_what_an_editor_runs_first_updates_the_stack_too(
+    older: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert older.exists()
+    monkeypatch.setattr(module, "execute", lambda *_, **__: None)
+    assert exit_code(build) == 1
+    assert "the stack was made by another version of agent-sandbox" in capsys.readouterr().err
+    assert exit_code(lambda: build(editor=True)) == 0
+    assert capsys.readouterr().err == f"updated {STACK} to agent-sandbox {__version__}\n"

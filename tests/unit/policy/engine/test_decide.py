@@ -7,7 +7,10 @@ from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.engine.decide import allows, awaits_operation, decide, decide_connect, decide_with_secrets
+from agent_sandbox.policy.engine.grants import Grants
 from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policy.http.graphql_operation import Operation
 from agent_sandbox.policy.http.request import Request
 from table_tests import each
@@ -15,6 +18,9 @@ from table_tests import each
 type LayerOf = Callable[..., Layer]
 type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]
+
+NOTHING = compile_policy([], {})
+HERE = Origin(file="grant", line=1, layer="grant")
 
 POLICY = """
 domains:
@@ -308,3 +314,45 @@ def test_what_only_others_allow_has_nothing_put_in(policy_of: PolicyOf, request_
     policy = policy_of(f"{SECRETS}\nallow: [GET https://b.test/]")
     decision, injection = decide_with_secrets(policy, request_of("GET https://b.test/"))
     assert (decision.allowed, injection) == (True, None)
+
+
+def granted(policy: Policy, request: Request) -> Policy:
+    """Return the policy with a grant of what `request` asks for."""
+    offer = offer_for(request, NOTHING)
+    assert offer
+    return replace(
+        policy, granted=Grants(rules=(Rule(effect=Effect.ALLOW, conditions=offer.once, origin=HERE, reason="once"),))
+    )
+
+
+def test_allows_a_granted_request_and_its_tunnel(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    request = request_of("POST https://new.test/x")
+    for text in ("domains: [a.test]", "domains: []"):
+        policy = granted(policy_of(text), request)
+        assert decide(policy, request).reason == "allowed by grant:1: once"
+        assert decide_connect(policy, host="new.test", port=443).allowed
+        assert not decide(policy, request._replace(method="GET")).allowed
+        assert not decide_connect(policy, host="new.test", port=8443).allowed
+
+
+def test_does_not_grant_a_host_service(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of("host_services: {nas: {to: nas.example.com:8080}}")
+    request = request_of("POST http://nas.example.com:8080/")
+    assert decide(policy, request).allowed
+    without_its_rule = replace(policy, index=policy_of("deny: [b.test]").index)
+    after = granted(without_its_rule, request)
+    assert not decide(after, request).allowed
+    assert not decide_connect(after, host=request.host, port=request.port).allowed
+
+
+def test_a_denied_request_is_denied_whatever_was_granted_for_another_one(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    policy = granted(
+        policy_of("domains: [a.test]\ndeny: [{host: new.test, rules: [{path: {prefix: /no}}]}]"),
+        request_of("GET https://new.test/"),
+    )
+    assert decide(policy, request_of("GET https://new.test/no")).cause is Cause.RULE
+    assert decide(policy, request_of("GET https://other.test/")).cause is Cause.HOST
+    assert not allows(policy, request_of("GET https://new.test/no"))
+    assert allows(policy, request_of("GET https://new.test/yes"))

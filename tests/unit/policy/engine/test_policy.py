@@ -5,7 +5,10 @@ import pytest
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.host_service import HostService
 from agent_sandbox.policy.match.upstream import Authorities
 
@@ -108,3 +111,21 @@ def test_a_host_is_reached_through_the_company_s_proxy_that_the_policy_names(lay
     digests = {compile_policy([replace(layer_of(written), authorities=one)], {}).digest for one in others}
     assert len(digests | {policy.digest, silent.digest}) == 4
     assert compile_policy([layer_of(written)], {}).authorities == ""
+
+
+def test_grants_are_added_to_those_that_are_there(policy_of: PolicyOf) -> None:
+    policy = policy_of("domains: [a.test]")
+    conditions = Conditions(host=parse_host_pattern("b.test"), ports=frozenset({443}), methods=frozenset({"GET"}))
+    rule = Rule(effect=Effect.ALLOW, conditions=conditions, origin=Origin(file="grant", line=1, layer="grant"))
+    assert policy.granting(()) is policy
+    granted = policy.granting((rule,)).granting((rule,)).granted
+    assert granted
+    assert granted.rules == (rule, rule)
+    assert policy.granting((rule,)).digest == policy.digest
+
+
+def test_a_digest_says_who_is_asked_about_what(policy_of: PolicyOf) -> None:
+    texts = ("", "settings: {ask: unlisted}", "settings: {ask: {timeout: 9}}", "settings: {ask: false}")
+    digests = [policy_of(f"domains: [a.test]\n{text}").digest for text in texts]
+    assert len(set(digests)) == 3
+    assert digests[0] == digests[3]

@@ -3,7 +3,15 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.policy.file.service_options import Access, Auth, Chosen, Declared, InvalidOption, choose
+from agent_sandbox.policy.file.service_options import (
+    Access,
+    Auth,
+    Chosen,
+    Declared,
+    InvalidOption,
+    choose,
+    repository_name,
+)
 from agent_sandbox.policy.match.injection import Credential, Existing, injection
 from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from table_tests import each
@@ -22,12 +30,12 @@ LEAST = dict.fromkeys(("git", "api", "wiki"), ("read",))
 @pytest.mark.parametrize(
     ("given", "chosen"),
     [
-        ({}, Chosen(has_repositories=True, levels=LEAST)),
-        ({"git": {"access": "readwrite"}}, Chosen(has_repositories=True, levels={"git": READWRITE})),
-        ({"api": {"access": "read"}}, Chosen(has_repositories=True, levels={"api": ("read",)})),
+        ({}, Chosen(kind="repositories", levels=LEAST)),
+        ({"git": {"access": "readwrite"}}, Chosen(kind="repositories", levels={"git": READWRITE})),
+        ({"api": {"access": "read"}}, Chosen(kind="repositories", levels={"api": ("read",)})),
         (
             {"repos": ["B/x", "a/*", "b/X"]},
-            Chosen(repositories=("a/*", "b/x"), has_repositories=True, levels=LEAST),
+            Chosen(repositories=("a/*", "b/x"), kind="repositories", levels=LEAST),
         ),
     ],
 )
@@ -208,6 +216,45 @@ def test_a_repository_can_have_less_access_than_the_others(access: str, when: di
     assert [str(path) for path in chosen.paths(pattern, when)] == paths
 
 
+NESTED: Declared = {"repos": "nested repositories", "git": DECLARED["git"]}
+
+
+@each(
+    ("name", "is_one"),
+    [
+        ("g/n", True),
+        ("g/s/t/n", True),
+        ("g/*", True),
+        ("g/s/*", True),
+        ("_g/n", True),
+        ("n", False),
+        ("g/*/n", False),
+        ("g/../n", False),
+        ("g/-/n", False),
+        ("g//n", False),
+        ("/g/n", False),
+        ("g/n.git", False),
+        ("-g/n", False),
+        ("g/" * 30 + "n", False),
+    ],
+)
+def test_a_service_can_have_repositories_in_groups(name: str, *, is_one: bool) -> None:
+    if is_one:
+        assert choose("x", NESTED, {"repos": [name]}).repositories == (name,)
+    else:
+        with pytest.raises(InvalidOption):
+            choose("x", NESTED, {"repos": [name]})
+
+
+def test_a_repository_is_a_name_or_has_its_access() -> None:
+    assert [repository_name(item) for item in ("a/b", {"name": "c/d", "access": "read"})] == ["a/b", "c/d"]
+
+
+def test_any_repository_may_be_in_groups() -> None:
+    pattern = parse_path_pattern(PathKind.GLOB, "/{repo}/git-upload-pack")
+    assert [str(path) for path in choose("x", NESTED, {}).paths(pattern, {})] == ["/**/git-upload-pack"]
+
+
 def test_a_rule_for_writing_is_not_meant_if_no_repository_can_be_written() -> None:
     chosen = choose("github", DECLARED, {"repos": READ_ONE[:1], "git": {"access": "readwrite"}})
     assert (chosen.meets({"git": "readwrite"}), chosen.meets({"git": "read"})) == (False, True)
@@ -330,3 +377,16 @@ def test_only_a_part_with_a_client_shim_has_a_placeholder() -> None:
         secret = chosen.secret_for("api.test", {"api": "read"})
         assert secret is not None
         assert secret.credentials[0].env == env
+
+
+def test_a_secret_goes_to_each_host_of_the_service_and_no_host_gets_two() -> None:
+    login = Auth(host="a.test", more_hosts=("b.test",))
+    declared: Declared = {"secret": Auth(host="a.test", kind="raw", header="x-key"), "login": login}
+    chosen = choose("s", declared, {"login": "t"})
+    assert [chosen.secret_for(host, {}) for host in ("a.test", "b.test")] == [
+        login.injection("t", Existing.FAIL, placeholder=True)
+    ] * 2
+    assert chosen.secret_for("c.test", {}) is None
+    with pytest.raises(InvalidOption) as invalid:
+        choose("s", declared, {"secret": "k", "login": "t"})
+    assert (invalid.value.what, invalid.value.hint) == ("service s has two secrets for a.test", "keep one of them")

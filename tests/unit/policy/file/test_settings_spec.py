@@ -51,3 +51,23 @@ def test_what_does_nothing_or_makes_no_sense_is_refused(written: dict[str, Any],
     with pytest.raises(ValidationError) as caught:
         SettingsSpec.model_validate({"upstream": written})
     assert [error["msg"] for error in caught.value.errors()] == [what]
+
+
+@pytest.mark.parametrize(
+    ("written", "ask", "timeout"),
+    [
+        ("unlisted", "unlisted", 60),
+        (["unlisted"], "unlisted", 60),
+        ({"timeout": 5}, "unlisted", 5),
+        ({"about": ["unlisted"], "timeout": 600}, "unlisted", 600),
+        (False, "", 60),
+    ],
+)
+def test_ask_says_which_requests_wait_for_a_person_and_how_long(written: object, ask: str, timeout: int) -> None:
+    assert SettingsSpec.model_validate({"ask": written}).values(HERE, None) == {"ask": ask, "ask_timeout": timeout}
+
+
+@pytest.mark.parametrize("written", [True, None, "everything", {"about": ["unlisted"], "timeout": 0}, {"timeout": 601}])
+def test_ask_rejects_other_values(written: object) -> None:
+    with pytest.raises(ValidationError):
+        SettingsSpec.model_validate({"ask": written})

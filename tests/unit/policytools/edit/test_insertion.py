@@ -3,12 +3,12 @@ from dataclasses import replace
 from agent_sandbox.policytools.edit.insertion import insertion, written
 from table_tests import each
 
-ENTRY = "GET https://x/a"
+SHARED = "GET https://x/a"
 
 
 def inserted(text: str) -> str:
     """Return the text with what came in between `<` and `>`."""
-    change = insertion(text, "allow", ENTRY)
+    change = insertion(text, "allow", SHARED)
     return replace(change, text=f"<{change.text}>").into(text) if change else "no usual way"
 
 
@@ -16,42 +16,42 @@ def inserted(text: str) -> str:
     ("text", "expected"),
     [
         # There is nothing yet.
-        ("", f"<allow:\n  - {ENTRY}\n>"),
-        ("# c", f"# c<\nallow:\n  - {ENTRY}>"),
-        ("---\n# c\n", f"---\n# c\n<allow:\n  - {ENTRY}\n>"),
+        ("", f"<allow:\n  - {SHARED}\n>"),
+        ("# c", f"# c<\nallow:\n  - {SHARED}>"),
+        ("---\n# c\n", f"---\n# c\n<allow:\n  - {SHARED}\n>"),
         # The section is not there.
-        ("version: 1\n", f"version: 1\n<allow:\n  - {ENTRY}\n>"),
-        ("version: 1", f"version: 1<\nallow:\n  - {ENTRY}>"),
-        ("version: 1\n\ndeny: []\n# end\n", f"version: 1\n\ndeny: []\n# end\n<\nallow:\n  - {ENTRY}\n>"),
-        ("deny:\n    - a\n...\n# end\n", f"deny:\n    - a\n<allow:\n    - {ENTRY}\n>...\n# end\n"),
-        ("  version: 1\n", f"  version: 1\n<  allow:\n    - {ENTRY}\n>"),
+        ("version: 1\n", f"version: 1\n<allow:\n  - {SHARED}\n>"),
+        ("version: 1", f"version: 1<\nallow:\n  - {SHARED}>"),
+        ("version: 1\n\ndeny: []\n# end\n", f"version: 1\n\ndeny: []\n# end\n<\nallow:\n  - {SHARED}\n>"),
+        ("deny:\n    - a\n...\n# end\n", f"deny:\n    - a\n<allow:\n    - {SHARED}\n>...\n# end\n"),
+        ("  version: 1\n", f"  version: 1\n<  allow:\n    - {SHARED}\n>"),
         # It is there, with nothing in it.
-        ("allow:\n", f"allow:\n<  - {ENTRY}\n>"),
-        ("allow:", f"allow:<\n  - {ENTRY}>"),
-        ("allow: # c\n  # - d\ndeny:\n- a\n", f"allow: # c\n<- {ENTRY}\n>  # - d\ndeny:\n- a\n"),
+        ("allow:\n", f"allow:\n<  - {SHARED}\n>"),
+        ("allow:", f"allow:<\n  - {SHARED}>"),
+        ("allow: # c\n  # - d\ndeny:\n- a\n", f"allow: # c\n<- {SHARED}\n>  # - d\ndeny:\n- a\n"),
         # It is there, and says that there is nothing in it.
-        ("allow: ~\n", f"allow:<\n  - {ENTRY}\n>"),
-        ("allow: null # c\ndeny:\n- a\n", f"allow:< # c\n- {ENTRY}\n>deny:\n- a\n"),
-        ("allow: null", f"allow:<\n  - {ENTRY}>"),
-        ("allow:\n  null # c\n", f"allow:\n< # c\n  - {ENTRY}\n>"),
-        ("{allow: null}", f'{{allow: <["{ENTRY}"]>}}'),
-        ("{allow: , deny: []}\n", f'{{allow: <["{ENTRY}"]>, deny: []}}\n'),
+        ("allow: ~\n", f"allow:<\n  - {SHARED}\n>"),
+        ("allow: null # c\ndeny:\n- a\n", f"allow:< # c\n- {SHARED}\n>deny:\n- a\n"),
+        ("allow: null", f"allow:<\n  - {SHARED}>"),
+        ("allow:\n  null # c\n", f"allow:\n< # c\n  - {SHARED}\n>"),
+        ("{allow: null}", f'{{allow: <["{SHARED}"]>}}'),
+        ("{allow: , deny: []}\n", f'{{allow: <["{SHARED}"]>, deny: []}}\n'),
         ('allow: "~"\n', "no usual way"),
         # Its list is a block.
-        ("allow:\n  - a # c\n\n# d\ndeny: []\n", f"allow:\n  - a # c\n<  - {ENTRY}\n>\n# d\ndeny: []\n"),
-        ("allow:\n-   a\n-   b", f"allow:\n-   a\n-   b<\n-   {ENTRY}>"),
-        ("allow:\r\n- a\r\n", f"allow:\r\n- a\r\n<- {ENTRY}\r\n>"),
-        ("allow:\n- reason: |\n    c\ndeny: []\n", f"allow:\n- reason: |\n    c\n<- {ENTRY}\n>deny: []\n"),
+        ("allow:\n  - a # c\n\n# d\ndeny: []\n", f"allow:\n  - a # c\n<  - {SHARED}\n>\n# d\ndeny: []\n"),
+        ("allow:\n-   a\n-   b", f"allow:\n-   a\n-   b<\n-   {SHARED}>"),
+        ("allow:\r\n- a\r\n", f"allow:\r\n- a\r\n<- {SHARED}\r\n>"),
+        ("allow:\n- reason: |\n    c\ndeny: []\n", f"allow:\n- reason: |\n    c\n<- {SHARED}\n>deny: []\n"),
         # Its list is in brackets.
-        ("allow: []\n", f'allow: [<"{ENTRY}">]\n'),
-        ("allow: [a] # c\n", f'allow: [a<, "{ENTRY}">] # c\n'),
-        ("allow: [a,]\n", f'allow: [a,< "{ENTRY}">]\n'),
-        ("allow: [\n  a, # b, c\n]\n", f'allow: [\n  a,< "{ENTRY}"> # b, c\n]\n'),
-        ("allow: [\n  a # b, c\n]\n", f'allow: [\n  a<, "{ENTRY}"> # b, c\n]\n'),
+        ("allow: []\n", f'allow: [<"{SHARED}">]\n'),
+        ("allow: [a] # c\n", f'allow: [a<, "{SHARED}">] # c\n'),
+        ("allow: [a,]\n", f'allow: [a,< "{SHARED}">]\n'),
+        ("allow: [\n  a, # b, c\n]\n", f'allow: [\n  a,< "{SHARED}"> # b, c\n]\n'),
+        ("allow: [\n  a # b, c\n]\n", f'allow: [\n  a<, "{SHARED}"> # b, c\n]\n'),
         # The whole file is.
-        ("{}", f'{{<allow: ["{ENTRY}"]>}}'),
-        ('{"deny": []}\n', f'{{"deny": []<, "allow": ["{ENTRY}"]>}}\n'),
-        ("{allow: [a]}\n", f'{{allow: [a<, "{ENTRY}">]}}\n'),
+        ("{}", f'{{<allow: ["{SHARED}"]>}}'),
+        ('{"deny": []}\n', f'{{"deny": []<, "allow": ["{SHARED}"]>}}\n'),
+        ("{allow: [a]}\n", f'{{allow: [a<, "{SHARED}">]}}\n'),
     ],
 )
 def test_one_insertion_makes_the_section_hold_the_entry(text: str, expected: str) -> None:
@@ -61,7 +61,7 @@ def test_one_insertion_makes_the_section_hold_the_entry(text: str, expected: str
 @each(
     ("entry", "expected"),
     [
-        (ENTRY, ENTRY),
+        (SHARED, SHARED),
         ("GET https://x/a:", '"GET https://x/a:"'),
         ("GET https://x/a #b", '"GET https://x/a #b"'),
         ("*.example.com", '"*.example.com"'),

@@ -124,3 +124,13 @@ def test_reserved_ports_mean_nothing_without_a_verification() -> None:
     run = Verification(seconds=0)
     run.deny("a.test", port=CHECKER)
     assert run.agents == ["a.test"]
+
+
+def test_a_sink_that_comes_later_gets_the_records_from_then_on() -> None:
+    lines: list[bytes] = []
+    log = AuditLog([], clock=lambda: 0.0)
+    log.record(AuditRecord(event=Event.GRANT))
+    log.add_sink(lines.append)
+    log.record(AuditRecord(event=Event.GRANT, reason="granted"))
+    assert [json.loads(line)["reason"] for line in lines] == ["granted"]
+    assert log.counts == {"allowed": 0, "denied": 0, "starts": 0}

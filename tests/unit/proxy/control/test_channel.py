@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.proxy.control.channel import answer_question, ask, serve_control
+from agent_sandbox.proxy.control.channel import Reply, answer_question, ask, serve_control
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,3 +81,27 @@ async def test_another_process_can_ask(tmp_path: Path) -> None:
 def test_a_proxy_that_is_not_there_is_said_to_be_gone(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="the proxy does not answer"):
         ask(tmp_path / "control.sock", {"verb": "echo"})
+
+
+async def test_a_stream_goes_on_while_further_lines_are_answered(tmp_path: Path) -> None:
+    path = tmp_path / "control.sock"
+    ended = asyncio.Event()
+
+    async def stream(question: Mapping[str, object], reply: Reply) -> None:
+        await reply(b'{"asked": %d}\n' % len(question))
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    async with await serve_control(path, VERBS, {"follow": stream}):
+        said = await ask_here(path, b'{"verb": "follow"}\n{"verb": "echo"}\nx\n')
+        await ended.wait()
+        assert json.loads(await ask_here(path, b'{"verb": "echo"}\n')) == {"asked": {"verb": "echo"}}
+        assert json.loads(await ask_here(path, b"x\n")) == {"error": "not one line of JSON"}
+        assert json.loads(await ask_here(path, b"[]\n")) == {"error": "unknown verb; known: echo"}
+    assert sorted(map(json.loads, said.splitlines()), key=str) == [
+        {"answer": {"asked": {"verb": "echo"}}},
+        {"answer": {"error": "not one line of JSON"}},
+        {"asked": 1},
+    ]

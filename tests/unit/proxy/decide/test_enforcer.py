@@ -2,22 +2,24 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.policy import Decision, Effect, Policy
+from agent_sandbox.policy import Decision, Effect, Policy, decide_connect, parse_request
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
-from agent_sandbox.proxy.decide.enforcer import Enforcer
+from agent_sandbox.proxy.decide.enforcer import Enforcer, _refusal
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
 from agent_sandbox.proxy.exchange.denial import OWN_HOST
 from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Outcome, open_exchange
+from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.injector import Injector
@@ -30,6 +32,9 @@ from agent_sandbox.proxy.wire.message import RequestHead
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from agent_sandbox.policy import Request
+    from agent_sandbox.proxy.ask.questions import Questions
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
 RULES = "domains: [{host: a.test, rules: [{methods: [GET], path: {prefix: /api/}}]}]"
@@ -464,6 +469,90 @@ def test_a_client_that_was_led_here_by_its_name_server_is_answered(policy: Calla
     exchange = decided_with_page(current, asked_about_sandbox(), tunnel)
     assert exchange.answer
     assert exchange.answer.status == 200
+
+
+class Waits:
+    """Questions that every request waits for, or that nobody is asked."""
+
+    def __init__(self, why: str = "") -> None:
+        self.why = why
+        self.asked: list[str] = []
+
+    def ask(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy, **_: object) -> str:
+        """Make it wait, unless there is a reason not to."""
+        self.asked.append(f"{request.method} {request.url} {decision.cause} {bool(policy.refusal)}")
+        if not self.why:
+            exchange.waiting = Waiting(leave=lambda: None)
+        return self.why
+
+
+def with_questions(policy: Policy, questions: Waits) -> Enforcer:
+    return Enforcer(lambda: policy, clock=lambda: 5.0, questions=cast("Questions", questions))
+
+
+UNLISTED = Tunnel(client="", carries=Carries.TLS, host="new.test", port=443)
+
+
+def test_a_denied_request_waits_and_is_decided_again_with_its_grant(policy: Callable[[str], Policy]) -> None:
+    current, questions = policy(RULES), Waits()
+    decision = decide_connect(current, host="new.test", port=443)
+    tunnel = Tunnel(client="", carries=Carries.TLS, host="new.test", port=443, decision=decision)
+    exchange, enforcer = opened(asked(host=b"new.test"), tunnel), with_questions(current, questions)
+    enforcer.requestheaders(exchange, tunnel)
+    assert (exchange.waits, exchange.answer, exchange.forwarded, exchange.outcome) == (True, None, None, NOT_DECIDED)
+    offer = offer_for(parse_request(scheme="https", host="new.test", port=443, method="GET", target="/"), current)
+    assert exchange.waiting
+    assert offer
+    rule = Rule(effect=Effect.ALLOW, conditions=offer.once, origin=Origin(file="grant", line=1, layer="grant"))
+    exchange.waiting.end("", grant=rule)
+    enforcer.requestheaders(exchange, tunnel)
+    assert (exchange.outcome.effect, exchange.outcome.rule, exchange.forwarded is None) == (
+        Effect.ALLOW,
+        "grant:1",
+        False,
+    )
+    assert (tunnel.refused, questions.asked) == (None, ["GET https://new.test/api/x host False"])
+
+
+def test_a_tunnel_to_a_host_that_is_denied_as_a_whole_stays_refused(policy: Callable[[str], Policy]) -> None:
+    refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO)
+    exchange = opened(asked(), refused)
+    exchange.waiting = Waiting(leave=lambda: None, over=True)
+    current = policy(RULES)
+    host = parse_host_pattern("b.test")
+    # Its requests are allowed, and its tunnel is not: no policy says that, so this is only the second wall.
+    moved = replace(refused, host="b.test")
+    assert decide_connect(current, host=host.name, port=443).allowed is False
+    assert _refusal(moved, current, exchange)
+    assert moved.refused is NO
+    assert _refusal(refused, current, exchange) is None
+    assert refused.refused is None
+
+
+def test_a_request_that_waited_in_vain_is_denied_and_asks_no_more(policy: Callable[[str], Policy]) -> None:
+    exchange, questions = opened(asked(host=b"new.test"), UNLISTED), Waits()
+    enforcer = with_questions(policy(RULES), questions)
+    enforcer.requestheaders(exchange, UNLISTED)
+    assert exchange.waiting
+    exchange.waiting.end("nobody answered")
+    enforcer.requestheaders(exchange, UNLISTED)
+    assert told(exchange)["reason"] == "no rule allows host new.test; nobody answered"
+    assert len(questions.asked) == 1
+
+
+def test_why_nobody_answered_is_part_of_the_reason(policy: Callable[[str], Policy]) -> None:
+    exchange = opened(asked(host=b"new.test"), UNLISTED)
+    with_questions(policy(RULES), Waits("nobody was asked")).requestheaders(exchange, UNLISTED)
+    assert told(exchange)["reason"] == "no rule allows host new.test; nobody was asked"
+
+
+def test_the_stacks_own_checks_wait_for_nobody(policy: Callable[[str], Policy]) -> None:
+    questions, tunnel = Waits(), Tunnel(client="", carries=Carries.PROXY)
+    host = b"agent-sandbox.invalid"
+    head = RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"Host", host),), b"", host.decode(), 80, b"http")
+    exchange = opened(head, tunnel)
+    with_questions(policy(RULES), questions).requestheaders(exchange, tunnel)
+    assert (exchange.waiting, questions.asked, exchange.outcome.effect) == (None, [], Effect.DENY)
 
 
 LOGIN = {

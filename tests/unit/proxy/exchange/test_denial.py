@@ -27,6 +27,7 @@ def test_a_client_that_names_json_gets_every_field() -> None:
         "near_miss": "policy.yaml:3 allows GET",
         "hint": "add a rule",
         "help": "http://agent-sandbox.internal/",
+        "message": "Blocked by agent-sandbox: method POST is not allowed; to allow it: add a rule",
     }
     assert got.status == 403
     assert got.fields == (

@@ -6,10 +6,13 @@ from dataclasses import replace
 import pytest
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.policy import Decision, Effect, parse_request
+from agent_sandbox.policy import Decision, Effect, Origin, parse_request
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial, Page
 from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Meter, Outcome, open_exchange
+from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redaction import Redactor
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
@@ -168,3 +171,17 @@ def test_an_answer_of_the_proxys_own_is_allowed_and_nothing_is_forwarded() -> No
     exchange.answer_here(Page(200, (), b"hello"), "our own page")
     assert (exchange.allowed, exchange.forwarded, exchange.outcome.reason) == (True, None, "our own page")
     assert exchange.answer == Page(200, (), b"hello")
+
+
+def test_an_exchange_that_waits_for_a_person_may_get_a_grant() -> None:
+    exchange = opened()
+    assert (exchange.waits, exchange.grants) == (False, ())
+    exchange.waiting = Waiting(leave=lambda: None)
+    assert (exchange.waits, exchange.grants) == (True, ())
+    rule = Rule(
+        effect=Effect.ALLOW,
+        conditions=Conditions(host=parse_host_pattern("a.test")),
+        origin=Origin(file="grant", line=1, layer="grant"),
+    )
+    exchange.waiting.end("", grant=rule)
+    assert (exchange.waits, exchange.grants) == (False, (rule,))

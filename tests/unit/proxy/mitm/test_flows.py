@@ -17,7 +17,7 @@ from agent_sandbox.proxy.mitm.flows import NOT_DECIDED, ExchangeOwner, FlowHooks
 from agent_sandbox.proxy.mitm.stream import MalformedHook
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead, ResponseHead
-from layer_harness import PLAIN, Http2Wire, LetThrough, Wire, hooks_of
+from layer_harness import PLAIN, Http2Wire, LetThrough, Wait, Wire, hooks_of
 
 if TYPE_CHECKING:
     from agent_sandbox.proxy.exchange.exchange import Exchange
@@ -244,3 +244,13 @@ def test_a_flow_without_an_exchange_is_returned_to_nobody() -> None:
     mapped.hooks.responseheaders(mapped.flow, mapped.owner)
     assert mapped.flow.error
     assert mapped.flow.error.msg == Error.KILLED_MESSAGE
+
+
+def test_a_request_that_waited_for_a_person_keeps_its_exchange() -> None:
+    mapped = Mapped(Wait())
+    exchange = mapped.run("requestheaders")
+    assert (mapped.flow.response, exchange.waits) == (NOT_DECIDED, True)
+    assert exchange.waiting
+    exchange.waiting.end("")
+    assert mapped.run("requestheaders") is exchange
+    assert (mapped.flow.response, exchange.allowed) == (None, True)

@@ -18,12 +18,13 @@ from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached
-from layer_harness import HTTP2_FIELDS, PLAIN, Deny, Http2Wire, Malformed, Wire
+from layer_harness import HTTP2_FIELDS, PLAIN, Deny, Http2Wire, Malformed, Wait, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent_sandbox.policy import Policy
+    from agent_sandbox.proxy.exchange.waiting import Waiting
 
 GET = b"GET /x HTTP/1.1\r\nHost: %s\r\n\r\n"
 
@@ -236,3 +237,40 @@ def test_a_stream_that_ended_leaves_its_timer_to_nobody() -> None:
     (left,) = http.command_sources.values()
     assert left is not stream
     assert list(left.handle_event(events.Wakeup(stream.patience))) == []
+
+
+def waiting(wire: Wire) -> Waiting:
+    """Return what the only request of a connection waits for."""
+    (exchange,) = wire.layer.exchanges
+    assert exchange.waiting
+    return exchange.waiting
+
+
+def test_a_request_that_waits_goes_on_when_it_is_resumed() -> None:
+    wire = Wire(PLAIN, Wait())
+    assert wire.client_sends(GET % b"a.test") == b""
+    waiting(wire).end("")
+    (resumed,) = wire.resumed
+    assert wire.servers == []
+    wire.feed(resumed)
+    assert [server.address for server in wire.servers] == [("a.test", 80)]
+    assert wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").startswith(b"HTTP/1.1 200 OK")
+    wire.feed(resumed)
+    assert wire.faults == []
+
+
+def test_a_request_that_waits_in_vain_is_answered_with_its_denial() -> None:
+    wire = Wire(PLAIN, Wait())
+    wire.client_sends(GET % b"a.test")
+    waiting(wire).end("nobody answered")
+    wire.feed(wire.resumed.pop())
+    assert (b"nobody answered" in wire.sent[wire.client], wire.servers) == (True, [])
+
+
+def test_a_request_whose_stream_has_ended_is_not_resumed() -> None:
+    wire = Wire(PLAIN, Wait())
+    wire.client_sends(GET % b"a.test")
+    waiting(wire).end("")
+    http_layer(wire).command_sources.clear()
+    wire.feed(wire.resumed.pop())
+    assert (wire.servers, wire.faults) == ([], [])

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import struct
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,7 +27,7 @@ from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, Refused
-from layer_harness import hooks_of
+from layer_harness import Wait, hooks_of
 from memory_streams import memory_streams
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def closed() -> Iterator[None]:
 class Stage:
     """A session with a client, and the server it may dial."""
 
-    def __init__(self, tunnel: Tunnel = PLAIN, *, limits: Limits | None = None) -> None:
+    def __init__(self, tunnel: Tunnel = PLAIN, *addons: object, limits: Limits | None = None) -> None:
         http1_client.install()
         self.lines: list[AuditRecord] = []
         self.dial: Callable[[], Streams] = self.connect
@@ -67,7 +68,7 @@ class Stage:
         self.client, writer, self.to_client = memory_streams()
         self.server, self.server_writer, self.to_server = memory_streams()
         engine = Engine(
-            hooks=hooks_of(),
+            hooks=hooks_of(*addons),
             dialler=cast("Dialler", Dialling(self)),
             limits=limits or Limits(),
             options=EngineOptions(),
@@ -480,3 +481,32 @@ async def test_a_reset_is_no_orderly_end(number: int, said: list[tuple[int, int,
     stage.session._reset(stage.session.client)
     assert options == said
     assert stage.to_client.ended == "aborted"
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_request_that_waited_goes_on_and_its_grant_counts_at_a_reload() -> None:
+    stage = Stage(REFUSED, Wait())
+    serving = await started(stage)
+    stage.client.feed_data(GET)
+    await turns()
+    (exchange,) = stage.session.layer.exchanges
+    assert exchange.waiting
+    # A tunnel in which a request waits is not closed, though the next one would be allowed.
+    assert await stage.session.review(revised("b.test", "a.test")) is False
+    (rule,) = allowing("a.test").rules.rules
+    granted = replace(rule, conditions=replace(rule.conditions, ports=frozenset({80}), methods=frozenset({"GET"})))
+    stage.session._tunnel.decision = None
+    exchange.waiting.end("", grant=granted)
+    await turns()
+    assert stage.to_server.written == GET
+    assert await stage.session.review(revised("b.test", "c.test")) is False
+    assert await stage.session.review(revised("a.test", "b.test")) is False
+    stage.server.feed_data(OK)
+    stage.client.feed_eof()
+    stage.server.feed_eof()
+    await serving
+    assert stage.to_client.written == OK

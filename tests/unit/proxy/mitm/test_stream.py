@@ -19,7 +19,7 @@ from agent_sandbox.proxy.mitm.http_layer import PolicyReplaced
 from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
-from layer_harness import PLAIN, Deny, LetThrough, Wire
+from layer_harness import PLAIN, Deny, LetThrough, Wait, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -571,3 +571,16 @@ def test_the_rest_of_a_refused_response_is_dropped() -> None:
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX: a\rb\r\n\r\nzz\r\n")
     assert got.startswith(b"HTTP/1.1 502")
     assert got.count(b"HTTP/1.1") == 1
+
+
+def test_a_client_that_leaves_is_noticed_while_its_request_waits() -> None:
+    addon, ends = Wait(), Stream()
+    wire = Wire(PLAIN, addon, ends)
+    wire.client_sends(GET)
+    wire.feed(events.ConnectionClosed(wire.client))
+    (exchange,) = addon.left
+    assert (exchange.waits, ends.ended) == (True, [])
+    assert exchange.waiting
+    exchange.waiting.end("the client left")
+    wire.feed(wire.resumed.pop())
+    assert (wire.servers, len(ends.ended)) == ([], 1)

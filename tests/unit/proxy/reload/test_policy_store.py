@@ -2,13 +2,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent_sandbox.policy import Policy
+from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.upstream import Upstream, UpstreamProxy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PROBLEM = Problem(where="policy.yaml:2:1", what="unknown key", hint="did you mean x?")
 FILE = Path("policy.yaml")
@@ -122,3 +128,21 @@ def test_what_a_company_puts_between_is_told() -> None:
     store = PolicyStore(FILE, load=Files(policy).load)
     told = "all allowed requests go through http://proxy.corp.example:3128 (user/policy.yaml:3)"
     assert store.status()["upstream"] == [told]
+
+
+async def test_grants_stay_in_force_over_a_reload(policy: Callable[[str], Policy]) -> None:
+    first, second = policy("domains: [a.test]"), policy("domains: [b.test]")
+    store = PolicyStore(FILE, load=Files(first, second).load)
+    changes: list[Policy] = []
+    store.on_change = lambda: changes.append(store.current)
+    host = parse_host_pattern("new.test")
+    conditions = Conditions(host=host, ports=frozenset({443}), methods=frozenset({"GET"}))
+    rule = Rule(effect=Effect.ALLOW, conditions=conditions, origin=Origin(file="grant", line=1, layer="grant"))
+    revision = store.grant((rule,))
+    assert (revision.old, revision.new is store.current) == (first, True)
+    await reloaded(store)
+    for current in (revision.new, store.current):
+        assert current.granted
+        assert current.granted.rules == (rule,)
+    assert store.grant(()).new.granted is None
+    assert len(changes) == 3

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, override
 
 import pytest
 
-from agent_sandbox.policy import parse_request
+from agent_sandbox.policy import Effect, Origin, parse_request
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.reload.transition import ConnectionRegistry, PolicyTransition
 from certificates import make_authority
@@ -144,3 +146,11 @@ async def test_all_that_is_open_is_ended_and_what_does_not_hear_it_is_cancelled(
 
 async def test_where_nothing_is_open_there_is_nothing_to_wait_for() -> None:
     await ConnectionRegistry().end(seconds=10)
+
+
+def test_a_request_with_a_grant_of_its_own_is_decided_with_it(revision: PolicyTransition) -> None:
+    offer = offer_for(GET, revision.new)
+    assert offer
+    rule = Rule(effect=Effect.ALLOW, conditions=offer.once, origin=Origin(file="grant", line=1, layer="grant"))
+    assert revision.granting((rule,)).decide(GET).allowed
+    assert revision.granting(()) is revision

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -264,3 +265,14 @@ def test_a_damaged_file_is_no_login(folder: Path) -> None:
     for name, text in (("a", "{"), ("b", "[]"), ("c", '{"login": {"endpoints": 1}}')):
         (folder / name).write_text(text)
     assert not subject.Refresher(folder, PLACEHOLDERS).reads(asked())
+
+
+def test_the_folder_is_read_again_only_when_it_has_changed(folder: Path) -> None:
+    refresher = subject.Refresher(folder, PLACEHOLDERS)
+    put(folder)
+    os.utime(folder, (1.0, 1.0))
+    assert refresher.reads(asked())
+    (folder / "a.login").write_text("{}")  # in place: the folder stays as it was
+    assert refresher.reads(asked())
+    os.utime(folder, (2.0, 2.0))
+    assert not refresher.reads(asked())

@@ -11,6 +11,7 @@ from agent_sandbox.policy.match.injection import Credential
 from agent_sandbox.proxy.secrets.placeholder import (
     Placeholders,
     is_placeholder,
+    key_beside,
     load_placeholders,
     write_environment,
 )
@@ -78,6 +79,12 @@ def test_without_a_key_nothing_is_a_placeholder() -> None:
     assert none.ending("key") == ""
     assert not is_placeholder(b"anything", none.ending("key"))
     assert none.place(b"/", ((b"a", b"b"),)) == ""
+    assert not none.has("anything")
+    assert PLACEHOLDERS.has(f"x{ENDING}y")
+
+
+def test_the_key_is_beside_the_secrets_in_a_volume_of_its_own(tmp_path: Path) -> None:
+    assert key_beside(tmp_path / "secrets") == tmp_path / "private" / "placeholders.key"
 
 
 @each(

@@ -16,6 +16,8 @@ from agent_sandbox.proxy.secrets.store import (
     Secret,
     Unresolved,
     listed,
+    login_names,
+    login_of,
     memory_of,
     put_secret,
     put_sourced,
@@ -23,6 +25,7 @@ from agent_sandbox.proxy.secrets.store import (
     read_secret,
     remove_secret,
     unresolved,
+    uptime,
 )
 from table_tests import each
 
@@ -187,3 +190,27 @@ def test_without_a_tmpfs_no_value_is_stored(tmp_path: Path) -> None:
         put_sourced(tmp_path / "secrets", "t", ["a.test"], b"correct horse")
     assert str(raised.value.problems[0]) == f"cannot store the secret: No such file or directory; {RECREATE}"
     assert list((tmp_path / "secrets").iterdir()) == []
+
+
+def test_a_value_that_has_expired_is_no_value(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    for until in (uptime() + 100, uptime() - 1):
+        put_sourced(folder, "t", ["a.test"], VALUE.encode(), until=until, login={"any": "thing"})
+        found = read_secret(folder, "t")
+        assert found in (
+            Secret(name="t", hosts=("a.test",), value=VALUE, until=until),
+            Unresolved(name="t", hosts=("a.test",), why="it has expired"),
+        )
+        assert isinstance(found, Secret) is (until > uptime())
+    assert login_of(folder, "t") == {"any": "thing"}
+    put_unresolved(folder, "t", ["a.test"], login={"other": 1})
+    assert (login_of(folder, "t"), login_names(folder)) == ({"other": 1}, ["t"])
+
+
+@each("text", ["", "[]", "{", "{}"])
+def test_other_files_are_no_logins(text: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(text)
+    assert login_of(tmp_path, "t") is None
+    assert login_names(tmp_path / "none") == []

@@ -14,6 +14,7 @@ def states(found: tuple[Container, ...]) -> dict[str, str]:
 
 
 def test_a_stack_that_was_never_paused_is_asked_nothing_more(docker: FakeDocker) -> None:
+    """Nor one with a stopped container, which the engine calls unhealthy without a failed check."""
     with_containers(docker, proxy="unhealthy", firewall="healthy", agent="exited")
     found = containers(DOCKER, "app-1")
     asked = docker.calls

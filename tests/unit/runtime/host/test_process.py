@@ -158,3 +158,33 @@ def test_a_watched_child_has_a_stdin_that_ends_with_us() -> None:
     script = "import select, sys; print(bool(select.select([sys.stdin], [], [], 0.05)[0]))"
     got = process.watch((sys.executable, "-c", script), on_line=lines.append)
     assert (lines, got.code) == (["False"], 0)
+
+
+def test_a_watched_child_is_told_lines() -> None:
+    lines: list[str] = []
+    inputs: list[process.Input] = []
+    script = "print(input()); print(input())"
+
+    def begin(stdin: process.Input) -> None:
+        inputs.append(stdin)
+        stdin.say("one")
+        stdin.say("two")
+
+    got = process.watch((sys.executable, "-c", script), on_line=lines.append, on_start=begin)
+    assert (lines, got.code) == (["one", "two"], 0)
+    with pytest.raises(BrokenPipeError):
+        inputs[0].say("three")
+
+
+def test_a_child_is_started_from_another_thread_too() -> None:
+    found: list[process.Finished] = []
+    thread = threading.Thread(target=lambda: found.append(process.capture((sys.executable, "-c", "print(1)"))))
+    thread.start()
+    thread.join()
+    assert found[0].out == "1\n"
+
+
+def test_the_input_of_a_watched_child_can_be_ended() -> None:
+    script = "import sys; print(sys.stdin.read() == '')"
+    got = process.watch((sys.executable, "-c", script), on_line=lambda _: None, on_start=process.Input.close)
+    assert (got.out, got.code) == ("True", 0)

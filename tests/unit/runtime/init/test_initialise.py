@@ -279,17 +279,17 @@ def test_the_repository_of_a_worktree_is_mounted_at_its_own_path_and_ignores_our
     worktree(tmp_path / "feature", common)
     prepared = prepare(wish(tmp_path / "feature"), {})
     prepared.write()
-    place = "they belong to this directory on this machine"
+    place = "it belongs to this directory on this machine"
     assert prepared.notes == (
         f"git works inside on {common}: the agent can only add commits and change branches there",
-        f"{common}/info/exclude keeps {STACK}, .devcontainer/devcontainer.json, {DOTENV} out of git: {place}",
+        f"{common}/info/exclude keeps {DOTENV} out of git: {place}",
     )
     volumes = (tmp_path / "feature" / STACK).read_text()
     mount = "{{type: bind, source: {0}, target: {0}, bind: {{create_host_path: false}}"
     assert f"{mount.format(common)}, read_only: true}}" in volumes
     assert f"{mount.format(common / 'objects')}}}" in volumes
     assert (common / "logs").is_dir()
-    assert f"/{STACK}\n" in (common / "info" / "exclude").read_text()
+    assert "/.env\n" in (common / "info" / "exclude").read_text()
     again = prepare(wish(tmp_path / "feature"), {})
     assert {change.verdict for change in again.changes} == {Verdict.UNCHANGED}
     assert (again.protection.kept, again.protection.gone) == ((), ())

@@ -53,7 +53,7 @@ def test_what_could_be_chosen_is_asked_of_those_services_that_speak_of_the_host(
     policy = tmp_path / "policy.yaml"
     policy.write_text("services: [github]")
     offers = offers_here(policy, environ)
-    hosts = {"github.com": ["github"], "gitlab.com": [], "b.test": []}
+    hosts = {"github.com": ["github"], "huggingface.co": [], "b.test": []}
     for host, names in hosts.items():
         line = RequestLine(method="POST", url=f"https://{host}/o/n/git-receive-pack")
         request = read_request(load_here(policy, environ), line)

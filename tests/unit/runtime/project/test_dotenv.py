@@ -1,6 +1,7 @@
 import os
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -151,3 +152,29 @@ def test_an_editor_that_would_use_another_name_is_refused(tmp_path: Path) -> Non
         "where agent-sandbox does not find it; "
         "name your own stack with `name:` in its compose file, and remove COMPOSE_PROJECT_NAME from .env or your shell"
     )
+
+
+@each(
+    ("said", "environ", "name"),
+    [
+        ("AGENT_SANDBOX_STACK=app-1\n", {}, None),
+        ("", {}, None),
+        ("AGENT_SANDBOX_STACK=other\n", {}, "other"),
+        ("AGENT_SANDBOX_STACK=app-1\nexport AGENT_SANDBOX_STACK='other'", {}, "other"),
+        ("AGENT_SANDBOX_STACK=app-1\n", {"AGENT_SANDBOX_STACK": "other"}, "other"),
+        ("AGENT_SANDBOX_STACK=other\n", {"AGENT_SANDBOX_STACK": "app-1"}, None),
+    ],
+)
+def test_an_editor_uses_the_name_of_this_clone(said: str, environ: dict[str, str], name: str | None) -> None:
+    with TemporaryDirectory() as folder:
+        (Path(folder) / ".devcontainer").mkdir()
+        (Path(folder) / ".devcontainer" / ".env").write_text(said)
+        try:
+            require_editor_name(Path(folder), "app-1", environ)
+        except UserError as error:
+            hint = "unset AGENT_SANDBOX_STACK in your shell, and remove .devcontainer/.env: agent-sandbox up writes "
+            hint += "it again"
+            what = f"AGENT_SANDBOX_STACK is {name}: an editor starts the stack under this name"
+            assert str(error) == f"{folder}: {what}; {hint}"  # noqa: PT017 - some are refused
+        else:
+            assert name is None

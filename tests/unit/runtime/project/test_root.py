@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.project.root import STACK_FILE, find_root
+from agent_sandbox.render.formats.header import stamped
+from agent_sandbox.render.paths import SHARED, VALUES
+from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files, lacks_clone_files
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
 
@@ -34,3 +36,41 @@ def test_of_several_it_is_the_outermost_until_the_user_has_looked_at_another(roo
     open_store(os.environ).save(look(nested, os.environ))
     assert find_root(None, cwd=nested / "src") == nested
     assert find_root(None, cwd=root / "vendor") == root
+
+
+@pytest.mark.parametrize(
+    ("text", "is_ours"),
+    [
+        (stamped("x-agent-sandbox: {}\n", comment="#"), True),
+        ("# Written by agent-sandbox 0.1.0.\n", True),
+        ("# Written by hand\n", False),
+        ("services: {}\n", False),
+        ("", False),
+    ],
+)
+def test_a_clone_has_what_was_checked_in_and_lacks_the_rest(tmp_path: Path, text: str, *, is_ours: bool) -> None:
+    (tmp_path / ".devcontainer").mkdir()
+    assert not lacks_clone_files(tmp_path)
+    (tmp_path / SHARED).write_text(text)
+    assert (has_files(tmp_path), lacks_clone_files(tmp_path)) == (is_ours, is_ours)
+    assert (find_root(None, cwd=tmp_path / "src") == tmp_path) is is_ours
+    (tmp_path / STACK_FILE).touch()
+    assert lacks_clone_files(tmp_path) is is_ours
+    (tmp_path / VALUES).touch()
+    assert (has_files(tmp_path), lacks_clone_files(tmp_path)) == (True, False)
+
+
+def test_a_pipe_or_a_link_is_nothing_that_was_checked_in(tmp_path: Path) -> None:
+    (tmp_path / ".devcontainer").mkdir()
+    os.mkfifo(tmp_path / SHARED)
+    assert not has_files(tmp_path)
+    (tmp_path / SHARED).unlink()
+    (tmp_path / "ours").write_text(stamped("", comment="#"))
+    (tmp_path / SHARED).symlink_to("../ours")
+    assert not has_files(tmp_path)
+
+
+def test_a_directory_that_the_agent_made_inside_a_project_is_not_the_root(root: Path) -> None:
+    (root / "src" / ".devcontainer").mkdir(parents=True)
+    (root / "src" / SHARED).write_text(stamped("", comment="#"))
+    assert find_root(None, cwd=root / "src") == root

@@ -10,13 +10,14 @@ from init_project import Init
 AGENT = known_agents(data_root() / "templates")[0]
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
+SHARED = ".devcontainer/compose.yaml"
 
 
 def test_it_is_what_init_has_just_written(tmp_path: Path, init: Init) -> None:
     root = tmp_path / "app"
     prepared = init(root)
     written = written_here(root, (AGENT,), {"HOME": str(tmp_path / "home")})
-    assert written.files == {path: (root / path).read_text() for path in (COMPOSE, DEVCONTAINER)}
+    assert written.files == {path: (root / path).read_text() for path in (COMPOSE, DEVCONTAINER, SHARED)}
     assert written.files == generated(prepared)
     assert written.members["initializeCommand"][:2] == ["agent-sandbox", "build"]
 
@@ -35,16 +36,18 @@ def test_an_editors_file_with_a_part_of_the_users_is_not_all_ours(tmp_path: Path
     (root / ".devcontainer").mkdir(parents=True)
     (root / DEVCONTAINER).write_text(json.dumps({"postCreateCommand": "make"}))
     prepared = init(root)
-    assert sorted(generated(prepared)) == [COMPOSE]
+    assert sorted(generated(prepared)) == [SHARED, COMPOSE]
     written = written_here(root, (AGENT,), {"HOME": str(tmp_path / "home")})
-    assert (sorted(written.files), "postCreateCommand" in written.members) == ([COMPOSE], False)
+    assert (sorted(written.files), "postCreateCommand" in written.members) == ([SHARED, COMPOSE], False)
 
 
 def test_limits_of_a_clones_own_are_a_difference(tmp_path: Path, init: Init) -> None:
     root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
     init(root, memory="64g")
     assert "mem_limit: 64g" in (root / COMPOSE).read_text()
-    assert "mem_limit: 64g" not in written_here(root, (AGENT,), home).files[COMPOSE]
+    files = written_here(root, (AGENT,), home).files
+    assert "mem_limit: 64g" not in files[COMPOSE]
+    assert "64g" not in files[SHARED]
 
 
 def test_labels_of_a_clones_own_are_a_difference(tmp_path: Path, init: Init) -> None:

@@ -139,8 +139,12 @@ def put_options(service: str, options: "Mapping[str, object]", file: Path) -> bo
         return False
     with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
         write_edit(file, before, after)
-    written = [f"`{option}: {flow(value)}`" for option, value in options.items()]
-    emit_lines([f"{file}:{after.line}: the service {service} has {line}" for line in written])
+    written = [
+        f"`{option}: {flow(value)}`" if len(options) == 1 else f"`{option}`" for option, value in options.items()
+    ]
+    emit_lines(
+        [f"{file}:{after.line}: the service {service} has {'' if len(options) == 1 else 'new '}{', '.join(written)}"]
+    )
     return True
 
 

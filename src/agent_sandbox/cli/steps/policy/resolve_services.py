@@ -103,6 +103,6 @@ def _keep_out_of_git(project: Path, paths: Sequence[str]) -> None:
     file = exclude_file(project, git if isinstance(git, Outside) else None)
     try:
         if file and (new := not_ignored(project, paths, file)):
-            write_all(project, {file: excluding(project, new, file)})
+            write_all(project, excluding(project, new, file))
     except UserError as error:
         say(f"note: {error}")  # git shows the files, and nothing else differs

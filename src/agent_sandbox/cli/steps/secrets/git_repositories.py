@@ -11,6 +11,7 @@ from agent_sandbox.policy.file.service_options import (
     Access,
     Auth,
     Declared,
+    Repositories,
     is_repository,
     repository_name,
 )
@@ -22,6 +23,14 @@ REPOSITORIES, GIT, WEB = "repos", "git", "web"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A git server: its host, and its kind of repositories."""
+
+    host: str
+    kind: Repositories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """A repository with its access; `where` says which option or git setting names it."""
 
@@ -30,15 +39,17 @@ class Wanted:
     where: str
 
 
-def wanted_repositories(project: Path, host: str, written: Sequence[str], read: Sequence[str]) -> tuple[Wanted, ...]:
+def wanted_repositories(
+    project: Path, server: Server, written: Sequence[str], read: Sequence[str]
+) -> tuple[Wanted, ...]:
     """Return the named repositories, or those of the project's git settings; raise UserError for invalid names.
 
     Of the settings, only the remote that a plain `git push` goes to is also written.
     """
     options = [(text, WRITE, "--repo") for text in written] + [(text, READ, "--read") for text in read]
     if not options:
-        return _of_settings(project, host)
-    named = [Wanted(name=_repository(text, host), access=access, where=option) for text, access, option in options]
+        return _of_settings(project, server)
+    named = [Wanted(name=_repository(text, server), access=access, where=option) for text, access, option in options]
     if problems := [
         _not_a_repository(text, option) for (text, _, option), one in zip(options, named, strict=True) if not one.name
     ]:
@@ -46,23 +57,32 @@ def wanted_repositories(project: Path, host: str, written: Sequence[str], read: 
     return tuple({one.name.lower(): one for one in reversed(named)}.values())[::-1]
 
 
-def _repository(text: str, host: str) -> str:
+def _repository(text: str, server: Server) -> str:
     address = parse_address(text)
-    name = address.path if address and address.host == host else text
-    return name if is_repository(name) else ""
+    name = address.path if address and address.host == server.host else text
+    return name if is_repository(name, server.kind) else ""
 
 
 def _not_a_repository(text: str, option: str) -> Problem:
     return Problem(where=option, what=f"not a repository of this server: {text!a}", hint="write `owner/name`")
 
 
-def _of_settings(project: Path, host: str) -> tuple[Wanted, ...]:
-    found = [one for one in named_repositories(project) if one.address.host == host and is_repository(one.address.path)]
+def _of_settings(project: Path, server: Server) -> tuple[Wanted, ...]:
+    there = (one for one in named_repositories(project) if one.address.host == server.host)
+    found = [one for one in there if is_repository(one.address.path, server.kind)]
     if not found:
-        what = f"no remote of this project leads to a repository on {host}"
+        what = f"no remote of this project leads to a repository on {server.host}"
         raise UserError([Problem(where="git", what=what, hint="name one: --repo owner/name")])
     rows = (Wanted(name=one.address.path, access=WRITE if one.pushed else READ, where=one.where) for one in found)
     return tuple({one.name.lower(): one for one in reversed([*rows])}.values())[::-1]
+
+
+def server_of(declared: Declared) -> Server:
+    """Return the server of a service that declares `git` with a token."""
+    git, kind = declared[GIT], declared[REPOSITORIES]
+    if not isinstance(git, Access) or git.auth is None or not isinstance(kind, str):
+        raise TypeError("not the service of a git server")
+    return Server(host=git.auth.host, kind=kind)
 
 
 def options_for(declared: Declared, entry: Mapping[str, Any], wanted: Iterable[Wanted], secret: str) -> dict[str, Any]:
@@ -76,8 +96,9 @@ def options_for(declared: Declared, entry: Mapping[str, Any], wanted: Iterable[W
     access = {repository_name(item).lower(): item for item in _items(entry, GIT)}
     access |= {one.name.lower(): one.name if one.access == WRITE else {NAME: one.name, ACCESS: READ} for one in wanted}
     writes = any(isinstance(item, str) for item in access.values())
-    # Without anything to write, the parts say so.
-    repositories = [item if writes else repository_name(item) for item in access.values()]
+    # If nothing may be written, the parts say so, unless the entry has another part that may be.
+    limited = writes or any(entry[name].get(ACCESS) == WRITE for name in chosen if name != GIT)
+    repositories = [item if limited else repository_name(item) for item in access.values()]
     options: dict[str, Any] = {REPOSITORIES: repositories}
     for name, kind in parts.items():
         if name == GIT or not chosen:
@@ -93,7 +114,7 @@ def _items(entry: Mapping[str, Any], part: str) -> Iterator[str | dict[str, str]
 
 
 def _part(kind: Access, before: Mapping[str, Any], secret: str, *, writes: bool) -> dict[str, Any]:
-    access = WRITE if writes and WRITE in kind.levels else before.get(ACCESS, kind.levels[0])
+    access = WRITE if writes and WRITE in kind.levels else kind.levels[0]
     return {**before, ACCESS: access, **({"auth": before.get("auth") or _auth(kind.auth, secret)} if kind.auth else {})}
 
 

@@ -10,6 +10,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.steps.policy.policy_edit import put, put_options
+from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.policy.reload_policy import loaded, reload_stack
 from agent_sandbox.cli.steps.secrets.git_repositories import (
     GIT,
@@ -18,6 +19,7 @@ from agent_sandbox.cli.steps.secrets.git_repositories import (
     bound_hosts,
     options_for,
     secret_of,
+    server_of,
     wanted_repositories,
 )
 from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
@@ -58,9 +60,8 @@ def git_services_beside(policy: Path) -> Mapping[str, Declared]:
 def set_up_git(project: Project, service: str, asked: GitSetup, *, path: Path | None) -> None:
     """Store the token, have the policy inject it for the repositories alone, and print what the sandbox may do."""
     declared = git_services_beside(project.policy)[service]
-    git = declared[GIT]
-    host = git.auth.host if isinstance(git, Access) and git.auth else ""
-    wanted = wanted_repositories(project.root, host, asked.written, asked.read)
+    server = server_of(declared)
+    wanted = wanted_repositories(project.root, server, asked.written, asked.read)
     if asked.read_only:
         wanted = tuple(Wanted(name=one.name, access="read", where=one.where) for one in wanted)
     entry = _entry(project.policy, service)
@@ -69,18 +70,21 @@ def set_up_git(project: Project, service: str, asked: GitSetup, *, path: Path | 
     for one in wanted:
         say(f"{SAID[one.access]}: {one.name} ({one.where})")
     if entry and REPOSITORIES not in entry:
-        say(f"careful: the policy allows all repositories of {host} now, and will allow only those that it names")
+        say(
+            f"careful: the policy allows all repositories of {server.host} now, and will allow only those that it names"
+        )
     bound = Bound(name=secret, hosts=bound_hosts(declared, {**entry, **options}, secret))
     is_there = _stored(project, bound, asked.source)
-    put_options(service, options, project.policy)
+    policy = shown(project.policy, cwd=Path.cwd())
+    put_options(service, options, policy)
     if asked.read_only:
         for line in NO_PUSHES:
-            put(read_short_rule(Effect.DENY, (line,)), project.policy)
+            put(read_short_rule(Effect.DENY, (line,)), policy)
     if is_there:
         say(loaded(reload_stack(path)))
     else:
         say(f"{secret} will be fetched from its source by agent-sandbox up")
-    say(f"the proxy sends {secret} to {' and '.join(bound.hosts)}, for these repositories only")
+    say(f"the proxy sends {secret} to {' and '.join(bound.hosts)}, only for the repositories that the policy names")
 
 
 def _entry(policy: Path, service: str) -> dict[str, Any]:

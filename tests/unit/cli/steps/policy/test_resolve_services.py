@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.cli.build import build
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy.allow import allow
 from agent_sandbox.cli.steps.policy.resolve_services import resolve_named
@@ -46,6 +47,19 @@ def name(project: Path, services: str) -> None:
 
 def rules(project: Path) -> list[str]:
     return [str(rule) for rule in load_here(project / POLICY, {}).rules.rules]
+
+
+def test_what_an_editor_runs_first_resolves_too(
+    npm: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name(npm, "node")
+    assert up_to_date.rules
+    assert exit_code(lambda: build(quiet=True)) == 0
+    assert rules(npm) == []
+    assert exit_code(lambda: build(editor=True, quiet=True)) == 0
+    assert capsys.readouterr().err == f"note: {IS}\n"
+    assert rules(npm) == ["GET, HEAD https://npm.example.org"]
+    assert unseen_in(npm, os.environ) == ()
 
 
 @pytest.mark.parametrize("spelled", ["node", "npm", "{name: NPM}"])

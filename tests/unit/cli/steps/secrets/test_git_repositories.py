@@ -45,7 +45,18 @@ READ_B = {"name": "a/b", "access": "read"}
         (
             {"repos": ["a/b"], "api": {"access": "readwrite"}},
             {"a/b": "read"},
+            {"repos": [READ_B], "git": {"access": "read", "auth": TOKEN}},
+        ),
+        # What is to be read only is no longer written.
+        (
+            {"repos": ["a/b"], "git": {"access": "readwrite", "auth": TOKEN}},
+            {"a/b": "read"},
             {"git": {"access": "read", "auth": TOKEN}},
+        ),
+        (
+            {"repos": ["a/b"], **ALL_WRITTEN},
+            {"a/b": "read"},
+            {"repos": [READ_B], "git": {"access": "read", "auth": TOKEN}},
         ),
         # What may be written stays so.
         (

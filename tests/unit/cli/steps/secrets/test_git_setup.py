@@ -27,6 +27,7 @@ CONFIG = """\
 [submodule "lib"]
 	url = https://github.com/them/lib.git
 """
+SENT = "the proxy sends github.token to github.com and api.github.com, only for the repositories that the policy names"
 AUTH = "auth: {secret: github.token}"
 SHIM = "auth: {secret: github.token, client_shim: {kind: env}}"
 
@@ -81,12 +82,14 @@ def test_one_command_lets_the_sandbox_push_to_the_projects_repository(
     )
     assert told(running) == ["set github.token --host github.com --host api.github.com --folder /state/secrets"]
     assert (running.folder / "told").read_text() == VALUE
+    line = ".devcontainer/policy.yaml:5: the service github has new `repos`, `git`, `web`, `api`\n"
+    assert answer.out == line
     assert answer.err.splitlines() == [
         "read and write: Me/app (remote origin)",
         "read only: them/app (remote upstream)",
         "read only: them/lib (submodule lib)",
         "policy loaded, digest 000000000000",
-        "the proxy sends github.token to github.com and api.github.com, for these repositories only",
+        SENT,
     ]
 
 
@@ -159,7 +162,7 @@ def test_with_a_source_it_works_before_the_first_up(
     assert answer.err.splitlines() == [
         "read and write: a/b (--repo)",
         "github.token will be fetched from its source by agent-sandbox up",
-        "the proxy sends github.token to github.com and api.github.com, for these repositories only",
+        SENT,
     ]
     recipe = Recipe(name="github.token", hosts=("github.com", "api.github.com"), source="env:TOKEN")
     assert recipes_of(project, os.environ).load() == (recipe,)
@@ -178,7 +181,10 @@ def test_with_a_source_it_works_before_the_first_up(
                 "error: --read: not a repository of this server: 'git@gitlab.com:o/r.git'\n  hint: write `owner/name`\n"
             ),
         ),
-        (("openai", "--repo", "o/r"), "error: SERVICE: openai is not a git server\n  hint: git servers: github\n"),
+        (
+            ("openai", "--repo", "o/r"),
+            "error: SERVICE: openai is not a git server\n  hint: git servers: bitbucket, codeberg, github, gitlab\n",
+        ),
     ],
 )
 def test_what_cannot_be_set_up_changes_nothing(
@@ -187,6 +193,25 @@ def test_what_cannot_be_set_up_changes_nothing(
     before = policy(project)
     answer = ask("secret", "setup", *argv)
     assert (answer.code, answer.err, policy(project), told(running)) == (1, error, before, [])
+
+
+@pytest.mark.parametrize(
+    ("service", "remote", "repository", "hosts"),
+    [
+        ("gitlab", "git@gitlab.com:g/s/app.git", "g/s/app", "gitlab.com"),
+        ("bitbucket", "https://me@bitbucket.org/w/app.git", "w/app", "bitbucket.org --host api.bitbucket.org"),
+        ("forgejo", "ssh://git@codeberg.org/o/app", "o/app", "codeberg.org"),
+    ],
+)
+def test_other_servers_are_set_up_in_the_same_way(  # noqa: PLR0917 - the rows
+    running: FakeDocker, ask: Ask, project: Path, service: str, remote: str, repository: str, hosts: str
+) -> None:
+    (project / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {remote}\n')
+    answer = ask("secret", "setup", service)
+    assert (answer.code, answer.err.splitlines()[0]) == (0, f"read and write: {repository} (remote origin)")
+    assert f"repos: [{repository}]" in policy(project)
+    (call,) = told(running)
+    assert call.endswith(f" --host {hosts} --folder /state/secrets")
 
 
 def test_without_a_remote_on_the_server_it_asks_for_a_name(running: FakeDocker, ask: Ask, project: Path) -> None:

@@ -6,7 +6,7 @@ from agent_sandbox.policytools.lint.checks.queries import encoded_query
 
 type Find = Callable[..., list[tuple[int, str]]]
 
-ENTRY = "domains:\n  - host: a.test\n    rules:\n      - query: {{exact: {}}}\n"
+SHARED = "domains:\n  - host: a.test\n    rules:\n      - query: {{exact: {}}}\n"
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ ENTRY = "domains:\n  - host: a.test\n    rules:\n      - query: {{exact: {}}}\n"
     ],
 )
 def test_words_that_are_written_as_in_a_url_are_found(find: Find, exact: str, what: str) -> None:
-    assert find(encoded_query, ENTRY.format(exact)) == [(4, what)]
+    assert find(encoded_query, SHARED.format(exact)) == [(4, what)]
 
 
 @pytest.mark.parametrize("exact", ['{token: "a b"}', "{discount: 100%}", "{x: [a, b]}", '{x: "%zz"}', "{}"])
 def test_words_as_they_read_are_none(find: Find, exact: str) -> None:
-    assert find(encoded_query, ENTRY.format(exact)) == []
+    assert find(encoded_query, SHARED.format(exact)) == []
 
 
 def test_a_deny_and_a_private_place_are_looked_at_too(find: Find) -> None:

@@ -1,0 +1,1 @@
+"""`agent-sandbox watch`: the connection to the proxy, and what shows it."""

@@ -1,0 +1,102 @@
+"""The connection of `watch` to one stack: one command in the proxy container, kept open, and answers over it."""
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from getpass import getuser
+from pathlib import Path
+
+from agent_sandbox.backends.plan import RunCommand
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import AskProxy
+from agent_sandbox.cli.steps.execute import backend, driver, require_running
+from agent_sandbox.cli.steps.policy.policy_edit import put
+from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, shown
+from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policytools.edit.short_rule import read_short_rule
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.process import Input
+from agent_sandbox.runtime.proxy.reports import Question, Report, read_report
+
+AGAIN_SECONDS = (1.0, 2.0, 5.0)
+HOUR = 3_600
+CLOSED = "the connection to the proxy is closed; it is opened again"
+
+
+class Box:
+    """One project's proxy. `on_report` gets what it reports; `on_lost` is called when the connection breaks."""
+
+    def __init__(
+        self, project: Project, *, on_report: Callable[[Report], None], on_lost: Callable[[str], None]
+    ) -> None:
+        self.project = project
+        self._on_report = on_report
+        self._on_lost = on_lost
+        self._input: Input | None = None
+        self._over = threading.Event()
+        self._who = _user()
+
+    def end(self) -> None:
+        """End `watch`, from another thread."""
+        self._over.set()
+        if self._input is not None:
+            self._input.close()
+
+    def watch(self, *, answers: bool) -> None:
+        """Pass on reports until `end` is called. Connects again after the proxy or the engine has restarted."""
+        require_running(self.project, "proxy")
+        argv = ("watch", *(("--answers",) if answers else ()))
+        tried = 0
+        while not self._over.is_set():
+            (step,) = (one for one in backend().plan(self.project, AskProxy(argv=argv)) if isinstance(one, RunCommand))
+            connected = False
+
+            def pass_on(line: str) -> None:
+                nonlocal connected
+                found = read_report(line)
+                if found is not None:
+                    connected = True
+                    self._on_report(found)
+
+            with suppress(UserError):
+                driver().watch(step, on_line=pass_on, on_start=self._connect)
+            self._input = None
+            if self._over.is_set():
+                return
+            tried = 0 if connected else tried + 1
+            self._on_lost(f"{self.project.name}: the proxy does not answer; trying again")
+            self._over.wait(AGAIN_SECONDS[min(tried, len(AGAIN_SECONDS) - 1)])
+
+    def _connect(self, to_proxy: Input) -> None:
+        self._input = to_proxy
+        if self._over.is_set():
+            to_proxy.close()
+
+    def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
+        """Send an answer, or end a grant with the scope `end`. Raises UserError if there is no connection."""
+        words = {"verb": "answer", "id": number, "scope": scope, "who": self._who}
+        try:
+            if self._input is None:
+                raise BrokenPipeError
+            self._input.say(json.dumps({**words, "seconds": seconds} if seconds else words))
+        except OSError as error:
+            raise UserError([Problem(where=self.project.name, what=CLOSED)]) from error
+
+    def allow_for_project(self, question: Question) -> None:
+        """Write the rule into the project's policy and load it; the proxy then decides all questions again."""
+        if not question.rule:
+            what = "no rule can say exactly this request"
+            raise UserError([Problem(where=question.url, what=what, hint="allow it once, or deny it")])
+        file = shown(self.project.root / POLICY_FILE, cwd=Path.cwd())
+        put(read_short_rule(Effect.ALLOW, [question.rule]), file)
+        report(reload_stack(self.project.root))
+
+
+def _user() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

@@ -1,0 +1,64 @@
+"""What a person can allow of a request that no rule matches: it alone, or a rule that the policy can also say."""
+
+from dataclasses import dataclass, replace
+
+from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.engine.decide import decide
+from agent_sandbox.policy.engine.grants import is_grantable
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.errors import InvalidValue
+from agent_sandbox.policy.explain.advice import ENCODED, UNSPELLABLE
+from agent_sandbox.policy.http.method import NAMEABLE, with_implied
+from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request
+from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
+from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
+
+# One path of a host is rarely all that is read.
+READING = frozenset({"GET", "HEAD"})
+EVERY_PATH = parse_path_pattern(PathKind.GLOB, "/**")
+NOWHERE = Origin(file="grant", line=0, layer="grant")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """`once` matches the request, `lasting` what `text`, an entry of `allow`, says. No text: no rule can say it."""
+
+    once: Conditions
+    lasting: Conditions | None = None
+    text: str = ""
+
+
+def offer_for(request: Request, policy: Policy) -> Offer | None:
+    """Return the offer: for reading all paths of the host, else this method and path.
+
+    None if no grant would allow the request: it is for a private host, or a deny or a restricting layer wins.
+    """
+    reads = request.method in READING
+    once = Conditions(
+        host=HostPattern(reach=Reach.EXACT, name=request.host),
+        ports=frozenset({request.port}),
+        schemes=frozenset({request.scheme}),
+        methods=with_implied({"GET"}) if reads else frozenset({request.method}),
+    )
+    rule = Rule(effect=Effect.ALLOW, conditions=once, origin=NOWHERE)
+    if not is_grantable(rule) or not decide(policy.granting((rule,)), request).allowed:
+        return None
+    path = EVERY_PATH if reads else _exactly(request)
+    if path is None:
+        return Offer(once=once)
+    return Offer(once=once, lasting=replace(once, path=path), text=_text(request, path, reads=reads))
+
+
+def _exactly(request: Request) -> PathPattern | None:
+    if request.method not in NAMEABLE or UNSPELLABLE.search(request.path):
+        return None
+    try:
+        return parse_path_pattern(PathKind.EXACT, request.path.translate(ENCODED))
+    except InvalidValue:
+        return None
+
+
+def _text(request: Request, path: PathPattern, *, reads: bool) -> str:
+    port = "" if request.port == DEFAULT_PORTS[request.scheme] else f":{request.port}"
+    return f"{'GET' if reads else request.method} {request.scheme}://{request.host}{port}{path.text}"

@@ -1,0 +1,1 @@
+"""Requests that wait for a person: the questions, the grants that answers make, and those who watch."""

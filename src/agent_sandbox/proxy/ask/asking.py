@@ -1,0 +1,78 @@
+"""Questions, grants and watchers, connected to the policy, the audit log and the control socket."""
+
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+from agent_sandbox.proxy.ask.grant_book import GrantBook
+from agent_sandbox.proxy.ask.questions import Questions
+from agent_sandbox.proxy.ask.verbs import answer_verb, state
+from agent_sandbox.proxy.ask.watchers import Watchers
+from agent_sandbox.proxy.audit.audit_log import AuditLog
+from agent_sandbox.proxy.control.channel import Answer, Stream, Verb
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.reload.policy_store import PolicyStore
+from agent_sandbox.proxy.reload.transition import PolicyTransition
+
+
+async def _nothing_open(_: PolicyTransition) -> int:
+    return 0
+
+
+async def _here(work: Coroutine[Any, Any, Answer]) -> Answer:
+    return await work
+
+
+type Review = Callable[[PolicyTransition], Awaitable[int]]
+type InTraffic = Callable[[Coroutine[Any, Any, Answer]], Awaitable[Answer]]
+
+
+class Asking:
+    """Made before there are connections and a control socket, and connected to them afterwards."""
+
+    def __init__(self, store: PolicyStore, audit_log: AuditLog, limits: Limits) -> None:
+        self._reviewing: Review = _nothing_open
+        self._in_traffic: InTraffic = _here
+        self._store = store
+        self._watchers = Watchers(self._state_from_outside)
+        audit_log.add_sink(self._watchers.add)
+        self._grants = GrantBook(store, review=self._review, record=audit_log.record, clock=time.monotonic)
+        self.questions = Questions(
+            lambda: store.current,
+            self._grants,
+            watched=lambda: self._watchers.answering,
+            on_change=self._watchers.change,
+            clock=time.monotonic,
+            limits=limits,
+        )
+        store.on_change = self.questions.review
+
+    def connect(self, *, review: Review, in_traffic: InTraffic) -> None:
+        """`review` ends what a change of grants no longer allows; `in_traffic` runs work in the traffic loop."""
+        self._reviewing, self._in_traffic = review, in_traffic
+
+    @property
+    def verbs(self) -> Mapping[str, Verb]:
+        """The verbs that have one answer."""
+
+        async def answer(question: Mapping[str, object]) -> Answer:
+            return await self._in_traffic(self._answer(question))
+
+        return {"answer": answer}
+
+    @property
+    def streams(self) -> Mapping[str, Stream]:
+        """The verbs that go on."""
+        return {"subscribe": self._watchers.serve}
+
+    async def _review(self, revision: PolicyTransition) -> int:
+        return await self._reviewing(revision)
+
+    async def _answer(self, question: Mapping[str, object]) -> Answer:
+        return answer_verb(self.questions, self._grants, question)
+
+    async def _state_from_outside(self) -> Answer:
+        return await self._in_traffic(self._state())
+
+    async def _state(self) -> Answer:
+        return state(self.questions, self._grants, self._store.current.settings, now=time.monotonic())

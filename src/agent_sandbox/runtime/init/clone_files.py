@@ -1,0 +1,42 @@
+"""Write the files of one clone from the choices that are checked in, as `init` does; nothing that git tracks."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.formats.header import Hand, hand_of
+from agent_sandbox.render.paths import OF_THIS_CLONE, SHARED, STACK
+from agent_sandbox.render.reconcile import OnConflict
+from agent_sandbox.render.record import parse_choices
+from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.runtime.init.initialise import InitOptions, prepare
+from agent_sandbox.runtime.project.installed import is_own, read_project
+
+NO_CHOICES = "it does not say which agent to use, or with limits that no machine has"
+NO_CHOICES_HINT = "agent-sandbox init AGENT --force writes this file again"
+
+
+def write_clone_files(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Write this clone's files where they differ from the choices; return their paths.
+
+    Nothing is written in a copy that has the stack of its original: `init` decides about that. An edited file is kept.
+    """
+    text, is_new = read_text(root, SHARED) or "", not os.path.exists(root / STACK)
+    choices = parse_choices(text)
+    if choices is None and is_new and hand_of(text) is not Hand.FOREIGN:
+        raise UserError([Problem(where=str(root / SHARED), what=NO_CHOICES, hint=NO_CHOICES_HINT)])
+    if choices is None or not (is_new or is_own(read_project(root))):
+        return ()
+    options = InitOptions(
+        agents=choices.agents,
+        path=root,
+        title=None,
+        ide=None,
+        on_conflict=OnConflict.KEEP,
+        detect=False,
+        services=False,
+    )
+    prepared = prepare(options, environ).only(OF_THIS_CLONE)
+    prepared.write()
+    return tuple(change.path for change in prepared.changes if change.writes)

@@ -1,0 +1,277 @@
+"""Questions to a person: what a client does while one is open, and what a grant must never allow."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from http2client import Http2Client, fields
+from proxy_pair import Pair, start_pair
+from proxy_stand import get, read_answer
+from watching import Person
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import Future
+
+# A host for each test: one that was denied is not asked about again for a while.
+HOSTS = tuple(f"h{number}.example.test" for number in range(20))
+POLICY = """\
+version: 1
+domains: [allowed.test]
+deny: [denied.test, {host: "*.example.test", rules: [{path: {prefix: /never}}]}]
+settings: {ask: {timeout: 3}}
+"""
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A proxy that asks about hosts that are not listed, and the server that all its hosts are."""
+    with start_pair(tmp_path_factory.mktemp("asking"), POLICY, names=("allowed.test", *HOSTS)) as pair:
+        yield pair
+
+
+@pytest.fixture(scope="module")
+def unused() -> Iterator[str]:
+    """The hosts that no test has used."""
+    return iter(HOSTS)
+
+
+@pytest.fixture
+def host(unused: Iterator[str]) -> str:
+    """A host that is not listed."""
+    return next(unused)
+
+
+@pytest.fixture
+def pair(started: Pair) -> Pair:
+    """The proxy, with nothing on its records."""
+    started.forget()
+    return started
+
+
+@pytest.fixture
+def person(pair: Pair) -> Iterator[Person]:
+    """Somebody who watches."""
+    with Person(pair.proxy.ready["control"]) as person:
+        yield person
+
+
+class Client:
+    """Sends requests in the background."""
+
+    def __init__(self, pair: Pair, pool: ThreadPoolExecutor) -> None:
+        self._pair, self._pool = pair, pool
+
+    def asks(self, host: str, path: str = "/x") -> Future[tuple[int, bytes]]:
+        """Send a request over its own connection."""
+
+        def send() -> tuple[int, bytes]:
+            with self._pair.proxy.tls(host) as stream:
+                stream.sendall(get(path, host))
+                return read_answer(stream)
+
+        return self._pool.submit(send)
+
+
+@pytest.fixture
+def client(pair: Pair) -> Iterator[Client]:
+    """A client that waits."""
+    with ThreadPoolExecutor(8) as pool:
+        yield Client(pair, pool)
+
+
+def reason(answer: tuple[int, bytes]) -> str:
+    """Return the reason of a denial."""
+    assert answer[0] == 403
+    text: str = json.loads(answer[1])["reason"]
+    return text
+
+
+def test_a_request_to_an_unlisted_host_waits_and_is_allowed_once(
+    pair: Pair, person: Person, client: Client, host: str
+) -> None:
+    answer = client.asks(host, "/x?secret=1")
+    (question,) = person.questions()
+    shown = {"host": host, "method": "GET", "path": "/x", "query": 8, "rule": f"GET https://{host}/**"}
+    assert {key: question[key] for key in shown} == shown
+    assert not pair.server.requests
+    assert person.answer(question["id"], "once") == {"ok": True}
+    assert answer.result(5)[0] == 200
+    person.questions(0)
+    line = pair.proxy.line(event="request", host=host)
+    assert (line["decision"], line["rule"][:6], line["reason"].split(": ")[1]) == ("allow", "grant:", "once, by ana")
+    again = client.asks(host)
+    (question,) = person.questions()
+    assert person.answer(question["id"], "deny") == {"ok": True}
+    assert reason(again.result(5)) == f"no rule allows host {host}; a person was asked and denied it"
+    assert reason(client.asks(host, "/y").result(5)).endswith("denied a request to this host in the last 10 minutes")
+
+
+def test_nobody_waits_when_nobody_could_answer(pair: Pair, client: Client, host: str) -> None:
+    assert reason(client.asks(host).result(2)).endswith("because no `agent-sandbox watch` is running")
+    with Person(pair.proxy.ready["control"], answers=False):
+        assert reason(client.asks(host).result(2)).endswith("because no `agent-sandbox watch` is running")
+
+
+def test_without_an_answer_the_request_is_denied_in_time(pair: Pair, client: Client, host: str) -> None:
+    with Person(pair.proxy.ready["control"]) as person:
+        answer = client.asks(host)
+        person.questions()
+    # Also when the person's program is killed meanwhile.
+    assert reason(answer.result(5)).endswith("; a person was asked and did not answer")
+
+
+def test_a_grant_for_a_time_ends_and_a_deny_wins_over_it(person: Person, client: Client, host: str) -> None:
+    answer = client.asks(host, "/first")
+    (question,) = person.questions()
+    assert person.answer(question["id"], "time", seconds=2) == {"ok": True}
+    assert answer.result(5)[0] == 200
+    assert client.asks(host, "/second").result(5)[0] == 200
+    assert client.asks(host, "/never/x").result(5)[0] == 403
+    person.until(lambda: person.state["grants"])
+    (grant,) = person.state["grants"]
+    assert (grant["rule"], grant["who"]) == (f"GET https://{host}/**", "ana")
+    person.until(lambda: not person.state["grants"])
+    third = client.asks(host, "/third")
+    (question,) = person.questions()
+    person.answer(question["id"], "deny")
+    assert third.result(5)[0] == 403
+
+
+def test_a_denied_or_private_host_is_not_asked_about(pair: Pair, person: Person) -> None:
+    began = time.monotonic()
+    for host in ("denied.test", "10.0.0.1", "169.254.169.254", "localhost", "[::1]"):
+        answer = pair.proxy.say(get("/", host).replace(b"GET /", f"GET http://{host}/".encode(), 1))
+        assert answer.startswith(b"HTTP/1.1 403 "), answer
+    assert time.monotonic() - began < 2
+    assert person.state["questions"] == []
+
+
+def test_a_client_that_leaves_closes_its_question(pair: Pair, person: Person, host: str) -> None:
+    with pair.proxy.tls(host) as stream:
+        stream.sendall(get("/leaving", host))
+        (question,) = person.questions()
+    person.questions(0)
+    assert "this question is closed" in person.answer(question["id"], "once")["error"]
+    line = pair.proxy.line(event="request", host=host, path="/leaving")
+    assert (line["decision"], pair.server.requests) == ("deny", [])
+
+
+def test_equal_requests_share_a_question_and_one_answer_allows_one(
+    pair: Pair, person: Person, client: Client, host: str
+) -> None:
+    answers = [client.asks(host, "/same") for _ in range(3)]
+    person.until(lambda: [one["requests"] for one in person.state["questions"]] == [3])
+    (question,) = person.state["questions"]
+    assert person.answer(question["id"], "once") == {"ok": True}
+    assert "closed" in person.answer(question["id"], "once")["error"]
+    person.until(lambda: [one["requests"] for one in person.state["questions"]] == [2])
+    assert len(pair.server.wait_for(1)) == 1
+    person.answer(person.state["questions"][0]["id"], "deny")
+    assert sorted(answer.result(5)[0] for answer in answers) == [200, 403, 403]
+
+
+def test_other_streams_of_the_connection_are_not_held_up(pair: Pair, person: Person, host: str) -> None:
+    with pair.proxy.tls(host, alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        waits = client.send(*fields("/waits", host))
+        (question,) = person.questions()
+        assert client.status(client.send(*fields("/never/x", host))) == "403"
+        person.answer(question["id"], "once")
+        assert client.status(waits) == "200"
+
+
+def test_a_body_is_forwarded_after_the_wait_and_bounded_during_it(pair: Pair, person: Person, host: str) -> None:
+    size = 8_000_000
+
+    def upload() -> int:
+        with pair.proxy.tls(host) as stream:
+            stream.settimeout(15)
+            stream.sendall(f"POST /up HTTP/1.1\r\nHost: {host}\r\nContent-Length: {size}\r\n\r\n".encode())
+            stream.sendall(b"x" * size)
+            return read_answer(stream)[0]
+
+    before = pair.proxy.memory()
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(upload)
+        (question,) = person.questions()
+        assert (question["body"], question["rule"]) == (size, f"POST https://{host}/up")
+        time.sleep(0.3)
+        assert pair.proxy.memory() - before < size * 3 / 4
+        person.answer(question["id"], "once")
+        assert answer.result(15) == 200
+    assert len(pair.server.requests[0].body) == size
+
+
+def test_a_reload_decides_open_questions_again(pair: Pair, person: Person, client: Client, host: str) -> None:
+    other = f"other.{host}"
+    allowed, left = client.asks(host, "/a"), client.asks(host, "/b")
+    denied = client.asks(other)
+    person.questions(3)
+    listed = f"domains: [allowed.test, {{host: {host}, rules: [{{path: {{exact: /a}}}}]}}]"
+    policy = POLICY.replace("domains: [allowed.test]", listed).replace("deny: [", f"deny: [{other}, ")
+    try:
+        pair.proxy.policy_file.write_text(policy)
+        assert json.loads(pair.proxy.command("reload").stdout)["closed"] == 0
+        assert allowed.result(5)[0] == 200
+        assert reason(denied.result(5)).startswith("denied by ")
+        # The host is listed now, so there is nothing to ask about it.
+        assert reason(left.result(5)).startswith(f"host {host} is allowed, path /b is not: ")
+        person.questions(0)
+    finally:
+        pair.proxy.policy_file.write_text(POLICY)
+        pair.proxy.command("reload")
+
+
+def test_a_flood_of_questions_leaves_room_for_the_answer(pair: Pair, person: Person) -> None:
+    before, waiting = pair.proxy.memory(), []
+    for number in range(300):
+        host = f"h{number}.flood.test"
+        connection = pair.proxy.connect()
+        connection.sendall(f"GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        waiting.append(connection)
+    person.questions(64)
+    began = time.monotonic()
+    assert person.answer(person.state["questions"][0]["id"], "deny") == {"ok": True}
+    assert time.monotonic() - began < 1
+    assert b"too many requests wait for a person" in waiting[-1].recv(65536)
+    assert pair.proxy.memory() - before < 60_000_000
+    for connection in waiting:
+        connection.close()
+    person.questions(0)
+
+
+def test_no_request_can_answer_a_question(pair: Pair, person: Person, client: Client, host: str) -> None:
+    answer = client.asks(host)
+    (question,) = person.questions()
+    body = json.dumps({"verb": "answer", "id": question["id"], "scope": "box"}, separators=(",", ":"))
+    for to in ("agent-sandbox.internal", "localhost", "127.0.0.1", "127.0.0.1:8080"):
+        for method in ("GET", "POST"):
+            head = f"{method} http://{to}/answer?{body} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n"
+            said = pair.proxy.say(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            assert said.split()[1] in {b"400", b"403", b"404", b"405"}, said
+    assert person.state["grants"] == []
+    person.answer(question["id"], "deny")
+    assert answer.result(5)[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/%e2%80%aex%9b2J", "/%E2%80%AEx%9B2J"),
+        ("/" + "x" * 5_000, f"/{'x' * 299}... (5001 characters)"),
+    ],
+)
+def test_a_person_sees_a_short_path_without_control_characters(
+    pair: Pair, person: Person, host: str, path: str, shown: str
+) -> None:
+    with pair.proxy.connect() as connection:
+        connection.sendall(f"GET http://{host}{path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        (question,) = person.questions()
+        assert question["path"] == shown
+    person.questions(0)

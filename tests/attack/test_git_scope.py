@@ -1,0 +1,246 @@
+"""The token of a git server goes to the repositories that the policy names, and nowhere else: real git, and by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.proxy.secrets.store import put_secret
+from certificates import make_authority
+from git_server import BASIC, TOKEN, git_server
+from proxy_stand import ProxyProcess, get, read_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from git_server import GitServer
+
+HOST, API = "github.com", "api.github.com"
+POLICY = """\
+version: 1
+services:
+  - name: github
+    repos: [O/app, {name: o/lib, access: read}]
+    git: {access: readwrite, auth: {secret: github.token}}
+    web: {access: read}
+    api: {access: readwrite, auth: {secret: github.token, client_shim: {kind: env}}}
+"""
+STARTS_FETCH, STARTS_PUSH = "info/refs?service=git-upload-pack", "info/refs?service=git-receive-pack"
+
+
+@dataclass
+class Stand:
+    """The proxy, the git server that all hosts are, and a directory for git."""
+
+    proxy: ProxyProcess
+    server: GitServer
+    folder: Path
+
+    def git(self, *words: str, cwd: str = ".") -> subprocess.CompletedProcess[str]:
+        """Run git as in the sandbox: without a terminal and without a credential."""
+        options = {
+            "http.proxy": f"http://127.0.0.1:{self.proxy.address[1]}",
+            "http.sslCAInfo": self.proxy.ready["ca"],
+            "user.name": "a",
+            "user.email": "a@example.org",
+        }
+        given = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
+        quiet = {"HOME": str(self.folder), "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
+        return subprocess.run(
+            ("git", *given, *words),
+            cwd=self.folder / cwd,
+            env={"PATH": os.environ["PATH"], **quiet},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    def ask(self, target: str, *fields: str, method: str = "GET", host: str = HOST) -> tuple[int, str]:
+        """Send one request and return the status and the body."""
+        with self.proxy.tls(host) as stream:
+            length = ("Content-Length: 0",) if method != "GET" else ()
+            stream.sendall(get(target, host, "Accept: application/json", *length, *fields, method=method))
+            status, body = read_answer(stream)
+        return status, body.decode()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    folder = tmp_path_factory.mktemp("scope")
+    authority = make_authority(folder, [HOST, API])
+    (folder / "state" / "secrets").mkdir(parents=True)
+    put_secret(folder / "state" / "secrets", "github.token", [HOST, API], TOKEN.encode())
+    with git_server(folder / "repositories", folder / "leaf.pem") as server:
+        resolve = {(name, 443): server.port for name in (HOST, API)}
+        with ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority) as proxy:
+            yield Stand(proxy, server, folder)
+
+
+@pytest.fixture
+def stand(whole: Stand) -> Stand:
+    whole.server.seen.clear()
+    return whole
+
+
+def test_git_clones_fetches_and_pushes_with_a_token_that_it_never_has(stand: Stand) -> None:
+    assert stand.git("clone", "-q", f"https://{HOST}/o/app.git", "app").returncode == 0
+    assert stand.git("commit", "-q", "--allow-empty", "-m", "second", cwd="app").returncode == 0
+    pushed = stand.git("push", "origin", "main", "main:next", cwd="app")
+    assert (pushed.returncode, "main -> next" in pushed.stderr) == (0, True), pushed.stderr
+    assert "refs/heads/next" in stand.git("ls-remote", f"https://{HOST}/O/App").stdout
+    assert stand.git("clone", "-q", f"https://{HOST}/O/LIB", "lib").returncode == 0
+    assert {credential for _, _, credential in stand.server.seen} == {BASIC}
+    assert TOKEN not in (stand.folder / "app" / ".git" / "config").read_text()
+
+
+def test_git_cannot_push_to_a_repository_that_it_may_only_read(stand: Stand) -> None:
+    stand.git("clone", "-q", f"https://{HOST}/o/lib", "read")
+    stand.git("commit", "-q", "--allow-empty", "-m", "second", cwd="read")
+    stand.server.seen.clear()
+    pushed = stand.git("push", cwd="read")
+    assert pushed.returncode == 128
+    assert (
+        "remote: Reason: this request starts a git push, which is denied: host github.com is allowed" in pushed.stderr
+    )
+    assert "remote: To allow it: run `agent-sandbox secret setup github --repo o/lib` on the host" in pushed.stderr
+    assert "Username" not in pushed.stderr
+    assert stand.server.seen == []
+
+
+def test_git_does_not_get_the_token_for_a_repository_that_was_renamed(stand: Stand) -> None:
+    stand.proxy.policy_file.write_text(POLICY.replace("O/app", "o/old"))
+    assert stand.proxy.command("reload").returncode == 0
+    cloned = stand.git("clone", "-q", f"https://{HOST}/o/old.git", "renamed")
+    stand.proxy.policy_file.write_text(POLICY)
+    assert stand.proxy.command("reload").returncode == 0
+    assert cloned.returncode == 128
+    assert "path /o/new.git/info/refs is not" in cloned.stderr
+    assert [target for _, target, _ in stand.server.seen] == [f"/o/old.git/{STARTS_FETCH}"]
+
+
+@pytest.mark.parametrize(
+    "repository",
+    [
+        "o/application", "o/app-private", "o/ap", "o/app.wiki", "o/app.git.git", "o/app.", "o/other", "x/app",
+        "o/app.GIT", "o%2Fapp", "o/app%2F..%2Fother", "o/app%2Egit%2F..%2Fother", "o/app/../other",
+        "o/app/%2e%2e/other", "o/app.git/../../x/app", "x/../o/app", "o/app/.", "o//app", "/o/app", "o/app.git;x",
+        "o/app%00", "o/app%0a", "o/app\\..\\other", "x/o/app", "o", "o/%61pp-private", "o/app%20", "o/a%70p%2f",
+        "o/%D0%B0pp",
+    ],
+)  # fmt: skip
+def test_no_spelling_of_another_repository_gets_the_token(stand: Stand, repository: str) -> None:
+    for method, target in (("GET", STARTS_FETCH), ("POST", "git-upload-pack"), ("POST", "git-receive-pack")):
+        status, body = stand.ask(f"/{repository}/{target}", method=method)
+        assert status in {400, 403}
+        assert '"blocked": true' in body
+    assert stand.server.seen == []
+
+
+@pytest.mark.parametrize(
+    ("target", "canonical"),
+    [
+        ("/o/%61pp.git/", "/o/app.git/"),
+        ("/O/APP/", "/O/APP/"),
+        ("/o/ap%70/", "/o/app/"),
+    ],
+)
+def test_what_the_server_gets_with_the_token_is_what_was_decided(stand: Stand, target: str, canonical: str) -> None:
+    status, body = stand.ask(f"{target}{STARTS_FETCH}")
+    assert (status, stand.server.seen) == (200, [("GET", f"{canonical}{STARTS_FETCH}", BASIC)]), body
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "?service=git-upload-archive",
+        "?service=git-receive-pack&service=git-upload-pack",
+        "?service=git-upload-pack&x=1",
+        "?service=git-receive-pack%00",
+        "?SERVICE=git-upload-pack",
+    ],
+)
+def test_other_services_of_git_get_no_token(stand: Stand, query: str) -> None:
+    status, _ = stand.ask(f"/o/app.git/info/refs{query}")
+    # As a web page it may pass, without the token.
+    assert status in {400, 401, 403}
+    assert {credential for _, _, credential in stand.server.seen} <= {""}
+
+
+@pytest.mark.parametrize("path", ["/o/app", "/o/app/settings/keys", "/o/app/archive/main.zip", "/o/app/info/refs"])
+def test_a_web_page_of_the_repository_gets_no_token(stand: Stand, path: str) -> None:
+    assert stand.ask(path)[0] == 401
+    assert stand.server.seen == [("GET", path, "")]
+
+
+def placeholder(stand: Stand) -> str:
+    script = (stand.proxy.folder / "state" / "ca" / "placeholders.sh").read_text()
+    (found,) = re.findall(r'^export GH_TOKEN="\$\{GH_TOKEN:-([\w-]+)\}"$', script, re.MULTILINE)
+    return str(found)
+
+
+def basic(user: str, password: str) -> str:
+    return f"Authorization: Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+def test_a_credential_helper_that_knows_the_placeholder_works(stand: Stand) -> None:
+    for user in ("x-access-token", "anyone", ""):
+        assert stand.ask(f"/o/app.git/{STARTS_FETCH}", basic(user, placeholder(stand)))[0] == 200
+    assert {credential for _, _, credential in stand.server.seen} == {BASIC}
+
+
+def test_an_attackers_token_does_not_reach_the_repository(stand: Stand) -> None:
+    for own in (basic("x-access-token", "ghp_attacker"), basic(placeholder(stand), "x"), "Authorization: Bearer x"):
+        status, body = stand.ask(f"/o/app.git/{STARTS_FETCH}", own)
+        assert status == 403
+        assert json.loads(body)["reason"].startswith("the request already has the header `authorization`, ")
+    assert stand.server.seen == []
+
+
+@pytest.mark.parametrize("path", ["/x/app.git/info/refs", "/o/app/settings", "/o/app-private.git/git-upload-pack"])
+def test_the_placeholder_is_sent_to_no_other_path(stand: Stand, path: str) -> None:
+    status, body = stand.ask(path, basic("x-access-token", placeholder(stand)))
+    assert (status, '"blocked": true' in body) == (403, True)
+    assert stand.server.seen == []
+
+
+@pytest.mark.parametrize(
+    ("target", "method", "status"),
+    [
+        ("/repos/o/app", "GET", 200),
+        ("/repos/O/App/pulls?state=open", "GET", 200),
+        ("/repos/o/lib/issues", "GET", 200),
+        ("/repos/o/app/pulls", "POST", 200),
+        ("/repos/o/app-private", "GET", 403),
+        ("/repos/o/other/pulls", "GET", 403),
+        ("/repos/o/lib/pulls", "POST", 403),
+        ("/repos/o/app/../other", "GET", 403),
+        ("/repos/o%2Fapp/pulls", "GET", 403),
+        ("/repos/o/app/pulls/1/merge", "PUT", 403),
+        ("/repos/o/app/keys", "POST", 403),
+        ("/repos/o/app/hooks", "POST", 403),
+        ("/repos/o/app/actions/secrets/X", "PUT", 403),
+        ("/repos/o/app", "DELETE", 403),
+        ("/repos/o", "GET", 403),
+        ("/user", "GET", 403),
+        ("/user/repos", "GET", 403),
+        ("/graphql", "POST", 403),
+        ("/search/code?q=repo:o/other", "GET", 403),
+        ("/repositories/1", "GET", 403),
+    ],
+)
+def test_the_api_is_for_the_repositories_alone(stand: Stand, target: str, method: str, status: int) -> None:
+    got, body = stand.ask(target, f"Authorization: token {placeholder(stand)}", method=method, host=API)
+    seen = stand.server.seen
+    # What could be read in two ways is a 400.
+    assert (got in {400, 403}, bool(seen)) == (status == 403, status == 200), body
+    assert {credential for _, _, credential in seen} <= {f"Bearer {TOKEN}"}

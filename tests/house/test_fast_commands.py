@@ -1,0 +1,85 @@
+"""What the fast commands may import. Each of our modules costs 0.2 to 0.5 ms at each start, a large package 10 to 70.
+
+A limit is what a command needs plus a few. Before you raise one, look at `python -X importtime`: often an import in a
+function, or under TYPE_CHECKING, is enough.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from imports import brought_along
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PRINTING = """
+import atexit, sys
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+from agent_sandbox.__main__ import main
+main()
+"""
+INIT = ("init", "claude")
+EXPLAIN = ("policy", "explain", "GET", "https://api.anthropic.com/")
+CHECK = ("policy", "check")
+# What no fast command pays for: parsers of policies and commands, the engine, another way to read files.
+NEVER = frozenset({"typer", "click", "pydantic", "rich", "docker", "mitmproxy", "asyncio", "importlib.resources"})
+ENGINE = frozenset({"agent_sandbox.runtime.compose", "agent_sandbox.backends.compose.plan"})
+# With YAML and templates, `init` does its work; the others read what is cached.
+NO_FILES = NEVER | ENGINE | {"yaml", "jinja2", "agent_sandbox.runtime.project.installed"}
+LIMITS = {
+    ("--version",): (12, NO_FILES | {"dataclasses", "pathlib"}),
+    ("--help",): (12, NO_FILES | {"dataclasses", "pathlib"}),
+    EXPLAIN: (110, NO_FILES),
+    CHECK: (106, NO_FILES),
+    INIT: (128, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
+}
+PROXY = 182  # modules of ours, at its start
+
+
+def ours(modules: set[str]) -> set[str]:
+    """Return those of our modules."""
+    return {name for name in modules if name.startswith("agent_sandbox")}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a stack, and with a cached policy."""
+    path = tmp_path_factory.mktemp("fast") / "app"
+    path.mkdir()
+    for argv in (INIT, EXPLAIN, CHECK):
+        imported(path, argv)
+    return path
+
+
+def imported(project: Path, argv: tuple[str, ...]) -> set[str]:
+    """Return the modules that a command has imported when it ends."""
+    homes = {f"XDG_{name}_HOME": str(project.parent / name) for name in ("CACHE", "CONFIG", "STATE")}
+    done = subprocess.run(
+        [sys.executable, "-P", "-S", "-c", PRINTING, *argv],
+        cwd=project,
+        env={**os.environ, **homes, "HOME": str(project.parent), "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("argv", LIMITS, ids=" ".join)
+def test_a_fast_command_imports_no_more_than_it_needs(project: Path, argv: tuple[str, ...]) -> None:
+    most, never = LIMITS[argv]
+    modules = imported(project, argv)
+    assert never & modules == set()
+    assert len(ours(modules)) <= most, sorted(ours(modules))
+
+
+def test_the_proxy_starts_without_the_parsers_of_policies() -> None:
+    modules = brought_along("import agent_sandbox.proxy.__main__, agent_sandbox.proxy.run")
+    assert {"yaml", "pydantic", "typer", "jinja2"} & modules == set()
+    assert len(ours(modules)) <= PROXY

@@ -1,0 +1,105 @@
+"""A git server over TLS on loopback, with git's own server behind it: nobody gets anything without the token.
+
+Every repository that is asked for exists, with one commit. `/o/old.git` has been renamed to `/o/new.git`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import threading
+from base64 import b64encode
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, override
+
+from fake_forge import http_backend
+from fake_internet import SecureServer, tls_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TOKEN = "ghp_0123456789abcdefghijOfTheOwner"
+BASIC = f"Basic {b64encode(f'x-access-token:{TOKEN}'.encode()).decode()}"
+RENAMED = ("/o/old.git/", "/o/new.git/")
+COMMIT = b"commit refs/heads/main\ncommitter A <a@example.org> 0 +0000\ndata 5\nfirst\nM 644 inline x\ndata 1\nx\n"
+
+
+class GitServer(SecureServer):
+    """The server: `seen` has the method, target and credential of each request."""
+
+    root: Path
+    seen: list[tuple[str, str, str]]
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self.server_address[1])
+
+
+class Visitor(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: GitServer
+
+    def answer_any(self) -> None:
+        """Answer as git's server does."""
+        credential = self.headers.get("Authorization", "")
+        self.server.seen.append((self.command, self.path, credential))
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        if credential not in {BASIC, f"Bearer {TOKEN}"}:
+            self.send(401, b"who are you?", "text/plain", ("WWW-Authenticate", 'Basic realm="git"'))
+        elif self.path.startswith(RENAMED[0]):
+            self.send(301, b"", "text/plain", ("Location", f"https://github.com{self.path.replace(*RENAMED)}"))
+        else:
+            self.send(*asyncio.run(self.git(body)))
+
+    async def git(self, body: bytes) -> tuple[int, bytes, str]:
+        """Let git's server answer."""
+        found = re.match(r"/([^/]+/[^/]+?)(?:\.git)?/", self.path)
+        place = f"{found[1].lower()}.git" if found else "none"
+        make(self.server.root / place)
+        rest = self.path[found.end() :] if found else ""
+        fields = {name.lower(): value for name, value in self.headers.items()}
+        answer = await http_backend(self.server.root, self.command, f"/{place}/{rest}", fields, body)
+        return answer.status, answer.body, answer.kind
+
+    def send(self, status: int, body: bytes, kind: str, *fields: tuple[str, str]) -> None:
+        """Send a whole answer."""
+        self.send_response(status)
+        for name, value in (("Content-Type", kind), ("Content-Length", str(len(body))), *fields):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = answer_any  # noqa: N815
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def make(place: Path) -> None:
+    """Make a repository with one commit, if it is not there."""
+    if not place.exists():
+        subprocess.run(("git", "init", "--quiet", "--bare", "--initial-branch=main", place), check=True)
+        subprocess.run(("git", "-C", place, "config", "http.receivepack", "true"), check=True)
+        subprocess.run(("git", "-C", place, "fast-import", "--quiet"), input=COMMIT, check=True)
+
+
+@contextmanager
+def git_server(root: Path, certificate: Path) -> Iterator[GitServer]:
+    """Serve the repositories below `root`."""
+    ThreadingHTTPServer.daemon_threads = True
+    server = GitServer(("127.0.0.1", 0), Visitor)
+    server.context, server.root, server.seen = tls_context(str(certificate)), root, []
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

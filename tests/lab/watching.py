@@ -1,0 +1,71 @@
+"""A person who watches: the connection of `agent-sandbox watch` to the control socket, and the answers to questions."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Person:
+    """Somebody who sees what the proxy reports, and answers."""
+
+    def __init__(self, control: str, *, answers: bool = True) -> None:
+        self._path = control
+        self._answers = answers
+        self.state: dict[str, Any] = {"questions": [], "grants": []}
+        self.records: list[dict[str, Any]] = []
+        self.replies: list[dict[str, Any]] = []
+
+    def __enter__(self) -> Self:
+        """Subscribe, and wait for the first state."""
+        self.control = socket.socket(socket.AF_UNIX)
+        self.control.settimeout(5)
+        self.control.connect(self._path)
+        self._lines = self.control.makefile("rb")
+        self.say(verb="subscribe", answers=self._answers)
+        self.read()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave."""
+        self._lines.close()
+        self.control.close()
+
+    def say(self, **words: object) -> None:
+        """Send one line."""
+        self.control.sendall(json.dumps(words).encode() + b"\n")
+
+    def read(self) -> None:
+        """Take in one line."""
+        line = json.loads(self._lines.readline())
+        if "state" in line:
+            self.state = line["state"]
+        elif "record" in line:
+            self.records.append(line["record"])
+        else:
+            self.replies.append(line)
+
+    def until(self, wanted: Callable[[], object], *, seconds: float = 5.0) -> None:
+        """Read until something is so."""
+        end = time.monotonic() + seconds
+        while not wanted():
+            assert time.monotonic() < end, (self.state, self.replies)
+            self.read()
+
+    def questions(self, count: int = 1) -> list[dict[str, Any]]:
+        """Wait until so many are open; return them."""
+        self.until(lambda: len(self.state["questions"]) == count)
+        return [*self.state["questions"]]
+
+    def answer(self, number: int, scope: str, **more: object) -> dict[str, Any]:
+        """Answer a question; return what the proxy says to that."""
+        self.say(verb="answer", id=number, scope=scope, who="ana", **more)
+        before = len(self.replies)
+        self.until(lambda: len(self.replies) > before)
+        reply: dict[str, Any] = self.replies[-1]["answer"]
+        return reply

@@ -1,0 +1,60 @@
+"""The laws of grants: what a person allows never changes what a rule, a deny or a restricting layer decides."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.policy import Cause, Effect, Origin, Policy, Request, decide, decide_connect, decide_with_secrets
+from agent_sandbox.policy import allows as allowed
+from agent_sandbox.policy.engine.grants import Grants
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.explain.offer import offer_for
+from policy_strategies import Entry, policy, requests, specs, tightened
+
+NOTHING = policy({"domains": [], "deny": []})
+HERE = Origin(file="grant", line=1, layer="grant")
+
+
+def with_grants(of: Policy, asked: list[Request]) -> Policy:
+    """Return the policy with grants of these requests, once and lasting."""
+    offers = filter(None, (offer_for(request, NOTHING) for request in asked))
+    conditions = (one for offer in offers for one in (offer.once, offer.lasting) if one)
+    rules = tuple(Rule(effect=Effect.ALLOW, conditions=one, origin=HERE) for one in conditions)
+    return replace(of, granted=Grants(rules=rules))
+
+
+granted = st.lists(requests, max_size=3)
+
+
+@given(specs, st.none() | specs, granted, requests)
+def test_a_grant_changes_only_what_no_rule_decides(
+    spec: Entry, above: Entry | None, asked: list[Request], request: Request
+) -> None:
+    plain = policy(tightened(above), spec) if above else policy(spec)
+    policy_ = with_grants(plain, asked)
+    before, after = decide(plain, request), decide(policy_, request)
+    if before.allowed or before.cause in {Cause.RULE, Cause.CEILING, Cause.POLICY}:
+        assert after == before
+    assert after.allowed is allowed(policy_, request)
+    if after.allowed:
+        assert decide_connect(policy_, host=request.host, port=request.port).allowed
+    assert decide_with_secrets(policy_, request)[1] == decide_with_secrets(plain, request)[1]
+    assert decide(replace(policy_, granted=None), request) == before
+    assert decide(replace(policy_, granted=Grants(rules=())), request) == before
+
+
+@given(specs, specs, granted, requests)
+def test_no_grant_allows_more_than_a_restricting_layer(
+    spec: Entry, above: Entry, asked: list[Request], request: Request
+) -> None:
+    after = decide(with_grants(policy(tightened(above), spec), asked), request)
+    assert not after.allowed or decide(policy({**above, "deny": []}), request._replace(secrets=True)).allowed
+
+
+@given(requests, requests)
+def test_a_grant_allows_the_request_and_no_other_host(asked: Request, request: Request) -> None:
+    after = with_grants(policy({"domains": [], "deny": []}), [asked])
+    assert decide(after, asked).allowed is (offer_for(asked, NOTHING) is not None)
+    same = (request.host, request.port, request.scheme) == (asked.host, asked.port, asked.scheme)
+    assert not decide(after, request).allowed or same

@@ -1,0 +1,123 @@
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.steps.watching import box as subject
+from agent_sandbox.cli.steps.watching.box import Box
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.proxy.reports import Question, Report
+from fake_docker import FakeDocker
+from fake_stack import with_containers
+
+WATCH = "exec -T proxy /opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy watch --answers --control"
+STATE = json.dumps({"state": {"ask": "", "questions": [], "grants": []}})
+
+
+class Watched:
+    """What a box reports until it has been lost so often."""
+
+    def __init__(self, *, losses: int = 1) -> None:
+        self.project = open_project(None, cwd=Path.cwd())
+        self.reports: list[Report] = []
+        self.lost: list[str] = []
+        self.slept: list[float] = []
+        self.losses = losses
+        self.box = Box(self.project, on_report=self.report, on_lost=self.lost.append)
+        self.box._over.wait = self.sleep  # type: ignore[assignment, method-assign]
+        self.says: tuple[int, str, int | None] | None = None
+
+    def report(self, found: Report) -> None:
+        """Keep it, and answer if there is an answer to give."""
+        self.reports.append(found)
+        if self.says:
+            number, scope, seconds = self.says
+            self.box.answer(number, scope, seconds=seconds)
+
+    def sleep(self, seconds: float) -> None:
+        """Keep it, and end when it has been lost often enough."""
+        self.slept.append(seconds)
+        if len(self.slept) >= self.losses:
+            self.box.end()
+
+    def watch(self) -> None:
+        """Watch."""
+        self.box.watch(answers=True)
+
+
+@pytest.fixture
+def up(project: Path, docker: FakeDocker) -> FakeDocker:
+    """Have a proxy that runs."""
+    assert project.exists()
+    return with_containers(docker, proxy="healthy")
+
+
+def test_reports_come_in_and_answers_go_out_over_one_command(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "getuser", lambda: "ana")
+    heard = Path("heard")
+    up.says(WATCH, script=f"echo {shlex.quote(STATE)}; echo noise; head -n 1 > {heard}")
+    watched = Watched()
+    watched.says = (3, "time", 60)
+    watched.watch()
+    assert len(watched.reports) == 1
+    assert json.loads(heard.read_text()) == {"verb": "answer", "id": 3, "scope": "time", "who": "ana", "seconds": 60}
+    assert watched.lost == ["app-1: the proxy does not answer; trying again"]
+    assert len([call for call in up.calls if "watch --answers" in call]) == 1
+
+
+def test_connects_again_and_more_slowly_each_time(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError
+
+    monkeypatch.setattr(subject, "getuser", nameless)
+    up.says(WATCH, code=1)
+    watched = Watched(losses=4)
+    watched.watch()
+    assert watched.slept == [2.0, 5.0, 5.0, 5.0]
+    with pytest.raises(UserError, match="the connection to the proxy is closed"):
+        watched.box.answer(3, "once")
+
+
+def test_a_proxy_that_does_not_run_is_a_problem(project: Path, docker: FakeDocker) -> None:
+    assert project.exists()
+    with_containers(docker)
+    with pytest.raises(UserError, match="the stack is not running"):
+        Watched().watch()
+
+
+def asked(rule: str) -> Question:
+    return Question(
+        id=3,
+        method="GET",
+        url="https://new.test/x",
+        host="new.test",
+        details="",
+        reason="",
+        services=(),
+        rule=rule,
+        requests=1,
+        seconds_left=9,
+    )
+
+
+def test_a_rule_for_the_project_is_written_and_loaded(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    up.says("reload", out=json.dumps({"ok": True, "digest": "0123456789ab", "change": {}}))
+    policy = Path(".devcontainer/policy.yaml")
+    before = policy.read_text() + "# mine\n"
+    policy.write_text(before)
+    Watched().box.allow_for_project(asked("GET https://new.test/**"))
+    assert policy.read_text() == f"{before}allow:\n  - GET https://new.test/**\n"
+    assert "policy loaded, digest 0123456789ab" in capsys.readouterr().err
+    with pytest.raises(UserError, match="no rule can say exactly this request"):
+        Watched().box.allow_for_project(asked(""))
+
+
+def test_ends_when_another_thread_says_so(up: FakeDocker) -> None:
+    up.says(WATCH, script=f"echo {shlex.quote(STATE)}; cat > /dev/null")
+    watched = Watched()
+    watched.box = Box(watched.project, on_report=lambda _: watched.box.end(), on_lost=watched.lost.append)
+    watched.watch()
+    watched.box.watch(answers=True)
+    assert watched.lost == []

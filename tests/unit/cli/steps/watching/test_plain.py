@@ -1,0 +1,190 @@
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from agent_sandbox.cli.steps.watching.plain import HELP, Plain, read_answers
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, State, read_report
+
+if TYPE_CHECKING:
+    from agent_sandbox.cli.steps.watching.box import Box
+
+RECORD = {"time": "x", "decision": "deny", "method": "GET", "host": "b.test", "port": 443, "path": "/", "reason": "no"}
+RULE = "GET https://new.test/**"
+
+
+class Answers:
+    """A box that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[object, ...]] = []
+
+    def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
+        """Keep it."""
+        self.given.append((number, scope, seconds))
+
+    def end(self) -> None:
+        """Keep that it was ended."""
+        self.given.append(("ended",))
+
+    def allow_for_project(self, question: Question) -> None:
+        """Keep it, or fail."""
+        if not question.rule:
+            raise UserError([Problem(where=question.url, what="no rule can say it")])
+        self.given.append((question.id, question.rule))
+
+
+def question(number: int, host: str = "new.test", **more: Any) -> Question:  # noqa: ANN401 - its fields
+    usual: dict[str, Any] = {
+        "method": "GET",
+        "url": f"https://{host}/x",
+        "details": "",
+        "reason": f"no rule allows host {host}",
+        "services": (),
+        "rule": RULE,
+        "requests": 1,
+        "seconds_left": 60,
+    }
+    return Question(id=number, host=host, **usual | more)
+
+
+class Seat:
+    """Somebody at the terminal."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.screen, self.box, self._capsys = Plain(), Answers(), capsys
+        self.screen.report(State(ask="unlisted"))
+        capsys.readouterr()
+
+    def types(self, text: str) -> bool:
+        """Type a line; return whether the program goes on."""
+        return self.screen.command(text, cast("Box", self.box))
+
+    @property
+    def sees(self) -> list[str]:
+        """What was printed since the last look."""
+        said = self._capsys.readouterr()
+        return (said.out + said.err).splitlines()
+
+
+@pytest.fixture
+def seat(capsys: pytest.CaptureFixture[str]) -> Seat:
+    return Seat(capsys)
+
+
+def test_decisions_are_printed_without_the_stacks_own_checks(seat: Seat) -> None:
+    seat.screen.report(RECORD)
+    seat.screen.report(RECORD | {"event": "health"})
+    seat.screen.report(Dropped(count=3))
+    seat.screen.report(Reply(error=""))
+    seat.screen.report(Reply(error="this question is closed"))
+    assert seat.sees == [
+        "x  deny   GET https://b.test/  no",
+        "3 decisions came too fast and are not shown; `agent-sandbox proxy logs` has them",
+        "done",
+        "not done: this question is closed",
+    ]
+
+
+def test_a_question_is_printed_once_with_its_answers(seat: Seat) -> None:
+    asked = question(3, details="a body of 2MB", services=("npm", "node"))
+    seat.screen.report(State(questions=(asked,)))
+    seat.screen.report(State(questions=(asked,)))
+    assert seat.sees == [
+        "? 3  GET https://new.test/x",
+        "     with a body of 2MB",
+        "     no rule allows host new.test",
+        "     allowed by the service npm, or node",
+        f"     for longer than once: {RULE}",
+        "     3a once, 3h hour, 3s until it stops, 3p project, 3d deny; 60 seconds left",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("3a", (3, "once", None)),
+        (" 3 A ", (3, "once", None)),
+        ("3h", (3, "time", 3600)),
+        ("3s", (3, "box", None)),
+        ("3d", (3, "deny", None)),
+        ("3p", (3, RULE)),
+        ("7e", (7, "end", None)),
+    ],
+)
+def test_an_answer_names_its_question(seat: Seat, text: str, given: tuple[object, ...]) -> None:
+    seat.screen.report(State(questions=(question(3),)))
+    assert seat.types(text)
+    assert seat.box.given == [given]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("a", HELP[0]), ("3x", HELP[0]), ("4a", "there is no question 4: "), ("", "")]
+)
+def test_anything_else_answers_nothing(seat: Seat, text: str, said: str) -> None:
+    seat.screen.report(State(questions=(question(3),)))
+    assert seat.sees
+    assert seat.types(text)
+    assert (seat.box.given, "".join(seat.sees[:1]).startswith(said)) == ([], True)
+
+
+def test_a_question_of_a_proxy_that_restarted_cannot_be_answered(seat: Seat) -> None:
+    seat.screen.report(State(questions=(question(3),)))
+    seat.screen.lost("the proxy does not answer; trying again")
+    assert seat.types("3a")
+    assert seat.box.given == []
+    assert seat.sees[-1].startswith("there is no question 3")
+
+
+def test_what_cannot_be_done_is_said(seat: Seat) -> None:
+    seat.screen.report(State(questions=(question(3, rule=""),)))
+    assert seat.types("3p")
+    assert seat.sees[-1] == "error: https://new.test/x: no rule can say it"
+
+
+def test_a_flood_is_one_line_and_one_answer(seat: Seat) -> None:
+    flood = tuple(question(number, f"h{number}.example.net") for number in range(1, 38))
+    seat.screen.report(State(questions=(*flood[:5], question(90))))
+    seat.screen.report(State(questions=flood[:9]))
+    seat.screen.report(State(questions=flood))
+    assert [line for line in seat.sees if "hosts" in line] == [
+        "? 5 hosts under *.example.net wait; `*.example.net d` denies them all",
+        "? 37 hosts under *.example.net wait; `*.example.net d` denies them all",
+    ]
+    assert seat.types("*.other.net d")
+    assert seat.sees == ["no group of questions is called *.other.net"]
+    assert seat.types("*.example.net d")
+    assert seat.box.given == [(number, "deny", None) for number in range(1, 38)]
+
+
+def test_grants_are_listed(seat: Seat) -> None:
+    assert seat.types("g")
+    grants = [
+        {"id": 1, "rule": RULE, "who": "ana", "seconds_left": 90},
+        {"id": 2, "rule": RULE, "who": "ana", "seconds_left": None},
+    ]
+    found = read_report(json.dumps({"state": {"ask": "", "questions": [], "grants": grants}}))
+    assert found
+    seat.screen.report(found)
+    assert seat.types("G")
+    assert seat.sees == ["no grants", f"1  {RULE}  2 minutes left, by ana", f"2  {RULE}  until it stops, by ana"]
+
+
+def test_answers_are_read_until_one_says_to_end(seat: Seat) -> None:
+    read_answers(["g", "q", "g"], seat.screen, cast("Box", seat.box))
+    read_answers(["g"], seat.screen, cast("Box", seat.box))
+    assert (seat.sees, seat.box.given) == (["no grants", "no grants"], [("ended",)])
+
+
+def test_says_what_waits_for_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Plain()
+    screen.report(State(ask="unlisted"))
+    screen.report(State(ask="unlisted"))
+    screen.lost("lost")
+    screen.report(State())
+    assert capsys.readouterr().err.splitlines() == [
+        "connected; these requests wait for your answer: unlisted",
+        "lost",
+        "connected; no request waits for an answer: the policy does not set `ask` under `settings`",
+    ]

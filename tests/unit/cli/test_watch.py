@@ -1,0 +1,42 @@
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.watch import watch
+from fake_docker import FakeDocker
+from fake_stack import with_containers
+
+RECORD = {"time": "x", "decision": "deny", "method": "GET", "host": "b.test", "port": 443, "path": "/", "reason": "no"}
+LINE = json.dumps({"record": RECORD})
+
+
+@pytest.fixture
+def up(project: Path, docker: FakeDocker) -> FakeDocker:
+    """Have a proxy that runs."""
+    assert project.exists()
+    return with_containers(docker, proxy="healthy")
+
+
+def test_prints_decisions_until_ctrl_c(
+    up: FakeDocker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up.says("watch --control", script=f"echo {shlex.quote(LINE)}; sleep 0.1; kill -INT {os.getpid()}; exec sleep 5")
+    with Path(os.devnull).open(encoding="utf-8") as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert exit_code(lambda: watch(plain=True)) == 130
+    assert capsys.readouterr().out == "x  deny   GET https://b.test/  no\n"
+
+
+def test_ends_when_it_is_told_to(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+    up.says("watch --answers --control", script="cat > /dev/null")
+    source, answers = os.pipe()
+    with os.fdopen(source) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        os.write(answers, b"q\n")
+        assert exit_code(lambda: watch(plain=True)) == 0
+    os.close(answers)

@@ -1,0 +1,47 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policy.compiler.compile import compile_policy
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.explain.offer import offer_for
+from agent_sandbox.policy.http.request import Request
+from agent_sandbox.policytools.edit.short_rule import read_short_rule
+from table_tests import each
+
+NOTHING = compile_policy([], {})
+
+type RequestOf = Callable[[str], Request]
+
+
+@each(
+    ("line", "text"),
+    [
+        ("GET https://a.test/x/y?z=1", "GET https://a.test/**"),
+        ("HEAD http://a.test:8080/", "GET http://a.test:8080/**"),
+        ("GET https://a.test:80/", "GET https://a.test:80/**"),
+        ("POST https://a.test/v1/items?x=1", "POST https://a.test/v1/items"),
+        ("PUT https://a.test/a*b%20c", "PUT https://a.test/a%2Ab%20c"),
+        ("OPTIONS https://a.test/:", "OPTIONS https://a.test/:"),
+    ],
+)
+def test_an_offer_is_the_rule_that_its_text_says(request_of: RequestOf, line: str, text: str) -> None:
+    offer = offer_for(request_of(line), NOTHING)
+    assert offer
+    assert offer.text == text
+    assert read_short_rule(Effect.ALLOW, [text]).rule.conditions == offer.lasting
+
+
+@each(
+    "line",
+    ["PUT https://a.test/x;y", "PUT https://a.test/x%2Fy", "BREW https://a.test/", f"PUT https://a.test/{'x' * 2000}"],
+)
+def test_what_no_rule_can_say_is_offered_once(request_of: RequestOf, line: str) -> None:
+    offer = offer_for(request_of(line), NOTHING)
+    assert offer
+    assert (offer.lasting, offer.text) == (None, "")
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "[::1]", "169.254.169.254", "localhost", "db.internal", "nas"])
+def test_a_private_host_is_not_offered(request_of: RequestOf, host: str) -> None:
+    assert offer_for(request_of(f"GET http://{host}/"), NOTHING) is None

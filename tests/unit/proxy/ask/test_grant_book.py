@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.policy import decide
+from agent_sandbox.policy.explain.offer import Offer, offer_for
+from agent_sandbox.proxy.ask.grant_book import FULL, LONGEST_SECONDS, MOST, Scope, later
+from asking_world import World, request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.policy import Policy
+
+GET = request("GET https://new.test/x")
+
+
+@pytest.fixture
+def world(policy: Callable[[str], Policy]) -> World:
+    """A policy without the host."""
+    return World(policy("domains: [a.test]"))
+
+
+def offer(world: World) -> Offer:
+    found = offer_for(GET, world.store.current)
+    assert found
+    assert found.lasting
+    return found
+
+
+async def add(world: World, scope: Scope, seconds: float | None = None) -> None:
+    assert world.grants.add(offer(world), GET, scope, who="ana", seconds=seconds) == ""
+    await asyncio.sleep(0)
+
+
+async def test_a_grant_for_a_time_is_in_force_until_its_timer_rings(world: World) -> None:
+    await add(world, Scope.TIME, 60.0)
+    assert decide(world.store.current, GET).reason == "allowed by grant:1: for 1 minutes, by ana"
+    (grant,) = world.grants
+    assert (grant.number, grant.who, grant.text, grant.until) == (1, "ana", "GET https://new.test/**", 160.0)
+    (timer,) = world.timers
+    assert timer.seconds == 60.0
+    timer.call()
+    await asyncio.sleep(0)
+    assert not decide(world.store.current, GET).allowed
+    assert [record.reason for record in world.records] == [
+        "granted for 1 minutes by ana: GET https://new.test/**",
+        "the grant ended, its time is over: GET https://new.test/**",
+    ]
+    assert [(one.old.granted is None, one.new.granted is None) for one in world.reviews] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+async def test_a_grant_until_the_sandbox_stops_has_no_timer_and_can_be_ended(world: World) -> None:
+    await add(world, Scope.BOX)
+    assert (world.timers, [grant.until for grant in world.grants]) == ([], [None])
+    assert world.grants.end(1, "ana ended it") is True
+    assert world.grants.end(1, "ana ended it") is False
+    assert not decide(world.store.current, GET).allowed
+
+
+async def test_no_grant_for_a_time_is_longer_than_a_day(world: World) -> None:
+    await add(world, Scope.TIME, 10**9)
+    await add(world, Scope.TIME)
+    assert [timer.seconds for timer in world.timers] == [LONGEST_SECONDS] * 2
+
+
+def test_a_single_grant_is_recorded_and_not_in_force(world: World) -> None:
+    rule = world.grants.single(offer(world).once, GET, who="ana")
+    world.grants.record_denial(GET, who="bo")
+    assert not decide(world.store.current, GET).allowed
+    assert decide(world.store.current.granting((rule,)), GET).reason == "allowed by grant:1: once, by ana"
+    told = [(str(one.event), str(one.decision), one.rule, one.reason, one.host, one.path) for one in world.records]
+    assert told == [
+        ("grant", "allow", "grant:1", "allowed once by ana", "new.test", "/x"),
+        ("grant", "deny", None, "denied by bo", "new.test", "/x"),
+    ]
+
+
+async def test_later_calls_later() -> None:
+    rang = asyncio.Event()
+    later(0, rang.set)
+    assert not rang.is_set()
+    await rang.wait()
+
+
+async def test_what_cannot_be_granted_is_said(world: World) -> None:
+    only_once = replace(offer(world), lasting=None)
+    assert world.grants.add(only_once, GET, Scope.BOX, who="ana", seconds=None).startswith("no rule can say exactly")
+    for _ in range(MOST):
+        await add(world, Scope.BOX)
+    assert world.grants.add(offer(world), GET, Scope.BOX, who="ana", seconds=None) == FULL

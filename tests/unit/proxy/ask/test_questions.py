@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.proxy.ask import questions as subject
+from agent_sandbox.proxy.ask.grant_book import MOST, Scope
+from agent_sandbox.proxy.limits import Limits
+from asking_world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.policy import Policy
+
+ASKS = "domains: [a.test]\ndeny: [bad.test]\nsettings: {ask: {timeout: 7}}"
+GET = "GET https://new.test/x"
+
+
+@pytest.fixture
+def world(policy: Callable[[str], Policy]) -> World:
+    """A policy that asks about unlisted hosts, and somebody who watches."""
+    return World(policy(ASKS), Limits(questions=4))
+
+
+@pytest.mark.parametrize("line", ["GET https://a.test/x", "GET https://bad.test/", "GET https://10.0.0.1/"])
+def test_asks_only_where_a_grant_would_decide(world: World, line: str) -> None:
+    exchange, why = world.ask(line)
+    assert (exchange.waiting, why, world.ids()) == (None, "", [])
+
+
+def test_asks_nobody_unless_the_policy_says_so(policy: Callable[[str], Policy]) -> None:
+    exchange, why = World(policy("domains: [a.test]")).ask(GET)
+    assert (exchange.waiting, why) == (None, "")
+
+
+def test_asks_nobody_when_nobody_watches(world: World) -> None:
+    world.watched = False
+    exchange, why = world.ask(GET)
+    assert (exchange.waiting, why) == (None, subject.UNWATCHED)
+
+
+def test_a_request_waits_until_the_time_is_over(world: World) -> None:
+    exchange, why = world.ask(GET, services=lambda: ("npm",))
+    assert (exchange.waits, why) == (True, "")
+    (question,) = world.questions
+    assert (question.id, question.services, question.asked, question.reason) == (
+        1,
+        ("npm",),
+        100.0,
+        "no rule allows host new.test",
+    )
+    (timer,) = world.timers
+    assert timer.seconds == 7
+    timer.call()
+    assert exchange.waiting
+    assert (exchange.waits, exchange.waiting.why, exchange.grants, world.ids()) == (False, subject.NO_ANSWER, (), [])
+
+
+def test_only_so_many_requests_wait(world: World) -> None:
+    for number in range(4):
+        assert world.ask(f"GET https://new.test/{number % 2}")[1] == ""
+    assert world.ask(GET)[1] == subject.CROWDED
+
+
+def test_once_lets_the_oldest_of_equal_requests_go_on(world: World) -> None:
+    (first, _), (second, _) = world.ask(GET), world.ask(GET)
+    assert world.ids() == [1]
+    assert world.questions.answer(1, Scope.ONCE, who="ana") == ""
+    assert (first.waits, second.waits, world.ids()) == (False, True, [2])
+    (grant,) = first.grants
+    assert str(grant) == "GET, HEAD https://new.test"
+    assert "this question is closed" in world.questions.answer(1, Scope.ONCE, who="ana")
+    assert world.questions.answer(2, Scope.ONCE, who="ana") == ""
+    assert (second.waits, world.ids(), world.timers[0].cancelled) == (False, [], True)
+    assert [record.reason for record in world.records] == ["allowed once by ana"] * 2
+
+
+async def test_a_lasting_answer_lets_all_go_on_that_it_allows(world: World) -> None:
+    (first, _), (second, _), (other, _) = (
+        world.ask(GET),
+        world.ask("GET https://new.test/y"),
+        world.ask("GET https://b.test/"),
+    )
+    assert world.questions.answer(1, Scope.BOX, who="ana") == ""
+    assert (first.waits, second.waits, other.waits, world.ids()) == (False, False, True, [3])
+    assert (first.grants, world.ask(GET)[0].waiting) == ((), None)
+
+
+def test_a_denial_is_remembered_for_the_host(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "REMEMBERED", 1)
+    exchange, _ = world.ask(GET)
+    assert world.questions.answer(1, Scope.DENY, who="ana") == ""
+    assert exchange.waiting
+    assert exchange.waiting.why == subject.DENIED
+    assert world.ask("POST https://new.test/y")[1] == subject.ALREADY_DENIED
+    world.now += subject.DENIED_SECONDS + 1
+    assert world.ask(GET)[1] == ""
+    world.ask("GET https://b.test/")
+    world.questions.answer(3, Scope.DENY, who="ana")
+    assert world.ask("GET https://b.test/")[1] == subject.ALREADY_DENIED
+
+
+async def test_an_answer_that_cannot_be_carried_out_leaves_the_question_open(world: World) -> None:
+    exchange, _ = world.ask("PUT https://new.test/x;y")
+    assert world.questions.answer(1, Scope.BOX, who="ana").startswith("no rule can say exactly this request")
+    for number in range(MOST):
+        world.ask(f"GET https://n{number}.test/")
+        assert world.questions.answer(number + 2, Scope.BOX, who="ana") == ""
+    world.ask(GET)
+    assert world.questions.answer(MOST + 2, Scope.BOX, who="ana").startswith("there are 100 grants already")
+    assert exchange.waits
+
+
+def test_a_client_that_leaves_takes_its_request_back(world: World) -> None:
+    (first, _), (second, _) = world.ask(GET), world.ask(GET)
+    assert first.waiting
+    first.waiting.leave()
+    assert (first.waits, first.waiting.why, second.waits, world.ids()) == (False, subject.LEFT, True, [1])
+    assert second.waiting
+    second.waiting.leave()
+    second.waiting.leave()
+    assert world.ids() == []
+
+
+def test_a_reload_ends_the_questions_that_it_decides(world: World, policy: Callable[[str], Policy]) -> None:
+    (allowed, _), (denied, _), (open_, _) = (world.ask(f"GET https://{name}.test/") for name in "bcd")
+    world.store.replace(policy("domains: [b.test]\ndeny: [c.test]\nsettings: {ask: unlisted}"))
+    assert [exchange.waits for exchange in (allowed, denied, open_)] == [False, False, True]
+    world.store.replace(policy("domains: [b.test]"))
+    assert not open_.waits

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from agent_sandbox.proxy.ask import watchers as subject
+from agent_sandbox.proxy.ask.watchers import Watchers
+
+
+class Reader:
+    """Takes in what is written to a watcher."""
+
+    def __init__(self, watchers: Watchers, **question: object) -> None:
+        self.lines: list[dict[str, object]] = []
+        self.reading = asyncio.Event()
+        self.reading.set()
+        self.task = asyncio.create_task(watchers.serve(question, self.reply))
+
+    async def reply(self, data: bytes) -> None:
+        """Take it in, when it is being read."""
+        await self.reading.wait()
+        self.lines += [json.loads(line) for line in data.splitlines()]
+
+    async def end(self) -> None:
+        """Close the connection."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@pytest.fixture
+def watchers(monkeypatch: pytest.MonkeyPatch) -> Watchers:
+    """Watchers that get every line at once."""
+    monkeypatch.setattr(subject, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr(subject, "CAPACITY", 2)
+    monkeypatch.setattr(subject, "MOST", 2)
+    numbers = iter(range(100))
+
+    async def state() -> dict[str, object]:
+        return {"number": next(numbers)}
+
+    return Watchers(state)
+
+
+async def turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_watcher_gets_the_state_and_then_what_happens(watchers: Watchers) -> None:
+    watchers.add(b'{"lost": 1}\n')
+    reader = Reader(watchers, answers=True)
+    await turns()
+    assert (reader.lines, watchers.answering) == ([{"state": {"number": 0}}], True)
+    watchers.add(b'{"x": 1}\n')
+    watchers.add(b'{"x": 2}\n')
+    await turns()
+    watchers.change()
+    await turns()
+    assert reader.lines[1:] == [{"record": {"x": 1}}, {"record": {"x": 2}}, {"state": {"number": 1}}]
+    await reader.end()
+    assert watchers.answering is False
+
+
+async def test_a_slow_watcher_loses_records_but_no_state(watchers: Watchers) -> None:
+    reader = Reader(watchers)
+    await turns()
+    assert watchers.answering is False
+    reader.reading.clear()
+    watchers.change()
+    await turns()
+    for number in range(5):
+        watchers.add(b'{"x": %d}\n' % number)
+    watchers.change()
+    reader.reading.set()
+    await turns()
+    assert reader.lines[1:] == [
+        {"state": {"number": 1}},
+        {"record": {"x": 0}},
+        {"record": {"x": 1}},
+        {"dropped": 3},
+        {"state": {"number": 2}},
+    ]
+    await reader.end()
+
+
+async def test_only_so_many_watch_at_once(watchers: Watchers) -> None:
+    readers = [Reader(watchers) for _ in range(3)]
+    await turns()
+    assert readers[2].lines == [{"error": "2 others watch already"}]
+    assert readers[2].task.done()
+    for reader in readers:
+        await reader.end()

@@ -1,0 +1,33 @@
+from agent_sandbox.render.ignore import COMMENT, ignored, ignoring, names, no_longer_ignoring
+from table_tests import each
+
+
+@each(("before", "end"), [("", ""), ("*.log", "\n"), ("*.log\n", ""), ("*.log\r\n", "")])
+def test_paths_are_added_below_a_comment_in_the_files_own_line_ends(before: str, end: str) -> None:
+    lines = f"{COMMENT}\n/a\n/b/\n"
+    assert ignoring(before, ["a", "b/"]) == before + end + (lines.replace("\n", "\r\n") if "\r" in before else lines)
+
+
+def test_a_second_time_nothing_is_added() -> None:
+    once = ignoring("x\n", ["a", "b/"])
+    assert ignoring(once, ["a", "b/"]) == once
+    assert ignoring("a\n/b/\n", ["a", "b/"]) == "a\n/b/\n"
+
+
+@each(
+    ("text", "left"),
+    [
+        (f"{COMMENT}\n/a\n/b\n", f"{COMMENT}\n/b\n"),
+        (f"{COMMENT}\r\n/b\r\n/a\r\n*.log\r\n", f"{COMMENT}\r\n/b\r\n*.log\r\n"),
+        (f"/a\n{COMMENT}\n/b\n# mine\n/a\n", f"/a\n{COMMENT}\n/b\n# mine\n/a\n"),
+        ("/a\n", "/a\n"),
+        ("", ""),
+    ],
+)
+def test_only_lines_below_the_comment_are_removed(text: str, left: str) -> None:
+    assert no_longer_ignoring(text, ["a"]) == left
+
+
+def test_a_line_names_exactly_one_path() -> None:
+    lines = ignored(" /a \nb\n")
+    assert [path for path in ("a", "b", "a/b", "c") if names(path, lines)] == ["a", "b"]

@@ -1,0 +1,93 @@
+from dataclasses import replace
+from typing import Any
+
+import yaml
+
+from agent_sandbox.render.formats.foreign import load_foreign
+from agent_sandbox.render.formats.header import stamped
+from agent_sandbox.render.record import Choices, parse_choices
+from agent_sandbox.render.shared import NAME, odd_keys, render_shared, shared_document
+from agent_sandbox.stack.limits import DEFAULT, limits
+from agent_sandbox.stack.workspace import Ide, Identity, Owner
+from sample_project import TEMPLATES, WORKSPACE
+from table_tests import each
+
+RENDERED = render_shared(TEMPLATES, ("claude",), WORKSPACE)
+RECORD = {"agent": "claude", "ide": "vscode"}
+
+
+def test_the_shared_file_includes_the_stack_and_has_a_name_only_if_the_clone_has_one() -> None:
+    assert yaml.safe_load(RENDERED) == {
+        "name": "${AGENT_SANDBOX_STACK:?this clone has no sandbox yet: run `agent-sandbox up` in the project}",
+        "x-agent-sandbox": RECORD,
+        "include": ["docker-compose.yml"],
+    }
+
+
+def test_nothing_in_the_shared_file_depends_on_the_machine_the_user_or_the_directory() -> None:
+    other = replace(
+        WORKSPACE,
+        path="/srv/elsewhere",
+        title="elsewhere",
+        owner=Owner(uid=501, gid=20),
+        identity=Identity(name="Ann", email="ann@example.com"),
+        dotfiles="/Users/ann/dotfiles",
+        shell_d=None,
+        layers={"user": "/Users/ann/.config/agent-sandbox"},
+        protected=(),
+    )
+    assert render_shared(TEMPLATES, ("claude",), other) == RENDERED
+
+
+def test_the_shared_file_says_what_was_chosen() -> None:
+    chosen = replace(
+        WORKSPACE,
+        title="A $5 app",
+        is_titled=True,
+        ide=Ide.JETBRAINS,
+        limits=limits({"memory": "4g"}),
+        all_use_dotenv=False,
+    )
+    text = stamped(render_shared(TEMPLATES, ("copilot", "claude"), chosen), comment="#")
+    assert "title: A $$5 app" in text or 'title: "A $$5 app"' in text
+    assert parse_choices(text) == Choices(
+        agents=("copilot", "claude"), title="A $5 app", ide=Ide.JETBRAINS, limits=limits({"memory": "4g"}), dotenv=False
+    )
+    usual = Choices(agents=("claude",), title="", ide=Ide.VSCODE, limits=DEFAULT, dotenv=True)
+    assert parse_choices(stamped(RENDERED, comment="#")) == usual
+    assert parse_choices(RENDERED) is None  # not ours, without the header
+
+
+OURS = shared_document(("claude",), WORKSPACE)
+
+
+def test_what_is_written_has_no_odd_keys() -> None:
+    assert odd_keys(load_foreign(RENDERED, file="x")) == ()
+    assert odd_keys({**OURS, "name": NAME.replace("yet", "as of now")}) == ()  # another version's words
+
+
+@each(
+    ("changed", "odd"),
+    [
+        ({"name": "mine"}, ("name",)),
+        ({"name": "${AGENT_SANDBOX_STACK}"}, ("name",)),
+        ({"name": "${AGENT_SANDBOX_STACK:-mine}"}, ("name",)),
+        ({"name": "${AGENT_SANDBOX_STACK:?${OTHER}}"}, ("name",)),
+        ({"name": f"x{NAME}"}, ("name",)),
+        ({"include": ["docker-compose.yml", "other.yml"]}, ("include",)),
+        ({"include": [{"path": "docker-compose.yml", "project_directory": "/"}]}, ("include",)),
+        ({"include": "docker-compose.yml"}, ("include",)),
+        ({"include": ["../docker-compose.yml"]}, ("include",)),
+        ({"x-agent-sandbox": "claude"}, ("x-agent-sandbox",)),
+        ({"services": {}}, ("services",)),
+        ({"networks": {"sandbox": {"internal": False}}, "volumes": {}}, ("networks", "volumes")),
+        ({"<<": {}}, ("<<",)),
+    ],
+)
+def test_a_file_by_which_an_editor_would_start_more_has_odd_keys(changed: dict[str, Any], odd: tuple[str, ...]) -> None:
+    assert odd_keys({**OURS, **changed}) == odd
+
+
+@each("document", [None, [], "name", {}])
+def test_what_is_no_such_file_has_all_keys_odd(document: object) -> None:
+    assert odd_keys(document) == ("name", "x-agent-sandbox", "include")

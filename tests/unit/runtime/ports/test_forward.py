@@ -1,0 +1,91 @@
+"""Ports of this machine, with relay.py as the box side in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.ports import forward as module
+from agent_sandbox.runtime.ports.forward import ADDRESS, Forward, forward
+
+BOX = (sys.executable, "-I", str(Path(module.__file__).with_name("relay.py")))
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind((ADDRESS, 0))
+        return int(one.getsockname()[1])
+
+
+async def say_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"hello " + await reader.readline())
+    writer.close()
+
+
+def test_a_port_here_leads_to_the_port_inside(tmp_path: Path) -> None:
+    async def main() -> tuple[bytes, bool]:
+        async with await asyncio.start_server(say_hello, ADDRESS, 0) as server:
+            inside = server.sockets[0].getsockname()[1]
+            opened: asyncio.Queue[Forward] = asyncio.Queue()
+            wanted = [Forward(here=0, inside=inside), Forward(here=0, inside=1)]
+            running = asyncio.create_task(forward(BOX, tmp_path, wanted, opened=opened.put_nowait))
+            first, second = await opened.get(), await opened.get()
+            reader, writer = await asyncio.open_connection(ADDRESS, first.here)
+            writer.write(b"you\n")
+            answer = await reader.read()
+            writer.close()
+            reader, writer = await asyncio.open_connection(ADDRESS, second.here)
+            try:
+                refused = await reader.read() == b""
+            except ConnectionResetError:
+                refused = True
+            writer.close()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            return answer, refused
+
+    assert asyncio.run(main()) == (b"hello you\n", True)
+
+
+def test_a_busy_port_is_replaced_by_the_next_free_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = socket.create_server((ADDRESS, 0))
+    port = busy.getsockname()[1]
+    opened: list[Forward] = []
+    stop = ("sh", "-c", "exec <&-; echo it ended >&2")
+    with busy:
+        said = asyncio.run(forward(stop, tmp_path, [Forward(here=port, inside=80)], opened=opened.append))
+        assert opened[0].here > port
+        assert said == "it ended"
+        monkeypatch.setattr(module, "ATTEMPTS", 0)
+        with pytest.raises(UserError) as raised:
+            asyncio.run(forward(stop, tmp_path, [Forward(here=port, inside=80)], opened=opened.append))
+    assert str(raised.value).startswith(f"{port}: this port and the 0 above it are in use on this machine")
+
+
+def test_a_port_that_may_not_be_used_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_args: object, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(asyncio, "start_server", refuse)
+    with pytest.raises(UserError) as raised:
+        asyncio.run(forward(("cat",), tmp_path, [Forward(here=80, inside=80)], opened=lambda _one: None))
+    (problem,) = raised.value.problems
+    assert (problem.what, problem.hint) == (
+        "cannot listen on 127.0.0.1:80: permission denied",
+        "ports below 1024 are for root: use another one, as in 8080:80",
+    )
+
+
+def test_a_box_side_that_breaks_the_rules_closes_every_port(tmp_path: Path) -> None:
+    opened: list[Forward] = []
+    evil = ("sh", "-c", "printf '\\001\\0\\0\\0\\1\\0\\0\\0\\2\\0\\26'; cat")
+    with pytest.raises(UserError) as raised:
+        asyncio.run(forward(evil, tmp_path, [Forward(here=free_port(), inside=80)], opened=opened.append))
+    assert "(it opens a connection), so all ports were closed" in str(raised.value)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((ADDRESS, opened[0].here), timeout=5)

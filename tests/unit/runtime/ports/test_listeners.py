@@ -1,0 +1,38 @@
+from pathlib import Path
+
+from agent_sandbox.runtime.ports.listeners import listeners
+
+HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+
+
+def line(address: str, port: int, state: str, inode: int) -> str:
+    return (
+        f"   0: {address}:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000  1000 0 {inode} 1\n"
+    )
+
+
+def test_listening_ports_are_listed_with_their_programs(tmp_path: Path) -> None:
+    (tmp_path / "net").mkdir()
+    everywhere, own, name_server = "00000000", "0100007F", "0B00007F"
+    tcp = (
+        line(own, 3000, "0A", 7),
+        line(everywhere, 8080, "0A", 8),
+        line(own, 40000, "01", 9),
+        line(name_server, 50000, "0A", 10),
+    )
+    (tmp_path / "net" / "tcp").write_text(HEAD + "".join(tcp))
+    (tmp_path / "net" / "tcp6").write_text(HEAD + line("0" * 32, 3000, "0A", 7))
+    (tmp_path / "12" / "fd").mkdir(parents=True)
+    (tmp_path / "12" / "fd" / "3").symlink_to("socket:[7]")
+    (tmp_path / "12" / "fd" / "4").symlink_to("/dev/null")
+    (tmp_path / "12" / "cmdline").write_bytes(b"node\0server.js\0" + b"x" * 1000)
+    (tmp_path / "13").mkdir()  # another user's
+    first, second = listeners(tmp_path)
+    command = str(first.pop("command"))
+    assert (command[:15], len(command)) == ("node server.js ", 200)
+    assert first == {"port": 3000, "addresses": ["any", "loopback"]}
+    assert second == {"port": 8080, "addresses": ["any"], "command": ""}
+
+
+def test_nothing_listens_where_there_is_no_table(tmp_path: Path) -> None:
+    assert listeners(tmp_path) == []

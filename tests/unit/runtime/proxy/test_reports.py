@@ -1,0 +1,117 @@
+import json
+from typing import Any
+
+import pytest
+
+from agent_sandbox.runtime.proxy.reports import Dropped, Grant, Question, Reply, State, domain_of, groups, read_report
+from table_tests import each
+
+QUESTION: dict[str, Any] = {
+    "id": 3,
+    "scheme": "https",
+    "host": "new.example.net",
+    "port": 443,
+    "method": "POST",
+    "path": "/x",
+    "query": 5,
+    "body": 2_000_000,
+    "requests": 2,
+    "reason": "no rule allows host new.example.net",
+    "services": ["npm"],
+    "tool": "npm",
+    "rule": "POST https://new.example.net/x",
+    "seconds_left": 50,
+}
+GRANT = {"id": 1, "rule": "GET https://a.test/**", "who": "ana", "seconds_left": None}
+
+
+def state(*questions: dict[str, Any], grants: tuple[dict[str, Any], ...] = ()) -> State:
+    found = read_report(json.dumps({"state": {"ask": "unlisted", "questions": questions, "grants": grants}}))
+    assert isinstance(found, State)
+    return found
+
+
+def test_a_state_is_read_with_everything_that_a_person_decides_on() -> None:
+    assert state(QUESTION, grants=(GRANT, GRANT | {"seconds_left": 9})) == State(
+        ask="unlisted",
+        questions=(
+            Question(
+                id=3,
+                method="POST",
+                url="https://new.example.net/x",
+                host="new.example.net",
+                details="a query of 5 characters, a body of 2MB, looks like npm, 2 times",
+                reason="no rule allows host new.example.net",
+                services=("npm",),
+                rule="POST https://new.example.net/x",
+                requests=2,
+                seconds_left=50,
+            ),
+        ),
+        grants=(
+            Grant(id=1, rule="GET https://a.test/**", who="ana", seconds_left=None),
+            Grant(id=1, rule="GET https://a.test/**", who="ana", seconds_left=9),
+        ),
+    )
+
+
+@each(
+    ("more", "url", "details"),
+    [
+        ({"port": 8443, "query": 0, "body": 0}, "https://new.example.net:8443/x", "2 times"),
+        ({"requests": 1, "query": 0, "body": None}, "https://new.example.net/x", "a body of unknown size"),
+        ({"requests": 1, "query": 0, "body": None, "method": "GET"}, "https://new.example.net/x", ""),
+        ({"path": "/\x1b[2J\u202e" + "y" * 500}, "https://new.example.net/\\x1b[2J\\u202e" + "y" * 386 + "...", None),
+    ],
+)
+def test_what_a_person_sees_is_bounded_and_escaped(more: dict[str, Any], url: str, details: str | None) -> None:
+    (question,) = state(QUESTION | {"tool": ""} | more).questions
+    assert question.url == url
+    assert details is None or question.details == details
+
+
+@each(
+    ("line", "report"),
+    [
+        ({"record": {"decision": "allow"}}, {"decision": "allow"}),
+        ({"answer": {"ok": True}}, Reply(error="")),
+        ({"answer": {"error": "closed\x1b"}}, Reply(error="closed\\x1b")),
+        ({"dropped": 7}, Dropped(count=7)),
+        ({"state": {"questions": [{}]}}, None),
+        ({"state": {"questions": 7}}, None),
+        ({"dropped": "x"}, None),
+        ({"x": 1}, None),
+        ([], None),
+    ],
+)
+def test_each_line_is_a_report_or_nothing(line: object, report: object) -> None:
+    assert read_report(json.dumps(line)) == report
+
+
+@pytest.mark.parametrize("text", ["", "{", "docker: no such container", "[" * 100_000])
+def test_what_is_no_json_is_no_report(text: str) -> None:
+    assert read_report(text) is None
+
+
+def test_many_hosts_of_one_domain_are_one_group() -> None:
+    hosts = [*(f"h{number}.example.net" for number in range(4)), "a.test", "x.co.uk", "y.co.uk"]
+    found = state(*(QUESTION | {"id": number, "host": host} for number, host in enumerate(hosts)))
+    assert [(name, [one.id for one in several]) for name, several in groups(found.questions)] == [
+        ("*.example.net", [0, 1, 2, 3]),
+        ("", [4]),
+        ("", [5]),
+        ("", [6]),
+    ]
+
+
+@each(
+    ("host", "domain"),
+    [
+        ("a.b.example.com", "example.com"),
+        ("me.github.io", "me.github.io"),
+        ("x.me.github.io", "me.github.io"),
+        ("com", "com"),
+    ],
+)
+def test_a_domain_is_what_somebody_registered(host: str, domain: str) -> None:
+    assert domain_of(host) == domain
