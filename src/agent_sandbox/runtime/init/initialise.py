@@ -119,8 +119,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
     choices = parse_choices(present[SHARED] or "") or record
-    recorded_pins = choices.pins if choices else {}
-    agents = agents.with_pins(recorded_pins if options.pins is None else options.pins)
+    agents = agents.with_pins(_pins(options, choices))
     dotenv = _uses_dotenv(project, choices, record, asked=options.dotenv)
     present[DOTENV] = _dotenv_text(project, used=dotenv, asked=options.dotenv)
     before = _protected_before(project, present[STACK] or "", environ)
@@ -239,6 +238,12 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
         yield f"{listed(protection.gone)}: no longer protected, because it is gone"
     if protection.unsearched:
         yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
+
+
+def _pins(options: InitOptions, choices: Choices | None) -> Pins:
+    if options.pins is not None:
+        return options.pins
+    return choices.pins if choices else {}
 
 
 def _about_settings(workspace: Workspace, agents: Agents, environ: Mapping[str, str]) -> Iterator[str]:
