@@ -169,8 +169,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *_switched(record, agents),
             *notes(changes, agents, offered, _own_stacks(project), providers),
             *_beyond(workspace.limits),
-            *_about_settings(workspace, agents, environ),
-            *_about_git(git),
+            *(*_about_settings(workspace, agents, environ), *_about_git(git)),
             *_about(protection, options.unprotect),
             *_kept_out_of_git(excluded, exclude),
             *_masked(project, workspace.masks),
@@ -273,6 +272,12 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
         yield f"{listed(protection.gone)}: no longer protected, because it is gone"
     if protection.unsearched:
         yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
+
+
+def _pins(options: InitOptions, choices: Choices | None) -> Pins:
+    if options.pins is not None:
+        return options.pins
+    return choices.pins if choices else {}
 
 
 def _about_settings(workspace: Workspace, agents: Agents, environ: Mapping[str, str]) -> Iterator[str]:
