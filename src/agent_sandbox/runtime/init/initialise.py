@@ -274,12 +274,6 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
         yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
 
 
-def _pins(options: InitOptions, choices: Choices | None) -> Pins:
-    if options.pins is not None:
-        return options.pins
-    return choices.pins if choices else {}
-
-
 def _about_settings(workspace: Workspace, agents: Agents, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield which of the user's own settings are taken along, and which are not."""
     if workspace.settings is None:
