@@ -18,7 +18,7 @@ from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
 from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, PROJECT_FILE, SHARED, STACK
 from agent_sandbox.render.policy import Offered
-from agent_sandbox.render.project import reconcile, render_project
+from agent_sandbox.render.project import Rendered, reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.record import Choices, Record, parse_choices, parse_record
 from agent_sandbox.resources import data_root
@@ -152,10 +152,8 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     offered = _offered(project, environ, options)
     file = load_renderer()(templates, stack, agents, workspace)
     rendered = render_project(templates, stack, agents, workspace, offered, stack_file=file, providers=providers)
-    former = frozenset({record.name} if record else ())
-    changes = (*reconcile(rendered, present, former=former, on_conflict=options.on_conflict), *chosen.changes)
-    if options.gitignore:
-        changes = (*changes, ignoring_here(project, changes))
+    changes = (*_changes(rendered, present, record, options), *chosen.changes)
+    changes = (*changes, ignoring_here(project, changes)) if options.gitignore else changes
     exclude = exclude_file(project, outside)
     excluded = to_exclude(project, changes, exclude) if exclude else ()
     return Prepared(
@@ -169,7 +167,8 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *_switched(record, agents),
             *notes(changes, agents, offered, _own_stacks(project), providers),
             *_beyond(workspace.limits),
-            *(*_about_settings(workspace, agents, environ), *_about_git(git)),
+            *_about_settings(workspace, agents, environ),
+            *_about_git(git),
             *_about(protection, options.unprotect),
             *_kept_out_of_git(excluded, exclude),
             *_masked(project, workspace.masks),
@@ -178,6 +177,13 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         excluded=excluded,
         exclude_file=exclude or EXCLUDE,
     )
+
+
+def _changes(
+    rendered: Rendered, present: Mapping[str, str | None], record: Record | None, options: InitOptions
+) -> tuple[Change, ...]:
+    former = frozenset({record.name} if record else ())
+    return reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
 
 
 def _pins(options: InitOptions, choices: Choices | None) -> Pins:

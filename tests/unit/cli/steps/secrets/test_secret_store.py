@@ -13,7 +13,7 @@ def test_a_running_proxy_is_asked(project: Path, docker: FakeDocker) -> None:
     docker.says("secret remove")
     with_containers(docker, proxy="healthy")
     ask_store(read_project(project), "remove", "a")
-    assert docker.calls[-1].endswith("-m agent_sandbox.proxy secret remove a --folder /state/secrets")
+    assert docker.calls[-1].endswith("agent_sandbox.proxy secret remove a --folder /state/secrets")
 
 
 def test_a_stack_that_is_not_trusted_is_not_started_for_its_secrets(project: Path, docker: FakeDocker) -> None:
