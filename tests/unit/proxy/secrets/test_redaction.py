@@ -215,3 +215,10 @@ def test_characters_that_are_escaped_in_yet_another_way_leave_runs_that_are_foun
     found = secret_encodings(value, BEARER)
     assert redact(found, value.replace("=", "[=]").encode()) == b"*******************+****************[=][=]short"
     assert redact(found, value.encode()) == b"*" * len(value)
+
+
+@each(("last", "escaped"), [("%", "\\\\%"), ("%", "%25%"), ("&", "\\\\&"), ("&", "&amp;#38;"), ('"', '\\\\\\"')])
+def test_a_last_character_that_is_escaped_twice_is_found_at_the_end_of_the_data(last: str, escaped: str) -> None:
+    forms, echo = secret_encodings(f"correct horse{last}", BEARER), f"correct horse{escaped}".encode()
+    redactor = Redactor(forms)
+    assert redactor.feed(echo) + redactor.end() == redact(forms, echo) == b"*" * len(echo)
