@@ -97,8 +97,9 @@ def unescaped(window: bytes) -> tuple[list[bytes], list[int], bytes]:
 
 def escaped_twice(char: int, window: bytes) -> Iterator[int]:
     """Yield where in a lower-case text an escape sequence of the character ends whose signs are escaped again."""
-    chars, ends, _ = unescaped(window)
-    yield from (end for size, end in enumerate(ends, 1) if b"".join(chars[:size]) in escapes(char))
+    chars, ends, rest = unescaped(window)
+    parts, places = (*chars, rest), (*ends, len(window))  # at the end of the data, the rest may stand for itself
+    yield from (end for size, end in enumerate(places, 1) if b"".join(parts[:size]) in escapes(char))
 
 
 def begins_twice(char: int, window: bytes) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from html import escape
 from itertools import chain
-from typing import Protocol
+from typing import Protocol, assert_never
 from urllib.parse import quote
 
 from agent_sandbox.policy.match.credential_kind import CredentialKind
@@ -129,6 +129,8 @@ def _finder(form: Form) -> Finder:
             return HexFinder(form)
         case bytes():
             return ExactFinder(form)
+        case _:
+            assert_never(form)
 
 
 def redact(secret_encodings: Iterable[Form], data: bytes) -> bytes:

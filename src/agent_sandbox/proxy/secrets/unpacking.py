@@ -55,12 +55,10 @@ class _Brotli:
 
     def read(self, data: bytes, most: int) -> bytes:
         try:
-            read: bytes = self._stream.process(data, output_buffer_limit=most + 1)
+            # It leaves input for later only when it has reached the limit; the next call would be an error.
+            return bytes(self._stream.process(data, output_buffer_limit=most + 1))
         except self._error as error:
             raise UnpackError from error
-        if len(read) <= most and not self._stream.can_accept_more_data():
-            read += self.read(b"", most - len(read))
-        return read
 
     @property
     def ended(self) -> bool:

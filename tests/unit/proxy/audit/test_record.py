@@ -6,7 +6,7 @@ import pytest
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
-from agent_sandbox.proxy.audit.record import AuditRecord, encode, render
+from agent_sandbox.proxy.audit.record import AuditRecord, SecretUse, encode, render
 from imports import brought_along
 
 NOON = 1_700_000_000.5
@@ -49,6 +49,18 @@ def test_a_line_has_its_fields_in_the_order_that_is_promised() -> None:
         ("bytes_out", 6),
         ("duration_ms", 1.2),
         ("client", "10.0.0.3"),
+    ]
+
+
+def test_a_request_with_secrets_names_them_with_their_ages_in_whole_seconds() -> None:
+    uses = (
+        SecretUse(secret="forge", kind="bearer", source="env", age=59.6),
+        SecretUse(secret="index", kind="basic", source="stored", age=0.4),
+    )
+    values = render(AuditRecord(event=Event.REQUEST, secrets=uses), now=NOON)
+    assert values["secrets"] == [
+        {"secret": "forge", "kind": "bearer", "source": "env", "age_s": 60},
+        {"secret": "index", "kind": "basic", "source": "stored", "age_s": 0},
     ]
 
 

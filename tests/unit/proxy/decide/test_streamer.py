@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from agent_sandbox.policy import Effect
@@ -7,6 +9,7 @@ from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead
+from table_tests import each
 
 TUNNEL = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)
 
@@ -91,3 +94,42 @@ def test_an_answer_without_trailers_or_secrets_has_its_own(echoes: tuple[bytes, 
     exchange.trailers = None if echoes else ((b"a", b"hunter22"),)
     Streamer().response(exchange, TUNNEL)
     assert exchange.trailers == (None if echoes else ((b"a", b"hunter22"),))
+
+
+X, GZIP, LENGTH = (b"X", b"y"), (b"Content-Encoding", b"gzip"), (b"Content-Length", b"32")
+CHUNKED = (b"Transfer-Encoding", b"chunked")
+
+
+@each(
+    ("version", "fields", "wanted"),
+    [
+        (b"HTTP/1.1", (GZIP, LENGTH, X), (X, CHUNKED)),
+        (b"HTTP/1.1", (GZIP, CHUNKED, X), (CHUNKED, X)),
+        (b"HTTP/1.0", (GZIP, LENGTH, X), (X,)),
+        (b"HTTP/2.0", (GZIP, LENGTH, X), (X,)),
+    ],
+)
+def test_a_compressed_response_with_a_secret_is_decompressed_and_framed_anew(
+    version: bytes, fields: Fields, wanted: Fields
+) -> None:
+    exchange = answered(200, *fields)
+    exchange.head = exchange.head._replace(version=version)
+    exchange.echoes = (b"hunter22",)
+    assert returned(exchange) == wanted
+    body = (gzip.compress(b"a hunter22 b"), b"")
+    assert b"".join(bytes(exchange.received(data)) for data in body) == b"a ******** b"
+
+
+@each(("method", "status"), [(b"HEAD", 200), (b"GET", 204), (b"GET", 304)])
+def test_a_response_without_a_body_keeps_what_it_says_about_its_compression(method: bytes, status: int) -> None:
+    exchange = answered(status, GZIP, LENGTH)
+    exchange.head = exchange.head._replace(method=method)
+    exchange.echoes = (b"hunter22",)
+    assert returned(exchange) == (GZIP, LENGTH)
+    assert exchange.received(b"") == b""
+
+
+def test_a_compressed_response_without_a_secret_is_returned_as_it_is() -> None:
+    exchange = answered(200, GZIP, LENGTH)
+    assert returned(exchange) == (GZIP, LENGTH)
+    assert exchange.received(b"anything") == b"anything"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from agent_sandbox.proxy.exchange.denial import Denial, Page
 from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Meter, Outcome, open_exchange
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redaction import Redactor
+from agent_sandbox.proxy.secrets.unpacking import UnpackError, Unpacking
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import RequestHead
@@ -48,6 +50,21 @@ def test_what_is_passed_on_is_looked_through_where_a_secret_was_put_in() -> None
     meter = Meter(redactor=Redactor([b"hunter22"]))
     assert [meter(b"a hunt"), meter(b"er22 b hunt"), meter(b"")] == [b"a ", b"******** b ", b"hunt"]
     assert meter.count == len(b"a hunter22 b hunt")
+
+
+def test_a_compressed_body_is_counted_as_it_came_and_passed_on_decompressed_and_redacted() -> None:
+    meter = Meter(unpacking=Unpacking(b"deflate"), redactor=Redactor([b"hunter22"]))
+    packed = zlib.compress(b"a hunter22 b")
+    assert b"".join(bytes(meter(data)) for data in (packed[:5], packed[5:], b"")) == b"a ******** b"
+    assert meter.count == len(packed)
+
+
+def test_a_compressed_body_that_is_cut_short_is_an_error_unless_it_is_empty() -> None:
+    meter = Meter(unpacking=Unpacking(b"deflate"), redactor=Redactor([b"hunter22"]))
+    assert meter(b"") == b""
+    meter(zlib.compress(b"some text")[:-1])
+    with pytest.raises(UnpackError, match=r"^its compressed body is not complete\Z"):
+        meter(b"")
 
 
 def test_an_exchange_begins_denied_and_names_what_is_asked_for() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from agent_sandbox.proxy.secrets.encoded_text import ExactFinder, FoldedFinder, FoldedText, HexFinder, HexText
+from itertools import product
+
+from agent_sandbox.proxy.secrets.encoded_text import PART, ExactFinder, FoldedFinder, FoldedText, HexFinder, HexText
 from table_tests import each
 
 TEXT = FoldedText(b"0123456789abcdefGHIJKLMNOPQRSTUV")
@@ -8,12 +10,29 @@ TEXT = FoldedText(b"0123456789abcdefGHIJKLMNOPQRSTUV")
 
 def test_exact_bytes_are_found_also_where_they_overlap() -> None:
     assert ExactFinder(b"aa").read(b"aaa", 0) == [slice(0, 2), slice(1, 3)]
-    assert (ExactFinder(b"aab").held(b"xaa"), ExactFinder(b"aab").held(b"")) == (2, 0)
+
+
+def test_of_exact_bytes_the_longest_beginning_at_the_end_is_held() -> None:
+    words = [bytes(word) for size in range(6) for word in product(b"ab", repeat=size)]
+    for wanted, data in product(words[1:], words):
+        assert ExactFinder(wanted).held(data) == max(
+            size for size in range(len(wanted)) if data.endswith(wanted[:size])
+        ), (wanted, data)
 
 
 def test_hex_is_found_in_any_case() -> None:
     assert HexFinder(HexText(b"5A6b")).read(b"x5a6B", 0) == [slice(1, 5)]
     assert set(HexText(b"5A6b").literals()) == {b"5a6b", b"5A6b", b"5a6B", b"5A6B"}
+    assert HexFinder(HexText(b"5A6b")).held(b"5A6bxx5A6") == 3
+
+
+@each("text", [b"6b33792f", b"00112233445566778899", b"abcdefabcdef", b"0a0b0c0d0e0f", b"01" * 20])
+def test_hex_in_any_case_contains_one_of_few_short_literals(text: bytes) -> None:
+    literals = set(HexText(text).literals())
+    assert len(literals) <= 4
+    assert max(map(len, literals)) <= PART
+    for written in (text, text.upper(), text[:1] + text[1:].upper(), text[:3].upper() + text[3:]):
+        assert any(literal in written for literal in literals)
 
 
 @each(
@@ -30,8 +49,18 @@ def test_hex_is_found_in_any_case() -> None:
 )
 def test_a_text_in_lines_is_found_if_one_of_its_parts_is_whole(data: bytes, found: bool) -> None:  # noqa: FBT001
     assert FoldedFinder(TEXT).read(b"x" + data, 0) == ([slice(1, 1 + len(data))] if found else [])
+    assert any(literal in data for literal in TEXT.literals()) or not found
 
 
 def test_no_more_of_a_text_in_lines_is_held_than_may_go_on() -> None:
     assert FoldedFinder(TEXT).held(b"xx0123\\r") == 6
     assert FoldedFinder(TEXT).held(b"xx0123\n\n") == 0
+    assert FoldedFinder(TEXT).held(b"0123456789\nxx0123") == 4
+    assert FoldedFinder(TEXT).held(b"xx0123") == 4
+
+
+@each("finder", [ExactFinder(b"012345"), HexFinder(HexText(b"012345")), FoldedFinder(FoldedText(b"012345"))])
+def test_a_match_that_begins_in_a_piece_without_a_literal_is_found_in_the_next(finder: ExactFinder) -> None:
+    assert (finder.begin(b"xx01", 4), finder.held(b"xx01")) == ([], 2)
+    finder.forget(2)
+    assert finder.read(b"012345", 2) == [slice(0, 6)]

@@ -1,8 +1,24 @@
 from __future__ import annotations
 
-from string import printable
+from string import printable, punctuation
+from typing import TYPE_CHECKING
 
-from agent_sandbox.proxy.secrets.escapes import LEADS, LONGEST, beginnings, escapes
+from agent_sandbox.proxy.secrets.escapes import (
+    LEADS,
+    LONGEST,
+    LONGEST_TWICE,
+    WITHIN,
+    beginnings,
+    begins_twice,
+    escaped_twice,
+    escapes,
+    is_sign,
+    unescaped,
+)
+from table_tests import each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CHARS = [ord(char) for char in printable if char == " " or char.isprintable()]
 
@@ -29,3 +45,65 @@ def test_a_name_of_html_is_found_with_and_without_its_end() -> None:
     names = {escape for char in b"/+&_" for escape in escapes(char) if escape[:1] == b"&" and escape[:2] != b"&#"}
     expected = {b"&sol", b"&plus", b"&amp", b"&lowbar", b"&underbar"}
     assert names == expected | {name + b";" for name in expected}
+
+
+@each(
+    ("window", "chars", "ends", "rest"),
+    [
+        (b"%252f", b"%2f", [3, 4, 5], b""),
+        (b"&amp;#x2f;", b"&#x2f;", [5, 6, 7, 8, 9, 10], b""),
+        (b"\\\\u002f", b"\\u002f", [2, 3, 4, 5, 6, 7], b""),
+        (b"\\u0026amp%3b", b"&amp;", [6, 7, 8, 9, 12], b""),
+        (b"%25%2", b"%", [3], b"%2"),
+        (b"%25%2x", b"%%2x", [3, 4, 5, 6], b""),
+        (b"%2", b"", [], b"%2"),
+        (b"x%25", b"", [], b"x%25"),
+        (b"", b"", [], b""),
+    ],
+)
+def test_one_escaping_of_signs_is_undone(window: bytes, chars: bytes, ends: list[int], rest: bytes) -> None:
+    found, places, left = unescaped(window)
+    assert (b"".join(found), places, left) == (chars, ends, rest)
+
+
+# How encoders escape the signs of an escape sequence.
+AGAIN: list[Callable[[str], str]] = [
+    lambda sign: f"%{ord(sign):02x}",
+    lambda sign: f"&#{ord(sign)};",
+    lambda sign: f"&#x{ord(sign):x};",
+    lambda sign: f"\\u{ord(sign):04x}",
+    lambda sign: f"\\{sign}" if sign in "\"'\\" else sign,
+]
+
+
+def twice(char: int, again: Callable[[str], str]) -> set[bytes]:
+    """Return the escape sequences of a character with their signs escaped."""
+    found = set()
+    for once in escapes(char):
+        text = "".join(again(sign) if ord(sign) in WITHIN else sign for sign in once.decode("ascii")).encode()
+        if text != once:
+            found.add(text)
+    return found
+
+
+@each("again", AGAIN)
+def test_an_escape_sequence_of_a_sign_is_found_with_its_own_signs_escaped(again: Callable[[str], str]) -> None:
+    signs = [char for char in CHARS if is_sign(char)]
+    assert sorted(map(chr, signs)) == sorted(punctuation + " ")
+    for char in signs:
+        for text in twice(char, again):
+            assert len(text) in set(escaped_twice(char, text)), (char, text)
+            assert len(text) <= LONGEST_TWICE
+
+
+@each("again", AGAIN)
+@each("char", [*b"/&"])
+def test_what_begins_such_a_sequence_is_each_part_of_it(char: int, again: Callable[[str], str]) -> None:
+    for text in twice(char, again):
+        for size in range(1, len(text)):
+            assert begins_twice(char, text[:size]), (text, size)
+
+
+@each("window", [b"x", b"/", b"%252f", b"%253", b"%25x", b"%25%2x", b"%26%26", b"%25%26", b"%7"])
+def test_other_text_begins_none(window: bytes) -> None:
+    assert not begins_twice(ord("/"), window)

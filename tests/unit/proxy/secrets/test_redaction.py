@@ -9,7 +9,7 @@ from urllib.parse import quote
 from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.proxy.secrets.encoded_text import FoldedText, HexText
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
-from agent_sandbox.proxy.secrets.redaction import Redactor, redact, secret_encodings
+from agent_sandbox.proxy.secrets.redaction import PIECE, Redactor, redact, secret_encodings
 from table_tests import each
 
 VALUE = "k3y/<\"'+>\\x"
@@ -215,3 +215,19 @@ def test_characters_that_are_escaped_in_yet_another_way_leave_runs_that_are_foun
     found = secret_encodings(value, BEARER)
     assert redact(found, value.replace("=", "[=]").encode()) == b"*******************+****************[=][=]short"
     assert redact(found, value.encode()) == b"*" * len(value)
+
+
+@each("echo", [VALUE, escape(VALUE), quote(VALUE, safe=""), VALUE.encode().hex()])
+def test_an_echo_across_the_pieces_of_a_large_chunk_is_found(echo: str) -> None:
+    forms = secret_encodings(VALUE, BEARER)
+    for before in range(PIECE - len(echo), PIECE + 1):
+        redactor = Redactor(forms)
+        shown = redactor.feed(b"." * before + echo.encode() + b"." * PIECE) + redactor.end()
+        assert shown == b"." * before + b"*" * len(echo) + b"." * PIECE
+
+
+@each(("last", "escaped"), [("%", "\\\\%"), ("%", "%25%"), ("&", "\\\\&"), ("&", "&amp;#38;"), ('"', '\\\\\\"')])
+def test_a_last_character_that_is_escaped_twice_is_found_at_the_end_of_the_data(last: str, escaped: str) -> None:
+    forms, echo = secret_encodings(f"correct horse{last}", BEARER), f"correct horse{escaped}".encode()
+    redactor = Redactor(forms)
+    assert redactor.feed(echo) + redactor.end() == redact(forms, echo) == b"*" * len(echo)

@@ -242,3 +242,11 @@ def test_other_files_are_no_logins(text: str, tmp_path: Path) -> None:
     (tmp_path / "t").write_text(text)
     assert login_of(tmp_path, "t") is None
     assert login_names(tmp_path / "none") == []
+
+
+def test_a_login_is_read_from_a_regular_file_alone(volume: Path) -> None:
+    put_sourced(volume, "t", ["a.test"], b"correct horse", source="login", login={"any": "thing"})
+    (volume / "link").symlink_to(volume / "t")
+    os.mkfifo(volume / "pipe")
+    names = ("t", "link", "pipe", "missing")
+    assert [login_of(volume, name) for name in names] == [{"any": "thing"}, None, None, None]

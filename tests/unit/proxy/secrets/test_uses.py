@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.proxy.audit.record import SecretUse
-from agent_sandbox.proxy.secrets.uses import Used, Uses, read_uses
+from agent_sandbox.proxy.secrets.uses import Used, Uses, read_uses, uses_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,3 +58,26 @@ async def test_a_proxy_that_stops_writes_the_last_uses(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await keeping
     assert read_uses(tmp_path / "uses.json") == {"one": Used(1, 5.0)}
+
+
+async def test_uses_are_written_while_the_proxy_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_sandbox.proxy.secrets.uses.SECONDS", 0)
+    uses = Uses(tmp_path / "uses.json", clock=lambda: 5.0)
+    keeping = asyncio.create_task(uses.keep())
+    await asyncio.sleep(0)  # it starts
+    uses.count([ONE])
+    await asyncio.sleep(0)  # its first sleep ends
+    await asyncio.sleep(0)
+    assert read_uses(tmp_path / "uses.json") == {"one": Used(1, 5.0)}
+    keeping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await keeping
+
+
+def test_uses_are_written_beside_the_secrets_and_not_among_them(tmp_path: Path) -> None:
+    for name in ("secrets", "private"):
+        (tmp_path / name).mkdir()
+    uses = Uses(uses_file(tmp_path / "secrets"))
+    uses.count([ONE])
+    uses.write()
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.json")] == ["private/secret-uses.json"]
