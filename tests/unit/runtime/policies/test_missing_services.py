@@ -12,8 +12,7 @@ from agent_sandbox.runtime.project.installed import read_project
 
 AGENT, FORMER = known_agents(data_root() / "templates")[:2]
 TOLD = (
-    f"no policy names the service `{AGENT}`, which {AGENT} needs for its API:"
-    f" add `- {AGENT}` under `services` in .devcontainer/policy.yaml"
+    f"no policy names the service `{AGENT}`, which {AGENT} needs for its API: agent-sandbox policy allow {AGENT}"
 )
 
 
