@@ -23,9 +23,7 @@ from agent_sandbox.problems import Problem, UserError
 
 Service = Annotated[
     str,
-    typer.Argument(
-        help="The service, such as `openai`, `gemini` or `github`.", metavar="SERVICE", show_default=False
-    ),
+    typer.Argument(help="The service, such as `openai`, `gemini` or `github`.", metavar="SERVICE", show_default=False),
 ]
 Repo = Annotated[
     list[str] | None,
