@@ -187,7 +187,7 @@ def test_a_container_that_joins_the_stacks_namespace_is_told_by_status_doctor_an
         done = stack.sandbox("verify", check=False)
         assert (
             done.returncode,
-            f"LEAK    network     containers in one namespace           {name}\n" in done.stdout,
+            f"LEAK    network     containers in one namespace          {name}\n" in done.stdout,
         ) == (
             1,
             True,

@@ -28,8 +28,8 @@ class Do(StrEnum):
     CHECK = "check"
 
 
-What = Annotated[Do, typer.Argument(help="list, or check NAME.", show_default=False)]
-Name = Annotated[str | None, typer.Argument(help="The agent to check.", show_default=False)]
+What = Annotated[Do, typer.Argument(help="list, or check NAME.", metavar="WHAT", show_default=False)]
+Name = Annotated[str | None, typer.Argument(help="The agent to check.", metavar="NAME", show_default=False)]
 
 
 def completions(*before: str) -> tuple[str, ...]:

@@ -28,7 +28,9 @@ from agent_sandbox.runtime.sources.login_document import HostLogin
 from agent_sandbox.runtime.sources.login_host import NoLoginError, current_login
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 
-Agent = Annotated[str, typer.Argument(help="The agent; the project's own if left out.", show_default=False)]
+Agent = Annotated[
+    str, typer.Argument(help="The agent; the project's own if left out.", metavar="AGENT", show_default=False)
+]
 OPTION, KEY = "login", "secret"
 HOUR = 3600
 

@@ -21,6 +21,8 @@ from agent_sandbox.stack.services.proxy import CONTROL, PROGRAM
 
 HEADINGS = ("NAME", "AGENT", "STATE", "SINCE", "MEMORY", "DISK", "DENIED")
 STATES = {"running": "ok", "down": ""}
+# Of a stack with any other state, which is shown as a note: the table fits into 80 columns.
+NOT_READY = "not ready"
 UNITS = ((timedelta(days=1), "d"), (timedelta(hours=1), "h"), (timedelta(minutes=1), "m"), (timedelta(seconds=1), "s"))
 
 
@@ -58,7 +60,8 @@ def _as_text(stacks: Sequence[ListedStack], now: datetime) -> Iterator[str]:
     for stack, row in zip(stacks, rows, strict=True):
         yield _row(_padded(row, widths), STATES.get(stack.state, "warn"))
         yield f"  {_short(stack.root)}" if stack.root else "  -"
-        yield from (styled("  ", (note, "warn")) for note in stack.notes)
+        notes = (*(() if stack.state in STATES else (stack.state,)), *stack.notes)
+        yield from (styled("  ", (note, "warn")) for note in notes)
 
 
 def _row(cells: Sequence[str], style: str) -> Styled:
@@ -74,7 +77,7 @@ def _cells(stack: ListedStack, now: datetime) -> tuple[str, ...]:
     return (
         stack.name,
         ", ".join(stack.agents) or "-",
-        stack.state,
+        stack.state if stack.state in STATES else NOT_READY,
         _age(now - stack.since) if stack.since else "-",
         "-" if stack.memory is None else size_text(stack.memory),
         "-" if stack.disk is None else size_text(stack.disk),

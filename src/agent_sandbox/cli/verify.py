@@ -134,7 +134,7 @@ def _sharing(project: str) -> Mapping[str, Any]:
 def _lines(one: Mapping[str, Any]) -> Iterator[str]:
     words = {key: printable(str(value)) for key, value in one.items()}
     style = STYLES.get(one["verdict"], "fail")
-    yield styled((f"{words['verdict']:<6}", style), "  {group:<10}  {tried:<36}  {told}".format(**words))
+    yield styled((f"{words['verdict']:<6}", style), "  {group:<10}  {tried:<35}  {told}".format(**words))
     if words["mend"]:
         yield f"        fix:  {words['mend']}"
 

@@ -64,7 +64,7 @@ def _missing_services(change: Change, services: Sequence[str]) -> Iterator[str]:
     named = _services(change.after)
     for service in services:
         if named is not None and service not in named:
-            yield f"{POLICY} does not name the service `{service}`: add it under `services`"
+            yield f"{POLICY} does not name the service `{service}`: agent-sandbox policy allow {service}"
 
 
 def _shown_services(change: Change, offered: Offered) -> Iterator[str]:

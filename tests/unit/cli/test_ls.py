@@ -106,8 +106,9 @@ def test_an_engine_that_does_not_say_is_shown_as_unknown(
     docker.says("image inspect", out=json.dumps({"tags": [proxy_name()], "labels": {"agent-sandbox.digest": "old"}}))
     assert exit_code(ls) == 0
     assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()[1:]] == [
-        f"app-1 {read_project(project).agents[0]} proxy unhealthy - - - -",
+        f"app-1 {read_project(project).agents[0]} not ready - - - -",
         str(project),
+        "proxy unhealthy",
         "its images are outdated: agent-sandbox up",
     ]
 

@@ -56,11 +56,11 @@ def test_what_the_probe_found_is_printed_and_counted(
     with_containers(docker, agent="healthy")
     assert exit_code(verify) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "closed  direct      tcp                                   refused",
-        "LEAK    names       dns                                   sent",
+        "closed  direct      tcp                                  refused",
+        "LEAK    names       dns                                  sent",
         "        fix:  look",
-        "closed  walls       write                                 read-only",
-        "closed  network     containers in one namespace           only the agent's own",
+        "closed  walls       write                                read-only",
+        "closed  network     containers in one namespace          only the agent's own",
         "4 tried, 1 got out",
     ]
 
@@ -95,7 +95,7 @@ def test_another_container_in_the_agents_namespace_is_a_leak(
     with_containers(docker, agent="healthy")
     assert exit_code(verify) == 1
     assert capsys.readouterr().out.splitlines()[2:] == [
-        "LEAK    network     containers in one namespace           db",
+        "LEAK    network     containers in one namespace          db",
         "        fix:  docker stop db",
         "3 tried, 1 got out",
     ]

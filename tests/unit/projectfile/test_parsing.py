@@ -92,6 +92,7 @@ def test_an_editor_is_a_value_of_its_kind() -> None:
             "mounts: [{path: src}]",
             [f"f:1:17: not a path outside the project: 'src'; {OUTSIDE}"],
         ),
+        ("mounts: [../a]", ["f:1:10: entry expected, not '../a'; write `- {path: ../shared-lib}`"]),
         ("mounts: [{paht: ../a}]", ["f:1:10: `path` is missing", "f:1:11: unknown key 'paht'; did you mean `path`?"]),
         ("environment: {a-b: x}", ["f:1:14: not the name of a variable: 'a-b'; use letters, digits and `_`"]),
         (

@@ -64,7 +64,7 @@ def test_a_devcontainer_json_that_nobody_can_read_has_no_notes() -> None:
 
 @pytest.mark.parametrize("policy", ["", "services:\n", "services: [github]\n", "services: [{name: github}]\n"])
 def test_a_policy_without_the_agents_service_is_told(policy: str) -> None:
-    expected = f"{POLICY} does not name the service `claude`: add it under `services`"
+    expected = f"{POLICY} does not name the service `claude`: agent-sandbox policy allow claude"
     assert told(policy=policy) == (expected,)
 
 

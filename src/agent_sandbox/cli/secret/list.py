@@ -72,7 +72,8 @@ def _used(kinds: Kinds, secret: Held) -> str:
 def _about(sources: Sources, secret: Held) -> str:
     """Return where a value is from, why there is none, until when it is used, and when it was used."""
     source = sources.get(secret.name, "")
-    times = f"used {secret.uses} times, last {_shown(secret.last_use)}" if secret.last_use else "never used"
+    count = "once" if secret.uses == 1 else f"{secret.uses} times"
+    times = f"used {count}, last {_shown(secret.last_use)}" if secret.last_use else "never used"
     parts = (
         f"from {source}" if source else "",
         f"no value now: {secret.problem}" if secret.problem else "",

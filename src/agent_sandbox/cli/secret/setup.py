@@ -22,7 +22,8 @@ from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
 
 Service = Annotated[
-    str, typer.Argument(help="The service, such as `openai`, `gemini` or `github`.", show_default=False)
+    str,
+    typer.Argument(help="The service, such as `openai`, `gemini` or `github`.", metavar="SERVICE", show_default=False),
 ]
 Repo = Annotated[
     list[str] | None,

@@ -19,7 +19,11 @@ from agent_sandbox.problems import Problem, UserError
 Words = tuple[str, str]
 type Describe = Callable[[ErrorDetails], Words]
 # Hints for keys without a short form, and for keys that belong elsewhere.
-LONG_FORMS = {"path": "write `path: {prefix: /v1/}`", "tests": "write `- allow: GET https://example.com/`"}
+LONG_FORMS = {
+    "path": "write `path: {prefix: /v1/}`",
+    "tests": "write `- allow: GET https://example.com/`",
+    "mounts": "write `- {path: ../shared-lib}`",
+}
 BELONGS = {
     ("domains", "name"): "services go under `services`",
     ("rules", "paths"): "a rule has one path: `path: {glob: /v1/**}`",

@@ -21,7 +21,7 @@ def _settings(policy: Policy) -> Iterator[tuple[object, str]]:
     """Yield a key and a text for each setting; the keys differ even where the texts are the same."""
     settings, rules = policy.settings, policy.rules
     for name, value in dump_settings(replace(settings, upstream=None)).items():
-        if value is not None:
+        if value not in (None, ""):
             yield (name, value), f"{name}: {str(value).lower()}"
     if upstream := settings.upstream:
         yield from (((upstream.layer, words), f"{words}  ({upstream.origin})") for words in upstream.descriptions())

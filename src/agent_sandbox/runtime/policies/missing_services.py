@@ -7,7 +7,7 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.host.agents import load_agents
 
-LACKING = "no policy names the service `{0}`, which {1} needs for its API: add `- {0}` under `services` in {2}"
+LACKING = "no policy names the service `{0}`, which {1} needs for its API: agent-sandbox policy allow {0}"
 
 
 def missing_services(project: Project, load: Callable[[], Policy]) -> tuple[str, ...]:
@@ -17,9 +17,8 @@ def missing_services(project: Project, load: Callable[[], Policy]) -> tuple[str,
         agents = load_agents(project.agents)
     except UserError:
         return ()
-    policy = project.policy.relative_to(project.root)
     return tuple(
-        LACKING.format(name, agents.connecting_to(name).names[0], policy)
+        LACKING.format(name, agents.connecting_to(name).names[0])
         for name in agents.services
         if f"service {name}" not in named
     )

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.engine.settings import Settings
 from agent_sandbox.policy.match.upstream import Upstream
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policyfile.named_services import named_in
@@ -28,7 +29,7 @@ TOLD = {
 # It drops allows of other layers with what they say beside.
 REPLACES = "`merge_mode: replace` on {}: drops rules of other layers, and their `inspect: true`"
 # These values of a setting, or its absence, never widen; other layers' values are the user's own choice.
-NO_WIDER = {"inspect": (None, True), "reload": (None, "restart")}
+NO_WIDER = {"inspect": (None, True), "reload": (None, "restart"), "ask_timeout": (None, Settings().ask_timeout)}
 # These restrict what other layers allow, so they also count for a project that allows nothing itself.
 ASKED_APART = frozenset({"deny", "ceiling", "upstream"})
 LONGEST_OPTIONS = 200  # characters of a service's options; the policy's text follows anyway

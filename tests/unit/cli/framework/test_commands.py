@@ -1,4 +1,5 @@
 from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, command_path, in_python, load
+from agent_sandbox.cli.framework.main import command_for
 from table_tests import each
 
 PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in GROUPS.items() for name in names]
@@ -9,6 +10,12 @@ def test_every_command_is_a_function_of_its_own_name_in_a_module_of_its_own_name
     module = load(*path)
     assert callable(getattr(module, in_python(path[-1])))
     assert getattr(module, in_python(path[-1])).__doc__
+
+
+@each("path", PATHS)
+def test_help_and_errors_name_each_argument_as_the_reference_does(path: tuple[str, ...]) -> None:
+    names = [one.metavar for one in command_for(path).params if one.param_type_name == "argument"]
+    assert [name for name in names if not name or name != name.upper()] == []
 
 
 def test_every_line_of_help_fits_into_eighty_columns() -> None:

@@ -106,11 +106,11 @@ def test_a_source_is_shown_and_that_it_failed(
     running: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipes_of(project, os.environ).add(Recipe(name="tracker.token", hosts=("api.example.com",), source="pass t"))
-    held = [{**HELD[0], "problem": "its source failed", "expires": 1_700_000_000}]
+    held = [{**HELD[0], "problem": "its source failed", "expires": 1_700_000_000, "uses": 1}]
     running.says(f"{PROGRAM} secret list", out=json.dumps(held))
     assert exit_code(list_secrets) == 0
     at = local_time(NOON)
-    about = f"from pass t; no value now: its source failed; expires {at}; used 3 times, last {at}"
+    about = f"from pass t; no value now: its source failed; expires {at}; used once, last {at}"
     assert capsys.readouterr().out.splitlines()[0] == f"tracker.token  api.example.com  bearer  {about}"
     assert exit_code(lambda: list_secrets(json=True)) == 0
     (row,) = json.loads(capsys.readouterr().out)["secrets"]

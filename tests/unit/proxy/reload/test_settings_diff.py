@@ -22,6 +22,8 @@ PLACES = "host_services: {{ollama: {{to: 'host:{}'}}}}"
     ("old", "new", "expected"),
     [
         ("", "settings: {inspect: false}", ("- inspect: true", "+ inspect: false")),
+        ("", "settings: {ask: unlisted}", ("+ ask: unlisted",)),
+        ("settings: {ask: unlisted}", "", ("- ask: unlisted",)),
         ("settings: {reload: watch}", "", ("- reload: watch", "+ reload: restart")),
         ("", UPSTREAM.format("a"), (f"+ {THROUGH.format('a')}",)),
         (

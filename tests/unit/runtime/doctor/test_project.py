@@ -100,9 +100,7 @@ def test_a_layer_that_is_closed_to_the_proxy_is_a_failure_where_the_stack_has_it
 def test_a_policy_without_the_service_of_its_agent_is_a_warning(machine: Machine) -> None:
     machine.project.policy.write_text("version: 1\ndomains: [example.org]\n")
     told = f"no policy names the service `{AGENT}`, which {AGENT} needs for its API"
-    assert checks.policy(machine) == warn(
-        "policy", f"{told}: add `- {AGENT}` under `services` in .devcontainer/policy.yaml"
-    )
+    assert checks.policy(machine) == warn("policy", f"{told}: agent-sandbox policy allow {AGENT}")
 
 
 def test_images_are_missing_outdated_or_current(machine: Machine, docker: FakeDocker) -> None:

@@ -11,10 +11,7 @@ from agent_sandbox.runtime.policies.missing_services import missing_services
 from agent_sandbox.runtime.project.installed import read_project
 
 AGENT, FORMER = known_agents(data_root() / "templates")[:2]
-TOLD = (
-    f"no policy names the service `{AGENT}`, which {AGENT} needs for its API:"
-    f" add `- {AGENT}` under `services` in .devcontainer/policy.yaml"
-)
+TOLD = f"no policy names the service `{AGENT}`, which {AGENT} needs for its API: agent-sandbox policy allow {AGENT}"
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,14 @@ def made_of(text: str | None, **services: str) -> Policy:
             ("the setting `block_status`: 418; not set here before",),
         ),
         ("domains: [example.org]\nsettings: {reload: watch}", (WATCHED,)),
+        ("settings: {ask: unlisted}", ('the setting `ask`: "unlisted"; not set here before',)),
+        (
+            "settings: {ask: {about: [unlisted], timeout: 90}}",
+            (
+                'the setting `ask`: "unlisted"; not set here before',
+                "the setting `ask_timeout`: 90; not set here before",
+            ),
+        ),
         ("domains: [{host: example.org, inspect: false}]", (UNOPENED,)),
         ("domains: [example.org]\nsettings: {inspect: false}", (UNINSPECTED, UNOPENED)),
         (
