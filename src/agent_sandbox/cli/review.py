@@ -32,7 +32,7 @@ MOST_LINES = 200
 SEEN_ELSEWHERE = {".git", ".devcontainer"}
 NOT_YET = "nothing was reviewed yet: the first `agent-sandbox up` records the files as they are before the agent starts"
 QUESTION = "Accept this change? [y]es, [n]ot now, [r]estore, [a]ll of this kind, [q]uit: "
-INCOMPLETE = "the project has too many files: not all were looked at"
+INCOMPLETE = "the project has too many files: not all were searched"
 
 
 def review(

@@ -11,7 +11,7 @@ from agent_sandbox.projectfile.parsing import parse_project_file
 SCHEMA_FILE = "sandbox.schema.json"
 NEW = f"""\
 # yaml-language-server: $schema={SCHEMA_FILE} (agent-sandbox project schema > .devcontainer/{SCHEMA_FILE})
-# What the box is made of. `agent-sandbox up` applies an edit.
+# What the sandbox is made of. `agent-sandbox up` applies an edit.
 version: 1
 """
 

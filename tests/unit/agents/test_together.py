@@ -43,7 +43,7 @@ def test_agents_that_would_disturb_each_other_are_refused(changes: dict[str, Any
 
 def test_two_first_versions_of_a_file_are_refused() -> None:
     mine = replace(ONE, unattended=Unattended(files={".codex/config.toml": ""}))
-    what = "claude and codex cannot share a sandbox: both have a first ~/.codex/config.toml"
+    what = "claude and codex cannot share a sandbox: both install an initial ~/.codex/config.toml"
     assert faults(mine, OTHER) == (Problem(where="", what=what, hint=APART),)
 
 

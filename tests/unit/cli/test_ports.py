@@ -29,7 +29,7 @@ def test_listening_ports_are_listed_with_what_listens(running: FakeDocker, capsy
         "PORT   PROGRAM",
         "3000   node \\x1b[2J",
         "80     -",
-        "agent-sandbox ports 3000 makes one reachable here",
+        "to open one on this machine: agent-sandbox ports 3000",
     ]
     assert exit_code(lambda: ports(json=True)) == 0
     assert json.loads(capsys.readouterr().out) == {"ports": found}

@@ -245,7 +245,7 @@ def test_a_clone_by_which_an_editor_would_start_more_is_refused(clone: Path, mor
     (clone / SHARED).write_text(stamped(f"{body}{more}\n", comment="#"))
     with pytest.raises(UserError) as raised:
         open_trusted(None, cwd=clone)
-    odd = "is not as agent-sandbox writes it: an editor would start something else than the sandbox"
+    odd = "is not as agent-sandbox writes it: an editor would start something other than the sandbox"
     hint = "agent-sandbox init --force writes this file again"
     assert str(raised.value) == f"{clone}/{SHARED}: `{more.partition(':')[0]}` {odd}; {hint}"
     assert open_store(os.environ).load(clone) is None

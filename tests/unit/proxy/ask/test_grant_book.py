@@ -49,7 +49,7 @@ async def test_a_grant_for_a_time_is_in_force_until_its_timer_rings(world: World
     assert not decide(world.store.current, GET).allowed
     assert [record.reason for record in world.records] == [
         "granted for 1 minutes by ana: GET https://new.test/**",
-        "the grant ended, its time is over: GET https://new.test/**",
+        "the grant ended, it expired: GET https://new.test/**",
     ]
     assert [(one.old.granted is None, one.new.granted is None) for one in world.reviews] == [
         (True, False),
@@ -92,7 +92,7 @@ async def test_later_calls_later() -> None:
 
 async def test_what_cannot_be_granted_is_said(world: World) -> None:
     only_once = replace(offer(world), lasting=None)
-    assert world.grants.add(only_once, GET, Scope.BOX, who="ana", seconds=None).startswith("no rule can say exactly")
+    assert world.grants.add(only_once, GET, Scope.BOX, who="ana", seconds=None).startswith("no rule can express")
     for _ in range(MOST):
         await add(world, Scope.BOX)
     assert world.grants.add(offer(world), GET, Scope.BOX, who="ana", seconds=None) == FULL

@@ -105,7 +105,7 @@ def test_a_denial_is_remembered_for_the_host(world: World, monkeypatch: pytest.M
 
 async def test_an_answer_that_cannot_be_carried_out_leaves_the_question_open(world: World) -> None:
     exchange, _ = world.ask("PUT https://new.test/x;y")
-    assert world.questions.answer(1, Scope.BOX, who="ana").startswith("no rule can say exactly this request")
+    assert world.questions.answer(1, Scope.BOX, who="ana").startswith("no rule can express exactly this request")
     for number in range(MOST):
         world.ask(f"GET https://n{number}.test/")
         assert world.questions.answer(number + 2, Scope.BOX, who="ana") == ""

@@ -67,7 +67,7 @@ async def test_the_state_is_what_is_open(world: World) -> None:
         ({"id": 1, "scope": "time", "seconds": -1}, "no `seconds`"),
         ({"id": 1, "scope": "time", "seconds": True}, "no `seconds`"),
         ({"id": 7, "scope": "end"}, "there is no such grant"),
-        ({"id": 7, "scope": "once"}, "this question is closed: the client left, it was answered, or its time was over"),
+        ({"id": 7, "scope": "once"}, "this question is closed: the client left, it was answered, or it timed out"),
     ],
 )
 def test_what_is_no_answer_is_an_error(world: World, question: dict[str, object], error: str) -> None:

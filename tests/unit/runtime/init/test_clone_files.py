@@ -154,7 +154,7 @@ def test_choices_that_cannot_be_read_are_a_problem(tmp_path: Path, record: str) 
     with pytest.raises(UserError) as raised:
         write_clone_files(tmp_path, {})
     assert str(raised.value) == (
-        f"{tmp_path}/{SHARED}: it does not say which agent to use, or with limits that no machine has; "
+        f"{tmp_path}/{SHARED}: it names no agent, or a limit that is not valid; "
         "agent-sandbox init AGENT --force writes this file again"
     )
 

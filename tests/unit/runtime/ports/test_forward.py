@@ -1,4 +1,4 @@
-"""Ports of this machine, with relay.py as the box side in a process of its own."""
+"""Ports of this machine, with relay.py as the other side, in its own process."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Plain:
         elif word not in WORDS:
             emit_lines(HELP)
         elif question is None or number not in self._shown:
-            say(f"there is no question {number}: the client left, it was answered, or its time was over")
+            say(f"there is no question {number}: the client left, it was answered, or it timed out")
         elif word == "p":
             box.allow_for_project(question)
         else:

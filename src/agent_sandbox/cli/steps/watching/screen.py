@@ -171,7 +171,7 @@ class WatchScreen(App[None]):
             return
         (one,) = several
         service = f"allowed by the service {', or '.join(one.services)}" if one.services else ""
-        lasting = f"for longer than once: {one.rule}" if one.rule else "no rule can say this: once or deny"
+        lasting = f"for longer than once: {one.rule}" if one.rule else "no rule can express this: allow once, or deny"
         lines = (one.details and f"with {one.details}", one.reason, service, lasting)
         details.update(Text("\n".join(filter(None, lines))))
 

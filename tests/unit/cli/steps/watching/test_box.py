@@ -110,7 +110,7 @@ def test_a_rule_for_the_project_is_written_and_loaded(up: FakeDocker, capsys: py
     Watched().box.allow_for_project(asked("GET https://new.test/**"))
     assert policy.read_text() == f"{before}allow:\n  - GET https://new.test/**\n"
     assert "policy loaded, digest 0123456789ab" in capsys.readouterr().err
-    with pytest.raises(UserError, match="no rule can say exactly this request"):
+    with pytest.raises(UserError, match="no rule can express exactly this request"):
         Watched().box.allow_for_project(asked(""))
 
 

@@ -31,7 +31,7 @@ class Answers:
     def allow_for_project(self, question: Question) -> None:
         """Keep it, or fail."""
         if not question.rule:
-            raise UserError([Problem(where=question.url, what="no rule can say it")])
+            raise UserError([Problem(where=question.url, what="no rule can express it")])
         self.given.append((question.id, question.rule))
 
 
@@ -140,7 +140,7 @@ def test_a_question_of_a_proxy_that_restarted_cannot_be_answered(seat: Seat) -> 
 def test_what_cannot_be_done_is_said(seat: Seat) -> None:
     seat.screen.report(State(questions=(question(3, rule=""),)))
     assert seat.types("3p")
-    assert seat.sees[-1] == "error: https://new.test/x: no rule can say it"
+    assert seat.sees[-1] == "error: https://new.test/x: no rule can express it"
 
 
 def test_a_flood_is_one_line_and_one_answer(seat: Seat) -> None:
