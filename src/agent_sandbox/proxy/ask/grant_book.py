@@ -32,7 +32,7 @@ class Scope(StrEnum):
 
     ONCE = "once"  # this request
     TIME = "time"
-    BOX = "box"  # until the proxy stops
+    STOP = "stop"  # until the proxy stops
     DENY = "deny"
 
 

@@ -26,7 +26,7 @@ HOUR = 3_600
 CLOSED = "the connection to the proxy is closed; it is opened again"
 
 
-class Box:
+class Connection:
     """One project's proxy. `on_report` gets what it reports; `on_lost` is called when the connection breaks."""
 
     def __init__(
