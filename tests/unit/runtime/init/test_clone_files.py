@@ -102,7 +102,7 @@ def test_two_clones_share_no_name_address_or_volume(tmp_path: Path) -> None:
     assert stacks[0].isdisjoint(stacks[1])
 
 
-def test_pulled_choices_come_into_force(tmp_path: Path) -> None:
+def test_pulled_choices_are_applied(tmp_path: Path) -> None:
     original = made(tmp_path / "a")
     clone = cloned(original, tmp_path / "b")
     write_clone_files(clone, {})
