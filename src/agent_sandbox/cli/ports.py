@@ -26,7 +26,9 @@ from agent_sandbox.runtime.ports.forward import HIGHEST, Forward
 Ports = Annotated[
     list[str] | None,
     typer.Argument(
-        help="A port of the sandbox, or PORT_HERE:PORT_INSIDE; without any, list them.", metavar="[[HERE:]PORT]..."
+        help="A port of the sandbox, or PORT_HERE:PORT_INSIDE; without any, list them.",
+        metavar="[HERE:]PORT",
+        show_default=False,
     ),
 ]
 FORM = re.compile(r"(?:(\d{1,5}):)?(\d{1,5})", re.ASCII)
