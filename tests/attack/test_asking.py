@@ -115,7 +115,7 @@ def test_a_request_to_an_unlisted_host_waits_and_is_allowed_once(
     assert reason(client.asks(host, "/y").result(5)).endswith("denied a request to this host in the last 10 minutes")
 
 
-def test_nobody_waits_when_nobody_could_answer(pair: Pair, client: Client, host: str) -> None:
+def test_no_request_waits_while_nobody_watches(pair: Pair, client: Client, host: str) -> None:
     assert reason(client.asks(host).result(2)).endswith("because no `agent-sandbox watch` is running")
     with Person(pair.proxy.ready["control"], answers=False):
         assert reason(client.asks(host).result(2)).endswith("because no `agent-sandbox watch` is running")
@@ -165,7 +165,7 @@ def test_a_client_that_leaves_closes_its_question(pair: Pair, person: Person, ho
     assert (line["decision"], pair.server.requests) == ("deny", [])
 
 
-def test_equal_requests_share_a_question_and_one_answer_allows_one(
+def test_identical_requests_share_a_question_and_one_answer_allows_one(
     pair: Pair, person: Person, client: Client, host: str
 ) -> None:
     answers = [client.asks(host, "/same") for _ in range(3)]
@@ -276,7 +276,7 @@ def test_a_flood_of_questions_leaves_room_for_the_answer(pair: Pair, person: Per
 def test_no_request_can_answer_a_question(pair: Pair, person: Person, client: Client, host: str) -> None:
     answer = client.asks(host)
     (question,) = person.questions()
-    body = json.dumps({"verb": "answer", "id": question["id"], "scope": "box"}, separators=(",", ":"))
+    body = json.dumps({"verb": "answer", "id": question["id"], "scope": "stop"}, separators=(",", ":"))
     for to in ("agent-sandbox.internal", "localhost", "127.0.0.1", "127.0.0.1:8080"):
         for method in ("GET", "POST"):
             head = f"{method} http://{to}/answer?{body} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n"

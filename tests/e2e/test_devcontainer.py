@@ -88,7 +88,7 @@ def add_override(project: Project) -> None:
     trust(project.path)
 
 
-def test_two_clones_open_side_by_side_and_need_nothing_that_is_not_checked_in(
+def test_two_clones_open_side_by_side_from_what_is_checked_in(
     projects: Projects, devcontainer: tuple[str | Path, ...]
 ) -> None:
     git = ("git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "safe.directory=*")

@@ -165,7 +165,7 @@ def test_every_state_directory_takes_links_and_copies(shell: Shell) -> None:
     assert (shell.home / ".config" / "agent" / "settings.json").read_text() == ".config/agent/settings.json"
 
 
-def test_own_settings_are_linked_like_dotfiles_and_go_when_they_are_no_longer_taken_along(shell: Shell) -> None:
+def test_own_settings_are_linked_like_dotfiles_and_removed_with_no_settings(shell: Shell) -> None:
     copies, state = shell.home / ".config" / "agent-sandbox" / "settings", f"{shell.home}/.agent"
     for path in (".agent/AGENT.md", ".agent/skills/a.md", ".agent/settings.json"):
         (copies / path).parent.mkdir(parents=True, exist_ok=True)

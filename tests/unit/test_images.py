@@ -24,7 +24,7 @@ def test_an_image_for_other_numbers_has_another_name() -> None:
     assert images.agent_name(("claude",), Owner(uid=501, gid=20)) == f"agent-sandbox/claude:{__version__}-u501-20"
 
 
-def test_the_agents_image_is_told_where_its_programs_and_state_are_and_for_whom() -> None:
+def test_the_agents_image_gets_the_paths_of_programs_and_state_and_the_owner() -> None:
     agent = images.images_for(AGENTS, Owner(uid=501, gid=20))[-1]
     assert agent.arguments == {
         "AGENT_NAMES": "claude",

@@ -132,7 +132,7 @@ class Unattended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What `--with-settings` takes along of the user's home directory: files and directories, and keys of a file."""
+    """What `--with-settings` copies from the user's home directory: files and directories, and keys of a file."""
 
     files: tuple[str, ...] = ()
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What an agent takes along of the user's own settings: files by allow-list, and of a settings file only some keys."""
+"""What is copied of the user's own settings for an agent: files by allow-list, and some keys of a settings file."""
 
 import json
 import re
@@ -19,7 +19,7 @@ PRIVATE_KEY = "PRIVATE KEY-----"
 
 
 def unfit(path: str, text: str) -> str:
-    """Return why a file of the user's is not taken along, or an empty string.
+    """Return why a file of the user's is not copied, or an empty string.
 
     >>> unfit("skills/a/SKILL.md", ""), unfit("skills/.env", "")
     ('', 'its name begins with a dot')

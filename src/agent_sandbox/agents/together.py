@@ -112,4 +112,4 @@ def _conflicts(one: AgentManifest, other: AgentManifest) -> Iterator[str]:
         if one.env[name] != other.env[name]:
             yield f"both set {name}, to different values"
     for path in one.unattended.files.keys() & other.unattended.files.keys():
-        yield f"both have a first ~/{path}"
+        yield f"both install an initial ~/{path}"

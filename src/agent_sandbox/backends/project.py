@@ -16,7 +16,7 @@ class Project:
     name: str
     agents: tuple[str, ...]
     pins: Pins = field(default_factory=dict)
-    # Whether the user's own settings of the agents are taken along.
+    # Whether the user's own settings of the agents are copied.
     settings: bool = False
     owner: Owner
     images: tuple[str, ...]

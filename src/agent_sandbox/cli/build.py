@@ -80,6 +80,6 @@ def build(  # noqa: PLR0913 - each is an option
 
 
 def _resolve(project: Project) -> None:
-    """Resolve the services that the policy names: in a new clone, an editor's start has nobody else to do it."""
+    """Resolve the services that the policy names: in a new clone, an editor starts with this command."""
     for note in resolve_named(project.policy, image=lambda: agent_image(project)):
         say(f"note: {note}")

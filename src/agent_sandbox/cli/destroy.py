@@ -72,7 +72,7 @@ def _destroy_orphans(*, yes: bool, dry_run: bool, quiet: bool) -> int:
 
     found = stack_list.orphans(driver(), open_store(os.environ))
     if not (found or quiet):
-        say(f"nothing to remove: every stack on this {ENGINE} has its directory, or one that is unknown")
+        say(f"nothing to remove: every stack on this {ENGINE} has its directory, or its directory is unknown")
     for stack in found:
         project = stack_list.without_directory(stack.name)
         if not (yes or dry_run or _confirmed(project, driver().leftovers(stack.name), " --orphans")):

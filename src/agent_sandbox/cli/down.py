@@ -44,7 +44,7 @@ def _stop(project: Project, *, dry_run: bool, quiet: bool) -> None:
 
 
 def _stop_all(*, dry_run: bool, quiet: bool) -> None:
-    """Stop every stack that has containers; only the name is known of one that this user never trusted."""
+    """Stop every stack that has containers; of one that this user never trusted, only the name is known."""
     from agent_sandbox.runtime.stack_list import without_directory  # noqa: PLC0415 - only for --all
 
     projects = trusted_projects(open_store(os.environ))

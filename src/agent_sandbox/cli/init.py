@@ -60,9 +60,9 @@ Detect = Annotated[
 ]
 Provider = Annotated[str | None, Option(help="The model provider to allow, for an agent that works with several.")]
 WithSettings = Annotated[
-    bool, Option(help="Take your own settings, commands, skills and instructions of the agents along, read-only.")
+    bool, Option(help="Give the agents read-only copies of your own settings, commands, skills and instructions.")
 ]
-NoSettings = Annotated[bool, Option(help="No longer take them along.")]
+NoSettings = Annotated[bool, Option(help="Stop giving the agents these copies.")]
 
 
 def init(  # noqa: PLR0913 - each is an option
@@ -91,14 +91,15 @@ def init(  # noqa: PLR0913 - each is an option
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
     as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
 ) -> None:
-    """Write a sandbox into a project: .devcontainer/, to be checked in, and .env.
+    """Write a sandbox into a project: .devcontainer/, which you can check in, and .env.
 
     In a project with its own compose file, .env is left alone, and `docker compose` works as before.
 
     Run it again after an upgrade or when the project has changed: it updates files that were not edited. It never
     changes policy.yaml once that exists. Edited files are kept and shown as a diff.
 
-    Name all agents that the stack should have; `run` starts the first. Naming others keeps the state of all.
+    Name all agents that the stack should have; `run` starts the first. If you name others later, the state of all is
+    kept.
     """
     if path is None:
         require_outermost(Path.cwd())

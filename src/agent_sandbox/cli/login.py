@@ -28,9 +28,7 @@ from agent_sandbox.runtime.sources.login_document import HostLogin
 from agent_sandbox.runtime.sources.login_host import NoLoginError, current_login
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 
-Agent = Annotated[
-    str, typer.Argument(help="The agent; the project's own if left out.", metavar="AGENT", show_default=False)
-]
+Agent = Annotated[str, typer.Argument(help="The agent; by default the project's.", metavar="AGENT", show_default=False)]
 OPTION, KEY = "login", "secret"
 HOUR = 3600
 
@@ -41,9 +39,10 @@ def completions(*before: str) -> tuple[str, ...]:
 
 
 def login(agent: Agent = "", *, path: ProjectPath = None) -> None:
-    """Use an agent's sign-in on this machine in the sandbox, where the agent gets placeholders for its tokens.
+    """Share an agent's sign-in on this machine with the sandbox, where the agent gets placeholders for its tokens.
 
-    Without one, the agent's own client on this machine is started to sign in. Only that client refreshes the sign-in.
+    If there is no sign-in, this starts the agent's own client on this machine to sign in. Only that client refreshes
+    it.
     """
     project = open_known(path, cwd=Path.cwd())
     name = agent or project.agents[0]

@@ -26,7 +26,9 @@ from agent_sandbox.runtime.ports.forward import HIGHEST, Forward
 Ports = Annotated[
     list[str] | None,
     typer.Argument(
-        help="A port of the sandbox, or PORT_HERE:PORT_INSIDE; without any, list them.", metavar="[[HERE:]PORT]..."
+        help="A port of the sandbox, or PORT_HERE:PORT_INSIDE; without any, list them.",
+        metavar="[HERE:]PORT",
+        show_default=False,
     ),
 ]
 FORM = re.compile(r"(?:(\d{1,5}):)?(\d{1,5})", re.ASCII)
@@ -83,7 +85,7 @@ def _list(agent: Container, *, json: bool) -> None:
 
 
 def _rows(out: str) -> list[Mapping[str, Any]] | None:
-    """Return what the container says of its ports; the agent may have made it up."""
+    """Return the ports that the container reports; the agent may have forged them."""
     try:
         return [
             {"port": int(one["port"]), "addresses": list(map(str, one["addresses"])), "command": str(one["command"])}
@@ -96,7 +98,7 @@ def _rows(out: str) -> list[Mapping[str, Any]] | None:
 def _as_text(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield styled(("PORT   PROGRAM", "title"))
     yield from (styled((f"{one['port']:<5}", "title"), f"  {one['command'] or '-'}") for one in rows)
-    yield f"agent-sandbox ports {rows[0]['port']} makes one reachable here"
+    yield f"to open one on this machine: agent-sandbox ports {rows[0]['port']}"
 
 
 def _forward(project: Project, wanted: Sequence[Forward]) -> int:

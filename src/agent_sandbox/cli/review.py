@@ -23,7 +23,9 @@ from agent_sandbox.runtime.review.changes import Change, Found, find_changes
 
 Paths = Annotated[
     list[str] | None,
-    typer.Argument(help="Only these files and directories, relative to the project.", metavar="[PATH]..."),
+    typer.Argument(
+        help="Only these files and directories, relative to the project.", metavar="PATH", show_default=False
+    ),
 ]
 Accept = Annotated[bool, typer.Option("--accept", help="Accept the changes without asking.")]
 Restore = Annotated[bool, typer.Option("--restore", help="Bring the named files back to their reviewed state.")]
@@ -32,7 +34,7 @@ MOST_LINES = 200
 SEEN_ELSEWHERE = {".git", ".devcontainer"}
 NOT_YET = "nothing was reviewed yet: the first `agent-sandbox up` records the files as they are before the agent starts"
 QUESTION = "Accept this change? [y]es, [n]ot now, [r]estore, [a]ll of this kind, [q]uit: "
-INCOMPLETE = "the project has too many files: not all were looked at"
+INCOMPLETE = "the project has too many files: not all were searched"
 
 
 def review(
@@ -45,8 +47,8 @@ def review(
 ) -> int:
     """Show what changed since the last review that a person or CI would run, and accept or restore it.
 
-    Shown are build files, CI, package scripts, lock files, executables, containers, tests, linters' settings, and links
-    that lead out. At a terminal, each change is asked about. Exits with 1 if something waits.
+    It shows build files, CI, package scripts, lock files, executables, containers, tests, linters' settings, and links
+    that lead out. At a terminal, it asks about each change. Exits with 1 if anything is left to review.
     """
     if accept and restore:
         raise UserError([Problem(where="--restore", what="cannot be combined with --accept")])

@@ -15,7 +15,7 @@ from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.steps.execute import require_running
-from agent_sandbox.cli.steps.watching.box import Box
+from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.cli.steps.watching.plain import HELP, Plain, read_answers
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.tty import terminal
@@ -48,12 +48,12 @@ def watch(*, path: ProjectPath = None, plain: PlainOption = False) -> int:
 
 def _in_lines(project: Project) -> int:
     screen = Plain()
-    box = Box(project, on_report=screen.report, on_lost=screen.lost)
+    connection = Connection(project, on_report=screen.report, on_lost=screen.lost)
     for line in HELP:
         say(line)
-    threading.Thread(target=read_answers, args=(sys.stdin, screen, box), daemon=True).start()
+    threading.Thread(target=read_answers, args=(sys.stdin, screen, connection), daemon=True).start()
     try:
-        box.watch(answers=_can_answer())
+        connection.watch(answers=_can_answer())
     except KeyboardInterrupt:
         return INTERRUPTED
     return DONE
@@ -63,11 +63,11 @@ def _on_screen(project: Project) -> int:
     from agent_sandbox.cli.steps.watching.screen import WatchScreen  # noqa: PLC0415 - takes half a second to import
 
     screen = WatchScreen(project.name)
-    box = screen.box = Box(project, on_report=screen.report, on_lost=screen.lost)
-    watching = threading.Thread(target=box.watch, kwargs={"answers": True}, daemon=True)
+    connection = screen.connection = Connection(project, on_report=screen.report, on_lost=screen.lost)
+    watching = threading.Thread(target=connection.watch, kwargs={"answers": True}, daemon=True)
     screen.call_later(watching.start)
     try:
         screen.run()
     finally:
-        box.end()
+        connection.end()
     return DONE

@@ -17,7 +17,7 @@ from agent_sandbox.stack.workspace import Ide
 MOST_PACKAGES, MOST_PATHS = 200, 50
 LONGEST_PATH, LONGEST_VALUE = 500, 4000
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
-# What the programs of the sandbox depend on; the variables of proxy and trust store are refused with the stack.
+# The programs of the sandbox depend on these; those of proxy and trust store are rejected when the stack is rendered.
 OURS = frozenset({"PATH", "HOME", "USER", "SHELL", "ENV", "IFS", "CDPATH", "GLOBIGNORE", "NODE_OPTIONS", "SHELLOPTS"})
 OUR_PREFIXES = ("AGENT_SANDBOX_", "LD_", "BASH", "PYTHON", "GIT_CONFIG", "GLIBC_", "GCONV_", "LOCPATH")
 # Names and versions only: nothing that a package manager takes for an option, a path or a URL.

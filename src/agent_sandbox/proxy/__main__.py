@@ -110,7 +110,7 @@ def log_command(options: argparse.Namespace) -> int:
     from agent_sandbox.proxy.audit.reader import show, wanted  # noqa: PLC0415 - as above
 
     def wait() -> bool:
-        # The follower keeps our stdin open: when the client of an exec ends, nothing else ends this process.
+        # `watch` keeps our stdin open. Its end is the only sign that the client of this exec has ended.
         return options.follow and not select.select([sys.stdin], [], [], FOLLOW_SECONDS)[0]
 
     def write(data: bytes) -> None:

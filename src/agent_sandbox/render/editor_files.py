@@ -12,7 +12,7 @@ OURS = frozenset({SHARED_FILE, STACK_FILE})
 LISTED = re.compile(rf'"{FILES}"\s*:\s*\[')
 
 
-def with_added(present: Any, ours: str) -> str | list[str]:  # noqa: ANN401 - whatever stands in a user's file
+def with_added(present: Any, ours: str) -> str | list[str]:  # noqa: ANN401 - whatever a user's file has
     """Return our file, with the files that the user added to it.
 
     >>> with_added([STACK_FILE, "db.yml"], SHARED_FILE)[1:]

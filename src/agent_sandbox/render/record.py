@@ -46,7 +46,7 @@ class Record(Choices):
 
     name: str
     owner: Owner
-    # Whether the user's own settings of the agents are taken along.
+    # Whether the user's own settings of the agents are copied.
     settings: bool = False
 
 

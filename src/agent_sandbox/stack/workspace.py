@@ -93,7 +93,7 @@ class Workspace:
     environment: Mapping[str, str] = field(default_factory=dict)
     dotfiles: str | None = None
     shell_d: str | None = None
-    # The copies of the user's own settings of the agents, if they are taken along.
+    # The copies of the user's own settings of the agents, if there are any.
     settings: str | None = None
     # The directories of the other layers, by layer name, lowest first.
     layers: Mapping[str, str] = field(default_factory=dict)

@@ -61,7 +61,7 @@ def test_a_recorded_pin_is_read_back() -> None:
         {"claude": f"1.2.3 {HASH} --registry=x"},
     ],
 )
-def test_a_record_that_is_not_a_version_and_a_hash_is_no_pin(said: object) -> None:
+def test_a_record_without_a_version_and_a_hash_is_ignored(said: object) -> None:
     assert pins_in(said) == {}
 
 

@@ -41,9 +41,9 @@ def test_agents_that_would_disturb_each_other_are_refused(changes: dict[str, Any
     assert faults(ONE, replace(OTHER, **changes)) == (Problem(where="", what=what, hint=APART),)
 
 
-def test_two_first_versions_of_a_file_are_refused() -> None:
+def test_two_initial_versions_of_a_file_are_refused() -> None:
     mine = replace(ONE, unattended=Unattended(files={".codex/config.toml": ""}))
-    what = "claude and codex cannot share a sandbox: both have a first ~/.codex/config.toml"
+    what = "claude and codex cannot share a sandbox: both install an initial ~/.codex/config.toml"
     assert faults(mine, OTHER) == (Problem(where="", what=what, hint=APART),)
 
 
@@ -51,7 +51,7 @@ def test_the_same_variable_with_the_same_value_is_set_once() -> None:
     assert Agents((ONE, replace(OTHER, env=ONE.env))).env == ONE.env
 
 
-def test_names_that_make_no_image_name_are_refused() -> None:
+def test_names_too_long_for_an_image_name_are_refused() -> None:
     many = [replace(ONE, name=f"{number:032}", command=(f"c{number}",), state=(f".s{number}",)) for number in range(6)]
     assert faults(*many)[0].what == "6 agents with names of 192 characters are too many for one sandbox"
 

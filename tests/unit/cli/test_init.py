@@ -261,7 +261,7 @@ def test_two_agents_start_with_the_services_extensions_and_titles_of_both(empty_
         (("claude", "codex", "claude"), "the agent `claude` was named twice\n  hint: name each agent once"),
     ],
 )
-def test_agents_that_cannot_be_are_an_error(
+def test_unknown_or_conflicting_agents_are_an_error(
     empty_project: Path, ask: Ask, words: tuple[str, ...], problem: str
 ) -> None:
     answer = ask("init", *words)
@@ -294,7 +294,7 @@ def test_own_settings_are_copied_mounted_read_only_and_stay_until_they_are_refus
 
 
 @pytest.mark.usefixtures("empty_project")
-def test_settings_are_taken_along_or_not(ask: Ask) -> None:
+def test_with_settings_and_no_settings_exclude_each_other(ask: Ask) -> None:
     what = "error: --with-settings: contradicts --no-settings\n  hint: give one of them\n"
     assert ask("init", "claude", "--with-settings", "--no-settings").err == what
 

@@ -125,7 +125,7 @@ def test_a_stack_whose_directory_is_gone_is_an_orphan(
 ) -> None:
     monkeypatch.chdir(project.parent)
     assert exit_code(lambda: destroy(orphans=True, yes=True)) == 0
-    other = "nothing to remove: every stack on this Docker engine has its directory, or one that is unknown\n"
+    other = "nothing to remove: every stack on this Docker engine has its directory, or its directory is unknown\n"
     assert capsys.readouterr().err == other
     shutil.rmtree(project)
     assert exit_code(ls) == 0

@@ -29,16 +29,14 @@ def test_listening_ports_are_listed_with_what_listens(running: FakeDocker, capsy
         "PORT   PROGRAM",
         "3000   node \\x1b[2J",
         "80     -",
-        "agent-sandbox ports 3000 makes one reachable here",
+        "to open one on this machine: agent-sandbox ports 3000",
     ]
     assert exit_code(lambda: ports(json=True)) == 0
     assert json.loads(capsys.readouterr().out) == {"ports": found}
 
 
 @pytest.mark.parametrize("out", ["", "{}x", '[{"port": "x"}]', "[1]", '[{"port": 1}]'])
-def test_an_answer_that_makes_no_sense_is_an_error(
-    running: FakeDocker, capsys: pytest.CaptureFixture[str], out: str
-) -> None:
+def test_an_invalid_answer_is_an_error(running: FakeDocker, capsys: pytest.CaptureFixture[str], out: str) -> None:
     running.says("python3 -I -c", out=out)
     assert exit_code(ports) == 1
     assert capsys.readouterr().err.startswith("error: ")
@@ -53,7 +51,7 @@ def test_nothing_listens(running: FakeDocker, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     "text", ["0", "65536", "x", "1:2:3", "-1", "8080:", "3000/udp", "\u0663000", "127.0.0.1:80:80"]
 )
-def test_what_is_not_a_port_is_an_error(running: FakeDocker, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_an_invalid_port_is_an_error(running: FakeDocker, capsys: pytest.CaptureFixture[str], text: str) -> None:
     assert exit_code(lambda: ports([text])) == 1
     assert capsys.readouterr().err == (
         f"error: {text}: is not a TCP port\n"

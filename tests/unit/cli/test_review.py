@@ -53,7 +53,7 @@ def test_changes_are_shown_by_kind_with_their_reason(changed: Path, capsys: pyte
     ]
 
 
-def test_json_has_the_same(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_same_changes(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert changed.exists()
     assert exit_code(lambda: review(json=True)) == 1
     said = json.loads(capsys.readouterr().out)
@@ -87,7 +87,7 @@ def test_accepted_and_restored_files_are_not_shown_again(changed: Path, capsys: 
         ),
     ],
 )
-def test_what_makes_no_sense_is_an_error(
+def test_invalid_options_are_an_error(
     changed: Path, capsys: pytest.CaptureFixture[str], paths: list[str], said: str, *, accept: bool, restore: bool
 ) -> None:
     assert changed.exists()
@@ -106,7 +106,7 @@ def test_what_makes_no_sense_is_an_error(
         ("\nwhat\n\n", 1, ["Makefile", "rules.mk", "run.sh"]),
     ],
 )
-def test_a_person_answers_each(
+def test_each_change_is_shown_and_answered(
     changed: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

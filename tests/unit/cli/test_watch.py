@@ -44,7 +44,7 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("at_a_terminal", "up")
 def test_a_terminal_gets_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
-    monkeypatch.setattr(WatchScreen, "run", lambda screen: names.append(screen._box_name))
+    monkeypatch.setattr(WatchScreen, "run", lambda screen: names.append(screen._stack_name))
     assert exit_code(watch) == 0
     assert names == ["app-1"]
 
@@ -64,7 +64,7 @@ def test_without_the_package_of_the_screen_it_prints_lines(
     assert "the package textual is not installed, so this prints lines" in capsys.readouterr().err
 
 
-def test_ends_when_it_is_told_to(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_q_ends_it(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
     up.says("watch --answers --control", script="cat > /dev/null")
     source, answers = os.pipe()
     with os.fdopen(source) as stdin:

@@ -10,7 +10,7 @@ from table_tests import each
 SCHEMA = project_schema(("first", "second"))
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_a_valid_json_schema() -> None:
     Draft202012Validator.check_schema(SCHEMA)
 
 

@@ -2,7 +2,7 @@ from agent_sandbox.projectfile.spec import MODELS, LimitsSpec
 from agent_sandbox.stack.limits import LIMITS
 
 
-def test_each_limit_is_a_key() -> None:
+def test_each_limit_has_a_key() -> None:
     assert set(LimitsSpec.model_fields) == set(LIMITS)
     assert LimitsSpec(memory="4g").texts == {"memory": "4g"}
 

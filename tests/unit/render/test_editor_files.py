@@ -37,5 +37,5 @@ def test_further_files_are_those_after_ours(text: str, files: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize("present", [None, 7, {}, [[]]])
-def test_what_is_no_name_is_none(present: object) -> None:
+def test_values_that_are_not_names_are_ignored(present: object) -> None:
     assert listed(present) == []

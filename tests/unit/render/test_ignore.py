@@ -28,6 +28,6 @@ def test_only_lines_below_the_comment_are_removed(text: str, left: str) -> None:
     assert no_longer_ignoring(text, ["a"]) == left
 
 
-def test_a_line_names_exactly_one_path() -> None:
+def test_each_line_matches_exactly_one_path() -> None:
     lines = ignored(" /a \nb\n")
     assert [path for path in ("a", "b", "a/b", "c") if names(path, lines)] == ["a", "b"]

@@ -61,7 +61,7 @@ def test_the_shared_file_says_what_was_chosen() -> None:
 OURS = shared_document(("claude",), WORKSPACE)
 
 
-def test_what_is_written_has_no_odd_keys() -> None:
+def test_the_rendered_file_has_no_odd_keys() -> None:
     assert odd_keys(load_foreign(RENDERED, file="x")) == ()
     assert odd_keys({**OURS, "name": NAME.replace("yet", "as of now")}) == ()  # another version's words
 
@@ -89,5 +89,5 @@ def test_a_file_by_which_an_editor_would_start_more_has_odd_keys(changed: dict[s
 
 
 @each("document", [None, [], "name", {}])
-def test_what_is_no_such_file_has_all_keys_odd(document: object) -> None:
+def test_a_document_of_another_kind_has_only_odd_keys(document: object) -> None:
     assert odd_keys(document) == ("name", "x-agent-sandbox", "include")

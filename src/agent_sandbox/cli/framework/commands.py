@@ -21,7 +21,7 @@ COMMANDS: dict[str, str] = {
     "update": "Update the agents of a project to their newest versions.",
     "build": "Build the images that are missing or outdated.",
     "up": "Build missing images and start the stack.",
-    "login": "Use an agent's sign-in on this machine, out of its reach.",
+    "login": "Share an agent's sign-in on this machine with the sandbox.",
     "trust": "Review what a project's settings allow, and trust them.",
     "run": "Start the stack, then the agent in it.",
     "down": "Stop the stack; keep its state and history.",

@@ -67,7 +67,7 @@ def start(
 
 
 def refresh_settings(project: Project) -> None:
-    """Copy the user's own settings of the agents again, if the stack takes them along."""
+    """Copy the user's own settings of the agents again, if the stack has copies."""
     if project.settings:
         taken = user_settings(load_agents(project.agents), os.environ)
         write_settings(folder_of(project.name, os.environ), taken.files)

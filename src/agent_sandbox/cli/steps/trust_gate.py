@@ -47,7 +47,7 @@ def find_checked_in(path: Path | None, *, cwd: Path) -> Project:
 
 
 def current_settings(root: Path, store: Store) -> tuple[Standing, Standing | None]:
-    """Return the project's settings and the trusted ones; other choices, such as pulled ones, come into force first."""
+    """Return the project's settings and the trusted ones; changed choices, such as pulled ones, are applied first."""
     now, trusted = look(root, os.environ), store.load(root)
     chosen, before = now.files.get(SHARED), trusted.files.get(SHARED) if trusted else None
     if chosen not in (None, before) and _write_clone_files(root):

@@ -23,7 +23,7 @@ class Grants:
     def __post_init__(self) -> None:
         unfit = next((rule for rule in self.rules if not is_grantable(rule)), None)
         if unfit is not None:
-            raise ValueError(f"no grant can be: {unfit}")
+            raise ValueError(f"not a valid grant: {unfit}")
         object.__setattr__(self, "index", build_index(self.rules))
 
     def verdict(self, request: Request, readings: Readings) -> Decision | None:

@@ -24,7 +24,7 @@ NOWHERE = Origin(file="grant", line=0, layer="grant")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """`once` matches the request, `lasting` what `text`, an entry of `allow`, says. No text: no rule can say it."""
+    """`once` matches this request alone; `lasting` is the rule of `text`, an entry of `allow`; "" if there is none."""
 
     once: Conditions
     lasting: Conditions | None = None

@@ -238,7 +238,7 @@ def _limited(value: Mapping[str, object], levels: Levels, *at: str | int) -> tup
 
 
 def _refuse_hidden(found: Mapping[str, str], option: str) -> None:
-    """Refuse a limit for one repository where all of its owner's have more access: it would have no effect."""
+    """Reject less access for one repository where `owner/*` has more: it would have no effect."""
     for name, limit in found.items():
         owners = f"{name.partition('/')[0]}/*"
         if limit and found.get(owners, limit) != limit:

@@ -22,7 +22,7 @@ CaName = Annotated[str, PlainValidator(fits(parse_ca_name), json_schema_input_ty
 
 
 Kind = Literal["unlisted"]
-# A person who is away: longer than this, a client gives up by itself.
+# Clients give up by themselves if they wait longer.
 LONGEST_WAIT = 600
 SECONDS = 60
 

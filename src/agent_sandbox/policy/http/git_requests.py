@@ -23,7 +23,7 @@ def push_after(request: Request) -> Request | None:
 
 
 def pushed_repository(request: Request) -> str:
-    """Return the path of the repository that a request pushes to, without `.git`; empty if it is no push.
+    """Return the path of the repository that a request pushes to, without `.git`; empty if it is not a push.
 
     >>> pushed_repository(parse_request(scheme="https", host="a.test", port=443, method="POST",
     ...     target="/o/r.git/git-receive-pack"))
@@ -36,7 +36,7 @@ def pushed_repository(request: Request) -> str:
 
 
 def fetched_repository(request: Request) -> str:
-    """Return the path of the repository that a request fetches from, without `.git`; empty if it is no fetch."""
+    """Return the path of the repository that a request fetches from, without `.git`; empty if it is not a fetch."""
     end = FETCH if request.method == "POST" else f"{BRANCHES}?{STARTS_FETCH}"
     target = request.target
     return target.removesuffix(end).removeprefix("/").removesuffix(".git") if target.endswith(end) else ""

@@ -32,7 +32,7 @@ class Scope(StrEnum):
 
     ONCE = "once"  # this request
     TIME = "time"
-    BOX = "box"  # until the proxy stops
+    STOP = "stop"  # until the proxy stops
     DENY = "deny"
 
 
@@ -80,7 +80,7 @@ class GrantBook:
     def add(self, offer: Offer, request: Request, scope: Scope, *, who: str, seconds: float | None) -> str:
         """Grant what the offer says; return why that is not possible, or an empty string."""
         if offer.lasting is None:
-            return "no rule can say exactly this request: allow it once, or deny it"
+            return "no rule can express exactly this request: allow it once, or deny it"
         if len(self._grants) >= MOST:
             return FULL
         lasts = min(seconds or LONGEST_SECONDS, LONGEST_SECONDS) if scope is Scope.TIME else None
@@ -89,7 +89,7 @@ class GrantBook:
         until = self._clock() + lasts if lasts else None
         self._grants[self._last] = Grant(number=self._last, rule=rule, text=offer.text, who=who, until=until)
         if lasts:
-            self._later(lasts, partial(self.end, self._last, "its time is over"))
+            self._later(lasts, partial(self.end, self._last, "it expired"))
         self._write(Effect.ALLOW, rule, request, f"granted {how_long} by {who}: {offer.text}")
         self._put_in_force()
         return ""

@@ -131,7 +131,7 @@ class Questions:
         """Answer a question; return why that is not possible, or an empty string."""
         question = next((one for one in self if one.id == number), None)
         if question is None:
-            return "this question is closed: the client left, it was answered, or its time was over"
+            return "this question is closed: the client left, it was answered, or it timed out"
         if scope is Scope.DENY:
             self._remember_denial(question.request.host)
             self._grants.record_denial(question.request, who=who)

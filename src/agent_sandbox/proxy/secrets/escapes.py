@@ -1,7 +1,7 @@
 r"""The escape sequences of each printable ASCII character, as servers write them in URLs, HTML, JSON and source code.
 
 An escape sequence may itself be escaped, as in `%252F`, `&amp;#47;` and `\\u002f`. Encoders leave letters and digits
-alone, so only the signs in the sequence are escaped, and only signs of a secret are found so.
+alone, so only the signs in the sequence are escaped, and only signs of a secret are found in this form.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Tell that data contains none of many literals, in one or two passes over it.
 
-Responses are searched for up to two hundred literals, and nearly all responses contain none. The regex engine that
-pydantic brings looks for 64 literals at a time, ten times as fast as `bytes.find` does for one.
+Responses are searched for up to two hundred literals, and nearly all responses contain none. The regex engine in
+pydantic looks for 64 literals at a time, ten times as fast as `bytes.find` does for one.
 """
 
 from collections.abc import Callable, Iterable

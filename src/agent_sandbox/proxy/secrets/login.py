@@ -31,7 +31,7 @@ from agent_sandbox.proxy.secrets.store import (
 ACCESS, REFRESH, IDENTITY = ROLES = ("access", "refresh", "id")
 SECONDS = "{seconds}"
 GRANT = "refresh_token"
-# What clients are told about a token whose end is not known.
+# The lifetime that clients get if the expiry of a token is not known.
 USUAL_SECONDS = 3600
 # How a placeholder begins: safe in JSON, in a form and in a header. A JWT's header and claims are part of it.
 BEGINNING = re.compile(r"[A-Za-z0-9._/-]{0,8192}", re.ASCII)
@@ -46,7 +46,7 @@ BODILESS = frozenset({"GET", "HEAD"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """How the client of a login asks for a new token, and what it is answered.
+    """How the client of a login asks for a new token, and how the proxy answers.
 
     `endpoints` are hosts with paths. `begins` says how the placeholder for each role begins. A value of `answer` is
     fixed, or `{access}`, `{refresh}`, `{id}` or `{seconds}`.

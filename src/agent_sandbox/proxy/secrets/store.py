@@ -147,7 +147,7 @@ def _is_fit(value: str) -> bool:
 
 
 def _time(said: object) -> float | None:
-    """Return when a value expires, None for never; anything but a number is long ago."""
+    """Return when a value expires, None for never; anything but a number counts as expired."""
     if said is None:
         return None
     return float(said) if isinstance(said, int | float) else 0.0

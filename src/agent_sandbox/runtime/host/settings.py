@@ -1,4 +1,4 @@
-"""Take the user's own settings of agents along, as checked copies that the sandbox mounts read-only.
+"""Make checked copies of the user's own settings of agents, which the sandbox mounts read-only.
 
 The copies are in the state directory; the originals are never mounted. Links are not followed, and number, depth and
 size of the files are limited.
@@ -23,7 +23,7 @@ MOST_FILES, MOST_BYTES, MOST_DEPTH, MOST_FILE_BYTES = 500, 4 << 20, 6, 256 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """The files to take along, by path below the home directory, and why others are not."""
+    """The files to copy, by path below the home directory, and why others are not copied."""
 
     files: Mapping[str, str]
     left: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ def folder_of(stack: str, environ: Mapping[str, str]) -> Path:
 
 
 def user_settings(agents: Agents, environ: Mapping[str, str]) -> Taken:
-    """Return what these agents take along of the user's settings."""
+    """Return the user's settings to copy for these agents."""
     home = home_directory(environ)
     if home is None:
         return Taken(files={})
@@ -86,7 +86,7 @@ def _below(home: Path, path: str, left: list[str], depth: int = 1) -> Iterator[s
 
 
 def _text(home: Path, path: str, manifest: AgentManifest, left: list[str]) -> str | None:
-    """Return the text of a file as it is taken along, or None with the reason in `left`."""
+    """Return the text to copy of a file, or None with the reason in `left`."""
     try:
         text = read_text(home, path) or ""
     except UserError as error:

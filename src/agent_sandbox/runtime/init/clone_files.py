@@ -14,7 +14,7 @@ from agent_sandbox.runtime.init.initialise import InitOptions, prepare
 from agent_sandbox.runtime.init.project_file import agents_named
 from agent_sandbox.runtime.project.installed import is_own, read_project
 
-NO_CHOICES = "it does not say which agent to use, or with limits that no machine has"
+NO_CHOICES = "it names no agent, or a limit that is not valid"
 NO_PROJECT_FILE = "missing, although the sandbox was made from it: without it, what it masks would be visible"
 NO_PROJECT_FILE_HINT = "check it in, or run agent-sandbox init to make the sandbox without it"
 NO_CHOICES_HINT = "agent-sandbox init AGENT --force writes this file again"

@@ -30,10 +30,10 @@ type Opened = Callable[[Forward], None]
 
 
 async def forward(argv: Sequence[str], cwd: Path, wanted: Sequence[Forward], *, opened: Opened) -> str:
-    """Relay until the box side ends or this is cancelled; return the last line that the box side printed on stderr.
+    """Relay until the side in the sandbox ends or this is cancelled; return the last line of its stderr.
 
     `argv` runs relay.py in the sandbox. `opened` gets each port once it accepts connections. Raises UserError for a
-    port that cannot be opened, and for a box side that breaks the rules of the relay.
+    port that cannot be opened, and if the side in the sandbox breaks the rules of the relay.
     """
     child = await asyncio.create_subprocess_exec(
         *argv,
@@ -57,7 +57,7 @@ async def forward(argv: Sequence[str], cwd: Path, wanted: Sequence[Forward], *, 
         try:
             await relay.run()
         except BrokenRelayError as broken:
-            what = f"the relay in the sandbox sent what it must not send ({broken}), so all ports were closed"
+            what = f"the relay in the sandbox broke the protocol ({broken}), so all ports were closed"
             raise UserError([Problem(where="ports", what=what, hint="look at what runs inside")]) from broken
         return await said
     raise AssertionError

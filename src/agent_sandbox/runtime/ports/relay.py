@@ -1,9 +1,9 @@
 """Carry connections over one pair of pipes. This file runs on both ends: it may use the standard library only.
 
-Only the host side opens connections, by the number of a port; the box side connects to it on its loopback interface. A
-frame is a kind, a connection, a length, and that many bytes. Each side sends at most `WINDOW` bytes that the other one
-has not passed on yet, so a slow reader holds up nobody else and costs no more memory. Whatever breaks these rules ends
-the relay: the agent controls what comes from the box.
+Only the host side opens connections, by the number of a port; the side in the sandbox connects to it on its loopback
+interface. A frame is a kind, a connection, a length, and that many bytes. Each side sends at most `WINDOW` bytes that
+the other one has not passed on yet, so a slow reader does not delay other connections or use more memory. Anything that
+breaks these rules ends the relay: the agent controls what the sandbox sends.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ class Connection:
             self.arrived += data
             self.more.set()
         else:
-            raise BrokenRelayError(f"frame {kind} of {len(data)} bytes, which has no place here")
+            raise BrokenRelayError(f"frame {kind} of {len(data)} bytes, which is not allowed here")
 
 
 type Accept = Callable[[Connection, int], Coroutine[None, None, None]]
@@ -178,7 +178,7 @@ async def connect(connection: Connection, port: int) -> None:
 
 
 async def _inside() -> None:
-    """Be the box side: frames come from stdin and go to stdout."""
+    """Be the side in the sandbox: frames come from stdin and go to stdout."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=2 * CHUNK)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)

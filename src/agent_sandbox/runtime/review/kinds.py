@@ -23,7 +23,7 @@ class Kind:
 
 
 EXECUTABLE = Kind(name="executable", why="may be executed by its name")
-LINK = Kind(name="link", why="leads out of the project, or to what is not there")
+LINK = Kind(name="link", why="leads out of the project, or to nothing")
 
 
 @cache

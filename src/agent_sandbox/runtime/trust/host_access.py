@@ -28,7 +28,7 @@ NAMED = ("services", "networks", "volumes")
 FROM_FILES = ("configs", "secrets")
 HINT = f"write it here, or name the file in `{FILES_VARIABLE}` in {DOTENV}; a variable may come from your shell"
 HOST_COMMAND = "initializeCommand"
-ODD = "is not as agent-sandbox writes it: an editor would start something else than the sandbox"
+ODD = "is not as agent-sandbox writes it: an editor would start something other than the sandbox"
 ODD_HINT = "agent-sandbox init --force writes this file again"
 
 

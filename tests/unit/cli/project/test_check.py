@@ -20,7 +20,7 @@ def test_reports_every_problem_with_its_line(empty_project: Path, ask: Ask) -> N
     assert ask("project", "check").err == f"{PROJECT_FILE}: ok\n"
 
 
-def test_says_that_there_is_none(empty_project: Path, ask: Ask) -> None:
+def test_says_that_there_is_no_project_file(empty_project: Path, ask: Ask) -> None:
     answer = ask("project", "check")
     assert (answer.code, answer.err) == (
         1,

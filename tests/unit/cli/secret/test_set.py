@@ -172,9 +172,7 @@ def test_a_time_to_live_goes_with_the_source(
         ),
     ],
 )
-def test_a_time_to_live_that_makes_no_sense_is_an_error(
-    running: FakeDocker, ask: Ask, more: tuple[str, ...], said: str
-) -> None:
+def test_an_invalid_time_to_live_is_an_error(running: FakeDocker, ask: Ask, more: tuple[str, ...], said: str) -> None:
     assert ask("secret", "set", "a", "--host", "a.test", *more).err == f"error: --ttl: {said}\n"
     assert running.calls == []
 

@@ -223,9 +223,7 @@ def test_a_new_clone_is_found_from_its_directories_and_every_other_command_names
     assert str(raised.value) == f"{clone}: there is no stack here; agent-sandbox up makes it for this clone"
 
 
-def test_pulled_choices_are_shown_and_come_into_force_with_the_yes(
-    clone: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pulled_choices_are_shown_and_apply_once_trusted(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     opens(clone)
     yes = capsys.readouterr().err.rpartition(" ")[2].strip()
     open_trusted(None, cwd=clone, yes=yes)
@@ -245,7 +243,7 @@ def test_a_clone_by_which_an_editor_would_start_more_is_refused(clone: Path, mor
     (clone / SHARED).write_text(stamped(f"{body}{more}\n", comment="#"))
     with pytest.raises(UserError) as raised:
         open_trusted(None, cwd=clone)
-    odd = "is not as agent-sandbox writes it: an editor would start something else than the sandbox"
+    odd = "is not as agent-sandbox writes it: an editor would start something other than the sandbox"
     hint = "agent-sandbox init --force writes this file again"
     assert str(raised.value) == f"{clone}/{SHARED}: `{more.partition(':')[0]}` {odd}; {hint}"
     assert open_store(os.environ).load(clone) is None

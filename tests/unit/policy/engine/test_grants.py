@@ -47,5 +47,5 @@ def test_the_first_grant_that_matches_decides(request_of: RequestOf) -> None:
     ],
 )
 def test_a_grant_is_one_public_host_and_no_secret(unfit: Rule) -> None:
-    with pytest.raises(ValueError, match="no grant can be"):
+    with pytest.raises(ValueError, match="not a valid grant"):
         Grants(rules=(unfit,))

@@ -36,7 +36,7 @@ def test_an_offer_is_the_rule_that_its_text_says(request_of: RequestOf, line: st
     "line",
     ["PUT https://a.test/x;y", "PUT https://a.test/x%2Fy", "BREW https://a.test/", f"PUT https://a.test/{'x' * 2000}"],
 )
-def test_what_no_rule_can_say_is_offered_once(request_of: RequestOf, line: str) -> None:
+def test_a_request_that_no_rule_can_express_is_offered_once(request_of: RequestOf, line: str) -> None:
     offer = offer_for(request_of(line), NOTHING)
     assert offer
     assert (offer.lasting, offer.text) == (None, "")

@@ -46,7 +46,7 @@ def test_a_service_gets_its_secret_and_all_else_stays(text: str, expected: str, 
     assert (edited.text, edited.line) == (expected, line)
 
 
-def test_a_service_that_has_a_secret_is_left_as_it_is() -> None:
+def test_a_service_with_a_secret_is_not_changed() -> None:
     assert set_service_options("services: [{name: api, secret: own}]\n", "api", {"secret": "own"}, READ) is None
 
 

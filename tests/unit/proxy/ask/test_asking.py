@@ -52,7 +52,7 @@ async def test_an_answer_reaches_the_request_and_watchers_see_it(policy: Callabl
 
     exchange = open_exchange(HEAD, TUNNEL, started=0)
     assert asking.questions.ask(exchange, GET, decide(first, GET), first) == ""
-    assert await asking.verbs["answer"]({"id": 1, "scope": "box"}) == {"ok": True}
+    assert await asking.verbs["answer"]({"id": 1, "scope": "stop"}) == {"ok": True}
     assert not exchange.waits
     assert decide(store.current, GET).allowed
     await turns()

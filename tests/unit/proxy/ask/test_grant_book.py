@@ -49,7 +49,7 @@ async def test_a_grant_for_a_time_is_in_force_until_its_timer_rings(world: World
     assert not decide(world.store.current, GET).allowed
     assert [record.reason for record in world.records] == [
         "granted for 1 minutes by ana: GET https://new.test/**",
-        "the grant ended, its time is over: GET https://new.test/**",
+        "the grant ended, it expired: GET https://new.test/**",
     ]
     assert [(one.old.granted is None, one.new.granted is None) for one in world.reviews] == [
         (True, False),
@@ -58,7 +58,7 @@ async def test_a_grant_for_a_time_is_in_force_until_its_timer_rings(world: World
 
 
 async def test_a_grant_until_the_sandbox_stops_has_no_timer_and_can_be_ended(world: World) -> None:
-    await add(world, Scope.BOX)
+    await add(world, Scope.STOP)
     assert (world.timers, [grant.until for grant in world.grants]) == ([], [None])
     assert world.grants.end(1, "ana ended it") is True
     assert world.grants.end(1, "ana ended it") is False
@@ -83,16 +83,16 @@ def test_a_single_grant_is_recorded_and_not_in_force(world: World) -> None:
     ]
 
 
-async def test_later_calls_later() -> None:
+async def test_later_calls_the_function_after_the_delay() -> None:
     rang = asyncio.Event()
     later(0, rang.set)
     assert not rang.is_set()
     await rang.wait()
 
 
-async def test_what_cannot_be_granted_is_said(world: World) -> None:
+async def test_says_why_a_grant_is_not_possible(world: World) -> None:
     only_once = replace(offer(world), lasting=None)
-    assert world.grants.add(only_once, GET, Scope.BOX, who="ana", seconds=None).startswith("no rule can say exactly")
+    assert world.grants.add(only_once, GET, Scope.STOP, who="ana", seconds=None).startswith("no rule can express")
     for _ in range(MOST):
-        await add(world, Scope.BOX)
-    assert world.grants.add(offer(world), GET, Scope.BOX, who="ana", seconds=None) == FULL
+        await add(world, Scope.STOP)
+    assert world.grants.add(offer(world), GET, Scope.STOP, who="ana", seconds=None) == FULL

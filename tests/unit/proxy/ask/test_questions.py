@@ -65,7 +65,7 @@ def test_only_so_many_requests_wait(world: World) -> None:
     assert world.ask(GET)[1] == subject.CROWDED
 
 
-def test_once_lets_the_oldest_of_equal_requests_go_on(world: World) -> None:
+def test_once_lets_the_oldest_of_identical_requests_go_on(world: World) -> None:
     (first, _), (second, _) = world.ask(GET), world.ask(GET)
     assert world.ids() == [1]
     assert world.questions.answer(1, Scope.ONCE, who="ana") == ""
@@ -84,7 +84,7 @@ async def test_a_lasting_answer_lets_all_go_on_that_it_allows(world: World) -> N
         world.ask("GET https://new.test/y"),
         world.ask("GET https://b.test/"),
     )
-    assert world.questions.answer(1, Scope.BOX, who="ana") == ""
+    assert world.questions.answer(1, Scope.STOP, who="ana") == ""
     assert (first.waits, second.waits, other.waits, world.ids()) == (False, False, True, [3])
     assert (first.grants, world.ask(GET)[0].waiting) == ((), None)
 
@@ -105,12 +105,12 @@ def test_a_denial_is_remembered_for_the_host(world: World, monkeypatch: pytest.M
 
 async def test_an_answer_that_cannot_be_carried_out_leaves_the_question_open(world: World) -> None:
     exchange, _ = world.ask("PUT https://new.test/x;y")
-    assert world.questions.answer(1, Scope.BOX, who="ana").startswith("no rule can say exactly this request")
+    assert world.questions.answer(1, Scope.STOP, who="ana").startswith("no rule can express exactly this request")
     for number in range(MOST):
         world.ask(f"GET https://n{number}.test/")
-        assert world.questions.answer(number + 2, Scope.BOX, who="ana") == ""
+        assert world.questions.answer(number + 2, Scope.STOP, who="ana") == ""
     world.ask(GET)
-    assert world.questions.answer(MOST + 2, Scope.BOX, who="ana").startswith("there are 100 grants already")
+    assert world.questions.answer(MOST + 2, Scope.STOP, who="ana").startswith("there are 100 grants already")
     assert exchange.waits
 
 
@@ -133,7 +133,7 @@ def test_a_reload_ends_the_questions_that_it_decides(world: World, policy: Calla
     assert not open_.waits
 
 
-def test_would_ask_about_an_unlisted_host_that_nobody_denied(world: World) -> None:
+def test_would_ask_about_an_unlisted_host_that_was_not_denied(world: World) -> None:
     denied = decide(world.store.current, request(GET))
 
     def would_ask(host: str) -> bool:

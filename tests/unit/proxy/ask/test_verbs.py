@@ -52,7 +52,7 @@ async def test_the_state_is_what_is_open(world: World) -> None:
     assert found["grants"] == [{"id": 1, "rule": "GET https://b.test/**", "who": "ana\\x1b", "seconds_left": 80}]
     assert answer_verb(world.questions, world.grants, {"id": 1, "scope": "end", "who": "bo"}) == {"ok": True}
     assert shown(world)["grants"] == []
-    answer_verb(world.questions, world.grants, {"id": 1, "scope": "box"})
+    answer_verb(world.questions, world.grants, {"id": 1, "scope": "stop"})
     assert shown(world)["grants"] == [
         {"id": 2, "rule": "POST https://new.test/x", "who": "somebody", "seconds_left": None}
     ]
@@ -63,12 +63,12 @@ async def test_the_state_is_what_is_open(world: World) -> None:
     [
         ({}, "no `id`"),
         ({"id": True}, "no `id`"),
-        ({"id": 1, "scope": "forever"}, "unknown scope; known: once, time, box, deny, end"),
+        ({"id": 1, "scope": "forever"}, "unknown scope; known: once, time, stop, deny, end"),
         ({"id": 1, "scope": "time", "seconds": -1}, "no `seconds`"),
         ({"id": 1, "scope": "time", "seconds": True}, "no `seconds`"),
         ({"id": 7, "scope": "end"}, "there is no such grant"),
-        ({"id": 7, "scope": "once"}, "this question is closed: the client left, it was answered, or its time was over"),
+        ({"id": 7, "scope": "once"}, "this question is closed: the client left, it was answered, or it timed out"),
     ],
 )
-def test_what_is_no_answer_is_an_error(world: World, question: dict[str, object], error: str) -> None:
+def test_an_invalid_answer_is_an_error(world: World, question: dict[str, object], error: str) -> None:
     assert answer_verb(world.questions, world.grants, question) == {"error": error}

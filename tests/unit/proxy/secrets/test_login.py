@@ -261,7 +261,7 @@ def test_an_invalid_login_is_rejected(data: str | dict[str, object], why: str, f
     assert list(folder.iterdir()) == []
 
 
-def test_a_damaged_file_is_no_login(folder: Path) -> None:
+def test_a_damaged_file_is_not_read_as_a_login(folder: Path) -> None:
     for name, text in (("a", "{"), ("b", "[]"), ("c", '{"login": {"endpoints": 1}}')):
         (folder / name).write_text(text)
     assert not subject.Refresher(folder, PLACEHOLDERS).reads(asked())

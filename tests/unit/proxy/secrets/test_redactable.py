@@ -66,7 +66,7 @@ def test_a_response_that_is_compressed_twice_is_not_readable() -> None:
     assert why_unreadable(((b"Content-Encoding", b"gzip"), (b"grpc-encoding", b"gzip"))) == PACKED
 
 
-def test_what_is_said_about_the_compressed_body_is_dropped() -> None:
+def test_headers_about_the_compressed_body_are_removed() -> None:
     fields = ((b"A", b"b"), (b"Content_Encoding", b"gzip"), (b"content-length", b"5"), (b"Digest", b"x"))
     assert (coding_of(fields), unpacked(fields)) == (b"gzip", ((b"A", b"b"),))
 

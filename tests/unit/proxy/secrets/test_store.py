@@ -220,7 +220,7 @@ def test_a_value_that_expires_soon_is_reported(volume: Path) -> None:
     assert (row, expires > time.time()) == ({"name": "t", "hosts": ("a.test",), "problem": ""}, True)
 
 
-def test_a_value_that_has_expired_is_no_value(tmp_path: Path) -> None:
+def test_an_expired_value_is_not_returned(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     folder = tmp_path / "secrets"
     folder.mkdir()
@@ -238,7 +238,7 @@ def test_a_value_that_has_expired_is_no_value(tmp_path: Path) -> None:
 
 
 @each("text", ["", "[]", "{", "{}"])
-def test_other_files_are_no_logins(text: str, tmp_path: Path) -> None:
+def test_other_files_are_not_read_as_logins(text: str, tmp_path: Path) -> None:
     (tmp_path / "t").write_text(text)
     assert login_of(tmp_path, "t") is None
     assert login_names(tmp_path / "none") == []

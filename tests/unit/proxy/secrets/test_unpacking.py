@@ -27,7 +27,7 @@ codings = st.sampled_from(sorted(UNPACKERS))
 
 
 @given(codings, st.binary(max_size=500), st.lists(st.integers(0, 600), max_size=4))
-def test_what_was_compressed_comes_back_however_it_is_cut(coding: bytes, data: bytes, cuts: list[int]) -> None:
+def test_compressed_data_is_decompressed_whatever_the_chunks(coding: bytes, data: bytes, cuts: list[int]) -> None:
     packed, unpacking = PACK[coding](data), Unpacking(coding)
     places = sorted({0, len(packed), *(cut for cut in cuts if cut < len(packed))})
     assert b"".join(unpacking.feed(packed[begin:end]) for begin, end in pairwise(places)) == data
@@ -61,7 +61,7 @@ def test_large_text_is_decompressed(coding: bytes) -> None:
 
 
 @pytest.mark.parametrize("coding", sorted(UNPACKERS))
-def test_what_is_cut_short_or_is_not_compressed_is_an_error(coding: bytes) -> None:
+def test_truncated_or_uncompressed_data_is_an_error(coding: bytes) -> None:
     unpacking = Unpacking(coding)
     unpacking.feed(PACK[coding](b"some text" * 99)[:-5])
     with pytest.raises(UnpackError, match=r"^its compressed body is not complete\Z"):
@@ -71,6 +71,6 @@ def test_what_is_cut_short_or_is_not_compressed_is_an_error(coding: bytes) -> No
 
 
 @pytest.mark.parametrize("coding", sorted(UNPACKERS))
-def test_what_follows_the_compressed_body_is_an_error(coding: bytes) -> None:
+def test_data_after_the_compressed_body_is_an_error(coding: bytes) -> None:
     with pytest.raises(UnpackError):
         Unpacking(coding).feed(PACK[coding](b"some text") + b"and the secret")

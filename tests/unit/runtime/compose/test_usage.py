@@ -27,7 +27,7 @@ def test_only_running_containers_are_measured(docker: FakeDocker) -> None:
 
 
 @pytest.mark.parametrize("out", ["", "{}x", '{"ID": "1"}', "[1]"])
-def test_an_answer_that_makes_no_sense_is_unknown(docker: FakeDocker, out: str) -> None:
+def test_an_invalid_answer_is_unknown(docker: FakeDocker, out: str) -> None:
     docker.says("stats", out=out or "?").says("system df", out=out)
     assert usage(DOCKER, [RUNNING]) == Usage(memory=None, disk=None)
 

@@ -182,7 +182,7 @@ def test_a_watched_child_has_a_stdin_that_ends_with_us() -> None:
     assert (lines, got.code) == (["False"], 0)
 
 
-def test_a_watched_child_is_told_lines() -> None:
+def test_a_followed_child_gets_lines_on_stdin() -> None:
     lines: list[str] = []
     inputs: list[process.Input] = []
     script = "print(input()); print(input())"
@@ -206,7 +206,7 @@ def test_a_child_is_started_from_another_thread_too() -> None:
     assert found[0].out == "1\n"
 
 
-def test_the_input_of_a_watched_child_can_be_ended() -> None:
+def test_the_stdin_of_a_followed_child_can_be_closed() -> None:
     script = "import sys; print(sys.stdin.read() == '')"
     got = process.watch((sys.executable, "-c", script), on_line=lambda _: None, on_start=process.Input.close)
     assert (got.out, got.code) == ("True", 0)

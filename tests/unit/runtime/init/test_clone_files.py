@@ -102,7 +102,7 @@ def test_two_clones_share_no_name_address_or_volume(tmp_path: Path) -> None:
     assert stacks[0].isdisjoint(stacks[1])
 
 
-def test_pulled_choices_come_into_force(tmp_path: Path) -> None:
+def test_pulled_choices_are_applied(tmp_path: Path) -> None:
     original = made(tmp_path / "a")
     clone = cloned(original, tmp_path / "b")
     write_clone_files(clone, {})
@@ -154,7 +154,7 @@ def test_choices_that_cannot_be_read_are_a_problem(tmp_path: Path, record: str) 
     with pytest.raises(UserError) as raised:
         write_clone_files(tmp_path, {})
     assert str(raised.value) == (
-        f"{tmp_path}/{SHARED}: it does not say which agent to use, or with limits that no machine has; "
+        f"{tmp_path}/{SHARED}: it names no agent, or a limit that is not valid; "
         "agent-sandbox init AGENT --force writes this file again"
     )
 

@@ -144,7 +144,7 @@ def test_a_path_is_masked_once(tmp_path: Path, paths: tuple[str, str]) -> None:
         masks(tmp_path, *paths)
 
 
-def test_what_is_above_a_mask_cannot_be_moved_away(app: Path) -> None:
+def test_directories_above_a_mask_cannot_be_moved_away(app: Path) -> None:
     (app / "a" / "b" / "c").mkdir(parents=True)
     found = parents_of(masks(app, "a/b/c", "a/k"), (*WALLS, Protected(path="x", why="")))
     assert [(one.path, one.access) for one in found] == [("a", Access.PINNED), ("a/b", Access.PINNED)]

@@ -1,4 +1,4 @@
-"""Ports of this machine, with relay.py as the box side in a process of its own."""
+"""Ports of this machine, with relay.py as the other side, in its own process."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_port_that_may_not_be_used_says_so(tmp_path: Path, monkeypatch: pytest
     )
 
 
-def test_a_box_side_that_breaks_the_rules_closes_every_port(tmp_path: Path) -> None:
+def test_a_sandbox_that_breaks_the_protocol_closes_every_port(tmp_path: Path) -> None:
     opened: list[Forward] = []
     evil = ("sh", "-c", "printf '\\001\\0\\0\\0\\1\\0\\0\\0\\2\\0\\26'; cat")
     with pytest.raises(UserError) as raised:

@@ -200,18 +200,18 @@ def frame(kind: int, number: int, data: bytes = b"") -> bytes:
         (frame(OPEN, 9, PORT.pack(22)), "it opens a connection"),
         (frame(DATA, 2, b"x"), "a frame for a connection that never was"),
         (frame(RESET, 0), "a frame for a connection that never was"),
-        (frame(DATA, 1), "frame 2 of 0 bytes, which has no place here"),
-        (frame(99, 1, b"x"), "frame 99 of 1 bytes, which has no place here"),
-        (frame(END, 1, b"x"), "frame 3 of 1 bytes, which has no place here"),
-        (frame(END, 1) * 2, "frame 3 of 0 bytes, which has no place here"),
-        (frame(END, 1) + frame(DATA, 1, b"x"), "frame 2 of 1 bytes, which has no place here"),
+        (frame(DATA, 1), "frame 2 of 0 bytes, which is not allowed here"),
+        (frame(99, 1, b"x"), "frame 99 of 1 bytes, which is not allowed here"),
+        (frame(END, 1, b"x"), "frame 3 of 1 bytes, which is not allowed here"),
+        (frame(END, 1) * 2, "frame 3 of 0 bytes, which is not allowed here"),
+        (frame(END, 1) + frame(DATA, 1, b"x"), "frame 2 of 1 bytes, which is not allowed here"),
         (frame(CREDIT, 1, AMOUNT.pack(1)), "more credit than was used"),
-        (frame(CREDIT, 1, b"\1"), "frame 5 of 1 bytes, which has no place here"),
+        (frame(CREDIT, 1, b"\1"), "frame 5 of 1 bytes, which is not allowed here"),
         (HEAD.pack(DATA, 1, CHUNK + 1), f"a frame of {CHUNK + 1} bytes"),
-        (frame(DATA, 1, bytes(CHUNK)) * (WINDOW // CHUNK + 1), f"frame 2 of {CHUNK} bytes, which has no place here"),
+        (frame(DATA, 1, bytes(CHUNK)) * (WINDOW // CHUNK + 1), f"frame 2 of {CHUNK} bytes, which is not allowed here"),
     ],
 )
-def test_what_a_box_must_not_send_ends_the_relay(sent: bytes, what: str) -> None:
+def test_a_forbidden_frame_from_the_sandbox_ends_the_relay(sent: bytes, what: str) -> None:
     async def main() -> None:
         here, (_, writer) = await pair()
         host = Relay(*here, None)
@@ -224,7 +224,7 @@ def test_what_a_box_must_not_send_ends_the_relay(sent: bytes, what: str) -> None
     assert str(raised.value) == what
 
 
-def test_a_reset_ends_one_connection_and_a_late_frame_for_it_is_nothing() -> None:
+def test_a_reset_ends_one_connection_and_a_late_frame_for_it_is_ignored() -> None:
     async def main() -> tuple[int, bytes]:
         here, (reader, writer) = await pair()
         host = Relay(*here, None)
@@ -242,7 +242,7 @@ def test_a_reset_ends_one_connection_and_a_late_frame_for_it_is_nothing() -> Non
     assert (left, head) == (0, frame(OPEN, 1, PORT.pack(80)))
 
 
-def test_tiny_parts_that_nobody_reads_take_no_more_memory_than_their_bytes() -> None:
+def test_unread_tiny_parts_take_no_more_memory_than_their_bytes() -> None:
     async def main() -> tuple[int, int]:
         here, _ = await pair()
         connection = Connection(Relay(*here, None), 1)

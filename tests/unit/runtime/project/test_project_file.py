@@ -43,7 +43,7 @@ def test_reads_the_file_and_its_dockerfile(tmp_path: Path) -> None:
         project_files(tmp_path)
 
 
-def test_other_files_are_no_part_of_it() -> None:
+def test_other_files_are_not_read() -> None:
     texts = {PROJECT_FILE: "dockerfile: Dockerfile", DOCKERFILE: FROM, "other": ""}
     assert made_of(texts) == {PROJECT_FILE: "dockerfile: Dockerfile", DOCKERFILE: FROM}
 

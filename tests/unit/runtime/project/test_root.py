@@ -60,7 +60,7 @@ def test_a_clone_has_what_was_checked_in_and_lacks_the_rest(tmp_path: Path, text
     assert (has_files(tmp_path), lacks_clone_files(tmp_path)) == (True, False)
 
 
-def test_a_pipe_or_a_link_is_nothing_that_was_checked_in(tmp_path: Path) -> None:
+def test_a_pipe_or_a_link_does_not_count_as_checked_in(tmp_path: Path) -> None:
     (tmp_path / ".devcontainer").mkdir()
     os.mkfifo(tmp_path / SHARED)
     assert not has_files(tmp_path)

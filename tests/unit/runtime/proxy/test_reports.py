@@ -84,12 +84,12 @@ def test_what_a_person_sees_is_bounded_and_escaped(more: dict[str, Any], url: st
         ([], None),
     ],
 )
-def test_each_line_is_a_report_or_nothing(line: object, report: object) -> None:
+def test_each_line_is_parsed_as_a_report_or_ignored(line: object, report: object) -> None:
     assert read_report(json.dumps(line)) == report
 
 
 @pytest.mark.parametrize("text", ["", "{", "docker: no such container", "[" * 100_000])
-def test_what_is_no_json_is_no_report(text: str) -> None:
+def test_text_that_is_not_json_is_not_a_report(text: str) -> None:
     assert read_report(text) is None
 
 

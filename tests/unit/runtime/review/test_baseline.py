@@ -19,7 +19,7 @@ def test_a_baseline_is_read_as_it_was_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"files": 1}', '{"files": {"a": {}}}', "{"])
-def test_a_damaged_record_is_none(tmp_path: Path, text: str) -> None:
+def test_a_damaged_record_is_ignored(tmp_path: Path, text: str) -> None:
     save_baseline(tmp_path, os.environ, Baseline())
     (file,) = (Path(os.environ["HOME"]) / ".local/state/agent-sandbox/review").glob("*/reviewed.json")
     file.write_text(text)

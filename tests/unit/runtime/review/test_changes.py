@@ -106,7 +106,7 @@ def test_a_link_in_the_place_of_a_file_is_replaced_not_followed(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("what", [CHANGED, GONE_FOLDER, NOT_KEPT])
-def test_what_cannot_be_restored_says_why(tmp_path: Path, what: str) -> None:
+def test_says_why_a_file_cannot_be_restored(tmp_path: Path, what: str) -> None:
     (tmp_path / "sub").mkdir()
     text = "a\0" if what == NOT_KEPT else "a"
     found = changed(tmp_path, {"sub/Makefile": text}, {"sub/Makefile": None})["sub/Makefile"]
@@ -119,7 +119,7 @@ def test_what_cannot_be_restored_says_why(tmp_path: Path, what: str) -> None:
     assert [problem.what for problem in raised.value.problems] == [what]
 
 
-def test_a_walk_that_gave_up_calls_nothing_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_walk_reports_no_file_as_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         (tmp_path / f"{number}.sh").write_text("x")
     baseline = take(tmp_path)

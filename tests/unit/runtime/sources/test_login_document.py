@@ -141,7 +141,7 @@ def test_a_token_in_a_value_that_would_be_copied_is_refused() -> None:
         subject.boxed(LOGIN, read(without("plan", value=f"max {REFRESH}")), PLACEHOLDERS)
 
 
-def test_placeholders_in_the_sandboxs_file_are_told_from_its_own_tokens() -> None:
+def test_placeholders_in_the_sandboxs_file_are_distinguished_from_its_own_tokens() -> None:
     mine = subject.boxed(LOGIN, read(DOCUMENT), PLACEHOLDERS).encode()
     others = {role: text[:-1] + "x" for role, text in PLACEHOLDERS.items()}
     own = json.dumps(DOCUMENT).encode()

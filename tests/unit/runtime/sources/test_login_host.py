@@ -107,7 +107,7 @@ def test_on_macos_the_keychain_is_asked(host: Host, monkeypatch: pytest.MonkeyPa
     assert asked == [("/usr/bin/security", "find-generic-password", "-w", "-s", "A credentials")]
 
 
-def test_a_keychain_that_is_locked_or_empty_is_no_login(host: Host) -> None:
+def test_a_locked_or_empty_keychain_has_no_login(host: Host) -> None:
     with pytest.raises(NoLoginError):
         read_login(LOGIN, host, platform="darwin", clock=clock())
 

@@ -57,7 +57,7 @@ def test_limits_that_a_clone_recorded_are_a_difference(tmp_path: Path, init: Ini
     assert "mem_limit: 64g" not in written_here(root, (AGENT,), home).files[COMPOSE]
 
 
-def test_limits_of_the_project_file_are_none(tmp_path: Path, init: Init) -> None:
+def test_limits_of_the_project_file_are_not_a_difference(tmp_path: Path, init: Init) -> None:
     root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
     init(root, memory="64g")
     files = written_here(root, (AGENT,), home).files

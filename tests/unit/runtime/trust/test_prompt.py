@@ -70,7 +70,7 @@ def test_a_removed_project_file_is_looked_at_if_it_restricted() -> None:
     assert changes(TRUSTED, with_file(PROJECT_FILE, "limits: {memory: 1g}\n")) == (PROJECT_FILE,)
 
 
-def test_each_key_of_the_project_file_that_widens_is_told() -> None:
+def test_prompt_lists_each_key_of_the_project_file_that_widens() -> None:
     now = with_file(PROJECT_FILE, "limits: {memory: 9g, cpus: 1}\n")
     question = question_about(now, TRUSTED, WRITTEN)
     assert question.sets == ("limits: memory 9g, before 8g; the default is 8g",)

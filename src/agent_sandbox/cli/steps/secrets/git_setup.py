@@ -36,7 +36,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.secrets import held_secrets
 from agent_sandbox.runtime.sources.recipes import recipes_of
 
-SAID = {"read": "read only", "readwrite": "read and write"}
+ACCESS_TEXT = {"read": "read only", "readwrite": "read and write"}
 NO_PUSHES = ("POST https://*/**/git-receive-pack", "POST http://*/**/git-receive-pack")
 
 
@@ -70,7 +70,7 @@ def set_up_git(project: Project, service: str, asked: GitSetup, *, path: Path | 
     secret = secret_of(entry) or f"{service}.token"
     options = options_for(declared, entry, wanted, secret)
     for one in wanted:
-        say(f"{SAID[one.access]}: {one.name} ({one.where})")
+        say(f"{ACCESS_TEXT[one.access]}: {one.name} ({one.where})")
     if entry and REPOSITORIES not in entry:
         say(
             f"careful: the policy allows all repositories of {server.host} now, and will allow only those that it names"

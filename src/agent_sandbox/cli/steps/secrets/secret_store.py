@@ -16,7 +16,7 @@ from agent_sandbox.runtime.proxy.secrets import Held, held_secrets
 
 
 def ask_store(project: Project, *argv: str, stdin: Callable[[], bytes] = bytes) -> None:
-    """Run a command on the secrets; `stdin` is asked for a value when the store is ready for it."""
+    """Run a command on the secrets; `stdin` is called for the value once the store is ready."""
     runs = proxy_runs(project)
     if not runs and not project.files:
         require_running(project, "proxy")
@@ -26,7 +26,7 @@ def ask_store(project: Project, *argv: str, stdin: Callable[[], bytes] = bytes) 
 
 
 def secrets_of(project: Project) -> tuple[Held, ...]:
-    """Return the secrets of the project, none if it has no store yet; a stopped proxy has no value with a source."""
+    """Return the secrets of the project, none if it has no store yet. A stopped proxy has no values from sources."""
     runs = proxy_runs(project)
     if not runs and not (project.files and _has_store(project)):
         return ()

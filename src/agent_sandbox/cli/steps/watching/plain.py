@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterable, Iterator
 
 from agent_sandbox.cli.steps.decision_line import decision_line
-from agent_sandbox.cli.steps.watching.box import HOUR, Box
+from agent_sandbox.cli.steps.watching.connection import HOUR, Connection
 from agent_sandbox.cli.terminal.output import emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import UserError
@@ -31,7 +31,7 @@ HELP = (
 
 
 class Plain:
-    """Shows what a box reports. Only the reports' thread prints questions; the other one reads answers."""
+    """Shows what a connection reports. Only the reports' thread prints questions; the other one reads answers."""
 
     def __init__(self) -> None:
         self._state, self._connected = State(), False
@@ -75,7 +75,7 @@ class Plain:
                     self._shown.add(question.id)
                     yield from _lines(question)
 
-    def command(self, text: str, box: Box) -> bool:
+    def command(self, text: str, connection: Connection) -> bool:
         """Do what a line of stdin says; return whether to go on."""
         text = text.strip()
         try:
@@ -84,35 +84,35 @@ class Plain:
             if text.lower() == "g":
                 emit_lines(self._grants())
             elif found := ANSWER.fullmatch(text):
-                self._answer(int(found["number"]), found["word"].lower(), box)
+                self._answer(int(found["number"]), found["word"].lower(), connection)
             elif found := GROUP.fullmatch(text):
-                self._deny_all(found["domain"].lower(), box)
+                self._deny_all(found["domain"].lower(), connection)
             elif text:
                 emit_lines(HELP)
         except UserError as error:
             say_problems(error.problems)
         return True
 
-    def _answer(self, number: int, word: str, box: Box) -> None:
+    def _answer(self, number: int, word: str, connection: Connection) -> None:
         question = next((one for one in self._state.questions if one.id == number), None)
         if word == "e":
-            box.answer(number, "end")
+            connection.answer(number, "end")
         elif word not in WORDS:
             emit_lines(HELP)
         elif question is None or number not in self._shown:
-            say(f"there is no question {number}: the client left, it was answered, or its time was over")
+            say(f"there is no question {number}: the client left, it was answered, or it timed out")
         elif word == "p":
-            box.allow_for_project(question)
+            connection.allow_for_project(question)
         else:
-            scope = {"a": "once", "h": "time", "s": "box", "d": "deny"}[word]
-            box.answer(number, scope, seconds=HOUR if word == "h" else None)
+            scope = {"a": "once", "h": "time", "s": "stop", "d": "deny"}[word]
+            connection.answer(number, scope, seconds=HOUR if word == "h" else None)
 
-    def _deny_all(self, domain: str, box: Box) -> None:
+    def _deny_all(self, domain: str, connection: Connection) -> None:
         several = next((several for name, several in groups(self._state.questions) if name == domain), ())
         if not several:
             say(f"no group of questions is called {domain}")
         for question in several:
-            box.answer(question.id, "deny")
+            connection.answer(question.id, "deny")
 
     def _grants(self) -> Iterator[str]:
         for grant in self._state.grants:
@@ -137,9 +137,9 @@ def _lines(question: Question) -> Iterator[str]:
     yield f"     {', '.join(f'{question.id}{key}' for key in keys)}; {question.seconds_left} seconds left"
 
 
-def read_answers(lines: Iterable[str], plain: Plain, box: Box) -> None:
+def read_answers(lines: Iterable[str], plain: Plain, connection: Connection) -> None:
     """Do what each line says, until one says to end. Without a terminal, the end of stdin ends nothing."""
     for line in lines:
-        if not plain.command(line, box):
-            box.end()
+        if not plain.command(line, connection):
+            connection.end()
             return

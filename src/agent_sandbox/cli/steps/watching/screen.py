@@ -20,7 +20,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from agent_sandbox.cli.steps.watching.box import HOUR, Box
+from agent_sandbox.cli.steps.watching.connection import HOUR, Connection
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.proxy.decisions import asked, is_probe, local_time
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, Report, State, groups
@@ -32,11 +32,11 @@ KEPT = 1_000  # requests
 # Keys that come so soon after the selection moved were meant for the question before it.
 SETTLE_SECONDS = 0.7
 STYLES = {"allow": "green", "deny": "bold red"}
-SCOPES = {"once": "once", "hour": "time", "stop": "box", "deny": "deny"}
+SCOPES = {"once": "once", "hour": "time", "stop": "stop", "deny": "deny"}
 
 
 class WatchScreen(App[None]):
-    """Shows one box. `report` and `lost` may be called from another thread."""
+    """Shows the reports of one connection. `report` and `lost` may be called from another thread."""
 
     TITLE = "agent-sandbox watch"
     ENABLE_COMMAND_PALETTE = False
@@ -62,8 +62,8 @@ class WatchScreen(App[None]):
 
     def __init__(self, name: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self.box: Box | None = None
-        self._box_name = name
+        self.connection: Connection | None = None
+        self._stack_name = name
         self._clock = clock
         self._state = State()
         self._selected: int | None = None
@@ -76,7 +76,7 @@ class WatchScreen(App[None]):
     async def on_mount(self) -> None:
         """Make the parts of the screen, from top to bottom."""
         await self.mount(
-            Static(Text(self._box_name), id="title"),
+            Static(Text(self._stack_name), id="title"),
             OptionList(id="questions", classes="empty"),
             Static("", id="details"),
             Input(placeholder="part of a request; Enter keeps it, Escape clears it", id="filter", classes="empty"),
@@ -95,7 +95,7 @@ class WatchScreen(App[None]):
         return self.query_one("#questions", OptionList)
 
     def report(self, found: Report) -> None:
-        """Show what the box reports."""
+        """Show what the connection reports."""
         self.call_from_thread(self.show, found)
 
     def lost(self, why: str) -> None:
@@ -127,7 +127,7 @@ class WatchScreen(App[None]):
         self._state = state
         waits = f"these requests wait for you: {state.ask}" if state.ask else "no request waits: `ask` is not set"
         counts = f"{len(state.questions)} open, {len(state.grants)} granted"
-        self.query_one("#title", Static).update(Text(f"{self._box_name}  {waits}  {counts}"))
+        self.query_one("#title", Static).update(Text(f"{self._stack_name}  {waits}  {counts}"))
         options = [Option(_line(name, several), id=str(several[0].id)) for name, several in groups(state.questions)]
         self._list.clear_options()
         self._list.add_options(options)
@@ -171,7 +171,7 @@ class WatchScreen(App[None]):
             return
         (one,) = several
         service = f"allowed by the service {', or '.join(one.services)}" if one.services else ""
-        lasting = f"for longer than once: {one.rule}" if one.rule else "no rule can say this: once or deny"
+        lasting = f"for longer than once: {one.rule}" if one.rule else "no rule can express this: allow once, or deny"
         lines = (one.details and f"with {one.details}", one.reason, service, lasting)
         details.update(Text("\n".join(filter(None, lines))))
 
@@ -191,8 +191,8 @@ class WatchScreen(App[None]):
             self._say(f"denied {len(several)} requests under {name}")
 
     def _send(self, number: int, word: str) -> None:
-        if self.box is not None:
-            self.box.answer(number, SCOPES[word], seconds=HOUR if word == "hour" else None)
+        if self.connection is not None:
+            self.connection.answer(number, SCOPES[word], seconds=HOUR if word == "hour" else None)
 
     def _answerable(self, word: str) -> tuple[str, list[Question]]:
         name, several = self._group()
@@ -211,9 +211,9 @@ class WatchScreen(App[None]):
             self._try(partial(self._write, question))
 
     def _write(self, question: Question) -> None:
-        if self.box is not None:
+        if self.connection is not None:
             with _quiet() as said:
-                self.box.allow_for_project(question)
+                self.connection.allow_for_project(question)
             self._say(said.getvalue().strip() or "done")
 
     def _try(self, act: Callable[[], None]) -> None:

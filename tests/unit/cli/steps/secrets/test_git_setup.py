@@ -211,7 +211,7 @@ def test_with_a_source_it_works_before_the_first_up(
         ),
     ],
 )
-def test_what_cannot_be_set_up_changes_nothing(
+def test_a_setup_that_fails_changes_nothing(
     running: FakeDocker, ask: Ask, project: Path, argv: tuple[str, ...], error: str
 ) -> None:
     before = policy(project)

@@ -8,14 +8,14 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, State, read_report
 
 if TYPE_CHECKING:
-    from agent_sandbox.cli.steps.watching.box import Box
+    from agent_sandbox.cli.steps.watching.connection import Connection
 
 RECORD = {"time": "x", "decision": "deny", "method": "GET", "host": "b.test", "port": 443, "path": "/", "reason": "no"}
 RULE = "GET https://new.test/**"
 
 
 class Answers:
-    """A box that keeps what it is told."""
+    """A connection that records its answers."""
 
     def __init__(self) -> None:
         self.given: list[tuple[object, ...]] = []
@@ -31,7 +31,7 @@ class Answers:
     def allow_for_project(self, question: Question) -> None:
         """Keep it, or fail."""
         if not question.rule:
-            raise UserError([Problem(where=question.url, what="no rule can say it")])
+            raise UserError([Problem(where=question.url, what="no rule can express it")])
         self.given.append((question.id, question.rule))
 
 
@@ -53,13 +53,13 @@ class Seat:
     """Somebody at the terminal."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self.screen, self.box, self._capsys = Plain(), Answers(), capsys
+        self.screen, self.connection, self._capsys = Plain(), Answers(), capsys
         self.screen.report(State(ask="unlisted"))
         capsys.readouterr()
 
     def types(self, text: str) -> bool:
         """Type a line; return whether the program goes on."""
-        return self.screen.command(text, cast("Box", self.box))
+        return self.screen.command(text, cast("Connection", self.connection))
 
     @property
     def sees(self) -> list[str]:
@@ -107,7 +107,7 @@ def test_a_question_is_printed_once_with_its_answers(seat: Seat) -> None:
         ("3a", (3, "once", None)),
         (" 3 A ", (3, "once", None)),
         ("3h", (3, "time", 3600)),
-        ("3s", (3, "box", None)),
+        ("3s", (3, "stop", None)),
         ("3d", (3, "deny", None)),
         ("3p", (3, RULE)),
         ("7e", (7, "end", None)),
@@ -116,7 +116,7 @@ def test_a_question_is_printed_once_with_its_answers(seat: Seat) -> None:
 def test_an_answer_names_its_question(seat: Seat, text: str, given: tuple[object, ...]) -> None:
     seat.screen.report(State(questions=(question(3),)))
     assert seat.types(text)
-    assert seat.box.given == [given]
+    assert seat.connection.given == [given]
 
 
 @pytest.mark.parametrize(
@@ -126,21 +126,21 @@ def test_anything_else_answers_nothing(seat: Seat, text: str, said: str) -> None
     seat.screen.report(State(questions=(question(3),)))
     assert seat.sees
     assert seat.types(text)
-    assert (seat.box.given, "".join(seat.sees[:1]).startswith(said)) == ([], True)
+    assert (seat.connection.given, "".join(seat.sees[:1]).startswith(said)) == ([], True)
 
 
 def test_a_question_of_a_proxy_that_restarted_cannot_be_answered(seat: Seat) -> None:
     seat.screen.report(State(questions=(question(3),)))
     seat.screen.lost("the proxy does not answer; trying again")
     assert seat.types("3a")
-    assert seat.box.given == []
+    assert seat.connection.given == []
     assert seat.sees[-1].startswith("there is no question 3")
 
 
-def test_what_cannot_be_done_is_said(seat: Seat) -> None:
+def test_errors_are_printed(seat: Seat) -> None:
     seat.screen.report(State(questions=(question(3, rule=""),)))
     assert seat.types("3p")
-    assert seat.sees[-1] == "error: https://new.test/x: no rule can say it"
+    assert seat.sees[-1] == "error: https://new.test/x: no rule can express it"
 
 
 def test_a_flood_is_one_line_and_one_answer(seat: Seat) -> None:
@@ -155,7 +155,7 @@ def test_a_flood_is_one_line_and_one_answer(seat: Seat) -> None:
     assert seat.types("*.other.net d")
     assert seat.sees == ["no group of questions is called *.other.net"]
     assert seat.types("*.example.net d")
-    assert seat.box.given == [(number, "deny", None) for number in range(1, 38)]
+    assert seat.connection.given == [(number, "deny", None) for number in range(1, 38)]
 
 
 def test_grants_are_listed(seat: Seat) -> None:
@@ -172,12 +172,12 @@ def test_grants_are_listed(seat: Seat) -> None:
 
 
 def test_answers_are_read_until_one_says_to_end(seat: Seat) -> None:
-    read_answers(["g", "q", "g"], seat.screen, cast("Box", seat.box))
-    read_answers(["g"], seat.screen, cast("Box", seat.box))
-    assert (seat.sees, seat.box.given) == (["no grants", "no grants"], [("ended",)])
+    read_answers(["g", "q", "g"], seat.screen, cast("Connection", seat.connection))
+    read_answers(["g"], seat.screen, cast("Connection", seat.connection))
+    assert (seat.sees, seat.connection.given) == (["no grants", "no grants"], [("ended",)])
 
 
-def test_says_what_waits_for_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_says_which_requests_wait_for_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Plain()
     screen.report(State(ask="unlisted"))
     screen.report(State(ask="unlisted"))

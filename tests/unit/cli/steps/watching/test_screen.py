@@ -13,7 +13,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.reports import Dropped, Grant, Question, Reply, State
 
 if TYPE_CHECKING:
-    from agent_sandbox.cli.steps.watching.box import Box
+    from agent_sandbox.cli.steps.watching.connection import Connection
 
 RECORD = {
     "time": "x",
@@ -41,7 +41,7 @@ ASKED = Question(
 
 
 class Answers:
-    """A box that keeps what it is told."""
+    """A connection that records its answers."""
 
     def __init__(self) -> None:
         self.given: list[tuple[object, ...]] = []
@@ -62,9 +62,9 @@ class Seat:
     """A screen with somebody at it, whose clock stands still."""
 
     def __init__(self) -> None:
-        self.now, self.box = 0.0, Answers()
+        self.now, self.connection = 0.0, Answers()
         self.screen = WatchScreen("app-1", clock=lambda: self.now)
-        self.screen.box = cast("Box", self.box)
+        self.screen.connection = cast("Connection", self.connection)
 
     def shows(self, selector: str) -> str:
         """Return the text of a part of the screen."""
@@ -102,13 +102,13 @@ async def test_a_question_is_on_top_and_a_key_answers_it() -> None:
         ]
         assert seat.shows("#title") == "app-1  these requests wait for you: unlisted  1 open, 0 granted"
         await pilot.press("a")
-        assert (seat.box.given, seat.said) == ([], ["the question has just changed; look again"])
+        assert (seat.connection.given, seat.said) == ([], ["the question has just changed; look again"])
         seat.now += SETTLE_SECONDS
         await pilot.press("a", "h", "s", "d", "p")
-        assert seat.box.given == [
+        assert seat.connection.given == [
             (3, "once", None),
             (3, "time", 3600),
-            (3, "box", None),
+            (3, "stop", None),
             (3, "deny", None),
             (3, "GET https://new.test/**", False),
         ]
@@ -124,7 +124,7 @@ async def test_a_key_meant_for_one_question_does_not_answer_the_next() -> None:
         seat.screen.show(State(questions=(replace(ASKED, id=4),)))
         await pilot.pause()
         await pilot.press("a")
-        assert seat.box.given == []
+        assert seat.connection.given == []
         seat.screen.show(State(questions=(replace(ASKED, id=5), replace(ASKED, id=4))))
         seat.now += 60
         await pilot.pause()
@@ -132,11 +132,11 @@ async def test_a_key_meant_for_one_question_does_not_answer_the_next() -> None:
         await pilot.pause()
         seat.now += 60
         await pilot.press("d")
-        assert seat.box.given == [(4, "once", None), (5, "deny", None)]
+        assert seat.connection.given == [(4, "once", None), (5, "deny", None)]
         seat.screen.show(State())
         await pilot.pause()
         await pilot.press("a")
-        assert (len(seat.box.given), seat.questions) == (2, [])
+        assert (len(seat.connection.given), seat.questions) == (2, [])
 
 
 async def test_a_flood_is_one_line_that_can_only_be_denied() -> None:
@@ -148,9 +148,9 @@ async def test_a_flood_is_one_line_that_can_only_be_denied() -> None:
         seat.now += 60
         assert seat.questions == ["? 8 hosts under *.example.net"]
         await pilot.press("a", "p")
-        assert seat.box.given == []
+        assert seat.connection.given == []
         await pilot.press("d")
-        assert seat.box.given == [(number, "deny", None) for number in range(1, 9)]
+        assert seat.connection.given == [(number, "deny", None) for number in range(1, 9)]
 
 
 async def test_requests_are_listed_as_they_are_and_filtered() -> None:
@@ -176,7 +176,7 @@ async def test_requests_are_listed_as_they_are_and_filtered() -> None:
         assert len(seat.rows) == 3
 
 
-async def test_replies_and_faults_are_said() -> None:
+async def test_replies_and_errors_are_shown() -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
         await pilot.press("g")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.steps.watching import box as subject
-from agent_sandbox.cli.steps.watching.box import Box
+from agent_sandbox.cli.steps.watching import connection as subject
+from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.reports import Question, Report
@@ -17,7 +17,7 @@ STATE = json.dumps({"state": {"ask": "", "questions": [], "grants": []}})
 
 
 class Watched:
-    """What a box reports until it has been lost so often."""
+    """What a connection reports until it has been lost so often."""
 
     def __init__(self, *, losses: int = 1) -> None:
         self.project = open_project(None, cwd=Path.cwd())
@@ -25,8 +25,8 @@ class Watched:
         self.lost: list[str] = []
         self.slept: list[float] = []
         self.losses = losses
-        self.box = Box(self.project, on_report=self.report, on_lost=self.lost.append)
-        self.box._over.wait = self.sleep  # type: ignore[assignment, method-assign]
+        self.connection = Connection(self.project, on_report=self.report, on_lost=self.lost.append)
+        self.connection._over.wait = self.sleep  # type: ignore[assignment, method-assign]
         self.says: tuple[int, str, int | None] | None = None
 
     def report(self, found: Report) -> None:
@@ -34,17 +34,17 @@ class Watched:
         self.reports.append(found)
         if self.says:
             number, scope, seconds = self.says
-            self.box.answer(number, scope, seconds=seconds)
+            self.connection.answer(number, scope, seconds=seconds)
 
     def sleep(self, seconds: float) -> None:
         """Keep it, and end when it has been lost often enough."""
         self.slept.append(seconds)
         if len(self.slept) >= self.losses:
-            self.box.end()
+            self.connection.end()
 
     def watch(self) -> None:
         """Watch."""
-        self.box.watch(answers=True)
+        self.connection.watch(answers=True)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_connects_again_and_more_slowly_each_time(up: FakeDocker, monkeypatch: p
     watched.watch()
     assert watched.slept == [2.0, 5.0, 5.0, 5.0]
     with pytest.raises(UserError, match="the connection to the proxy is closed"):
-        watched.box.answer(3, "once")
+        watched.connection.answer(3, "once")
 
 
 def test_a_proxy_that_does_not_run_is_a_problem(project: Path, docker: FakeDocker) -> None:
@@ -107,17 +107,19 @@ def test_a_rule_for_the_project_is_written_and_loaded(up: FakeDocker, capsys: py
     policy = Path(".devcontainer/policy.yaml")
     before = policy.read_text() + "# mine\n"
     policy.write_text(before)
-    Watched().box.allow_for_project(asked("GET https://new.test/**"))
+    Watched().connection.allow_for_project(asked("GET https://new.test/**"))
     assert policy.read_text() == f"{before}allow:\n  - GET https://new.test/**\n"
     assert "policy loaded, digest 0123456789ab" in capsys.readouterr().err
-    with pytest.raises(UserError, match="no rule can say exactly this request"):
-        Watched().box.allow_for_project(asked(""))
+    with pytest.raises(UserError, match="no rule can express exactly this request"):
+        Watched().connection.allow_for_project(asked(""))
 
 
-def test_ends_when_another_thread_says_so(up: FakeDocker) -> None:
+def test_ends_when_another_thread_ends_it(up: FakeDocker) -> None:
     up.says(WATCH, script=f"echo {shlex.quote(STATE)}; cat > /dev/null")
     watched = Watched()
-    watched.box = Box(watched.project, on_report=lambda _: watched.box.end(), on_lost=watched.lost.append)
+    watched.connection = Connection(
+        watched.project, on_report=lambda _: watched.connection.end(), on_lost=watched.lost.append
+    )
     watched.watch()
-    watched.box.watch(answers=True)
+    watched.connection.watch(answers=True)
     assert watched.lost == []

@@ -26,7 +26,7 @@ HOUR = 3_600
 CLOSED = "the connection to the proxy is closed; it is opened again"
 
 
-class Box:
+class Connection:
     """One project's proxy. `on_report` gets what it reports; `on_lost` is called when the connection breaks."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Box:
     def allow_for_project(self, question: Question) -> None:
         """Write the rule into the project's policy and load it; the proxy then decides all questions again."""
         if not question.rule:
-            what = "no rule can say exactly this request"
+            what = "no rule can express exactly this request"
             raise UserError([Problem(where=question.url, what=what, hint="allow it once, or deny it")])
         file = shown(self.project.root / POLICY_FILE, cwd=Path.cwd())
         put(read_short_rule(Effect.ALLOW, [question.rule]), file)
