@@ -109,7 +109,7 @@ def agree(question: Question, *, yes: str) -> None:
     sys.stderr.write("Trust this? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise UserError([Problem(where=root, what="you did not trust it, so nothing was done")])
+        raise UserError([Problem(where=root, what="you did not trust it, so nothing was started")])
 
 
 def _refuse(root: str, question: Question) -> NoReturn:

@@ -98,7 +98,7 @@ def test_a_person_is_asked_once(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Person(typed))
     assert refused(QUESTION) == code
-    no = "error: /home/ann/app: you did not trust it, so nothing was done\n" if code else ""
+    no = "error: /home/ann/app: you did not trust it, so nothing was started\n" if code else ""
     assert capsys.readouterr().err == f"{SHOWN}Trust this? [y/N] {no}"
 
 
