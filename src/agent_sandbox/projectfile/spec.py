@@ -1,6 +1,7 @@
 """The model of a project file."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -52,7 +53,7 @@ def _agent(value: object, info: ValidationInfo) -> str:
 
 
 def _once(names: tuple[str, ...]) -> tuple[str, ...]:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise invalid(f"{', '.join(twice)} is listed twice", "keep one of them")
     return names
