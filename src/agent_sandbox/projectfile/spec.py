@@ -22,7 +22,8 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 OURS = frozenset({"PATH", "HOME", "USER", "SHELL", "ENV", "IFS", "CDPATH", "GLOBIGNORE", "NODE_OPTIONS", "SHELLOPTS"})
 OUR_PREFIXES = ("AGENT_SANDBOX_", "LD_", "BASH", "PYTHON", "GIT_CONFIG", "GLIBC_", "GCONV_", "LOCPATH")
 # Names and versions only: nothing that a package manager takes for an option, a path or a URL.
-DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]{1,99}(=[A-Za-z0-9][A-Za-z0-9.+~:-]{0,99})?", re.ASCII)
+# A `-` at the end would remove the package.
+DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]{1,99}(?<!-)(=[A-Za-z0-9][A-Za-z0-9.+~:-]{0,99}(?<!-))?", re.ASCII)
 PIP = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(\[[A-Za-z0-9._,-]{1,200}\])?"
     r"((==|>=|<=|~=|!=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!-]{0,99}(,|\Z)){0,4}(?<!,)",
