@@ -168,6 +168,15 @@ def test_the_token_goes_to_its_hosts_alone(pair: Pair) -> None:
     assert mine["access"].encode() not in bytes(pair.server.raw)
 
 
+def test_the_token_does_not_get_a_key_that_works_anywhere(pair: Pair) -> None:
+    mine = sign_in(pair)
+    path, fields = "/api/oauth/claude_cli/create_api_key", (bearer(mine["access"]), "Content-Length: 0")
+    with pair.proxy.tls(API) as stream:
+        stream.sendall(get(path, API, *fields, method="POST"))
+        assert read_answer(stream)[0] == 403
+    assert pair.server.requests == []
+
+
 def test_the_token_is_never_sent_in_the_clear_whatever_the_client_says_of_the_scheme(pair: Pair) -> None:
     mine = sign_in(pair)
     request = get("/v1/models", API, bearer(mine["access"]), "X-Forwarded-Proto: https", "Forwarded: proto=https")

@@ -59,6 +59,13 @@ def test_a_projects_own_dockerfile_comes_between_the_agents_image_and_ours() -> 
     assert image.arguments == {"AGENT_IMAGE": AGENT.name, "BASE": own.name}
 
 
+def test_editors_take_no_settings_from_the_image_of_a_project() -> None:
+    (image,) = images.project_images(AGENT, images.Additions(packages=("tree",)))
+    last = image.context["Dockerfile"].decode().rpartition("\nFROM ")[2]
+    # Empty: with any other text, editors would ignore most of devcontainer.json.
+    assert 'LABEL devcontainer.metadata=""\n' in last
+
+
 def test_whatever_makes_the_image_of_a_project_changes_its_name() -> None:
     one = images.Additions(packages=("tree",))
     other = replace(AGENT, arguments={**AGENT.arguments, "DEV_UID": "501"})

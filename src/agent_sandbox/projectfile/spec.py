@@ -1,6 +1,7 @@
 """The model of a project file."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -21,7 +22,8 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 OURS = frozenset({"PATH", "HOME", "USER", "SHELL", "ENV", "IFS", "CDPATH", "GLOBIGNORE", "NODE_OPTIONS", "SHELLOPTS"})
 OUR_PREFIXES = ("AGENT_SANDBOX_", "LD_", "BASH", "PYTHON", "GIT_CONFIG", "GLIBC_", "GCONV_", "LOCPATH")
 # Names and versions only: nothing that a package manager takes for an option, a path or a URL.
-DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]{1,99}(=[A-Za-z0-9][A-Za-z0-9.+~:-]{0,99})?", re.ASCII)
+# A `-` at the end would remove the package.
+DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]{1,99}(?<!-)(=[A-Za-z0-9][A-Za-z0-9.+~:-]{0,99}(?<!-))?", re.ASCII)
 PIP = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(\[[A-Za-z0-9._,-]{1,200}\])?"
     r"((==|>=|<=|~=|!=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!-]{0,99}(,|\Z)){0,4}(?<!,)",
@@ -52,7 +54,7 @@ def _agent(value: object, info: ValidationInfo) -> str:
 
 
 def _once(names: tuple[str, ...]) -> tuple[str, ...]:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise invalid(f"{', '.join(twice)} is listed twice", "keep one of them")
     return names

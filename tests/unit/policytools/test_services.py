@@ -1,5 +1,9 @@
+import pytest
+
+from agent_sandbox.policy import PolicySpec, compile_policy, decide
 from agent_sandbox.policy.compiler.layer import Layer
-from agent_sandbox.policyfile import parse_service
+from agent_sandbox.policyfile import parse_service, shipped_services
+from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 from agent_sandbox.policytools.services import Difference, choices, difference, entries, rules_of
 
 ONE = """
@@ -49,6 +53,25 @@ domains:
         ("POST a.test/*/*/push", "git: readwrite"),
     ]
     assert choices(service(ONE)) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "method", "url"),
+    [
+        ("claude", "login", "POST", "https://api.anthropic.com/api/oauth/claude_cli/create_api_key"),
+        ("copilot", "secret", "GET", "https://api.github.com/copilot_internal/v2/token"),
+    ],
+)
+def test_no_secret_is_exchanged_for_one_that_the_client_would_have(
+    name: str, option: str, method: str, url: str
+) -> None:
+    shipped = dict(shipped_services())
+    effects = []
+    for options in ({}, {option: "a"}):
+        spec = PolicySpec.model_validate({"services": [{"name": name, **options}]})
+        policy = compile_policy([Layer(name="project", file="policy.yaml", spec=spec, lines={})], shipped)
+        effects.append(str(decide(policy, read_request(policy, RequestLine(method=method, url=url))).effect))
+    assert effects == ["allow", "deny"]
 
 
 def test_two_versions_differ_in_services_and_in_what_these_let_through() -> None:

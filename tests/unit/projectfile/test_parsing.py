@@ -62,6 +62,7 @@ def test_an_editor_is_a_value_of_its_kind() -> None:
         ),
         ("packages: golang", ["f:1:11: list expected, not 'golang'; write [golang]"]),
         ("packages: [-y]", ["f:1:12: not a Debian package: '-y'; write `NAME` or `NAME=VERSION`"]),
+        ("packages: [git-]", ["f:1:12: not a Debian package: 'git-'; write `NAME` or `NAME=VERSION`"]),
         ("packages: ['a b']", ["f:1:12: not a Debian package: 'a b'; write `NAME` or `NAME=VERSION`"]),
         ("packages: [./a.deb]", ["f:1:12: not a Debian package: './a.deb'; write `NAME` or `NAME=VERSION`"]),
         ("packages: [tree, tree]", ["f:1:11: tree is listed twice; keep one of them"]),

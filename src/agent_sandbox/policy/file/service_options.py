@@ -82,8 +82,9 @@ ACCESS_WORDS = frozenset({"access", "level", "permission", "permissions", "push"
 WHOLE = ""
 # The keys of a repository that is written as a mapping.
 NAME, ACCESS = "name", "access"
-# Values of `when` in a rule: whether the policy names repositories.
+# Values of `when` in a rule: whether the policy names repositories, and whether it gives the option no secret.
 ANY, NAMED = "any", "named"
+UNSET = "unset"
 
 
 class InvalidOption(InvalidValue):
@@ -110,6 +111,8 @@ class Chosen:
     levels: Mapping[str, Levels] = field(default_factory=dict)
     # By the option in the `when` of a rule, or WHOLE, and the rule's host.
     secrets: Mapping[tuple[str, str], Injection] = field(default_factory=dict)
+    # The options that give the whole service a secret.
+    keys: frozenset[str] = frozenset()
     readonly: bool = False
 
     def meets(self, when: Mapping[str, str]) -> bool:
@@ -120,6 +123,8 @@ class Chosen:
     def _meets(self, option: str, wanted: str) -> bool:
         if wanted in {ANY, NAMED}:
             return bool(self.repositories) == (wanted == NAMED)
+        if wanted == UNSET:
+            return option not in self.keys
         return wanted in self.levels.get(option, ())
 
     def _reaches(self, repository: str, when: Mapping[str, str]) -> bool:
@@ -199,6 +204,7 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
         kind=of_repositories,
         levels=levels or least,
         secrets=secrets,
+        keys=frozenset(name for name in given if isinstance(declared[name], Auth)),
         readonly=readonly,
     )
 

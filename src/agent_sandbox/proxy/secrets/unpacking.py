@@ -6,6 +6,8 @@ from typing import Protocol
 
 # Text rarely shrinks to less than a thirtieth. What expands more may be a bomb.
 MOST_TIMES, SPARE = 100, 1 << 20
+# What is spared does not add up: a piece must not become gigabytes after megabytes that did not shrink.
+MOST_SPARE = 4 << 20
 # Compressed bytes that are decompressed at once.
 PIECE = 4_096
 MAX_WINDOW = 8 << 20  # of zstd, as browsers allow
@@ -112,7 +114,7 @@ class Unpacking:
         pieces = []
         for at in range(0, len(data), PIECE):
             piece = data[at : at + PIECE]
-            self._spare += MOST_TIMES * len(piece)
+            self._spare = min(self._spare + MOST_TIMES * len(piece), MOST_SPARE)
             pieces.append(self._unpacker.read(piece, self._spare))
             self._spare -= len(pieces[-1])
             if self._spare < 0:

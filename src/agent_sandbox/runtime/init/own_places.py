@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
 from agent_sandbox.agents.manifest import HOME
 from agent_sandbox.problems import Problem, UserError
@@ -16,8 +17,16 @@ from agent_sandbox.stack.workspace import Access, Mask, OwnMount, Protected
 
 # Directories of the machine that belong to its system, its engines and their sockets: neither they nor parts of them.
 SYSTEM = tuple(
-    map(Path, ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var"))
+    map(
+        Path,
+        (
+            *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var"),
+            *("/Applications", "/Library", "/System", "/private"),  # macOS
+        ),
+    )
 )
+# Directories of a home directory with settings and credentials that are not hidden: of macOS and of Windows.
+SETTINGS = frozenset({"library", "appdata"})
 # Directories with parts of many programs or users.
 SHARED = frozenset(map(Path, ("/", "/home", "/media", "/mnt", "/opt", "/srv", "/tmp", "/Users", "/Volumes")))  # noqa: S108 - refused
 # Directories of the image: a mount at one of them would replace programs or hide the project.
@@ -45,16 +54,25 @@ def own_mounts(
         target = _target(path, source)
         why = _refusal(project, source, environ, away) or _target_refusal(path, target)
         if not why and not read_only and (acted_on := _acted_on(source)):
-            why = f"programs on this machine act on {acted_on} in it, which the agent could then write"
+            why = f"programs on this machine act on {acted_on}, which the agent could then write"
         if why:
             problems.append(Problem(where=file, what=f"`mounts`: {path}: {why}", hint="mount another directory"))
         found.append(OwnMount(source=str(source), target=target, read_only=read_only))
     targets = [mount.target for mount in found]
     twice = sorted({one for one in targets if targets.count(one) > 1})
     problems += (Problem(where=file, what=f"`mounts`: two of them would be at {one}") for one in twice)
+    problems += (Problem(where=file, what=f"`mounts`: {one}") for one in _replaceable(found))
     if problems:
         raise UserError(problems)
     return tuple(found)
+
+
+def _replaceable(mounts: Sequence[OwnMount]) -> Iterator[str]:
+    """Yield each mount whose source the agent could replace by a link, which the next start would follow."""
+    for one in mounts:
+        for other in mounts:
+            if not other.read_only and one != other and _is_in(Path(one.source), Path(other.source)):
+                yield f"{one.source} is in {other.source}, where the agent could replace it by a link to another place"
 
 
 def _place(project: Path, path: str, environ: Mapping[str, str]) -> Path:
@@ -91,22 +109,35 @@ def _refusal(project: Path, source: Path, environ: Mapping[str, str], others: Se
 
 def _system_refusal(source: Path, environ: Mapping[str, str]) -> str:
     for home in homes(environ):
-        if home.is_relative_to(source):
+        if _is_in(home, source):
             return "contains a home directory"
-        if home != Path("/") and source.is_relative_to(home) and source.relative_to(home).parts[0].startswith("."):
+        if home != Path("/") and _is_in(source, home) and _has_settings(source.parts[len(home.parts)]):
             return "in a hidden directory of your home, where programs keep settings and credentials"
-    if source in SHARED or any(source.is_relative_to(place) for place in SYSTEM):
+    if _folded(source) in map(_folded, SHARED) or any(_is_in(source, place) for place in SYSTEM):
         return "belongs to this machine's system or one of its services"
     return ""
 
 
+def _has_settings(name: str) -> bool:
+    return name.startswith(".") or name.casefold() in SETTINGS
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    """Return whether a path is a folder or in it, also on a file system that ignores case."""
+    return _folded(path).is_relative_to(_folded(folder))
+
+
+def _folded(path: Path) -> Path:
+    return Path(normalize("NFC", str(path)).casefold())
+
+
 def _project_refusal(project: Path, source: Path, environ: Mapping[str, str], others: Sequence[Path]) -> str:
-    if source.is_relative_to(project) or project.is_relative_to(source):
+    if _is_in(source, project) or _is_in(project, source):
         return "overlaps the project, and would show it without its protections"
     own = (state_directory(environ), config_directory(environ))
-    if any(place and (source.is_relative_to(place) or place.is_relative_to(source)) for place in own):
+    if any(place and (_is_in(source, place) or _is_in(place, source)) for place in own):
         return "contains files of agent-sandbox"
-    if any(source.is_relative_to(other) or other.is_relative_to(source) for other in others):
+    if any(_is_in(source, other) or _is_in(other, source) for other in others):
         return "overlaps another project with a sandbox"
     if any(part.casefold() == ".devcontainer" for part in source.parts):
         return "contains the settings of a sandbox"
@@ -115,13 +146,19 @@ def _project_refusal(project: Path, source: Path, environ: Mapping[str, str], ot
 
 def _target_refusal(path: str, target: str) -> str:
     parts = PurePosixPath(target).parts[1:]
-    taken = not parts or parts[0].casefold() in IMAGE or (parts[:2] == ("home", "dev") and not path.startswith("~/"))
+    over_home = parts in (("home",), ("home", "dev")) or (parts[:2] == ("home", "dev") and not path.startswith("~/"))
+    taken = not parts or parts[0].casefold() in IMAGE or over_home
     hidden = path.startswith("~/") and parts[2:3] and parts[2].startswith(".")
-    return f"inside it would be at {target}, which the sandbox uses" if taken or hidden or target == HOME else ""
+    return f"inside it would be at {target}, which the sandbox uses" if taken or hidden else ""
 
 
 def _acted_on(source: Path) -> str:
-    """Return the first path in a directory that programs on this machine act on, or ""."""
+    """Return the first path in a directory, or above it, that programs on this machine act on, or ""."""
+    for place in (source, *source.parents):
+        if place.name.startswith("."):
+            return place.name
+        if (place / "HEAD").is_file() and (place / "objects").is_dir():
+            return "a git repository"
     if not source.is_dir():
         return ""
     rows = candidates(source, patience=Patience()).rows

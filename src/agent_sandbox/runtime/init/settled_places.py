@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.runtime.host.files import open_folder, problem_of
 from agent_sandbox.runtime.init.project_file import Settled
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.protected import is_there
@@ -45,13 +47,23 @@ def _require_free(variables: Mapping[str, str], agents: Agents, file: str) -> No
 def make_masked(project: Path, masks: Iterable[Mask]) -> None:
     """Create what does not exist yet: a mount needs a place, and what appears there later must be hidden too."""
     for mask in masks:
-        place = project / mask.path
-        if is_there(place):
+        if is_there(project / mask.path):
             continue
+        try:
+            _make(project, mask)
+        except OSError as error:
+            raise UserError([problem_of(str(project / mask.path), error)]) from error
+
+
+def _make(project: Path, mask: Mask) -> None:
+    """Create an empty file or directory; an agent that runs may have put a link in place of a directory above it."""
+    name = Path(mask.path).name
+    with ExitStack() as stack:
+        folder = open_folder(stack, project, mask.path)
         if mask.directory:
-            place.mkdir(mode=0o700)
+            os.mkdir(name, 0o700, dir_fd=folder)
         else:
-            os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        above = place.parent.stat()
+            os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder))
         if os.geteuid() == 0:
-            os.chown(place, above.st_uid, above.st_gid, follow_symlinks=False)
+            above = os.fstat(folder)
+            os.chown(name, above.st_uid, above.st_gid, dir_fd=folder, follow_symlinks=False)

@@ -43,6 +43,12 @@ def test_what_is_not_named_is_at_its_least_unless_another_is(given: dict[str, An
     assert choose("github", DECLARED, given) == chosen
 
 
+def test_a_rule_without_a_secret_is_left_out_where_there_is_one() -> None:
+    declared: Declared = {"login": Auth(host="api.test"), "key": Auth(host="other.test")}
+    for given, meets in (({}, True), ({"key": "a"}, True), ({"login": "a"}, False), ({"login": {"name": "a"}}, False)):
+        assert choose("x", declared, given).meets({"login": "unset"}) == meets
+
+
 PARTS = "access is set for each part: " + ", ".join(
     f"`{part}: {{access: readwrite}}`" for part in ("git", "api", "wiki")
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import zlib
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -50,6 +51,13 @@ def test_a_bomb_is_not_decompressed(coding: bytes) -> None:
     with pytest.raises(UnpackError, match=rf"^its body is more than {MOST_TIMES} times as large decompressed\Z"):
         feed_all()
     assert sum(sizes) <= SPARE + MOST_TIMES * len(packed)
+
+
+@pytest.mark.parametrize("coding", sorted(UNPACKERS))
+def test_a_bomb_after_data_that_did_not_shrink_is_not_decompressed(coding: bytes) -> None:
+    packed = PACK[coding](random.Random(1).randbytes(512 << 10) + bytes(32 << 20))  # noqa: S311 - only incompressible
+    with pytest.raises(UnpackError, match=rf"^its body is more than {MOST_TIMES} times as large decompressed\Z"):
+        Unpacking(coding).feed(packed)
 
 
 @pytest.mark.parametrize("coding", sorted(UNPACKERS))

@@ -60,9 +60,13 @@ def test_a_neighbour_is_where_the_project_expects_it_and_the_users_files_in_the_
         ("/", "contains a home directory"),
         ("~/.ssh", "in a hidden directory of your home, where programs keep settings and credentials"),
         ("~/data/../.ssh", "in a hidden directory of your home, where programs keep settings and credentials"),
+        ("~/Library", "in a hidden directory of your home, where programs keep settings and credentials"),
         ("/etc", "belongs to this machine's system or one of its services"),
         ("/var/lib", "belongs to this machine's system or one of its services"),
         ("/srv", "belongs to this machine's system or one of its services"),
+        ("../App", "overlaps the project, and would show it without its protections"),
+        ("../OTHER/lib", "overlaps another project with a sandbox"),
+        ("../HOME", "contains a home directory"),
         ("../app", "overlaps the project, and would show it without its protections"),
         ("../app/src", "overlaps the project, and would show it without its protections"),
         ("../other", "overlaps another project with a sandbox"),
@@ -74,8 +78,9 @@ def test_a_neighbour_is_where_the_project_expects_it_and_the_users_files_in_the_
 )
 def test_a_mount_that_would_weaken_the_sandbox_is_refused(tmp_path: Path, path: str, why: str) -> None:
     root = tmp_path / str(abs(hash((path, why))))
-    for name in ("app/src", "home/.ssh", "home/data", "other/lib", "x/.devcontainer", "usr", "workspace"):
-        (root / name).mkdir(parents=True)
+    folders = ("app/src", "home/.ssh", "home/data", "home/Library", "other/lib", "x/.devcontainer", "usr", "workspace")
+    for name in (*folders, "App", "OTHER/lib", "HOME"):
+        (root / name).mkdir(parents=True, exist_ok=True)
     (root / "link").symlink_to(root / "other")
     os.mkfifo(root / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:
@@ -88,10 +93,28 @@ def test_a_mount_that_would_weaken_the_sandbox_is_refused(tmp_path: Path, path: 
     assert refusal(root / "app", path) == f"f: `mounts`: {path}: {why}; mount another directory"
 
 
+def test_a_neighbour_called_home_does_not_hide_the_agents_home(app: Path) -> None:
+    with pytest.raises(UserError, match="inside it would be at /home, which the sandbox uses"):
+        own_mounts(app, [("../home", True)], {"HOME": str(app.parent / "shared")}, others=[], file="f")
+
+
 def test_a_directory_that_the_machine_acts_on_can_only_be_read(app: Path) -> None:
     repository(app.parent / "shared")
     assert mounts(app, ("../shared", True))[0].read_only
     assert "programs on this machine act on .git/" in refusal(app, "../shared", read_only=False)
+    assert "programs on this machine act on .git, " in refusal(app, "../shared/.git/hooks", read_only=False)
+    (app.parent / "shared" / ".git").rename(app.parent / "bare")
+    assert "programs on this machine act on a git repository, " in refusal(app, "../bare/hooks", read_only=False)
+
+
+def test_nothing_is_mounted_from_a_place_that_the_agent_can_write(app: Path) -> None:
+    (app.parent / "shared" / "a" / "b").mkdir(parents=True)
+    assert len(mounts(app, ("../shared", True), ("../shared/a/b", False))) == 2
+    with pytest.raises(UserError) as error:
+        mounts(app, ("../shared/a/b", True), ("../shared", False))
+    inner, outer = app.parent / "shared" / "a" / "b", app.parent / "shared"
+    why = f"{inner} is in {outer}, where the agent could replace it by a link to another place"
+    assert str(error.value) == f"f: `mounts`: {why}"
 
 
 def test_two_mounts_cannot_be_in_one_place(app: Path) -> None:

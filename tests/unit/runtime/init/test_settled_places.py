@@ -76,3 +76,13 @@ def test_only_what_is_missing_is_made(tmp_path: Path) -> None:
     assert (tmp_path / "there").read_text() == "kept"
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("directory", [True, False])
+def test_nothing_is_made_through_a_link_that_an_agent_put_above_it(tmp_path: Path, *, directory: bool) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "config").symlink_to(tmp_path / "outside")
+    with pytest.raises(UserError):
+        make_masked(tmp_path / "app", [Mask(path="config/keys", directory=directory)])
+    assert [*(tmp_path / "outside").iterdir()] == []

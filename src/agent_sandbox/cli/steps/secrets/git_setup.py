@@ -34,7 +34,7 @@ from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.secrets import held_secrets
-from agent_sandbox.runtime.sources.recipes import recipes_of
+from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 
 ACCESS_TEXT = {"read": "read only", "readwrite": "read and write"}
 NO_PUSHES = ("POST https://*/**/git-receive-pack", "POST http://*/**/git-receive-pack")
@@ -118,11 +118,20 @@ def _stored(project: Project, bound: Bound, source: str) -> bool:
     if not source and recipe and {*bound.hosts} <= {*recipe.hosts}:
         return runs
     if not source and recipe:
+        _require_own(bound, recipe)
         return store(project, bound, recipe.source)
     if not source and runs and _is_held(project, bound):
         say(f"{bound.name} is set already; agent-sandbox secret set replaces it")
         return True
     return store(project, bound, source)
+
+
+def _require_own(bound: Bound, recipe: Recipe) -> None:
+    """Raise UserError if the policy names a secret that is for other servers: someone else may have written it."""
+    if not {*bound.hosts} & {*recipe.hosts}:
+        what = f"the policy gives this secret to git, but it is for {', '.join(recipe.hosts)}"
+        hint = "name another one in the policy, or say with --from where its value is from"
+        raise UserError([Problem(where=bound.name, what=what, hint=hint)])
 
 
 def _is_held(project: Project, bound: Bound) -> bool:

@@ -195,6 +195,26 @@ def test_with_a_source_it_works_before_the_first_up(
     assert (again.code, policy(project)) == (0, before)
 
 
+def test_a_secret_for_other_servers_is_not_given_to_git(
+    running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", VALUE)
+    recipe = Recipe(name="cloud.key", hosts=("cloud.example.com",), source="env:KEY")
+    recipes_of(project, os.environ).add(recipe)
+    git = "git: {access: readwrite, auth: {secret: cloud.key}}"
+    policy(project, f"version: 1\nservices: [{{name: github, repos: [a/b], {git}}}]\n")
+    answer = ask("secret", "setup", "github", "--repo", "a/b")
+    assert (answer.code, answer.err) == (
+        1,
+        (
+            "read and write: a/b (--repo)\n"
+            "error: cloud.key: the policy gives this secret to git, but it is for cloud.example.com\n"
+            "  hint: name another one in the policy, or say with --from where its value is from\n"
+        ),
+    )
+    assert (told(running), recipes_of(project, os.environ).load()) == ([], (recipe,))
+
+
 @pytest.mark.parametrize(
     ("argv", "error"),
     [
