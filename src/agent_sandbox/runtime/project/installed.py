@@ -66,7 +66,12 @@ def _named(path: Path | None, store: Store) -> Path | None:
 
 def is_own(project: Project) -> bool:
     """Return whether the stack was made for this directory; a copied project names its original's containers."""
-    return project.name.endswith(stack_name("", str(project.root.resolve())).removeprefix("project"))
+    return is_name_of(project.name, project.root.resolve())
+
+
+def is_name_of(name: str, root: Path) -> bool:
+    """Return whether a stack with this name was made for this directory."""
+    return name.endswith(stack_name("", str(root)).removeprefix("project"))
 
 
 def require_own(project: Project) -> None:
