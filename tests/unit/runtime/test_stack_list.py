@@ -66,6 +66,11 @@ def trusted(tmp_path: Path, store: Store) -> StackFound:
     return StackFound(name=stack_name("app", str(root)), directory=f"{root}/.devcontainer")
 
 
+def mkfifo(path: Path) -> None:
+    path.parent.mkdir()
+    os.mkfifo(path)
+
+
 def trust_as(store: Store, root: Path, name: str) -> None:
     text = f"name: {name}\nx-agent-sandbox:\n  agent: a\n  dev: 1000:1000\n"
     store.save(Standing(root=root, owner=None, stack_files=(STACK,), files={STACK: text}))
@@ -77,7 +82,7 @@ def trust_as(store: Store, root: Path, name: str) -> None:
         (lambda root: root.rmdir(), True, GONE),
         (lambda root: shutil.rmtree(root.parent), False, AWAY),
         (lambda root: [one.rmdir() for one in root.parent.iterdir()], False, AWAY),
-        (lambda root: (root / ".devcontainer").mkdir() or os.mkfifo(root / STACK), False, None),
+        (lambda root: mkfifo(root / STACK), False, None),
         (lambda root: (root / ".devcontainer").mkdir() or (root / STACK).write_text("name: other"), False, None),
     ],
 )
