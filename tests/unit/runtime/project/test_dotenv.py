@@ -215,6 +215,6 @@ def test_a_name_that_only_the_engine_would_read_is_refused(text: str, hidden: st
         except UserError as error:
             what = f"it names {hidden} where the engine could read another value than agent-sandbox does"
             said = [(problem.where, problem.what) for problem in error.problems]
-            assert said == [(f"{folder}/.devcontainer/.env", what)]  # noqa: PT017 - some are refused
+            assert said == [(f"{folder}/.devcontainer/.env", what)]
         else:
             assert hidden is None
