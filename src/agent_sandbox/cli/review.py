@@ -20,6 +20,7 @@ from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.review import changes as reviewing
 from agent_sandbox.runtime.review.baseline import Baseline, load_baseline, save_baseline
 from agent_sandbox.runtime.review.changes import Change, Found, find_changes
+from agent_sandbox.runtime.review.scan import SANDBOX
 
 Paths = Annotated[
     list[str] | None,
@@ -28,8 +29,8 @@ Paths = Annotated[
 Accept = Annotated[bool, typer.Option("--accept", help="Accept the changes without asking.")]
 Restore = Annotated[bool, typer.Option("--restore", help="Bring the named files back to their reviewed state.")]
 MOST_LINES = 200
-# Repositories, which `status` watches, and the sandbox itself, about which `trust` asks.
-REPOSITORY, SANDBOX = ".git", ".devcontainer"
+# What `status` watches.
+REPOSITORY = ".git"
 NOT_YET = "nothing was reviewed yet: the first `agent-sandbox up` records the files as they are before the agent starts"
 QUESTION = "Accept this change? [y]es, [n]ot now, [r]estore, [a]ll of this kind, [q]uit: "
 INCOMPLETE = "the project has too many files: not all were looked at"

@@ -10,9 +10,11 @@ from pathlib import Path
 from agent_sandbox.runtime.host.files import hash_file, read_bytes
 from agent_sandbox.runtime.review.kinds import EXECUTABLE, LINK, Kind, kind_of
 
-# Directories that are made from reviewed files, or that are reviewed elsewhere (`.devcontainer` by trust).
+# The project's own, which trust is about.
+SANDBOX = ".devcontainer"
+# Directories that are made from reviewed files, or that are reviewed elsewhere.
 NOT_SEARCHED = frozenset(
-    (".git", ".hg", ".sl", ".jj", ".devcontainer", "node_modules", "bower_components", ".venv", "venv", "__pycache__")
+    (".git", ".hg", ".sl", ".jj", "node_modules", "bower_components", ".venv", "venv", "__pycache__")
 ) | frozenset((".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", "target", ".gradle", ".terraform"))
 MOST_ENTRIES = 200_000
 MOST_FILES = 20_000
@@ -83,7 +85,7 @@ class Scan:
                     continue
                 if not stat.S_ISDIR(found.st_mode):
                     yield path, found
-                elif name in NOT_SEARCHED or path.count("/") >= MOST_DEPTH:
+                elif path == SANDBOX or name in NOT_SEARCHED or path.count("/") >= MOST_DEPTH:
                     self.skipped.append(path)
                 else:
                     waiting.append(f"{path}/")

@@ -101,9 +101,10 @@ def test_a_change_far_inside_a_large_file_is_found(tmp_path: Path, monkeypatch: 
 
 def test_only_the_exact_names_are_left_out_and_no_depth_is_left_out_silently(tmp_path: Path) -> None:
     write(tmp_path, "Node_Modules/Makefile")
+    write(tmp_path, "sub/.devcontainer/devcontainer.json")
     write(tmp_path, f"{'a/' * 70}Makefile")
     scan = Scan(root=tmp_path, skipped=[])
-    assert [seen.path for seen in scan.files()] == ["Node_Modules/Makefile"]
+    assert [seen.path for seen in scan.files()] == ["sub/.devcontainer/devcontainer.json", "Node_Modules/Makefile"]
     assert [path.count("/") for path in scan.skipped] == [module.MOST_DEPTH]
 
 
