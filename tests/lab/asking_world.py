@@ -70,10 +70,11 @@ class World:
     def _change(self) -> None:
         self.changes += 1
 
-    def ask(self, line: str, **more: Any) -> tuple[Exchange, str]:
+    def ask(self, line: str, *, websocket: bool = False, **more: Any) -> tuple[Exchange, str]:
         """Have a request wait; return it, and why nobody is asked."""
         asked = request(line)
         exchange = open_exchange(HEAD, TUNNEL, started=0)
+        exchange.websocket = websocket
         policy = self.store.current
         return exchange, self.questions.ask(exchange, asked, decide(policy, asked), policy, **more)
 

@@ -20,6 +20,7 @@ from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.review import changes as reviewing
 from agent_sandbox.runtime.review.baseline import Baseline, load_baseline, save_baseline
 from agent_sandbox.runtime.review.changes import Change, Found, find_changes
+from agent_sandbox.runtime.review.scan import SANDBOX
 
 Paths = Annotated[
     list[str] | None,
@@ -30,8 +31,8 @@ Paths = Annotated[
 Accept = Annotated[bool, typer.Option("--accept", help="Accept the changes without asking.")]
 Restore = Annotated[bool, typer.Option("--restore", help="Bring the named files back to their reviewed state.")]
 MOST_LINES = 200
-# Repositories, which `status` watches, and the sandbox itself, about which `trust` asks.
-SEEN_ELSEWHERE = {".git", ".devcontainer"}
+# What `status` watches.
+REPOSITORY = ".git"
 NOT_YET = "nothing was reviewed yet: the first `agent-sandbox up` records the files as they are before the agent starts"
 QUESTION = "Accept this change? [y]es, [n]ot now, [r]estore, [a]ll of this kind, [q]uit: "
 INCOMPLETE = "the project has too many files: not all were searched"
@@ -76,7 +77,9 @@ def review(
         return _ask(root, baseline, changes, found)
     else:
         emit_lines(_as_text(changes, found))
-    return FIXABLE if changes and not (accept or restore) else DONE
+    if (accept or restore) and not found.complete:
+        say((INCOMPLETE, "warn"))
+    return FIXABLE if (changes and not (accept or restore)) or not found.complete else DONE
 
 
 def _selected(changes: Sequence[Change], paths: Sequence[str]) -> tuple[Change, ...]:
@@ -108,18 +111,23 @@ def _as_text(changes: Sequence[Change], found: Found) -> Iterator[str]:
 def _one(change: Change) -> Iterator[str]:
     yield styled(f"  {change.how:<8} ", (change.path, "title"))
     yield from (styled("           ", (note, "warn")) for note in change.notes)
-    lines = [line for line in reviewing.difference(change) if not line.startswith(("--- ", "+++ "))]
+    lines = reviewing.difference(change)
+    lines = lines[2:] if len(lines) > 1 else lines  # without the names of the file
     more = len(lines) - MOST_LINES
     yield from diff_lines("\n".join(lines[:MOST_LINES]))
     if more > 0:
         yield f"... and {more} more lines: see the file"
 
 
-def _rest(changes: Sequence[Change], found: Found) -> Iterator[str]:
+def _unseen(found: Found) -> Iterator[str]:
     if not found.complete:
         yield styled((INCOMPLETE, "warn"))
-    if skipped := [path for path in found.skipped if Path(path).name not in SEEN_ELSEWHERE]:
+    if skipped := [path for path in found.skipped if path != SANDBOX and Path(path).name != REPOSITORY]:
         yield f"not searched: {listed(skipped)}"
+
+
+def _rest(changes: Sequence[Change], found: Found) -> Iterator[str]:
+    yield from _unseen(found)
     if changes:
         yield f"{_counted(changes)} to review: agent-sandbox review at a terminal, or --accept, or --restore PATH"
     else:
@@ -148,9 +156,8 @@ def _ask(root: Path, baseline: Baseline, changes: Sequence[Change], found: Found
             say(f"restored {change.path}" if change.before else f"removed {change.path}")
         else:
             left += 1
-    if not found.complete:
-        say((INCOMPLETE, "warn"))
-    return FIXABLE if left else DONE
+    emit_lines(_unseen(found))
+    return FIXABLE if left or not found.complete else DONE
 
 
 def _answer(change: Change) -> str:

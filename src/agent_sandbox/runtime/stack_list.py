@@ -1,5 +1,7 @@
 """List the stacks of this machine: what the engine has, beside what the user trusted."""
 
+import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,13 +13,13 @@ from agent_sandbox.images import DIGEST_LABEL
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.container import Container, StackFound, Usage
 from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.project.installed import images_of, parse_project, trusted_projects
-from agent_sandbox.runtime.project.root import STACK_FILE
+from agent_sandbox.runtime.project.installed import images_of, is_name_of, removal_of, trusted_projects
 from agent_sandbox.runtime.project.trust_store import Store
 from agent_sandbox.stack.workspace import Owner
 
 GONE = "its directory is gone: agent-sandbox destroy --orphans"
 UNKNOWN = "its directory is unknown: another user's, or never trusted here"
+AWAY = "its directory and all beside it are gone, as on a drive that is not mounted; to remove the stack: {}"
 OTHER = "its directory has the stack {} now: agent-sandbox destroy --orphans"
 OUTDATED = "its images are outdated: agent-sandbox up"
 
@@ -28,7 +30,7 @@ type Ask = Callable[[Container], Mapping[str, Any]]
 class ListedStack:
     """One stack. `memory` and `disk` are in bytes, `denied` counts requests; None: unknown or not running.
 
-    `orphaned`: its directory is gone, or has a stack of another name.
+    `orphaned`: the user trusted it, and its directory is gone, or has a stack of another name that the user trusted.
     """
 
     name: str
@@ -49,13 +51,13 @@ def list_stacks(driver: Driver, store: Store, *, ask: Ask) -> tuple[ListedStack,
     projects = trusted_projects(store)
     usage = driver.usage([container for stack in found for container in stack.containers])
     current = _current_images(driver, projects.values())
-    return tuple(_listed(stack, projects.get(stack.name), usage, current, ask) for stack in found)
+    return tuple(_listed(stack, projects, usage, current, ask) for stack in found)
 
 
 def orphans(driver: Driver, store: Store) -> tuple[StackFound, ...]:
     """Return the stacks whose directory is gone or has another stack, but none whose directory is unknown."""
     projects = trusted_projects(store)
-    return tuple(stack for stack in driver.stacks() if _orphaned(_root(stack, projects.get(stack.name)), stack.name))
+    return tuple(stack for stack in driver.stacks() if _is_orphaned(stack, projects))
 
 
 def without_directory(name: str) -> Project:
@@ -64,22 +66,21 @@ def without_directory(name: str) -> Project:
 
 
 def _listed(
-    stack: StackFound, project: Project | None, usage: Usage, current: Mapping[str, bool], ask: Ask
+    stack: StackFound, projects: Mapping[str, Project], usage: Usage, current: Mapping[str, bool], ask: Ask
 ) -> ListedStack:
-    root = _root(stack, project)
+    project = projects.get(stack.name)
     agent = next((one for one in stack.containers if one.service == "agent"), None)
-    orphaned = _orphaned(root, stack.name)
     return ListedStack(
         name=stack.name,
-        root=root,
+        root=_root(stack, project),
         agents=project.agents if project else (),
         state=_state(stack.containers),
         since=agent.started if agent and agent.state == "running" else None,
         memory=_memory(stack.containers, usage),
         disk=None if usage.disk is None else sum(usage.disk.get(name, 0) for name in stack.volumes),
         denied=_denied(stack.containers, ask),
-        orphaned=orphaned,
-        notes=tuple(_notes(stack, root, project, current, orphaned=orphaned)),
+        orphaned=_is_orphaned(stack, projects),
+        notes=tuple(_notes(stack, projects, current)),
     )
 
 
@@ -90,16 +91,35 @@ def _root(stack: StackFound, project: Project | None) -> Path | None:
     return Path(stack.directory).parent if stack.directory else None
 
 
-def _orphaned(root: Path | None, name: str) -> bool:
-    return root is not None and (not root.is_dir() or _name_in(root) not in (name, ""))
+def _is_orphaned(stack: StackFound, projects: Mapping[str, Project]) -> bool:
+    """Return whether a stack has lost its directory: by what the user trusted, because anyone can write labels."""
+    project = projects.get(stack.name)
+    return _is_gone(project.root) if project else _successor(stack, projects) is not None
 
 
-def _name_in(root: Path) -> str:
-    """Return the name of the stack in a directory, or an empty string if its file cannot be read."""
+def _successor(stack: StackFound, projects: Mapping[str, Project]) -> Project | None:
+    """Return the trusted project with another name that has the stack's directory now."""
+    root = _root(stack, None)
+    if root is None or not is_name_of(stack.name, root):
+        return None
+    return next((project for project in projects.values() if project.root == root), None)
+
+
+def _is_gone(root: Path) -> bool:
+    """Return whether a directory was removed: not if it cannot be reached, or is on a drive that is not mounted."""
     try:
-        return parse_project(root, {str(STACK_FILE): (root / STACK_FILE).read_text(encoding="utf-8")}, files=()).name
-    except (OSError, ValueError, UserError):
-        return ""
+        return not stat.S_ISDIR(root.stat().st_mode)
+    except FileNotFoundError:
+        return _has_files(root.parent)
+    except OSError:
+        return False
+
+
+def _has_files(folder: Path) -> bool:
+    try:
+        return next(folder.iterdir(), None) is not None
+    except OSError:
+        return False
 
 
 def _state(containers: Sequence[Container]) -> str:
@@ -127,13 +147,17 @@ def _denied(containers: Sequence[Container], ask: Ask) -> int | None:
         return None
 
 
-def _notes(
-    stack: StackFound, root: Path | None, project: Project | None, current: Mapping[str, bool], *, orphaned: bool
-) -> Iterator[str]:
-    if root is None:
+def _notes(stack: StackFound, projects: Mapping[str, Project], current: Mapping[str, bool]) -> Iterator[str]:
+    project = projects.get(stack.name)
+    root, successor = _root(stack, project), None if project else _successor(stack, projects)
+    if successor:
+        yield OTHER.format(successor.name)
+    elif root is None or not (project or os.path.isdir(root)):
         yield UNKNOWN
-    elif orphaned:
-        yield OTHER.format(_name_in(root)) if root.is_dir() else GONE
+    elif _is_gone(root):
+        yield GONE
+    elif not os.path.exists(root):
+        yield AWAY.format(removal_of(stack.name))
     elif project and stack.containers and not all(current.get(image, True) for image in project.images):
         yield OUTDATED
 

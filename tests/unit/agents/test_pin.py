@@ -59,6 +59,7 @@ def test_a_recorded_pin_is_read_back() -> None:
         {"claude": "1.2.3 sha1-abc"},
         {"claude": ["1.2.3"]},
         {"claude": f"1.2.3 {HASH} --registry=x"},
+        {"claude": f"{'9' * 5_000}.0.0 {HASH}"},
     ],
 )
 def test_a_record_without_a_version_and_a_hash_is_ignored(said: object) -> None:

@@ -140,17 +140,6 @@ def test_a_stack_whose_directory_is_gone_is_an_orphan(
     assert [call.split()[2] for call in machine.calls if call.endswith("down --remove-orphans --volumes")] == ["app-1"]
 
 
-def test_a_directory_with_a_stack_of_another_name_leaves_an_orphan(
-    machine: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = project / ".devcontainer" / "docker-compose.yml"
-    file.write_text(file.read_text().replace("name: app-1", "name: app-2"))
-    assert exit_code(ls) == 0
-    note = "  its directory has the stack app-2 now: agent-sandbox destroy --orphans"
-    assert note in capsys.readouterr().out.splitlines()
-    assert machine.calls
-
-
 def test_all_stacks_are_stopped(machine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: down(all_=True)) == 0
     assert [call.split()[2] for call in machine.calls if call.endswith("down --remove-orphans")] == ["app-1"]

@@ -7,6 +7,7 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.review import review
+from agent_sandbox.runtime.review import scan
 from agent_sandbox.runtime.review.baseline import save_baseline
 from agent_sandbox.runtime.review.changes import take
 from fake_tty import Person
@@ -51,6 +52,26 @@ def test_changes_are_shown_by_kind_with_their_reason(changed: Path, capsys: pyte
         "not searched: web/node_modules",
         "3 changes to review: agent-sandbox review at a terminal, or --accept, or --restore PATH",
     ]
+
+
+def test_a_line_that_looks_like_the_head_of_a_difference_is_shown(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "vite.config.js").write_text("-- x\n")
+    save_baseline(project, os.environ, take(project))
+    (project / "vite.config.js").write_text("++ x; evil()\n")
+    assert exit_code(review) == 1
+    assert capsys.readouterr().out.splitlines()[2:5] == ["@@ -1 +1 @@", "--- x", "+++ x; evil()"]
+
+
+@pytest.mark.parametrize("accept", [False, True])
+def test_a_project_that_was_not_looked_at_wholly_is_never_done(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, accept: bool
+) -> None:
+    save_baseline(project, os.environ, take(project))
+    monkeypatch.setattr(scan, "MOST_ENTRIES", 0)
+    assert exit_code(lambda: review(accept=accept)) == 1
+    assert "the project has too many files: not all were looked at\n" in "".join(capsys.readouterr())
 
 
 def test_json_has_the_same_changes(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:

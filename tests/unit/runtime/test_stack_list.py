@@ -1,3 +1,6 @@
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -5,10 +8,22 @@ from typing import Any, cast
 import pytest
 
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.paths import STACK
 from agent_sandbox.runtime.driver.container import Container, StackFound, Usage
 from agent_sandbox.runtime.driver.protocol import Driver
+from agent_sandbox.runtime.project.installed import removal_of
+from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.runtime.project.trust_store import Store
-from agent_sandbox.runtime.stack_list import list_stacks, orphans, without_directory
+from agent_sandbox.runtime.stack_list import (
+    AWAY,
+    GONE,
+    OTHER,
+    UNKNOWN,
+    list_stacks,
+    orphans,
+    without_directory,
+)
+from agent_sandbox.stack.naming import stack_name
 
 AGENT = Container(id="1", service="agent", image="x", state="running")
 PROXY = Container(id="2", service="proxy", image="x", state="running")
@@ -23,30 +38,90 @@ def engine(*stacks: StackFound) -> Driver:
 
 
 @pytest.fixture
-def nobody(tmp_path: Path) -> Store:
-    """Return a store without records."""
-    return Store(folder=tmp_path / "trust", owners=frozenset())
+def store(tmp_path: Path) -> Store:
+    """Return an empty trust store."""
+    return Store(folder=tmp_path / "trust", owners=frozenset({os.geteuid()}))
 
 
-def test_an_unknown_stack_has_the_directory_that_its_containers_name(tmp_path: Path, nobody: Store) -> None:
+def test_an_unknown_stack_has_the_directory_that_its_containers_name(tmp_path: Path, store: Store) -> None:
     here = StackFound(name="app-1", containers=(AGENT,), directory=f"{tmp_path}/.devcontainer")
     gone = StackFound(name="app-2", containers=(AGENT,), directory=f"{tmp_path}/gone/.devcontainer")
     bare = StackFound(name="app-3", volumes=("app-3_ca-private",))
-    found = list_stacks(engine(here, gone, bare), nobody, ask=lambda _proxy: {})
-    assert [(one.root, one.orphaned, len(one.notes)) for one in found] == [
-        (tmp_path, False, 0),
-        (tmp_path / "gone", True, 1),
-        (None, False, 1),
+    found = list_stacks(engine(here, gone, bare), store, ask=lambda _proxy: {})
+    assert [(one.root, one.orphaned, one.notes) for one in found] == [
+        (tmp_path, False, ()),
+        (tmp_path / "gone", False, (UNKNOWN,)),
+        (None, False, (UNKNOWN,)),
     ]
-    assert orphans(engine(here, gone, bare), nobody) == (gone,)
+    assert orphans(engine(here, gone, bare), store) == ()
+
+
+@pytest.fixture
+def trusted(tmp_path: Path, store: Store) -> StackFound:
+    """Have a project that the user trusted, beside another one; return its stack."""
+    root = tmp_path / "src" / "app"
+    (tmp_path / "src" / "other").mkdir(parents=True)
+    root.mkdir()
+    trust_as(store, root, stack_name("app", str(root)))
+    return StackFound(name=stack_name("app", str(root)), directory=f"{root}/.devcontainer")
+
+
+def mkfifo(path: Path) -> None:
+    path.parent.mkdir()
+    os.mkfifo(path)
+
+
+def trust_as(store: Store, root: Path, name: str) -> None:
+    text = f"name: {name}\nx-agent-sandbox:\n  agent: a\n  dev: 1000:1000\n"
+    store.save(Standing(root=root, owner=None, stack_files=(STACK,), files={STACK: text}))
+
+
+@pytest.mark.parametrize(
+    ("happens", "orphaned", "note"),
+    [
+        (lambda root: root.rmdir(), True, GONE),
+        (lambda root: shutil.rmtree(root.parent), False, AWAY),
+        (lambda root: [one.rmdir() for one in root.parent.iterdir()], False, AWAY),
+        (lambda root: mkfifo(root / STACK), False, None),
+        (lambda root: (root / ".devcontainer").mkdir() or (root / STACK).write_text("name: other"), False, None),
+    ],
+)
+def test_only_a_directory_that_was_removed_leaves_an_orphan(
+    trusted: StackFound, store: Store, happens: Callable[[Path], object], note: str | None, *, orphaned: bool
+) -> None:
+    happens(Path(trusted.directory).parent)
+    (one,) = list_stacks(engine(trusted), store, ask=lambda _proxy: {})
+    assert (one.orphaned, one.notes) == (orphaned, (note.format(removal_of(trusted.name)),) if note else ())
+    assert orphans(engine(trusted), store) == ((trusted,) if orphaned else ())
+
+
+def test_a_directory_that_cannot_be_reached_leaves_no_orphan(
+    trusted: StackFound, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(_path: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "stat", unreachable)
+    assert orphans(engine(trusted), store) == ()
+
+
+def test_a_stack_that_names_a_trusted_directory_is_its_orphan_only_with_the_name_for_it(
+    trusted: StackFound, store: Store
+) -> None:
+    root = Path(trusted.directory).parent
+    trust_as(store, root, stack_name("new", str(root)))
+    imitation = StackFound(name="database", directory=trusted.directory)
+    assert orphans(engine(trusted, imitation), store) == (trusted,)
+    listed = list_stacks(engine(trusted, imitation), store, ask=lambda _proxy: {})
+    assert [one.notes for one in listed] == [(OTHER.format(stack_name("new", str(root))),), ()]
 
 
 @pytest.mark.parametrize("error", [UserError([Problem(where="", what="x")]), ValueError(), KeyError()])
-def test_a_proxy_that_does_not_answer_counts_nothing(nobody: Store, error: Exception) -> None:
+def test_a_proxy_that_does_not_answer_counts_nothing(store: Store, error: Exception) -> None:
     def ask(_proxy: Container) -> dict[str, Any]:
         raise error
 
-    (one,) = list_stacks(engine(StackFound(name="app-1", containers=(PROXY,))), nobody, ask=ask)
+    (one,) = list_stacks(engine(StackFound(name="app-1", containers=(PROXY,))), store, ask=ask)
     assert (one.denied, one.memory, one.disk) == (None, None, None)
 
 

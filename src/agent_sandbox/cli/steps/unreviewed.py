@@ -17,7 +17,9 @@ def record_first_review(root: Path) -> None:
 def report_unreviewed(root: Path) -> None:
     """Print one line if files that would run outside changed."""
     baseline = load_baseline(root, os.environ)
-    changes = find_changes(root, baseline).changes if baseline else ()
-    if changes:
-        files = "1 file" if len(changes) == 1 else f"{len(changes)} files"
+    found = find_changes(root, baseline) if baseline else None
+    if found and not found.complete:
+        say(("review:", "warn"), " the project has too many files to look at all: agent-sandbox review")
+    elif found and found.changes:
+        files = "1 file" if len(found.changes) == 1 else f"{len(found.changes)} files"
         say(("review:", "warn"), f" {files} that would run outside changed: agent-sandbox review")

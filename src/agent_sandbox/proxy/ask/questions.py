@@ -25,9 +25,10 @@ DENIED_SECONDS = 600.0
 REMEMBERED = 1_000  # hosts that a person denied
 
 
-def _key(request: Request) -> bytes:
+def _key(request: Request, *, websocket: bool) -> bytes:
     """Return what equal requests have in common; a hash, because a path can be long."""
-    asked = (request.scheme, request.host, request.port, request.method, request.target, request.body_size)
+    place = (request.scheme, request.host, request.port)
+    asked = (*place, request.method, request.target, request.body_size, websocket)
     return sha256(repr(asked).encode()).digest()
 
 
@@ -42,6 +43,8 @@ class Question:
     reason: str
     services: Sequence[str]
     tool: str
+    websocket: bool
+    http2: bool
     asked: float
     timer: TimerHandle
     waiting: list[Waiting] = field(default_factory=list)
@@ -99,7 +102,7 @@ class Questions:
             return UNWATCHED
         if sum(len(question.waiting) for question in self) >= self._limits.questions:
             return CROWDED
-        key = _key(request)
+        key = _key(request, websocket=exchange.websocket)
         question = self._open.get(key)
         if question is None:
             self._last_id += 1
@@ -111,6 +114,8 @@ class Questions:
                 reason=decision.reason,
                 services=services(),
                 tool=exchange.tool,
+                websocket=exchange.websocket,
+                http2=exchange.head.is_http2,
                 asked=self._clock(),
                 timer=self._later(policy.settings.ask_timeout, partial(self._time_out, key)),
             )

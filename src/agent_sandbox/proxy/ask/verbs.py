@@ -56,6 +56,8 @@ def _question(question: Question, *, timeout: int, now: float) -> Answer:
         "reason": printable(question.reason),
         "services": list(question.services),
         "tool": question.tool,
+        "websocket": question.websocket,
+        "http2": question.http2,
         "rule": printable(question.offer.text),
         "seconds_left": max(0, round(question.asked + timeout - now)),
     }

@@ -6,6 +6,7 @@ meanwhile. A set of files is first staged next to its targets, then moved into p
 
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import stat
@@ -13,11 +14,13 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from agent_sandbox.atomic_file import STAGED, place, stage
 from agent_sandbox.problems import Problem, UserError
 
 MAX_BYTES = 1 << 20
+CHUNK = 1 << 18
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # O_NONBLOCK: opening a pipe does not block; it is then recognised and rejected.
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -50,14 +53,29 @@ def read_bytes(root: Path, path: str, *, limit: int = MAX_BYTES) -> bytes | None
     """
     with ExitStack() as stack:
         try:
-            folder = open_folder(stack, root, path)
-            handle = os.open(Path(path).name, REGULAR, dir_fd=folder)
+            file = _open_regular(stack, root, path)
         except FileNotFoundError:
             return None
-        with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError(errno.EINVAL, "not a regular file")
-            return file.read(limit)
+        return file.read(limit)
+
+
+def hash_file(root: Path, path: str, *, limit: int) -> bytes:
+    """Return the SHA-256 of a project's file, of at most `limit` bytes; raise OSError."""
+    found = hashlib.sha256()
+    with ExitStack() as stack:
+        file = _open_regular(stack, root, path)
+        while limit > 0 and (data := file.read(min(limit, CHUNK))):
+            found.update(data)
+            limit -= len(data)
+    return found.digest()
+
+
+def _open_regular(stack: ExitStack, root: Path, path: str) -> BinaryIO:
+    folder = open_folder(stack, root, path)
+    file = stack.enter_context(os.fdopen(os.open(Path(path).name, REGULAR, dir_fd=folder), "rb"))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    return file
 
 
 def read_text(root: Path, path: str) -> str | None:
@@ -164,6 +182,8 @@ class _Target:
             handle = os.open(self.name, REGULAR, dir_fd=self.folder)
             with os.fdopen(handle, "rb") as file:
                 found = os.fstat(file.fileno())
+                if not stat.S_ISREG(found.st_mode):
+                    raise OSError(errno.EINVAL, "not a regular file")
                 own = found.st_uid == _owner(self.folder)[0] and found.st_nlink == 1
                 self.mode = stat.S_IMODE(found.st_mode)
                 self.before = file.read()

@@ -31,6 +31,7 @@ OTHER_NAME_HINT = (
 
 OTHER_STACK = f"{STACK_VARIABLE} is {{}}: an editor starts the stack under this name"
 OTHER_STACK_HINT = f"unset {STACK_VARIABLE} in your shell, and remove {VALUES}: agent-sandbox up writes it again"
+HIDDEN = "it names {} where the engine could read another value than agent-sandbox does"
 
 
 def variable(text: str, name: str) -> str | None:
@@ -98,6 +99,15 @@ def require_editor_name(root: Path, name: str, environ: Mapping[str, str]) -> No
     found = editor_name(root, environ)
     if found not in (None, name):
         raise UserError([Problem(where=str(root), what=OTHER_NAME.format(found), hint=OTHER_NAME_HINT)])
-    said = environ.get(STACK_VARIABLE) or variable(_read(root / VALUES), STACK_VARIABLE)
+    text = _read(root / VALUES)
+    said = environ.get(STACK_VARIABLE) or variable(text, STACK_VARIABLE)
     if said not in (None, name):
         raise UserError([Problem(where=str(root), what=OTHER_STACK.format(said[:LONGEST_NAME]), hint=OTHER_STACK_HINT)])
+    for hidden in (NAME_VARIABLE, STACK_VARIABLE):
+        if _times_named(text, hidden) != (variable(text, hidden) is not None):
+            raise UserError([Problem(where=str(root / VALUES), what=HIDDEN.format(hidden), hint=OTHER_STACK_HINT)])
+
+
+def _times_named(text: str, name: str) -> int:
+    """Return how often a variable is named: the engine reads spaces and quotes otherwise than `variable`."""
+    return len(re.findall(rf"(?<![\w.-]){name}(?![\w.-])", text, re.ASCII))

@@ -1,6 +1,7 @@
 """Find a project's stack from the stack file that `init` wrote."""
 
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -26,6 +27,8 @@ from agent_sandbox.stack.workspace import Owner
 
 OURS = "agent-sandbox/"
 MOST_DIGITS = 10
+# As the engine takes it. A stack's directories on this machine are named by it, too.
+NAME = re.compile("[a-z0-9][a-z0-9_-]*")
 
 
 def open_project(path: Path | None, *, cwd: Path) -> Project:
@@ -66,7 +69,12 @@ def _named(path: Path | None, store: Store) -> Path | None:
 
 def is_own(project: Project) -> bool:
     """Return whether the stack was made for this directory; a copied project names its original's containers."""
-    return project.name.endswith(stack_name("", str(project.root.resolve())).removeprefix("project"))
+    return is_name_of(project.name, project.root.resolve())
+
+
+def is_name_of(name: str, root: Path) -> bool:
+    """Return whether a stack with this name was made for this directory."""
+    return name.endswith(stack_name("", str(root)).removeprefix("project"))
 
 
 def require_own(project: Project) -> None:
@@ -137,8 +145,8 @@ def parse_project(root: Path, texts: Mapping[str, str], *, files: tuple[Path, ..
     document = _document(texts.get(str(STACK_FILE), ""), file)
     record = _mapping(document.get(RECORD))
     name, agents, dev = document.get("name"), agents_in(record), record.get("dev")
-    if not (isinstance(name, str) and agents and isinstance(dev, str)):
-        what = f"not a {FILE_KIND} of agent-sandbox: it has no `name` or no `{RECORD}`"
+    if not (isinstance(name, str) and NAME.fullmatch(name) and agents and isinstance(dev, str)):
+        what = f"not a {FILE_KIND} of agent-sandbox: it has no valid `name` or no `{RECORD}`"
         raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
     return Project(
         root=root,

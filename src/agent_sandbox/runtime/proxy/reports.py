@@ -145,8 +145,11 @@ def _question(value: Mapping[str, Any]) -> Question:
 def _details(value: Mapping[str, Any]) -> Iterator[str]:
     if query := int(value["query"]):
         yield f"a query of {query} characters"
+    if value.get("websocket"):
+        yield "a WebSocket, which sends data for as long as it is open"
     body = value["body"]
-    if body is None and value["method"] not in {"GET", "HEAD"}:  # over HTTP/2 they rarely say
+    # Over HTTP/2 they rarely say.
+    if body is None and not (value.get("http2") and value["method"] in {"GET", "HEAD"}):
         yield "a body of unknown size"
     elif body:
         yield f"a body of {shown_size(int(body))}"

@@ -25,11 +25,15 @@ MOST_KEPT = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviewed:
-    """A file as it was when it was reviewed. `text` is None if it was not kept: too large, or not UTF-8."""
+    """A file as it was when it was reviewed. `text` is None if it was not kept: too large, or not UTF-8.
+
+    `plain` is false for a link, a pipe and a device.
+    """
 
     digest: str
     executable: bool
     text: str | None
+    plain: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +50,7 @@ class Baseline:
 
 
 def _reviewed(seen: Seen) -> Reviewed:
-    return Reviewed(digest=seen.digest, executable=seen.executable, text=text_of(seen.data))
+    return Reviewed(digest=seen.digest, executable=seen.executable, text=text_of(seen.data), plain=seen.plain)
 
 
 def text_of(data: bytes) -> str | None:
@@ -82,7 +86,15 @@ def _bounded(baseline: Baseline) -> Iterable[tuple[str, Mapping[str, object]]]:
     left = MOST_KEPT
     for path, one in baseline.files.items():
         left -= len(one.text or "")
-        yield path, {"digest": one.digest, "executable": one.executable, "text": one.text if left > 0 else None}
+        yield (
+            path,
+            {
+                "digest": one.digest,
+                "executable": one.executable,
+                "text": one.text if left > 0 else None,
+                "plain": one.plain,
+            },
+        )
 
 
 def _folder(root: Path, environ: Mapping[str, str]) -> Path:

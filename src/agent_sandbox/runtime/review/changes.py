@@ -14,11 +14,12 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import open_folder, problem_of, write_all
 from agent_sandbox.runtime.review.baseline import Baseline, Reviewed, text_of
 from agent_sandbox.runtime.review.kinds import EXECUTABLE, Kind, kind_of
-from agent_sandbox.runtime.review.scan import Scan, Seen
+from agent_sandbox.runtime.review.scan import MOST_BYTES, Scan, Seen
 
 HOST = re.compile(rb"(?:https?|git\+\w+|ssh|git)://(?:[^\s/@\"']*@)?([\w.:\[\]-]+)")
 CHANGED = "it changed after it was shown: run agent-sandbox review again"
 NOT_KEPT = "its reviewed content was not kept: it is large or not text; restore it with git"
+NOT_PLAIN = "it was a link or not a regular file when it was reviewed: restore it with git"
 GONE_FOLDER = "its directory is gone: restore it with git"
 
 
@@ -120,7 +121,12 @@ def difference(change: Change) -> list[str]:
         return [f"no difference to show: the content is large or not text ({_size(change)})"]
     first = "/dev/null" if change.before is None else f"a/{change.path}"
     second = "/dev/null" if change.seen is None else f"b/{change.path}"
-    return list(unified_diff(before.splitlines(), after.splitlines(), first, second, n=2, lineterm=""))
+    return list(unified_diff(_lines(before), _lines(after), first, second, n=2, lineterm=""))
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines; other separators than a line feed stay visible, because a program may not end a line there."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _size(change: Change) -> str:
@@ -146,12 +152,14 @@ def restore(root: Path, change: Change) -> None:
     if change.before is None:
         _remove(root, change.path)
         return
+    if not change.before.plain:
+        raise UserError([Problem(where=where, what=NOT_PLAIN)])
     if change.before.text is None:
         raise UserError([Problem(where=where, what=NOT_KEPT)])
     if not (root / change.path).parent.is_dir():
         raise UserError([Problem(where=where, what=GONE_FOLDER)])
-    if os.path.islink(root / change.path):
-        _remove(root, change.path)
+    if change.seen and not (change.seen.plain and len(change.seen.data) < MOST_BYTES):
+        _remove(root, change.path)  # to replace a file, it is read
     write_all(root, {change.path: change.before.text})
     _set_executable(root, change.path, executable=change.before.executable)
 

@@ -11,6 +11,7 @@ import yaml
 
 from agent_sandbox.resources import data_root
 
+NEVER = "(?!)"
 TABLE = data_root() / "templates" / "_shared" / "review.yaml"
 
 
@@ -23,24 +24,30 @@ class Kind:
 
 
 EXECUTABLE = Kind(name="executable", why="may be executed by its name")
-LINK = Kind(name="link", why="leads out of the project, or to nothing")
+LINK = Kind(name="link", why="leads out of the project, to a directory, or to nothing")
 
 
 @cache
-def load_kinds(file: Path = TABLE) -> tuple[tuple[Kind, re.Pattern[str]], ...]:
-    """Return each kind with a pattern of case-folded paths, in the order of the table."""
+def load_kinds(file: Path = TABLE) -> tuple[tuple[Kind, re.Pattern[str], re.Pattern[str]], ...]:
+    """Return each kind with a pattern of case-folded names and one of paths, in the order of the table."""
     rows = yaml.load(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
     return tuple(
-        (Kind(name=row["kind"], why=row["why"]), _pattern(row.get("names", ()), row.get("paths", ()))) for row in rows
+        (
+            Kind(name=row["kind"], why=row["why"]),
+            _pattern("(?:.*/)?", row.get("names", ())),
+            _pattern("", row.get("paths", ())),
+        )
+        for row in rows
     )
 
 
 def kind_of(path: str) -> Kind | None:
     """Return the kind of a file by its path in the project, or None."""
     folded = path.casefold()
-    return next((kind for kind, pattern in load_kinds() if pattern.match(folded)), None)
+    # The agent chooses how deep a path is. No name in the table has more than one directory.
+    name = "/".join(folded.rsplit("/", 2)[-2:])
+    return next((kind for kind, names, paths in load_kinds() if names.match(name) or paths.match(folded)), None)
 
 
-def _pattern(names: Iterable[str], paths: Iterable[str]) -> re.Pattern[str]:
-    anywhere = (f"(?:.*/)?{translate(name.casefold())}" for name in names)
-    return re.compile("|".join((*anywhere, *(translate(path.casefold()) for path in paths))))
+def _pattern(before: str, patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"{before}{translate(one.casefold())}" for one in patterns) or NEVER)

@@ -7,29 +7,40 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_sandbox.runtime.host.files import read_bytes
+from agent_sandbox.runtime.host.files import hash_file, read_bytes
 from agent_sandbox.runtime.review.kinds import EXECUTABLE, LINK, Kind, kind_of
 
-# Directories that are made from reviewed files, or that are reviewed elsewhere (`.devcontainer` by trust).
+# The project's own, which trust is about.
+SANDBOX = ".devcontainer"
+# Directories that are made from reviewed files, or that are reviewed elsewhere.
 NOT_SEARCHED = frozenset(
-    (".git", ".hg", ".sl", ".jj", ".devcontainer", "node_modules", "bower_components", ".venv", "venv", "__pycache__")
+    (".git", ".hg", ".sl", ".jj", "node_modules", "bower_components", ".venv", "venv", "__pycache__")
 ) | frozenset((".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", "target", ".gradle", ".terraform"))
 MOST_ENTRIES = 200_000
 MOST_FILES = 20_000
-# Of a file; the rest counts by its size only.
+MOST_DEPTH = 64
+# Kept of a file. The rest is only hashed, and of so much in all; beyond that, the time of its last change counts, which
+# the agent cannot set.
 MOST_BYTES = 1 << 20
+MOST_HASHED = 256 << 20
+UNREADABLE = "cannot be read: {}\n"
+SPECIAL = b"not a regular file: whoever opens it reads what the agent writes into it at that time\n"
 ANY_EXECUTE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One file: its kind, whether it may be executed, and the SHA-256 of its content. `data` is cut at `MOST_BYTES`."""
+    """One file: its kind, whether it may be executed, and the SHA-256 of its content. `data` is cut at `MOST_BYTES`.
+
+    `plain` is false for a link, a pipe and a device, for which `data` says what it is.
+    """
 
     path: str
     kind: Kind
     executable: bool
     digest: str
     data: bytes
+    plain: bool = True
 
 
 @dataclass(slots=True)
@@ -39,6 +50,7 @@ class Scan:
     root: Path
     skipped: list[str]
     complete: bool = True
+    unhashed: int = MOST_HASHED
 
     def files(self) -> Iterator[Seen]:
         """Yield the files to review, sorted within each directory."""
@@ -66,11 +78,14 @@ class Scan:
                 path = f"{folder}{name}"
                 try:
                     found = os.lstat(self.root / path)
+                except FileNotFoundError:
+                    continue
                 except OSError:
+                    self.skipped.append(path)
                     continue
                 if not stat.S_ISDIR(found.st_mode):
                     yield path, found
-                elif name.casefold() in NOT_SEARCHED:
+                elif path == SANDBOX or name in NOT_SEARCHED or path.count("/") >= MOST_DEPTH:
                     self.skipped.append(path)
                 else:
                     waiting.append(f"{path}/")
@@ -94,32 +109,55 @@ class Scan:
             return self._link(path)
         executable = bool(found.st_mode & ANY_EXECUTE)
         kind = kind_of(path) or (EXECUTABLE if executable else None)
-        if kind is None or not stat.S_ISREG(found.st_mode):
+        if kind is None:
             return None
+        if not stat.S_ISREG(found.st_mode):
+            return _not_plain(path, kind, SPECIAL)
         try:
-            data = read_bytes(self.root, path, limit=MOST_BYTES)
-        except OSError as error:
-            data = f"cannot be read: {error.strerror}\n".encode()
-        if data is None:
+            data, rest = self._content(self.root, path, found)
+        except FileNotFoundError:
             return None
-        rest = b"" if found.st_size <= MOST_BYTES else str(found.st_size).encode()
-        return Seen(path=path, kind=kind, executable=executable, digest=_digest(data + rest, executable), data=data)
+        except OSError as error:
+            return _not_plain(path, kind, UNREADABLE.format(error.strerror).encode())
+        digest = _digest(data + rest, b"x" if executable else b"-")
+        return Seen(path=path, kind=kind, executable=executable, digest=digest, data=data)
+
+    def _content(self, root: Path, path: str, found: os.stat_result) -> tuple[bytes, bytes]:
+        """Return how a file begins, and what tells it from a larger one that begins with the same."""
+        data = read_bytes(root, path, limit=MOST_BYTES) or b""
+        if found.st_size <= MOST_BYTES:
+            return data, b""
+        self.unhashed -= found.st_size
+        if self.unhashed < 0:
+            return data, f"{found.st_size} {found.st_ctime_ns}".encode()
+        return data, hash_file(root, path, limit=found.st_size)
 
     def _link(self, path: str) -> Seen | None:
-        """Return a link that leads out of the project or nowhere, or that has the name of a reviewed file."""
+        """Return a link that leads out of the project, to a directory or nowhere, or has the name of a reviewed file.
+
+        What such a name leads to is a part of it, because it may change by another name.
+        """
         place = self.root / path
         try:
             target = place.readlink()
         except OSError:
             return None
-        kind = kind_of(path)
-        if not os.path.realpath(place).startswith(f"{os.path.realpath(self.root)}/") or not os.path.exists(place):
-            kind = LINK
+        kind, root, real = kind_of(path), os.path.realpath(self.root), os.path.realpath(place)
+        said = os.fsencode(f"link to {target}\n")
+        if not real.startswith(f"{root}/") or not os.path.isfile(real):
+            return _not_plain(path, LINK, said)
         if kind is None:
             return None
-        data = os.fsencode(f"link to {target}\n")
-        return Seen(path=path, kind=kind, executable=False, digest=_digest(data, executable=False), data=data)
+        try:
+            data, rest = self._content(Path(root), real[len(root) + 1 :], Path(real).stat())
+        except OSError as error:
+            data, rest = UNREADABLE.format(error.strerror).encode(), b""
+        return _not_plain(path, kind, said + data, rest)
 
 
-def _digest(data: bytes, executable: bool) -> str:  # noqa: FBT001 - a part of what is hashed
-    return hashlib.sha256(data + (b"\0x" if executable else b"\0-")).hexdigest()
+def _not_plain(path: str, kind: Kind, data: bytes, rest: bytes = b"") -> Seen:
+    return Seen(path=path, kind=kind, executable=False, digest=_digest(data + rest, b"*"), data=data, plain=False)
+
+
+def _digest(data: bytes, mark: bytes) -> str:
+    return hashlib.sha256(data + b"\0" + mark).hexdigest()

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.steps.unreviewed import record_first_review, report_unreviewed
+from agent_sandbox.runtime.review import scan
 
 
 def test_only_the_first_start_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,3 +21,14 @@ def test_only_the_first_start_records(tmp_path: Path, capsys: pytest.CaptureFixt
         "review: 1 file that would run outside changed: agent-sandbox review\n"
         "review: 2 files that would run outside changed: agent-sandbox review\n"
     )
+
+
+def test_a_project_that_was_not_looked_at_wholly_is_mentioned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_first_review(tmp_path)
+    (tmp_path / "run.sh").write_text("x")
+    monkeypatch.setattr(scan, "MOST_ENTRIES", 0)
+    report_unreviewed(tmp_path)
+    said = "review: the project has too many files to look at all: agent-sandbox review\n"
+    assert capsys.readouterr().err == said

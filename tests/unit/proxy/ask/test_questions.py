@@ -78,6 +78,12 @@ def test_once_lets_the_oldest_of_identical_requests_go_on(world: World) -> None:
     assert [record.reason for record in world.records] == ["allowed once by ana"] * 2
 
 
+def test_a_websocket_is_another_question_than_a_request_and_says_so(world: World) -> None:
+    world.ask(GET)
+    world.ask(GET, websocket=True)
+    assert [(question.websocket, len(question.waiting)) for question in world.questions] == [(False, 1), (True, 1)]
+
+
 async def test_a_lasting_answer_lets_all_go_on_that_it_allows(world: World) -> None:
     (first, _), (second, _), (other, _) = (
         world.ask(GET),

@@ -46,6 +46,8 @@ async def test_the_state_is_what_is_open(world: World) -> None:
         "reason": "no rule allows host new.test",
         "services": ["npm"],
         "tool": "",
+        "websocket": False,
+        "http2": False,
         "rule": "POST https://new.test/x",
         "seconds_left": 50,
     }

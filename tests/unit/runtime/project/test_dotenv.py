@@ -193,3 +193,28 @@ def test_an_editor_uses_the_name_of_this_clone(said: str, environ: dict[str, str
             assert str(error) == f"{folder}: {what}; {hint}"  # noqa: PT017 - some are refused
         else:
             assert name is None
+
+
+@each(
+    ("text", "hidden"),
+    [
+        ("AGENT_SANDBOX_STACK=app-1\n\fCOMPOSE_PROJECT_NAME=other\n", "COMPOSE_PROJECT_NAME"),
+        ("AGENT_SANDBOX_STACK=app-1\n\fAGENT_SANDBOX_STACK=other\n", "AGENT_SANDBOX_STACK"),
+        ("AGENT_SANDBOX_STACK=other\nA='x\\'\nAGENT_SANDBOX_STACK=app-1\nB='\n", "AGENT_SANDBOX_STACK"),
+        ("\ufeffAGENT_SANDBOX_STACK=other\n", "AGENT_SANDBOX_STACK"),
+        ("AGENT_SANDBOX_STACK\n", "AGENT_SANDBOX_STACK"),
+        ("# MY_AGENT_SANDBOX_STACK\nAGENT_SANDBOX_STACK=app-1 # mine\n", None),
+    ],
+)
+def test_a_name_that_only_the_engine_would_read_is_refused(text: str, hidden: str | None) -> None:
+    with TemporaryDirectory() as folder:
+        (Path(folder) / ".devcontainer").mkdir()
+        (Path(folder) / ".devcontainer" / ".env").write_text(text)
+        try:
+            require_editor_name(Path(folder), "app-1", {})
+        except UserError as error:
+            what = f"it names {hidden} where the engine could read another value than agent-sandbox does"
+            said = [(problem.where, problem.what) for problem in error.problems]
+            assert said == [(f"{folder}/.devcontainer/.env", what)]
+        else:
+            assert hidden is None

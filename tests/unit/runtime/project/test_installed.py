@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from agent_sandbox.runtime.project.installed import (
     open_project,
     require_outermost,
 )
+from agent_sandbox.runtime.project.root import STACK_FILE
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.stack.naming import stack_name
@@ -87,8 +89,8 @@ def test_where_there_is_no_stack_the_next_step_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("services: {}\n", ": not a compose file of agent-sandbox: it has no `name` or no `x-agent-sandbox`; "),
-        ("[1, 2]\n", ": not a compose file of agent-sandbox: it has no `name` or no `x-agent-sandbox`; "),
+        ("services: {}\n", ": not a compose file of agent-sandbox: it has no valid `name` or no `x-agent-sandbox`; "),
+        ("[1, 2]\n", ": not a compose file of agent-sandbox: it has no valid `name` or no `x-agent-sandbox`; "),
         ("a: [1\nb: 2\n", ":4:2: not YAML: "),
         ("name: a\nx-agent-sandbox: {agent: b, dev: '1:x'}\n", ": `x-agent-sandbox.dev` is `1:x`; it must be two"),
     ],
@@ -254,3 +256,12 @@ def test_the_agents_limits_are_read_as_the_compose_file_has_them(tmp_path: Path)
     assert limits_said(root) == {"memory": "4g", "pids": "512", "cpus": "1.5"}
     (root / ".devcontainer" / "docker-compose.yml").write_text("services: {agent: {mem_limit: much}}")
     assert limits_said(root) == {}
+
+
+@pytest.mark.parametrize("name", ["../../app-1", "App-1", "-app-1", "app 1", ""])
+def test_a_name_that_the_engine_would_not_take_is_not_ours(tmp_path: Path, name: str) -> None:
+    root = project_at(tmp_path / "app")
+    file = root / STACK_FILE
+    file.write_text(file.read_text().replace(expected(root).name, json.dumps(name)))
+    with pytest.raises(UserError, match="it has no valid `name` or no `x-agent-sandbox`"):
+        find_project(root, cwd=tmp_path)

@@ -60,7 +60,17 @@ def test_a_state_is_read_with_everything_that_a_person_decides_on() -> None:
     [
         ({"port": 8443, "query": 0, "body": 0}, "https://new.example.net:8443/x", "2 times"),
         ({"requests": 1, "query": 0, "body": None}, "https://new.example.net/x", "a body of unknown size"),
-        ({"requests": 1, "query": 0, "body": None, "method": "GET"}, "https://new.example.net/x", ""),
+        ({"requests": 1, "query": 0, "body": None, "method": "GET", "http2": True}, "https://new.example.net/x", ""),
+        (
+            {"requests": 1, "query": 0, "body": None, "method": "GET", "http2": False},
+            "https://new.example.net/x",
+            "a body of unknown size",
+        ),
+        (
+            {"requests": 1, "query": 0, "body": 0, "method": "GET", "websocket": True},
+            "https://new.example.net/x",
+            "a WebSocket, which sends data for as long as it is open",
+        ),
         ({"path": "/\x1b[2J\u202e" + "y" * 500}, "https://new.example.net/\\x1b[2J\\u202e" + "y" * 386 + "...", None),
     ],
 )

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from agent_sandbox.runtime.review.changes import (
     CHANGED,
     GONE_FOLDER,
     NOT_KEPT,
+    NOT_PLAIN,
     Change,
     accept,
     as_json,
@@ -103,6 +105,36 @@ def test_a_link_in_the_place_of_a_file_is_replaced_not_followed(tmp_path: Path) 
     restore(project, one)
     assert (victim.read_text(), (project / "Makefile").read_text()) == ("mine", "a\n")
     assert not (project / "Makefile").is_symlink()
+
+
+@pytest.mark.parametrize("size", [0, 1 << 40])
+def test_a_pipe_and_a_huge_file_are_replaced_without_being_read(tmp_path: Path, size: int) -> None:
+    (tmp_path / "Makefile").write_text("a\n")
+    baseline = take(tmp_path)
+    if size:
+        os.truncate(tmp_path / "Makefile", size)
+    else:
+        (tmp_path / "Makefile").unlink()
+        os.mkfifo(tmp_path / "Makefile")
+    (one,) = find_changes(tmp_path, baseline).changes
+    restore(tmp_path, one)
+    assert (tmp_path / "Makefile").read_text() == "a\n"
+
+
+def test_a_link_is_not_restored_as_a_file_that_describes_it(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("x")
+    (tmp_path / "CLAUDE.sh").symlink_to("AGENTS.md")
+    baseline = take(tmp_path)
+    (tmp_path / "CLAUDE.sh").unlink()
+    (one,) = find_changes(tmp_path, baseline).changes
+    with pytest.raises(UserError) as raised:
+        restore(tmp_path, one)
+    assert [problem.what for problem in raised.value.problems] == [NOT_PLAIN]
+
+
+def test_another_line_separator_is_a_difference(tmp_path: Path) -> None:
+    found = changed(tmp_path, {"run.sh": "# check\nexit 1\n"}, {"run.sh": "# check\u2028exit 1\n"})
+    assert difference(found["run.sh"])[2:] == ["@@ -1,2 +1 @@", "-# check", "-exit 1", "+# check\u2028exit 1"]
 
 
 @pytest.mark.parametrize("what", [CHANGED, GONE_FOLDER, NOT_KEPT])

@@ -26,6 +26,9 @@ from agent_sandbox.runtime.review.kinds import kind_of, load_kinds
         ("README.md", None),
         ("src/main.py", None),
         ("notMakefile", None),
+        (f"{'a/' * 1_000}Makefile", "build"),
+        ("deep/.bundle/config", "packages"),
+        ("Dockerfile.d/deep/below", None),
     ],
 )
 def test_a_file_has_the_kind_of_its_name(path: str, kind: str | None) -> None:
@@ -34,4 +37,4 @@ def test_a_file_has_the_kind_of_its_name(path: str, kind: str | None) -> None:
 
 
 def test_every_kind_says_what_acts_on_it() -> None:
-    assert all(kind.why and pattern.pattern for kind, pattern in load_kinds())
+    assert all(kind.why and (names.pattern or paths.pattern) for kind, names, paths in load_kinds())

@@ -39,8 +39,36 @@ def test_links_count_if_they_lead_out_or_nowhere_or_are_of_a_kind(tmp_path: Path
         "out": ("link", b"link to /etc/passwd\n"),
         "broken": ("link", b"link to no\n"),
         "loop": ("link", b"link to loop\n"),
-        "Makefile": ("build", b"link to inside.txt\n"),
+        "Makefile": ("build", b"link to inside.txt\nx\n"),
     }
+
+
+def test_a_link_with_a_reviewed_name_changes_with_what_it_leads_to(tmp_path: Path) -> None:
+    write(tmp_path, "inside.txt")
+    (tmp_path / "Makefile").symlink_to("inside.txt")
+    before = look(tmp_path)
+    write(tmp_path, "inside.txt", "y\n")
+    assert (before["Makefile"].data, look(tmp_path)["Makefile"].data) == (
+        b"link to inside.txt\nx\n",
+        b"link to inside.txt\ny\n",
+    )
+
+
+def test_a_file_cannot_pass_for_a_link_or_for_what_cannot_be_read(tmp_path: Path) -> None:
+    write(tmp_path, "inside.txt")
+    (tmp_path / "Makefile").symlink_to("inside.txt")
+    link = look(tmp_path)["Makefile"]
+    (tmp_path / "Makefile").unlink()
+    write(tmp_path, "Makefile", "link to inside.txt\nx\n")
+    file = look(tmp_path)["Makefile"]
+    assert (file.data == link.data, file.digest == link.digest) == (True, False)
+    assert (link.plain, file.plain) == (False, True)
+
+
+def test_a_link_in_the_place_of_a_directory_is_shown(tmp_path: Path) -> None:
+    write(tmp_path, "data/release")
+    (tmp_path / "scripts").symlink_to("data")
+    assert {path: seen.kind.name for path, seen in look(tmp_path).items()} == {"scripts": "link"}
 
 
 def test_a_directory_that_is_a_link_is_not_entered(tmp_path: Path) -> None:
@@ -60,11 +88,33 @@ def test_the_digest_has_the_content_the_mode_and_the_size(tmp_path: Path) -> Non
     assert len(digests) == 5
 
 
+@pytest.mark.parametrize("most", [module.MOST_HASHED, 0])
+def test_a_change_far_inside_a_large_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(module, "MOST_HASHED", most)
+    digests = set()
+    for last in "ab":
+        write(tmp_path, "package-lock.json", "a" * MOST_BYTES + last)
+        scan = Scan(root=tmp_path, skipped=[], unhashed=most)
+        digests |= {seen.digest for seen in scan.files()}
+    assert len(digests) == 2
+
+
+def test_only_the_exact_names_are_left_out_and_no_depth_is_left_out_silently(tmp_path: Path) -> None:
+    write(tmp_path, "Node_Modules/Makefile")
+    write(tmp_path, "sub/.devcontainer/devcontainer.json")
+    write(tmp_path, f"{'a/' * 70}Makefile")
+    scan = Scan(root=tmp_path, skipped=[])
+    assert [seen.path for seen in scan.files()] == ["sub/.devcontainer/devcontainer.json", "Node_Modules/Makefile"]
+    assert [path.count("/") for path in scan.skipped] == [module.MOST_DEPTH]
+
+
 def test_a_pipe_is_not_opened_and_a_strange_name_is_kept(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "Makefile")
+    os.mkfifo(tmp_path / "GNUmakefile")
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "evil\n\x1b[2J.sh").write_text("x")
     (tmp_path / os.fsdecode(b"\xff.sh")).write_text("x")
-    assert sorted(look(tmp_path)) == ["evil\n\x1b[2J.sh", "\udcff.sh"]
+    assert sorted(look(tmp_path)) == ["GNUmakefile", "evil\n\x1b[2J.sh", "\udcff.sh"]
+    assert look(tmp_path)["GNUmakefile"].data == module.SPECIAL
 
 
 @pytest.mark.parametrize("limit", ["MOST_FILES", "MOST_ENTRIES"])
