@@ -71,7 +71,7 @@ def test_a_project_that_was_not_looked_at_wholly_is_never_done(
     save_baseline(project, os.environ, take(project))
     monkeypatch.setattr(scan, "MOST_ENTRIES", 0)
     assert exit_code(lambda: review(accept=accept)) == 1
-    assert "the project has too many files: not all were looked at\n" in "".join(capsys.readouterr())
+    assert "the project has too many files: not all were searched\n" in "".join(capsys.readouterr())
 
 
 def test_json_has_the_same_changes(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
