@@ -2,6 +2,8 @@
 
 import asyncio
 import errno
+import os
+import signal
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ ADDRESS = "127.0.0.1"
 ATTEMPTS = 20
 GRACE = 2.0
 HIGHEST = 65535
+LONGEST = 1_000  # of the last line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +93,27 @@ async def _accept(relay: Relay, port: int, reader: asyncio.StreamReader, writer:
 
 async def _last_line(stream: asyncio.StreamReader) -> str:
     last = b""
-    with suppress(ValueError):  # a longer line than the reader's limit
-        async for line in stream:
-            last = line if line.strip() else last
-    return last.decode("utf-8", "replace").strip()
+    while data := await stream.read(CHUNK):
+        last = (last.rstrip() + data if data.isspace() else last + data)[-LONGEST:]
+    return last.rstrip().rpartition(b"\n")[2].decode("utf-8", "replace").strip()
+
+
+async def _drain(stream: asyncio.StreamReader) -> None:
+    while await stream.read(CHUNK):
+        pass
 
 
 async def _end(child: asyncio.subprocess.Process) -> None:
     if child.stdin:
         child.stdin.close()
+    # A process has ended for asyncio when its pipes have, too, and the agent may have filled one.
+    drained = asyncio.create_task(_drain(child.stdout)) if child.stdout else None
     try:
         await asyncio.wait_for(child.wait(), GRACE)
     except TimeoutError:
-        child.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)  # the command of the engine has children
         await child.wait()
+    finally:
+        if drained:
+            drained.cancel()

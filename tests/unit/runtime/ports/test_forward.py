@@ -89,3 +89,19 @@ def test_a_sandbox_that_breaks_the_protocol_closes_every_port(tmp_path: Path) ->
     assert "(it opens a connection), so all ports were closed" in str(raised.value)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((ADDRESS, opened[0].here), timeout=5)
+
+
+@pytest.mark.parametrize("filled", ["stdout", "stderr"])
+def test_a_box_side_that_fills_a_pipe_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: str) -> None:
+    monkeypatch.setattr(module, "GRACE", 0.05)
+    box = (sys.executable, "-c", f"import sys; sys.{filled}.write('A' * (1 << 21) + '\\nlast\\n')")
+
+    async def main() -> str:
+        async with asyncio.timeout(20):
+            return await forward(box, tmp_path, [], opened=lambda _: None)
+
+    if filled == "stderr":
+        assert asyncio.run(main()) == "last"
+    else:
+        with pytest.raises(UserError, match="sent what it must not send"):
+            asyncio.run(main())
