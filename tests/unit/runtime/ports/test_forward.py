@@ -103,5 +103,5 @@ def test_a_box_side_that_fills_a_pipe_is_ended(tmp_path: Path, monkeypatch: pyte
     if filled == "stderr":
         assert asyncio.run(main()) == "last"
     else:
-        with pytest.raises(UserError, match="sent what it must not send"):
+        with pytest.raises(UserError, match="broke the protocol"):
             asyncio.run(main())
