@@ -105,7 +105,7 @@ class AskProxy:
 class AskSecrets:
     """Have the proxy's program `set`, `list` or `remove` secrets. A value goes to its stdin, never into the plan.
 
-    Without a running proxy, a container of its own runs the program, which only sees what is on disk.
+    If the proxy does not run, a temporary container runs the program. It sees only what is on disk.
     """
 
     argv: tuple[str, ...]

@@ -41,8 +41,8 @@ def completions(*before: str) -> tuple[str, ...]:
 def login(agent: Agent = "", *, path: ProjectPath = None) -> None:
     """Share an agent's sign-in on this machine with the sandbox, where the agent gets placeholders for its tokens.
 
-    If there is no sign-in, this starts the agent's own client on this machine to sign in. Only that client refreshes
-    it.
+    If you are not signed in, this runs the sign-in command of the agent's client on this machine. Only that client
+    refreshes the sign-in.
     """
     project = open_known(path, cwd=Path.cwd())
     name = agent or project.agents[0]
@@ -93,11 +93,11 @@ def _sign_in(wanted: Login, host: Host) -> None:
         raise UserError([Problem(where=command, what=str(error), hint=error.hint)]) from error
     if program is None:
         hint = f"install {wanted.sign_in[0]} on this machine and run `{command}`, or sign in inside the sandbox"
-        what = f"there is no login on this machine, and {wanted.sign_in[0]} is not installed"
+        what = f"you are not signed in on this machine, and {wanted.sign_in[0]} is not installed"
         raise UserError([Problem(where=command, what=what, hint=hint)])
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UserError([no_login(wanted, host)])
-    say(f"there is no login on this machine: starting `{command}`")
+    say(f"you are not signed in on this machine: starting `{command}`")
     path = {"PATH": program_path(host.environ, project=host.root)}
     attend((program, *wanted.sign_in[1:]), cwd=Path.home(), environment=path)
 

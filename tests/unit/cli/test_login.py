@@ -96,7 +96,7 @@ def test_without_a_login_it_says_exactly_what_to_do(stack: Path, home: Path, doc
     assert (answer.code, answer.err) == (
         1,
         (
-            "error: claude auth login: there is no login on this machine, and claude is not installed\n"
+            "error: claude auth login: you are not signed in on this machine, and claude is not installed\n"
             "  hint: install claude on this machine and run `claude auth login`, or sign in inside the sandbox\n"
         ),
     )
@@ -105,7 +105,7 @@ def test_without_a_login_it_says_exactly_what_to_do(stack: Path, home: Path, doc
     assert (answer.code, answer.err) == (
         1,
         (
-            f"error: {home}/.claude/.credentials.json: there is no login on this machine\n"
+            f"error: {home}/.claude/.credentials.json: you are not signed in on this machine\n"
             "  hint: run `claude auth login` on this machine, then agent-sandbox login; or sign in inside the sandbox\n"
         ),
     )
@@ -139,7 +139,7 @@ def test_at_a_terminal_the_client_of_this_machine_signs_in(
     answer = ask("login", "claude")
     assert ran == [(str(docker.folder / "claude"), "auth", "login")]
     assert answer.code == (0 if signs_in else 1)
-    assert answer.err.startswith("there is no login on this machine: starting `claude auth login`\n")
+    assert answer.err.startswith("you are not signed in on this machine: starting `claude auth login`\n")
 
 
 def test_an_agent_without_a_login_is_rejected(stack: Path, docker: FakeDocker, ask: Ask) -> None:

@@ -3,47 +3,22 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.images import Additions
 from agent_sandbox.problems import UserError
 from agent_sandbox.projectfile.editing import NEW
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.render.record import Record
-from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init.project_edit import edited
 from agent_sandbox.runtime.init.project_file import Asked, Settled, digest_of
 from agent_sandbox.stack.limits import limits
-from agent_sandbox.stack.workspace import Ide, Owner
-
-FIRST, SECOND, *_ = known_agents(data_root() / "templates")
-
-
-def asked(*, agent: str = FIRST, ide: Ide | None = None, title: str | None = None, **texts: str) -> Asked:
-    return Asked(agents=(agent,), ide=ide, title=title, limits=texts)
-
-
-def record(*, project_file: str = "") -> Record:
-    return Record(
-        name="n",
-        agents=(FIRST,),
-        title="Before",
-        ide=Ide.JETBRAINS,
-        owner=Owner(),
-        limits=limits({"memory": "2g"}),
-        dotenv=True,
-        project_file=project_file,
-    )
+from agent_sandbox.stack.workspace import Ide
+from project_files import FIRST, SECOND, asked, record, write
 
 
 def settled(project: Path, options: Asked, recorded: Record | None) -> Settled:
     file = project / PROJECT_FILE
     before = file.read_text() if file.exists() else None
     return edited(project, before, options, recorded, title=recorded.title if recorded else "")
-
-
-def write(project: Path, text: str) -> None:
-    (project / PROJECT_FILE).parent.mkdir(exist_ok=True)
-    (project / PROJECT_FILE).write_text(text)
 
 
 def test_the_first_option_writes_a_file_with_what_was_recorded(tmp_path: Path) -> None:

@@ -2,39 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
-from agent_sandbox.render.record import Record
-from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init.project_file import Asked, agents_named, is_outdated, settle
-from agent_sandbox.stack.limits import DEFAULT, GIB, limits
-from agent_sandbox.stack.workspace import Ide, Owner
+from agent_sandbox.runtime.init.project_file import agents_named, is_outdated, settle
+from agent_sandbox.stack.limits import DEFAULT, GIB
+from agent_sandbox.stack.workspace import Ide
 from init_project import Init
-
-FIRST, *_ = known_agents(data_root() / "templates")
-
-
-def asked(*, agent: str = FIRST, ide: Ide | None = None, title: str | None = None, **texts: str) -> Asked:
-    return Asked(agents=(agent,), ide=ide, title=title, limits=texts)
-
-
-def record(*, project_file: str = "") -> Record:
-    return Record(
-        name="n",
-        agents=(FIRST,),
-        title="Before",
-        ide=Ide.JETBRAINS,
-        owner=Owner(),
-        limits=limits({"memory": "2g"}),
-        dotenv=True,
-        project_file=project_file,
-    )
-
-
-def write(project: Path, text: str) -> None:
-    (project / PROJECT_FILE).parent.mkdir(exist_ok=True)
-    (project / PROJECT_FILE).write_text(text)
+from project_files import FIRST, asked, record, write
 
 
 def test_without_an_option_no_file_is_needed(tmp_path: Path) -> None:

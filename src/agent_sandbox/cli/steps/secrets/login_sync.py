@@ -89,10 +89,10 @@ def give_login(project: Project, recipe: Recipe, *, replace: bool = False) -> Ho
 
 
 def no_login(login: Login, host: Host) -> Problem:
-    """Return the problem that there is no login on this machine."""
+    """Return the problem that the user is not signed in on this machine."""
     command = " ".join(login.sign_in)
     hint = f"run `{command}` on this machine, then agent-sandbox login; or sign in inside the sandbox"
-    return Problem(where=str(login_file(login, host)), what="there is no login on this machine", hint=hint)
+    return Problem(where=str(login_file(login, host)), what="you are not signed in on this machine", hint=hint)
 
 
 def tell_proxy(project: Project, recipe: Recipe, *how: str, stdin: bytes = b"") -> str:

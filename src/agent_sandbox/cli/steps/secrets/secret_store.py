@@ -1,4 +1,4 @@
-"""Reach the secret store: through the running proxy, or before the first `up` in a container of its own."""
+"""Reach the secret store: through the running proxy, or, before the first `up`, in a temporary container."""
 
 import os
 from collections.abc import Callable
