@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from agent_sandbox.proxy.control.channel import Answer, ask
+from agent_sandbox.proxy.control.client import Answer, ask
 
 # No wildcard allows this address, the dialler refuses it, and even a proxy that allowed it would reach nothing there.
 HOST, PORT, PATH = PROBE = ("127.0.0.1", 9, "/agent-sandbox-health")
