@@ -96,9 +96,13 @@ class Logs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskProxy:
-    """Send the running proxy a command over its control socket: `status`, `reload`, `denials`."""
+    """Send the running proxy a command over its control socket: `status`, `reload`, `denials`.
+
+    `container` is the id of the proxy's container, if it is known: finding it again takes longer than the question.
+    """
 
     argv: tuple[str, ...]
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

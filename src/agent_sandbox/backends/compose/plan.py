@@ -132,6 +132,9 @@ class ComposePlanner:
         match verb:
             case AskProxy():
                 purpose, argv = "asking the proxy", (*verb.argv, "--control", CONTROL)
+                if verb.container:
+                    known = (self.program, "exec", "--interactive", verb.container, *PROGRAM, *argv)
+                    return RunCommand(argv=known, cwd=project.root, project=project.name, purpose=purpose)
             case AskSecrets():
                 purpose, argv = "asking the proxy", ("secret", *verb.argv, "--folder", SECRETS)
                 if not verb.proxy_runs:

@@ -259,3 +259,13 @@ def test_an_image_is_asked_in_a_container_that_reaches_nothing_and_can_change_no
         *("--security-opt", "no-new-privileges", "--user", "65534:65534", "--env", "HOME=/nonexistent"),
         *("--entrypoint", "npm", "image:1", "config", "get", "registry"),
     )
+
+
+def test_a_proxy_whose_container_is_known_is_not_looked_up_again() -> None:
+    (step,) = PLANNER.plan(PROJECT, AskProxy(argv=("status",), container="0123abc"))
+    assert isinstance(step, RunCommand)
+    assert step.argv == (
+        *("docker", "exec", "--interactive", "0123abc"),
+        *("/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
+        *("status", "--control", "/state/run/control.sock"),
+    )

@@ -23,7 +23,15 @@ from agent_sandbox.stack.workspace import Ide
 from table_tests import each
 
 called: list[dict[str, Any]] = []
-COMMANDS = {"init": init, "run": run, "exec": exec, "logs": logs, "build": build, "import": import_, "reload": reload}
+COMMANDS: dict[str, Callable[..., object]] = {
+    "init": init,
+    "run": run,
+    "exec": exec,
+    "logs": logs,
+    "build": build,
+    "import": import_,
+    "reload": reload,
+}
 IN_ORDER = {"exec"}
 
 
