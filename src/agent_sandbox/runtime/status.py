@@ -1,6 +1,7 @@
 """Collect the status of a stack."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -102,9 +103,14 @@ def look(  # noqa: PLR0913 - each is a question of its own
     """Collect the status; a stopped proxy or an invalid policy is part of it, not an error."""
     found = driver.observe(project.name)
     proxy = next((one for one in found if one.service == "proxy" and one.state == "running"), None)
-    host_digest, problems = _checked(digest)
-    intruders = driver.intruders(found, project.name)
-    denials, unopened = _denials(ask, proxy) if proxy else ((), 0)
+    with ThreadPoolExecutor() as pool:  # each question starts a program in a container
+        said = pool.submit(lambda: _asked(ask, proxy, "status") if proxy else {})
+        denied = pool.submit(lambda: _denials(ask, proxy) if proxy else ((), 0))
+        inside = pool.submit(look_inside, driver, found, project.root)
+        refusals = pool.submit(read_refusals, driver, found, now=datetime.now(UTC))
+        host_digest, problems = _checked(digest)
+        intruders = driver.intruders(found, project.name)
+    denials, unopened = denied.result()
     return Status(
         project=project,
         unseen=unseen,
@@ -112,14 +118,14 @@ def look(  # noqa: PLR0913 - each is a question of its own
         containers=found,
         host_digest=host_digest,
         problems=problems,
-        proxy=_asked(ask, proxy, "status") if proxy else {},
+        proxy=said.result(),
         denials=denials,
         unopened=unopened,
-        refusals=read_refusals(driver, found, now=datetime.now(UTC)),
+        refusals=refusals.result(),
         missing_services=missing_services,
         unmounted_layers=unmounted_layers,
         stale_services=stale_services,
-        inside=look_inside(driver, found, project.root),
+        inside=inside.result(),
         connected=intruders.connected,
         strangers=intruders.strangers,
         sharing=tuple(one.mending for one in intruders.sharing),
