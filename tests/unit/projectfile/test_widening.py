@@ -16,6 +16,9 @@ from table_tests import each
         ("tools: {npm: [a@2]}", "tools: {npm: [a@1]}", ("tools: from npm a@2",)),
         ("dockerfile: D", "", ("dockerfile: builds the image with D, which follows",)),
         ("", "dockerfile: D", ()),
+        ("setup: a/b.sh", "", ("setup: runs a/b.sh in each new container; it follows",)),
+        ("setup: a/b.sh", "setup: a/b.sh", ()),
+        ("", "setup: a/b.sh", ()),
         ("mounts: [{path: ../a}]", "", ("mounts: ../a, read-only",)),
         (
             "mounts: [{path: ../a, read_only: false}]",

@@ -13,11 +13,12 @@ from agent_sandbox.agents.pin import pins_in
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import Image, base_name, images_for, project_images
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.render.record import PINS_KEY, SETTINGS_KEY, agents_in, parse_record
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
-from agent_sandbox.runtime.project.project_file import additions_in, made_of, project_files
+from agent_sandbox.runtime.project.project_file import additions_in, made_of, project_files, setup_of
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files, lacks_clone_files
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
@@ -158,6 +159,7 @@ def parse_project(root: Path, texts: Mapping[str, str], *, files: tuple[Path, ..
         images=tuple(dict.fromkeys(_images(document))),
         files=files,
         made_of=made_of(texts),
+        setup=setup_of(texts.get(PROJECT_FILE, "")),
     )
 
 
