@@ -196,6 +196,7 @@ class LimitsSpec(Strict):
     memory: Written[Annotated[str, _limit("memory"), WithJsonSchema({"type": "string"})]] = None
     cpus: Written[Annotated[str, _limit("cpus"), _number("number")]] = None
     pids: Written[Annotated[str, _limit("pids"), _number("integer")]] = None
+    disk: Written[Annotated[str, _limit("disk"), WithJsonSchema({"type": "string"})]] = None
 
     @property
     def texts(self) -> dict[str, str]:

@@ -50,5 +50,5 @@ def _limits(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
     more, had = limits(now.limits.texts), limits(before.limits.texts)
     for name in LIMITS:
         if getattr(more, name) > getattr(had, name):
-            default = f"; the default is {limit_texts(DEFAULT)[name]}"
-            yield f"limits: {name} {limit_texts(more)[name]}, before {limit_texts(had)[name]}{default}"
+            is_, was, default = (limit_texts(one).get(name, "none") for one in (more, had, DEFAULT))
+            yield f"limits: {name} {is_}, before {was}; the default is {default}"

@@ -30,7 +30,9 @@ from table_tests import each
         ("mask: [a, b]", "mask: [a]", ()),
         ("environment: {A: x, B: 1}", "environment: {A: z, B: 1}", ("environment: A=x",)),
         ("limits: {memory: 64g}", "", ("limits: memory 64g, before 8g; the default is 8g",)),
-        ("limits: {memory: 4g, pids: 64}", "", ()),
+        ("limits: {memory: 4g, pids: 64, disk: 9g}", "", ()),
+        ("", "limits: {disk: 9g}", ("limits: disk none, before 9g; the default is none",)),
+        ("limits: {disk: 20g}", "limits: {disk: 9g}", ("limits: disk 20g, before 9g; the default is none",)),
         ("", "limits: {cpus: 1}", ("limits: cpus 4, before 1; the default is 4",)),
     ],
 )

@@ -27,7 +27,7 @@ from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.policies.stale_services import stale_services
-from agent_sandbox.runtime.project.installed import images_of
+from agent_sandbox.runtime.project.installed import bounded_volumes, images_of
 from agent_sandbox.runtime.protect.mount_checks import look_inside
 from agent_sandbox.runtime.protect.snapshot import record
 
@@ -56,6 +56,8 @@ def start(
         if any(one.by_editor and one.ready for one in found):
             say(EDITORS)
         plan = backend().plan(project, Up(build=build, anew=tuple(anew)))
+        if not dry_run and (volumes := bounded_volumes(project.root)):
+            driver().require_disk_limit(volumes)
         plan = (*plan, *(setup_plan(project) if dry_run else ()))
         execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(driver(), project))
         if not dry_run:

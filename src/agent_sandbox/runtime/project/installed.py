@@ -179,11 +179,20 @@ def limits_said(root: Path) -> dict[str, str]:
     """Return the agent's limits in the project's stack file, by name; values in another notation are left out."""
     agent = _mapping(_mapping(read_stack_file(root).get("services")).get("agent"))
     said = {"memory": agent.get("mem_limit"), "pids": agent.get("pids_limit")}
+    if disk := _mapping(agent.get("storage_opt")).get("size"):
+        said["disk"] = disk
     quota, period = (_whole(agent.get(key)) for key in ("cpu_quota", "cpu_period"))
     if quota and period:
         said["cpus"] = quota / period
     read = {name: LIMITS[name].read(str(value)) for name, value in said.items()}
     return {name: LIMITS[name].shown(value) for name, value in read.items() if value is not None}
+
+
+def bounded_volumes(root: Path) -> dict[str, str]:
+    """Return the volumes with a limit of disk space in the project's stack file: their sizes by name."""
+    volumes = map(_mapping, _mapping(read_stack_file(root).get("volumes")).values())
+    sizes = {str(one.get("name")): _mapping(one.get("driver_opts")).get("size") for one in volumes}
+    return {name: str(size) for name, size in sizes.items() if size is not None}
 
 
 def _whole(value: Any) -> int:  # noqa: ANN401 - whatever stands there
