@@ -86,6 +86,14 @@ class Exec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetUp:
+    """Run the project's setup script in the agent container, unless this content has succeeded in it."""
+
+    script: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
     """Show the output of these services, or of all if none is named."""
 
@@ -131,4 +139,4 @@ class ReadTraffic:
     argv: tuple[str, ...] = ()
 
 
-type Verb = Build | Up | Down | Destroy | Restart | Exec | Logs | AskProxy | AskSecrets | AskImage | ReadTraffic
+type Verb = Build | Up | Down | Destroy | Restart | Exec | SetUp | Logs | AskProxy | AskSecrets | AskImage | ReadTraffic

@@ -20,11 +20,13 @@ from agent_sandbox.backends.verbs import (
     Logs,
     ReadTraffic,
     Restart,
+    SetUp,
     Terminal,
     Up,
     Verb,
 )
 from agent_sandbox.images import DIGEST_LABEL, Image
+from agent_sandbox.stack.services.agent import ENTER, SETUP
 from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, SECRETS
 
 DIRECTORY = ".devcontainer"
@@ -76,9 +78,8 @@ class ComposePlanner:
                     self._run(project, f"restarting {verb.service}", "restart", verb.service),
                     self._run(project, f"waiting for {verb.service}", *again),
                 )
-            case Exec():
-                variables = (word for name, value in verb.environment.items() for word in ("--env", f"{name}={value}"))
-                steps = (self._hand_over(project, "exec", *_tty(verb.terminal), *variables, "agent", *verb.argv),)
+            case Exec() | SetUp():
+                steps = (self._in_agent(project, verb),)
             case Logs():
                 steps = (self._run(project, "reading the logs", *_logs(verb)),)
             case AskProxy() | AskSecrets() | ReadTraffic():
@@ -126,6 +127,17 @@ class ComposePlanner:
 
     def _up(self, project: Project) -> RunCommand:
         return self._run(project, "starting the stack", "up", "--detach", "--no-build", "--remove-orphans", *_wait())
+
+    def _in_agent(self, project: Project, verb: Exec | SetUp) -> HandOver | RunCommand:
+        match verb:
+            case Exec():
+                variables = (word for name, value in verb.environment.items() for word in ("--env", f"{name}={value}"))
+                return self._hand_over(project, "exec", *_tty(verb.terminal), *variables, "agent", *verb.argv)
+            case SetUp():
+                argv = (ENTER, SETUP, verb.script, "--digest", verb.digest, "--attended")
+                return self._run(project, f"running {verb.script}", "exec", "-T", "agent", *argv)
+            case _:
+                assert_never(verb)
 
     def _in_proxy(self, project: Project, verb: AskProxy | AskSecrets | ReadTraffic) -> RunCommand:
         argv: tuple[str, ...]

@@ -30,6 +30,7 @@ HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lo
 ENTER = f"{PROGRAMS}/enter"  # runs a command, unless one has
 PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
 REPROTECT = f"{PROGRAMS}/reprotect.py"  # protects files again, from another container
+SETUP = f"{PROGRAMS}/setup_once.py"  # runs the project's setup script once in each container
 
 
 def agent_service(image: str, where: Addresses, agents: Agents, workspace: Workspace) -> Service:

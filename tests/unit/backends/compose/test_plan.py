@@ -20,11 +20,13 @@ from agent_sandbox.backends.verbs import (
     Logs,
     ReadTraffic,
     Restart,
+    SetUp,
     Terminal,
     Up,
     Verb,
 )
 from agent_sandbox.images import Image
+from agent_sandbox.stack.services.agent import ENTER, SETUP
 from agent_sandbox.stack.workspace import Owner
 from table_tests import each
 
@@ -238,6 +240,16 @@ def test_files_outside_the_project_are_named_in_full() -> None:
 def test_build_as_a_verb_is_the_same_plan() -> None:
     build = Build(images=(IMAGE,))
     assert PLANNER.plan(PROJECT, build) == PLANNER.build(build)
+
+
+def test_a_setup_script_runs_in_the_agent_container_without_a_terminal() -> None:
+    (step,) = PLANNER.plan(PROJECT, SetUp(script="a.sh", digest="0f"))
+    assert step == RunCommand(
+        argv=(*COMPOSE, "exec", "-T", "agent", ENTER, SETUP, "a.sh", "--digest", "0f", "--attended"),
+        cwd=ROOT,
+        project=PROJECT.name,
+        purpose="running a.sh",
+    )
 
 
 def test_a_restart_waits_until_the_service_does_its_work_again() -> None:
