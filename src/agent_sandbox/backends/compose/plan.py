@@ -25,6 +25,7 @@ from agent_sandbox.backends.verbs import (
     Verb,
 )
 from agent_sandbox.images import DIGEST_LABEL, Image
+from agent_sandbox.stack.services.agent import PASS_SIGNAL, SESSION
 from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, SECRETS
 
 DIRECTORY = ".devcontainer"
@@ -77,8 +78,7 @@ class ComposePlanner:
                     self._run(project, f"waiting for {verb.service}", *again),
                 )
             case Exec():
-                variables = (word for name, value in verb.environment.items() for word in ("--env", f"{name}={value}"))
-                steps = (self._hand_over(project, "exec", *_tty(verb.terminal), *variables, "agent", *verb.argv),)
+                steps = (self._hand_over(project, verb),)
             case Logs():
                 steps = (self._run(project, "reading the logs", *_logs(verb)),)
             case AskProxy() | AskSecrets() | ReadTraffic():
@@ -158,8 +158,17 @@ class ComposePlanner:
             argv=(*self.compose_argv(project), *arguments), cwd=project.root, project=project.name, purpose=purpose
         )
 
-    def _hand_over(self, project: Project, *arguments: str) -> HandOver:
-        return HandOver(argv=(*self.compose_argv(project), *arguments), cwd=project.root)
+    def _hand_over(self, project: Project, verb: Exec) -> HandOver:
+        session = {SESSION: verb.session} if verb.session else {}
+        variables = (
+            word for name, value in {**verb.environment, **session}.items() for word in ("--env", f"{name}={value}")
+        )
+        within = (*self.compose_argv(project), "exec")
+        return HandOver(
+            argv=(*within, *_tty(verb.terminal), *variables, "agent", *verb.argv),
+            cwd=project.root,
+            pass_signal=(*within, "-T", "agent", PASS_SIGNAL, verb.session) if verb.session else (),
+        )
 
     def compose_argv(self, project: Project) -> tuple[str, ...]:
         """Return the `docker compose` command for the project, independent of the user's shell settings.

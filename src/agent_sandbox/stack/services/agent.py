@@ -28,6 +28,8 @@ READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 PROGRAMS = "/usr/local/lib/agent-sandbox"
 HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
 ENTER = f"{PROGRAMS}/enter"  # runs a command, unless one has
+SESSION = "AGENT_SANDBOX_SESSION"  # the variable that gives `ENTER` the session's name
+PASS_SIGNAL = f"{PROGRAMS}/pass-signal"  # sends a signal to the command of a session
 PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
 REPROTECT = f"{PROGRAMS}/reprotect.py"  # protects files again, from another container
 
