@@ -45,6 +45,7 @@ def run_attached(argv: Sequence[str], *, cwd: Path, pass_signal: Sequence[str]) 
 
 
 def _wait(client: subprocess.Popen[bytes], received: SimpleQueue[int]) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # they must wake the main thread
     client.wait()
     received.put(ENDED)
 
