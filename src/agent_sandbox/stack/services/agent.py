@@ -19,6 +19,7 @@ from agent_sandbox.stack.workspace import Access, Workspace
 
 WORKSPACE = "/workspace"
 PROTECTED = "AGENT_SANDBOX_PROTECTED"  # the variable that lists the protected paths and their access
+STATE = "state-"  # with an agent's name, the key of the volume of its first state directory
 LOCAL = "local-"  # with an agent's name, the key of its volume of ~/.local
 # What the agent sees in place of a masked file, and why; what it writes to a masked directory is kept in memory.
 NOTHING = "/dev/null"
@@ -137,7 +138,7 @@ def state_volume(agent: str, place: str = "") -> str:
     >>> state_volume("example", ".config/example")
     'state-example..config.example'
     """
-    return f"state-{agent}" + (f".{place.replace('/', '.')}" if place else "")
+    return f"{STATE}{agent}" + (f".{place.replace('/', '.')}" if place else "")
 
 
 def state_volumes(manifest: AgentManifest) -> dict[str, str]:

@@ -81,10 +81,11 @@ def test_the_same_secret_twice_is_no_conflict() -> None:
     ],
 )
 def test_the_variable_of_a_placeholder_is_no_conflict(shim: str, other: str, secrets: str, differ: int) -> None:
-    lines = [
-        f"  - {{host: a.test, transform: {{request: {{headers: {{X: {{secret: {secret}, transform: {{type: raw}}, client_shim: {one}}}}}}}}}}}"
+    keys = (
+        f"{{secret: {secret}, transform: {{type: raw}}, client_shim: {one}}}"
         for secret, one in zip(secrets, (shim, other), strict=True)
-    ]
+    )
+    lines = (f"  - {{host: a.test, transform: {{request: {{headers: {{X: {key}}}}}}}}}" for key in keys)
     text = "\n".join(("domains:", *lines, ""))
     policy = parse_layer(text, name="project", file="p", shown="p", services=())
     assert len(list(conflicting(expand(policy, {}).rules))) == differ
