@@ -78,11 +78,15 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exec:
-    """Run a command in the agent container, as `dev`, with these variables beside the container's."""
+    """Run a command in the agent container, as `dev`, with these variables beside the container's.
+
+    The name of a `session` is random: by it, signals to this process reach the command.
+    """
 
     argv: tuple[str, ...]
     terminal: Terminal
     environment: Mapping[str, str] = field(default_factory=dict)
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

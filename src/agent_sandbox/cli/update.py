@@ -20,7 +20,9 @@ from agent_sandbox.images import images_for
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
+from agent_sandbox.runtime.host.known_versions import remember_versions
 from agent_sandbox.runtime.host.newest import asking_npm, newest
+from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.init.initialise import InitOptions
 from agent_sandbox.runtime.policies.registries import tool_environment
@@ -104,14 +106,17 @@ def _newer(manifests: Sequence[AgentManifest], project: Path) -> dict[str, Pin]:
     """Print what is newest of each agent, and return the pins of those that have a newer version."""
     ask = asking_npm(tool_environment(os.environ, project=project))
     newer: dict[str, Pin] = {}
+    seen: dict[str, str] = {}
     for one in manifests:
         if not isinstance(one.install, NpmPackage):
             emit_lines([f"{one.name}  {one.version}  {FIXED}"])
             continue
         found = newest(one.name, one.install, ask)
+        seen[one.name] = found.version
         if is_newer(found.version, one.version):
             newer[one.name] = found
             emit_lines([f"{one.name}  {one.version} -> {found.version}"])
         else:
             emit_lines([f"{one.name}  {one.version}  is the newest version"])
+    remember_versions(state_directory(os.environ), seen)
     return newer

@@ -26,7 +26,7 @@ from agent_sandbox.backends.verbs import (
     Verb,
 )
 from agent_sandbox.images import DIGEST_LABEL, Image
-from agent_sandbox.stack.services.agent import ENTER, SETUP
+from agent_sandbox.stack.services.agent import ENTER, PASS_SIGNAL, SESSION, SETUP
 from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, SECRETS
 
 DIRECTORY = ".devcontainer"
@@ -78,8 +78,11 @@ class ComposePlanner:
                     self._run(project, f"restarting {verb.service}", "restart", verb.service),
                     self._run(project, f"waiting for {verb.service}", *again),
                 )
-            case Exec() | SetUp():
-                steps = (self._in_agent(project, verb),)
+            case Exec():
+                steps = (self._hand_over(project, verb),)
+            case SetUp():
+                argv = (ENTER, SETUP, verb.script, "--digest", verb.digest, "--attended")
+                steps = (self._run(project, f"running {verb.script}", "exec", "-T", "agent", *argv),)
             case Logs():
                 steps = (self._run(project, "reading the logs", *_logs(verb)),)
             case AskProxy() | AskSecrets() | ReadTraffic():
@@ -128,17 +131,6 @@ class ComposePlanner:
     def _up(self, project: Project) -> RunCommand:
         return self._run(project, "starting the stack", "up", "--detach", "--no-build", "--remove-orphans", *_wait())
 
-    def _in_agent(self, project: Project, verb: Exec | SetUp) -> HandOver | RunCommand:
-        match verb:
-            case Exec():
-                variables = (word for name, value in verb.environment.items() for word in ("--env", f"{name}={value}"))
-                return self._hand_over(project, "exec", *_tty(verb.terminal), *variables, "agent", *verb.argv)
-            case SetUp():
-                argv = (ENTER, SETUP, verb.script, "--digest", verb.digest, "--attended")
-                return self._run(project, f"running {verb.script}", "exec", "-T", "agent", *argv)
-            case _:
-                assert_never(verb)
-
     def _in_proxy(self, project: Project, verb: AskProxy | AskSecrets | ReadTraffic) -> RunCommand:
         argv: tuple[str, ...]
         match verb:
@@ -173,8 +165,17 @@ class ComposePlanner:
             argv=(*self.compose_argv(project), *arguments), cwd=project.root, project=project.name, purpose=purpose
         )
 
-    def _hand_over(self, project: Project, *arguments: str) -> HandOver:
-        return HandOver(argv=(*self.compose_argv(project), *arguments), cwd=project.root)
+    def _hand_over(self, project: Project, verb: Exec) -> HandOver:
+        session = {SESSION: verb.session} if verb.session else {}
+        variables = (
+            word for name, value in {**verb.environment, **session}.items() for word in ("--env", f"{name}={value}")
+        )
+        within = (*self.compose_argv(project), "exec")
+        return HandOver(
+            argv=(*within, *_tty(verb.terminal), *variables, "agent", *verb.argv),
+            cwd=project.root,
+            pass_signal=(*within, "-T", "agent", PASS_SIGNAL, verb.session) if verb.session else (),
+        )
 
     def compose_argv(self, project: Project) -> tuple[str, ...]:
         """Return the `docker compose` command for the project, independent of the user's shell settings.

@@ -232,6 +232,16 @@ def test_a_verb_with_a_person_at_it_gets_the_terminal(verb: Verb, arguments: tup
     assert PLANNER.plan(PROJECT, verb) == (expected,)
 
 
+def test_a_session_has_a_command_that_passes_signals_to_it() -> None:
+    verb = Exec(argv=("zsh",), terminal=Terminal.ATTACHED, environment={"TERM": "x"}, session="abc")
+    (step,) = PLANNER.plan(PROJECT, verb)
+    assert step == HandOver(
+        argv=(*COMPOSE, "exec", "--env", "TERM=x", "--env", "AGENT_SANDBOX_SESSION=abc", "agent", "zsh"),
+        cwd=ROOT,
+        pass_signal=(*COMPOSE, "exec", "-T", "agent", "/usr/local/lib/agent-sandbox/pass-signal", "abc"),
+    )
+
+
 def test_files_outside_the_project_are_named_in_full() -> None:
     project = replace(PROJECT, files=(*PROJECT.files, Path("/elsewhere/more.yml")))
     assert PLANNER.compose_argv(project) == (*COMPOSE, "--file", "/elsewhere/more.yml")
