@@ -12,7 +12,7 @@ from pathlib import Path
 type Run = Callable[..., tuple[int, str]]
 
 # The pages whose commands are run again, in this order and in one directory: later ones need what earlier ones made.
-NAMES = ("tools", "explain", "review", "edit", "service-tools", "import")
+NAMES = ("tools", "explain", "review", "edit", "service-tools", "import", "learn")
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = (*(DOCS / "policy" / f"{name}.md" for name in NAMES), DOCS / "traffic.md")
 
