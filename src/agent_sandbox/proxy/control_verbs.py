@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from agent_sandbox.proxy.audit.audit_log import AuditLog
-from agent_sandbox.proxy.control.channel import Verb
-from agent_sandbox.proxy.control.client import Answer
+from agent_sandbox.proxy.control.channel import Answer, Verb
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.reloader import Reloader
 

@@ -21,8 +21,7 @@ from agent_sandbox.proxy.ask.asking import Asking
 from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.audit.line_writer import LineWriter
 from agent_sandbox.proxy.audit.rotating_file import RotatedFile, write_all
-from agent_sandbox.proxy.control.channel import serve_control
-from agent_sandbox.proxy.control.client import Answer
+from agent_sandbox.proxy.control.channel import Answer, serve_control
 from agent_sandbox.proxy.control.side_thread import SideThread
 from agent_sandbox.proxy.control_verbs import control_verbs
 from agent_sandbox.proxy.decide.access_log import AccessLog

@@ -9,8 +9,7 @@ from agent_sandbox.proxy.ask.questions import Questions
 from agent_sandbox.proxy.ask.verbs import answer_verb, state
 from agent_sandbox.proxy.ask.watchers import Watchers
 from agent_sandbox.proxy.audit.audit_log import AuditLog
-from agent_sandbox.proxy.control.channel import Stream, Verb
-from agent_sandbox.proxy.control.client import Answer
+from agent_sandbox.proxy.control.channel import Answer, Stream, Verb
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.transition import PolicyTransition

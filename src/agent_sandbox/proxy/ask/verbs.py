@@ -6,7 +6,7 @@ from agent_sandbox.policy.engine.settings import Settings
 from agent_sandbox.printable import printable
 from agent_sandbox.proxy.ask.grant_book import Grant, GrantBook, Scope
 from agent_sandbox.proxy.ask.questions import Question, Questions
-from agent_sandbox.proxy.control.client import Answer
+from agent_sandbox.proxy.control.channel import Answer
 
 LONGEST_PATH, LONGEST_NAME = 300, 64
 

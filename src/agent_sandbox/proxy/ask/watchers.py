@@ -8,8 +8,7 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 
-from agent_sandbox.proxy.control.channel import Reply
-from agent_sandbox.proxy.control.client import Answer
+from agent_sandbox.proxy.control.channel import Answer, Reply
 
 CAPACITY = 2_000  # records that wait for a slow watcher
 PAUSE_SECONDS = 0.05  # between two writes: what comes meanwhile is written at once

@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.proxy.control.client import Answer
 
+Answer = dict[str, object]
 Verb = Callable[[Mapping[str, object]], Awaitable[Answer]]
 Reply = Callable[[bytes], Awaitable[None]]
 # A verb that goes on writing until the connection ends. Each further line on it is the question of another verb.

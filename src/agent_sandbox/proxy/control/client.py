@@ -9,13 +9,11 @@ from pathlib import Path
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
 
-Answer = dict[str, object]
 
-
-def ask(path: Path, question: Mapping[str, object], *, seconds: float = 30.0) -> Answer:
+def ask(path: Path, question: Mapping[str, object], *, seconds: float = 30.0) -> dict[str, object]:
     """Send a question to the proxy's control socket at `path` and return the answer. Raises `UserError`."""
     try:
-        answer: Answer = read_json(_exchanged(path, json.dumps(question).encode("ascii") + b"\n", seconds))
+        answer: dict[str, object] = read_json(_exchanged(path, json.dumps(question).encode("ascii") + b"\n", seconds))
     except (OSError, ValueError) as error:
         problem = Problem(where=str(path), what=f"the proxy does not answer: {error}", hint="is it running?")
         raise UserError([problem]) from error

@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from agent_sandbox.proxy.control.client import Answer, ask
+from agent_sandbox.proxy.control.client import ask
 
 # No wildcard allows this address, the dialler refuses it, and even a proxy that allowed it would reach nothing there.
 HOST, PORT, PATH = PROBE = ("127.0.0.1", 9, "/agent-sandbox-health")
@@ -16,7 +16,7 @@ def sickness(control: Path, proxy: tuple[str, int]) -> list[str]:
     return [*_of_policy(ask(control, {"verb": "status"}, seconds=SECONDS)), *_of_denial(proxy)]
 
 
-def _of_policy(status: Answer) -> list[str]:
+def _of_policy(status: dict[str, object]) -> list[str]:
     policy = status.get("policy")
     if not isinstance(policy, dict) or policy.get("valid") is not True:
         problems = policy.get("problems") if isinstance(policy, dict) else None

@@ -7,7 +7,7 @@ from typing import Any
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.proxy.audit.record import AuditRecord
-from agent_sandbox.proxy.control.client import Answer
+from agent_sandbox.proxy.control.channel import Answer
 from agent_sandbox.proxy.reload.policy_diff import change
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.transition import PolicyTransition

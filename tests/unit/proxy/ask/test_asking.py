@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.control.client import Answer
+    from agent_sandbox.proxy.control.channel import Answer
     from agent_sandbox.proxy.reload.transition import PolicyTransition
 
 GET = request("GET https://new.test/x")
