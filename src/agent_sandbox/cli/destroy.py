@@ -14,7 +14,7 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath
 from agent_sandbox.cli.framework.typer_options import Quiet
 from agent_sandbox.cli.steps.execute import backend, driver, execute
-from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.output import counted, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.settings import forget_settings
 from agent_sandbox.runtime.project.installed import open_project, own_images
@@ -61,8 +61,11 @@ def destroy(  # noqa: PLR0913 - each is an option
     execute(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
     if not dry_run:
         _forget(project)
-    if images and not (dry_run or quiet):
-        _report_images(things["images"])
+    if not (dry_run or quiet):
+        parts = [counted(len(found), kind.removesuffix("s")) for kind, found in things.items() if kind != "images"]
+        say(f"removed {project.name}: {', '.join(parts)}")
+        if images:
+            _report_images(things["images"])
     return DONE
 
 

@@ -14,7 +14,7 @@ from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps import git_offer
 from agent_sandbox.cli.steps.git_offer import SETTINGS
 from agent_sandbox.cli.terminal.excerpt import diff_lines
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.output import counted, emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import find_project
@@ -97,7 +97,7 @@ def _require_valid(paths: list[str] | None, *, accept: bool, restore: bool) -> N
 def _act(root: Path, baseline: Baseline, changes: Sequence[Change], *, accept: bool) -> None:
     if accept:
         _save(root, reviewing.accept(baseline, changes))
-        say(f"{_counted(changes)} accepted")
+        say(f"{counted(len(changes), 'change')} accepted")
         return
     for change in changes:
         _restore(root, change)
@@ -156,15 +156,12 @@ def _unseen(found: Found) -> Iterator[str]:
 def _rest(changes: Sequence[Change], found: Found, offer: Offer | None) -> Iterator[str]:
     yield from _unseen(found)
     if changes:
-        yield f"{_counted(changes)} to review: agent-sandbox review at a terminal, or --accept, or --restore PATH"
+        count = counted(len(changes), "change")
+        yield f"{count} to review: agent-sandbox review at a terminal, or --accept, or --restore PATH"
     if offer and offer.offered:
         yield TO_SAVE
     if not (changes or offer):
         yield "nothing to review"
-
-
-def _counted(changes: Sequence[Change]) -> str:
-    return "1 change" if len(changes) == 1 else f"{len(changes)} changes"
 
 
 def _ask(root: Path, baseline: Baseline, changes: Sequence[Change], found: Found, offer: Offer | None) -> int:

@@ -66,12 +66,13 @@ def _review_stopped(project: Project, found: Sequence[Container], inside: Inside
     return paths
 
 
-def put_off(project: Project) -> None:
-    """Record the lost mounts before the containers, which alone know them, are removed."""
+def put_off(project: Project) -> Sequence[Container]:
+    """Record the lost mounts before the containers, which alone know them, are removed; return the containers."""
     found, then = driver().observe(project.name), recorded(project.root, os.environ)
     _, paths = _to_be_seen(project, found, look_inside(driver(), found, project.root), then)
     if paths:
         leave_pending(project.root, os.environ, then, paths)
+    return found
 
 
 def _to_be_seen(

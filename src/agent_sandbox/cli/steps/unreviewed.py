@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.output import counted, say
 from agent_sandbox.runtime.review.baseline import load_baseline, save_baseline
 from agent_sandbox.runtime.review.changes import find_changes, take
 
@@ -21,5 +21,7 @@ def report_unreviewed(root: Path) -> None:
     if found and not found.complete:
         say(("review:", "warn"), " the project has too many files to look at all: agent-sandbox review")
     elif found and found.changes:
-        files = "1 file" if len(found.changes) == 1 else f"{len(found.changes)} files"
-        say(("review:", "warn"), f" {files} that would run outside changed: agent-sandbox review")
+        say(
+            ("review:", "warn"),
+            f" {counted(len(found.changes), 'file')} that would run outside changed: agent-sandbox review",
+        )
