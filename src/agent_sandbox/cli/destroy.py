@@ -15,6 +15,7 @@ from agent_sandbox.cli.framework.options import DryRun, ProjectPath
 from agent_sandbox.cli.framework.typer_options import Quiet
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import counted, say
+from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.settings import forget_settings
 from agent_sandbox.runtime.project.installed import open_project, own_images
@@ -62,7 +63,7 @@ def destroy(  # noqa: PLR0913 - each is an option
     if not dry_run:
         _forget(project)
     if not (dry_run or quiet):
-        parts = [counted(len(found), kind.removesuffix("s")) for kind, found in things.items() if kind != "images"]
+        parts = (counted(len(found), kind.removesuffix("s")) for kind, found in things.items() if found)
         say(f"removed {project.name}: {', '.join(parts)}")
         if images:
             _report_images(things["images"])
@@ -105,6 +106,4 @@ def _confirmed(project: Project, things: Mapping[str, Sequence[str]], option: st
         raise UserError([Problem(where=project.name, what=what, hint=f"agent-sandbox destroy{option} --yes")])
     for kind, names in things.items():
         say(f"{kind}: {', '.join(names) or 'none'}")
-    sys.stderr.write("Remove all of it? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    return agrees("Remove all of it?")

@@ -27,7 +27,7 @@ def engine(project: Path, docker: FakeDocker) -> FakeDocker:
 
 def test_yes_removes_everything_without_asking(engine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: destroy(yes=True)) == 0
-    assert capsys.readouterr().err.splitlines()[-1] == "removed app-1: 1 container, 0 networks, 1 volume"
+    assert capsys.readouterr().err.splitlines()[-1] == "removed app-1: 1 container, 1 volume"
     assert engine.calls[-2:] == [f"{compose_line(Path.cwd())}{REMOVE}", LEFT]
 
 
