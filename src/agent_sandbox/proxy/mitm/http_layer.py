@@ -222,7 +222,8 @@ class Destination(layer.Layer):
         searched = [exchange for exchange in self.exchanges if exchange.echoes]
         if any(exchange.received.unpacking for exchange in searched):
             return COMPRESSED_READ
-        return SMALL_READ if any(exchange.response is None for exchange in searched) else 0
+        is_small = any(exchange.response is None or exchange.websocket for exchange in searched)
+        return SMALL_READ if is_small else 0
 
     def held(self, *, to_client: bool) -> int:
         """Return how many bytes are buffered for the client, or for servers."""

@@ -86,15 +86,13 @@ class Injector:
             why = "no secret is sent while the project's policy adds a CA, which can sign for every host"
             raise WithoutSecretError(why, "move its `upstream` setting to your own policy file")
 
-    def filling(self, injection: Injection, request: Request, sent: Fields, *, websocket: bool) -> Filling:
+    def filling(self, injection: Injection, request: Request, sent: Fields) -> Filling:
         """Return what to inject into an allowed request with the fields `sent`, or raise WithoutSecretError."""
         if request.scheme != "https":
             raise WithoutSecretError("a secret is sent only over https")
         own = next(self._own(injection, request.query, sent), None)
         if own and injection.existing is Existing.KEEP:
             return NOTHING
-        if websocket:
-            raise WithoutSecretError("no secret is injected into a WebSocket: its frames are not redacted")
         if own:
             raise _already(*own)
         now = self._clock()
