@@ -36,6 +36,21 @@ def test_asks_nobody_unless_the_policy_says_so(policy: Callable[[str], Policy]) 
     assert (exchange.waiting, why) == (None, "")
 
 
+@pytest.mark.parametrize(
+    ("settings", "about"),
+    [("", "unlisted"), ("settings: {block_status: 418}", "unlisted"), ("settings: {ask: false}", "")],
+)
+def test_somebody_who_watches_can_want_questions_where_the_policy_says_nothing(
+    policy: Callable[[str], Policy], settings: str, about: str
+) -> None:
+    world = World(policy(f"domains: [a.test]\n{settings}"))
+    world.asking = True
+    exchange, why = world.ask(GET)
+    assert (exchange.waits, why, world.questions.about(world.store.current)) == (bool(about), "", about)
+    denied, _ = world.ask("GET https://10.0.0.1/")
+    assert not denied.waits
+
+
 def test_asks_nobody_when_nobody_watches(world: World) -> None:
     world.watched = False
     exchange, why = world.ask(GET)
