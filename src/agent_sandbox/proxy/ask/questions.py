@@ -146,7 +146,7 @@ class Questions:
         return ", ".join(filter(None, (said, "unlisted"))) if wanted else said
 
     def _asks_about(self, decision: Decision, policy: Policy) -> bool:
-        return decision.cause in UNLISTED and "unlisted" in self.about(policy)
+        return decision.cause is Cause.ASK or (decision.cause in UNLISTED and "unlisted" in self.about(policy))
 
     def answer(self, number: int, scope: Scope, *, who: str, seconds: float | None = None) -> str:
         """Answer a question; return why that is not possible, or an empty string."""
