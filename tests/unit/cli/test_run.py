@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
-from agent_sandbox.backends.plan import HandOver, Plan
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli import run as module
@@ -14,7 +13,6 @@ from agent_sandbox.cli.run import run
 from agent_sandbox.cli.steps.watching import asking_run
 from agent_sandbox.render.paths import PATHS
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.host import process
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.stack.services.agent import ENTER
@@ -29,14 +27,6 @@ def command(project: Path) -> tuple[str, ...]:
     """Return the command of the project's agent, with the arguments that make it ask for nothing."""
     manifest = load_manifest(data_root() / "templates", read_project(project).agents[0])
     return manifest.started(asks=False)
-
-
-@pytest.fixture
-def became(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return what we have become."""
-    lines: list[str] = []
-    monkeypatch.setattr(process, "become", lambda argv, cwd: lines.append(" ".join((*argv, "in", str(cwd)))))
-    return lines
 
 
 def test_the_agents_command_takes_our_place_once_the_stack_is_up(
@@ -142,17 +132,17 @@ def test_agent_asks_leaves_the_agent_its_questions(empty_project: Path, became: 
 def test_ask_stays_on_the_terminal_to_ask_about_requests(
     empty_project: Path, became: list[str], ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran: list[tuple[Path, Plan]] = []
+    ran: list[tuple[Path, tuple[str, ...]]] = []
 
-    def run_asking(project: Project, plan: Plan) -> int:
-        ran.append((project.root, plan))
+    def run_asking(project: Project, *command: str) -> int:
+        ran.append((project.root, command))
         return 7
 
     monkeypatch.setattr(asking_run, "run_asking", run_asking)
     monkeypatch.setattr(module, "terminal", lambda: Terminal.ATTACHED)
     assert ask("run", AGENTS[0], "--ask", "--quiet").code == 7
-    ((root, plan),) = ran
-    assert (root, [type(step) for step in plan], became) == (empty_project, [HandOver], [])
+    manifest = load_manifest(data_root() / "templates", AGENTS[0])
+    assert (ran, became) == ([(empty_project, manifest.started(asks=False))], [])
 
 
 def test_ask_needs_a_terminal(empty_project: Path, ask: Ask) -> None:

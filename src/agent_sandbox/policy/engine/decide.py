@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect
-from agent_sandbox.policy.engine.asks_first import unasked_body, why_asked
+from agent_sandbox.policy.engine.grants import unasked_body, why_asked
 from agent_sandbox.policy.engine.nearest import (
     beyond_for_port,
     beyond_for_request,

@@ -3,9 +3,8 @@
 from dataclasses import dataclass, replace
 
 from agent_sandbox.policy.decision import Cause, Effect, Origin
-from agent_sandbox.policy.engine.asks_first import why_asked
 from agent_sandbox.policy.engine.decide import decide
-from agent_sandbox.policy.engine.grants import is_grantable
+from agent_sandbox.policy.engine.grants import is_grantable, why_asked
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.errors import InvalidValue

@@ -12,13 +12,12 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from types import MappingProxyType
 from typing import Protocol
 
 CHUNK = 65_536
+FAILED = 127
 # No overlay appears while somebody types: the next key would answer it.
 TYPING_SECONDS = 1.5
 # Keys that come so soon after it appeared were meant for the program.
@@ -67,18 +66,11 @@ class PtySession:
         with suppress(OSError):
             os.write(self._waker, b"w")
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path | None = None,
-        environment: Mapping[str, str] = MappingProxyType({}),
-        on_start: Callable[[], None] = lambda: None,
-    ) -> int:
-        """Run `argv`, call `on_start` as soon as it runs, and return its exit code."""
+    def run(self, program: Callable[[], int], *, on_start: Callable[[], None] = lambda: None) -> int:
+        """Run `program` in a child process, call `on_start` as soon as that runs, and return its exit code."""
         sys.stdout.flush()
         sys.stderr.flush()
-        self._child, self._leader = _spawn(argv, cwd, {**os.environ, **environment})
+        self._child, self._leader = _fork(program)
         try:
             os.set_blocking(self._leader, False)
             self._resize()
@@ -257,17 +249,16 @@ class PtySession:
         self._smaller_since = time.monotonic()
 
 
-def _spawn(argv: Sequence[str], cwd: Path | None, environment: Mapping[str, str]) -> tuple[int, int]:
+def _fork(program: Callable[[], int]) -> tuple[int, int]:
     child, leader = pty.fork()
     if child:
         os.set_inheritable(leader, False)  # noqa: FBT003 - its only form
         return child, leader
+    code = FAILED
     try:
-        if cwd is not None:
-            os.chdir(cwd)
-        os.execvpe(argv[0], tuple(argv), environment)  # noqa: S606 - no shell is the point
+        code = program()
     finally:
-        os._exit(127)
+        os._exit(code)
 
 
 def _listen(selector: selectors.BaseSelector, descriptor: int, *, reads: bool, writes: bool) -> None:

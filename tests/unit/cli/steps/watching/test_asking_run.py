@@ -1,11 +1,10 @@
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.verbs import Exec, Terminal
-from agent_sandbox.cli.steps.execute import backend
+from agent_sandbox.cli.steps.watching import asking_run as subject
 from agent_sandbox.cli.steps.watching.asking_run import HOW, run_asking
 from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.runtime.host.pty_session import PtySession
@@ -23,18 +22,21 @@ def test_asks_while_the_command_runs(monkeypatch: pytest.MonkeyPatch, capsys: py
         connection._on_report(State())
         watched.set()
 
-    def run(_: PtySession, argv: tuple[str, ...], *, cwd: Path, on_start: Callable[[], None]) -> int:
-        assert (argv[-1], cwd) == ("agent", Path.cwd())
+    def attached(argv: Sequence[str], *, cwd: Path, pass_signal: Sequence[str]) -> int:
+        assert (argv[-1], cwd, bool(pass_signal)) == ("agent", Path.cwd(), True)
+        return 3
+
+    def run(_: PtySession, program: Callable[[], int], *, on_start: Callable[[], None]) -> int:
         on_start()
         assert watched.wait(5)
         assert woken.is_set()
-        return 3
+        return program()
 
+    monkeypatch.setattr(subject, "run_attached", attached)
     monkeypatch.setattr(Connection, "watch", watch)
     monkeypatch.setattr(Connection, "end", lambda _: over.append(True))
     monkeypatch.setattr(PtySession, "run", run)
     monkeypatch.setattr(PtySession, "wake", lambda _: woken.set())
     project = open_project(None, cwd=Path.cwd())
-    plan = backend().plan(project, Exec(argv=("agent",), terminal=Terminal.ATTACHED))
-    assert run_asking(project, plan) == 3
+    assert run_asking(project, "agent") == 3
     assert (over, capsys.readouterr().err) == ([True], f"{HOW}\n")
