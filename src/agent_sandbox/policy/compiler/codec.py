@@ -31,7 +31,7 @@ type Plain = Any  # JSON values that this module has written
 type Lists = Mapping[str, ListedHosts]
 
 # The fields of a policy that are JSON values already.
-PLAIN_FIELDS = ("digest", "asks_operations", "asks_secrets", "refusal", "empty")
+PLAIN_FIELDS = ("digest", "asks_operations", "asks_secrets", "asks_first", "refusal", "empty")
 
 
 class NotEncodableError(Exception):
