@@ -1,11 +1,9 @@
 """The connection of `watch` to one stack: one command in the proxy container, kept open, and answers over it."""
 
 import json
-import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from getpass import getuser
 from pathlib import Path
 
 from agent_sandbox.backends.plan import RunCommand
@@ -19,6 +17,7 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import Input
+from agent_sandbox.runtime.host.user_name import user_name
 from agent_sandbox.runtime.proxy.reports import Question, Report, read_report
 
 AGAIN_SECONDS = (1.0, 2.0, 5.0)
@@ -37,7 +36,7 @@ class Connection:
         self._on_lost = on_lost
         self._input: Input | None = None
         self._over = threading.Event()
-        self._who = _user()
+        self._who = user_name()
 
     def end(self) -> None:
         """End `watch`, from another thread."""
@@ -93,10 +92,3 @@ class Connection:
         file = shown(self.project.root / POLICY_FILE, cwd=Path.cwd())
         put(read_short_rule(Effect.ALLOW, [question.rule]), file)
         report(reload_stack(self.project.root))
-
-
-def _user() -> str:
-    try:
-        return getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
