@@ -16,7 +16,7 @@ from agent_sandbox.cli.terminal.output import counted, say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.settings import forget_settings
-from agent_sandbox.runtime.policies.learning import forget_learning
+from agent_sandbox.runtime.policies.learning import forget_recording
 from agent_sandbox.runtime.project.installed import open_project, own_images
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.recipes import recipes_of
@@ -89,7 +89,7 @@ def _forget(project: Project) -> None:
     """Remove what is stored for the project on the host machine."""
     recipes_of(project.root, os.environ).forget()
     forget_settings(project.name, os.environ)
-    forget_learning(project.root, os.environ)
+    forget_recording(project.root, os.environ)
 
 
 def _report_images(found: Sequence[str]) -> None:

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from getpass import getuser
 from pathlib import Path
 
 from agent_sandbox.backends.plan import RunCommand
@@ -21,6 +20,7 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import Input
+from agent_sandbox.runtime.host.user_name import user_name
 from agent_sandbox.runtime.proxy.reports import Question, Report, read_report
 
 AGAIN_SECONDS = (1.0, 2.0, 5.0)
@@ -42,7 +42,7 @@ class Connection:
         self._on_lost = on_lost
         self._input: Input | None = None
         self._over = threading.Event()
-        self._who = _user()
+        self._who = user_name()
 
     def end(self) -> None:
         """End `watch`, from another thread."""
@@ -120,10 +120,3 @@ def _quiet() -> Iterator[io.StringIO]:
             yield said
         finally:
             sys.stdin, sys.stdout, sys.stderr = before
-
-
-def _user() -> str:
-    try:
-        return getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
