@@ -23,7 +23,7 @@ class Talk:
 
     words: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    service: str = ""
+    service: str
     # Whether the model can have it run a command.
     runs_commands: bool = True
 
