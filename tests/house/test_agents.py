@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
-from agent_sandbox.agents.manifest import RESERVED, VARIABLE
+from agent_sandbox.agents.manifest import RESERVED, VARIABLE, Archive
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.images import agent_name, images_for, proxy_name
@@ -89,6 +89,16 @@ def test_its_files_for_the_home_directory_are_well_formed_and_kept_in_a_volume(m
 @of_each
 def test_its_program_is_the_one_whose_version_is_printed(manifest: AgentManifest) -> None:
     assert manifest.version_command[0] == manifest.command[0]
+
+
+@of_each
+def test_its_archives_are_of_its_version_and_named_after_their_architecture(manifest: AgentManifest) -> None:
+    if isinstance(manifest.install, Archive):
+        names = {"amd64": ("amd64", "x86_64", "x64"), "arm64": ("arm64", "aarch64")}
+        for architecture, one in manifest.install.downloads.items():
+            assert one.url.count(manifest.version) == 2
+            for text in (one.url, one.program or manifest.install.program):
+                assert any(name in text for name in names[architecture])
 
 
 @of_each

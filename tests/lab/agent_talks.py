@@ -56,4 +56,7 @@ TALKS = {
     ),
 }
 # Agents without a fake model, and why.
-SILENT = {"factory": "asks Factory about the account before anything else, even with a key"}
+SILENT = {
+    "crush": "downloads its program from GitHub, which no test reaches",
+    "factory": "asks Factory about the account before anything else, even with a key",
+}
