@@ -32,8 +32,12 @@ TEMPLATES = data_root() / "templates"
 KEY_MARK = "canary3f8ae2d771"
 # Archives are on sites that the tests do not reach.
 ALL = [name for name in known_agents(TEMPLATES) if not isinstance(load_manifest(TEMPLATES, name).install, Archive)]
-TRIED = ALL if os.environ.get("EVERY_AGENT") else ("claude", "copilot", "codex", "hermes")
+EVERY = bool(os.environ.get("EVERY_AGENT"))
+TRIED = ALL if EVERY else ("claude", "copilot", "codex", "hermes")
 TALKED = [name for name in TALKS if name in TRIED]
+# Agents with their providers: all, or the first.
+TALKING = [(name, talk) for name in TALKED for talk in (TALKS[name] if EVERY else TALKS[name][:1])]
+SERVICES = sorted({talk.service for _, talk in TALKING})
 
 
 @pytest.mark.parametrize("name", TRIED)
@@ -51,7 +55,7 @@ def test_an_agent_says_its_version_as_dev_without_a_network(name: str) -> None:
 def keys(together: Project) -> dict[str, str]:
     """Give the stack a key for each service that takes one, without which its host answers 401; return them by host."""
     found = {}
-    for service in sorted({TALKS[name].service for name in TALKED}):
+    for service in SERVICES:
         host = auth_of(service).host
         # Of two services for one host, the first gets the key and the other one shares it.
         if host not in found:
@@ -66,7 +70,7 @@ def together(projects: Projects) -> Iterator[Project]:
     """One running stack of all these agents, whose policy allows their providers and one host more."""
     project = projects.make("app", *TALKED)
     agents = {service for name in TALKED for service in load_manifest(TEMPLATES, name).services}
-    providers = "".join(f"  - {one}\n" for one in sorted({TALKS[name].service for name in TALKED} - agents))
+    providers = "".join(f"  - {one}\n" for one in SERVICES if one not in agents)
     policy = project.policy.read_text().replace("\n  # - github", f"\n{providers}  # - github", 1)
     project.write_policy(policy.replace("\ndomains:\n", "\ndomains:\n  - allowed.test\n"))
     project.sandbox("up")
@@ -75,43 +79,38 @@ def together(projects: Projects) -> Iterator[Project]:
     project.compose("down", "--volumes", "--timeout=0")
 
 
-@pytest.fixture(params=TALKED)
-def box(request: pytest.FixtureRequest, together: Project, keys: dict[str, str]) -> tuple[str, Project]:
-    """An agent, and the stack in which all of them are, with keys."""
-    assert keys
-    return request.param, together
-
-
 def auth_of(service: str) -> Auth:
     """Return how a service takes its key."""
     declared = shipped_services()[service].spec.declared
     return next(auth for auth in declared.values() if isinstance(auth, Auth) and auth.env)
 
 
-def ask(box: tuple[str, Project], prompt: str) -> str:
+def ask(project: Project, name: str, talk: Talk, prompt: str) -> str:
     """Let the agent answer one prompt, unattended."""
-    name, project = box
-    return project.sandbox("exec", "--", *TALKS[name].command(load_manifest(TEMPLATES, name), prompt)).stdout
+    return project.sandbox("exec", "--", *talk.command(load_manifest(TEMPLATES, name), prompt)).stdout
 
 
+@pytest.mark.parametrize(("name", "talk"), TALKING, ids=[f"{name}-{talk.service}" for name, talk in TALKING])
 def test_an_agent_completes_a_conversation_with_a_key_that_it_never_has(
-    box: tuple[str, Project],
+    together: Project, keys: dict[str, str], name: str, talk: Talk
 ) -> None:
-    name, project = box
-    host = auth_of(TALKS[name].service).host
-    before = len(project.internet.requests(host))
-    assert "Hello from the stand-in." in ask(box, "say hi")
+    assert keys
+    host = auth_of(talk.service).host
+    before = len(together.internet.requests(host))
+    assert "Hello from the stand-in." in ask(together, name, talk, "say hi")
     # Only a request with the key was answered, so a host that was asked has seen it.
-    assert len(project.internet.requests(host)) > before
+    assert len(together.internet.requests(host)) > before
 
 
-def test_a_command_of_an_agents_reaches_what_the_policy_allows_alone_and_learns_why(box: tuple[str, Project]) -> None:
-    name, project = box
-    if not TALKS[name].runs_commands:
-        return
+@pytest.mark.parametrize("name", [name for name in TALKED if TALKS[name][0].runs_commands])
+def test_a_command_of_an_agents_reaches_what_the_policy_allows_alone_and_learns_why(
+    together: Project, keys: dict[str, str], name: str
+) -> None:
+    assert keys
+    project = together
     direct = f"curl -sS --noproxy '*' --max-time 5 http://{STANDIN_ADDRESS}/direct-{name}"
     through = f"curl -sS https://allowed.test/from-{name}; curl -sS https://denied.test/"
-    said = ask(box, f"run>>{through}; {direct}; echo ended with $?<<")
+    said = ask(project, name, TALKS[name][0], f"run>>{through}; {direct}; echo ended with $?<<")
     assert f"/from-{name}" in said
     assert ".devcontainer/policy.yaml" in said
     assert "ended with 7" in said  # refused at once

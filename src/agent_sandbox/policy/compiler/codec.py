@@ -136,7 +136,7 @@ def _read_operations(form: Plain) -> OperationPattern:
 
 
 CREDENTIAL = tuple(part.name for part in fields(Credential))
-LISTS = ("others", "parameters")
+LISTS = ("also", "others", "parameters")
 
 
 def _write_injection(inject: Injection) -> Plain:

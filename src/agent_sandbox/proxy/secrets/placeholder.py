@@ -41,7 +41,7 @@ class Placeholders:
         """Return the variables with the placeholders of the secrets that the policy injects."""
         rules = (rule for rule in policy.rules.rules if rule.effect is Effect.ALLOW and rule.conditions.inject)
         credentials = (one for rule in rules if rule.conditions.inject for one in rule.conditions.inject.credentials)
-        named = sorted({(one.env, self.of(one)) for one in credentials if one.env})
+        named = sorted({(name, self.of(one)) for one in credentials for name in (one.env, *one.also) if name})
         return dict(reversed(named))
 
     def place(self, target: bytes, fields: Fields) -> str:

@@ -35,7 +35,7 @@ domains:
           X-API-Key:
             secret: key
             transform: {type: raw}
-            client_shim: {kind: env, name: A_KEY, prefix: sk-ant-api03-}
+            client_shim: {kind: env, name: A_KEY, also: [C_KEY], prefix: sk-ant-api03-}
   - {host: b.test, transform: {request: {headers: {Authorization: {secret: other, transform: {type: bearer}}}}}}
   - c.test
 """
@@ -109,7 +109,7 @@ def test_any_placeholder_of_the_sandbox_is_found_in_a_request(
 
 
 def test_only_secrets_with_a_variable_have_a_placeholder_in_the_environment(policy: Callable[[str], Policy]) -> None:
-    assert PLACEHOLDERS.environment(policy(POLICY)) == {"A_KEY": PLACEHOLDERS.of(KEY)}
+    assert PLACEHOLDERS.environment(policy(POLICY)) == dict.fromkeys(("A_KEY", "C_KEY"), PLACEHOLDERS.of(KEY))
 
 
 def test_the_key_is_created_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
