@@ -148,7 +148,7 @@ def _tuples(form: Plain) -> Any:  # noqa: ANN401 - lists in lists of any depth
 
 CONFINEMENT = tuple(part.name for part in fields(Confinement))
 CREDENTIAL = tuple(part.name for part in fields(Credential))
-LISTS = ("others", "parameters")
+LISTS = ("also", "others", "parameters")
 
 
 def _write_injection(inject: Injection) -> Plain:
