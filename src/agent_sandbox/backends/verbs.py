@@ -85,11 +85,15 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exec:
-    """Run a command in the agent container, as `dev`, with these variables beside the container's."""
+    """Run a command in the agent container, as `dev`, with these variables beside the container's.
+
+    The name of a `session` is random: by it, signals to this process reach the command.
+    """
 
     argv: tuple[str, ...]
     terminal: Terminal
     environment: Mapping[str, str] = field(default_factory=dict)
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +115,13 @@ class Logs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskProxy:
-    """Send the running proxy a command over its control socket: `status`, `reload`, `denials`."""
+    """Send the running proxy a command over its control socket: `status`, `reload`, `denials`.
+
+    `container` is the id of the proxy's container, if it is known: finding it again takes longer than the question.
+    """
 
     argv: tuple[str, ...]
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
