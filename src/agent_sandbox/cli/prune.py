@@ -7,12 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from agent_sandbox.backends.verbs import Destroy, Drop
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
-from agent_sandbox.cli.framework.options import Json
-from agent_sandbox.cli.framework.typer_options import Quiet
+from agent_sandbox.cli.framework.options import Json, Quiet
+from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.problems import Problem, UserError
@@ -23,8 +21,8 @@ from agent_sandbox.size_text import size_text
 from agent_sandbox.stack.engine import ENGINE
 
 WIDEST = 60
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option(help="List what would be removed, without removing it.")]
+Yes = Annotated[bool, Option(help="Do not ask.", short="-y")]
+DryRun = Annotated[bool, Option(help="List what would be removed, without removing it.")]
 
 
 def prune(*, yes: Yes = False, dry_run: DryRun = False, as_json: Json = False, quiet: Quiet = False) -> int:
