@@ -23,6 +23,7 @@ from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.mitm.stream import MalformedHook
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from layer_harness import LetThrough
 
@@ -172,6 +173,15 @@ def test_the_tls_object_that_a_hook_sets_is_used_and_names_the_host_of_the_tunne
         runner.run(hook(data), ExchangeOwner())
         assert data.ssl_conn is connection
     assert (got, server.sni) == ([http2, http2], "a.test")
+
+
+def test_of_a_malformed_request_a_hook_gets_the_reason() -> None:
+    got: list[object] = []
+    runner = HookRunner(
+        {"malformed": (lambda reason, _: got.append(reason),)}, TUNNEL, on_fault=pytest.fail, close=pytest.fail
+    )
+    runner.run(MalformedHook("bare LF"), ExchangeOwner())
+    assert got == ["bare LF"]
 
 
 def test_of_a_failed_handshake_a_hook_gets_the_error() -> None:
