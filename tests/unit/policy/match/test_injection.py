@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from agent_sandbox.policy.errors import InvalidValue
@@ -49,12 +51,12 @@ def test_what_is_written_reads_back_as_it_was(existing: Existing, kind: str) -> 
         header=KINDS[kind].header or "x-api-key",
         secret="key",
         kind=kind,
-        **dict.fromkeys(KINDS[kind].options, "bot"),
         env="A_KEY",
         prefix="sk-",
         others=("cookie", "x-other"),
         parameters=("key",),
     )
+    shimmed = replace(shimmed, **dict.fromkeys(KINDS[kind].options, "bot"))
     both = injection([KEY, shimmed], existing=existing)
     assert TransformSpec.model_validate(both.written).injection == both
 

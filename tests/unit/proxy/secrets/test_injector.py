@@ -226,7 +226,7 @@ def test_a_placeholder_in_a_parameter_is_removed_and_the_header_injected(
     one = Credential(header="x-api-key", secret="token", kind="raw", parameters=("key",))
     request = parse_request(scheme="https", host="a.test", port=443, method="GET", target=target)
     for existing in Existing:
-        found = injector.filling(injection([one], existing=existing), request, (), websocket=False)
+        found = injector.filling(injection([one], existing=existing), request, ())
         assert found.into_target(target.encode()) == expected
         assert dict(found.fields) == {b"x-api-key": VALUE}
 
@@ -282,7 +282,7 @@ def claim(key_id: str = f"AKIA{AWS}") -> tuple[bytes, bytes]:
 def sign(folder: Path, *fields: tuple[bytes, bytes], existing: Existing = Existing.FAIL, query: str = "") -> Filling:
     injector = Injector(folder, placeholders=PLACEHOLDERS)
     request = asked()._replace(query=query)
-    return injector.filling(injection([SIGNED], existing=existing), request, fields, websocket=False)
+    return injector.filling(injection([SIGNED], existing=existing), request, fields)
 
 
 def test_a_secret_that_signs_is_not_sent_and_leaves_nothing_to_redact(tmp_path: Path) -> None:
