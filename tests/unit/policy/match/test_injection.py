@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,8 @@ def test_what_is_written_reads_back_as_it_was(existing: Existing, kind: str) -> 
         others=("cookie", "x-other"),
         parameters=("key",),
     )
-    shimmed = replace(shimmed, **dict.fromkeys(KINDS[kind].options, "bot"))
+    options: dict[str, Any] = dict.fromkeys(KINDS[kind].options, "bot")
+    shimmed = replace(shimmed, **options)
     both = injection([KEY, shimmed], existing=existing)
     assert TransformSpec.model_validate(both.written).injection == both
 
