@@ -7,10 +7,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps import git_offer
 from agent_sandbox.cli.steps.git_offer import SETTINGS
 from agent_sandbox.cli.terminal.excerpt import diff_lines
@@ -28,12 +27,10 @@ from agent_sandbox.runtime.review.scan import SANDBOX
 
 Paths = Annotated[
     list[str] | None,
-    typer.Argument(
-        help="Only these files and directories, relative to the project.", metavar="PATH", show_default=False
-    ),
+    Argument(help="Only these files and directories, relative to the project.", metavar="PATH"),
 ]
-Accept = Annotated[bool, typer.Option("--accept", help="Accept the changes without asking.")]
-Restore = Annotated[bool, typer.Option("--restore", help="Bring the named files back to their reviewed state.")]
+Accept = Annotated[bool, Option(help="Accept the changes without asking.")]
+Restore = Annotated[bool, Option(help="Bring the named files back to their reviewed state.")]
 MOST_LINES = 200
 # What `status` watches.
 REPOSITORY = ".git"
