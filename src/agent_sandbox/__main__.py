@@ -58,8 +58,10 @@ def _run(argv: list[str]) -> int | None:
 
     path = command_path(argv)
     if path:
-        function = getattr(load(*path), in_python(path[-1]))
-        arguments = plain_arguments(function, argv[len(path) :])
+        module = load(*path)
+        function, context = getattr(module, in_python(path[-1])), getattr(module, "CONTEXT", {})
+        interspersed = context.get("allow_interspersed_args", True)
+        arguments = plain_arguments(function, argv[len(path) :], interspersed=interspersed)
         if arguments is not None:
             return cast("int | None", function(**arguments))
 

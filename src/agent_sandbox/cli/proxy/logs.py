@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.backends.verbs import ReadTraffic
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.typer_options import Following, Tail
+from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
+from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.audit_log import require_readable_log
 from agent_sandbox.cli.steps.decision_line import decision_line
 from agent_sandbox.cli.steps.execute import backend, driver
@@ -19,8 +17,8 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import watch_stack
 from agent_sandbox.runtime.proxy.decisions import read_line
 
-Json = Annotated[bool, typer.Option("--json", help="Print the audit records, one JSON object per line.")]
-Denied = Annotated[bool, typer.Option("--denied", help="Show only denied requests.")]
+Json = Annotated[bool, Option(help="Print the audit records, one JSON object per line.", name="--json")]
+Denied = Annotated[bool, Option(help="Show only denied requests.")]
 
 
 def logs(

@@ -6,9 +6,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.audit_log import Denied, Host, LogFile, Method, Since, each_record, what_is_wanted
 from agent_sandbox.cli.terminal.output import emit, emit_lines, say
 from agent_sandbox.cli.terminal.style import Styled
@@ -23,7 +22,7 @@ STYLES = {"allow": "allow", "deny": "deny"}
 NOTHING = "no such requests in the audit log"
 
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=1, metavar="N", help=f"The last N; by default {SHOWN}, all with --json.")
+    int | None, Option(help=f"The last N; by default {SHOWN}, all with --json.", name="--limit", metavar="N", least=1)
 ]
 
 

@@ -3,8 +3,6 @@
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.audit_log import Denied, Host, LogFile, Method, Since, each_record, what_is_wanted
@@ -20,7 +18,7 @@ SHOWN = 20
 HEADINGS = ("HOST", ">REQUESTS", ">DENIED", ">SENT", ">RECEIVED", "LAST")
 
 SortBy = Annotated[By, Option(help="Sort by this total.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="Show only N hosts.")]
+Limit = Annotated[int, Option(help="Show only N hosts.", name="--limit", metavar="N", least=1)]
 
 
 def top(  # noqa: PLR0913 - each is an option
