@@ -107,7 +107,7 @@ def watch_command(options: argparse.Namespace) -> int:
     """Copy what the proxy reports to stdout, and answers from stdin to the proxy, until one of them ends."""
     from agent_sandbox.proxy.control.bridge import bridge  # noqa: PLC0415 - as above
 
-    bridge(options.control, {"verb": "subscribe", "answers": options.answers})
+    bridge(options.control, {"verb": "subscribe", "answers": options.answers, "asks": options.asks})
     return OK
 
 
@@ -229,6 +229,7 @@ def _parser() -> argparse.ArgumentParser:
     learning.add_argument("--who", default="", metavar="NAME", help="who asked for it")
     watching = _asking(commands, "watch", watch_command, "report decisions and questions, until stdin is closed")
     watching.add_argument("--answers", action="store_true", help="stdin answers questions: one JSON object per line")
+    watching.add_argument("--asks", action="store_true", help="ask about unlisted hosts even without settings.ask")
     log = commands.add_parser("log", help="print the audit log", allow_abbrev=False)
     log.set_defaults(command=log_command)
     log.add_argument("--file", type=Path, required=True, metavar="FILE")

@@ -26,8 +26,9 @@ def engine(project: Path, docker: FakeDocker) -> FakeDocker:
     return docker.says(LEFT).says("compose")
 
 
-def test_yes_removes_everything_without_asking(engine: FakeDocker) -> None:
+def test_yes_removes_everything_without_asking(engine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: destroy(yes=True)) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "removed app-1: 1 container, 1 volume"
     assert engine.calls[-2:] == [f"{compose_line(Path.cwd())}{REMOVE}", LEFT]
 
 

@@ -209,5 +209,5 @@ def test_a_secret_with_a_source_is_stored_without_its_value(
 def test_watching_passes_on_reports_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(bridge, "bridge", lambda path, question: asked.append((path, question)))
-    assert subject.main(["watch", "--control=/x", "--answers"]) == 0
-    assert asked == [(Path("/x"), {"verb": "subscribe", "answers": True})]
+    assert subject.main(["watch", "--control=/x", "--answers", "--asks"]) == 0
+    assert asked == [(Path("/x"), {"verb": "subscribe", "answers": True, "asks": True})]

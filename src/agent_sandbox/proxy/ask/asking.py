@@ -47,6 +47,7 @@ class Asking:
             lambda: store.current,
             self._grants,
             watched=lambda: self._watchers.answering,
+            asking=lambda: self._watchers.asking,
             on_change=self._watchers.change,
             clock=time.monotonic,
             limits=limits,
@@ -119,4 +120,4 @@ class Asking:
         return await self._in_traffic(self._state())
 
     async def _state(self) -> Answer:
-        return state(self.questions, self._grants, self._store.current.settings, now=time.monotonic())
+        return state(self.questions, self._grants, self._store.current, now=time.monotonic())

@@ -196,7 +196,7 @@ class Enforcer:
             return decision, None
         try:
             self._injector.check_authorities(policy.settings.upstream)
-            filling = self._injector.filling(injection, request, exchange.head.fields, websocket=exchange.websocket)
+            filling = self._injector.filling(injection, request, exchange.head.fields)
         except WithoutSecretError as why:
             plain = decide(policy, request)
             return plain if plain.allowed else _without(decision, why), why

@@ -42,9 +42,9 @@ class Watched:
         if len(self.slept) >= self.losses:
             self.connection.end()
 
-    def watch(self) -> None:
+    def watch(self, *, asks: bool = False) -> None:
         """Watch."""
-        self.connection.watch(answers=True)
+        self.connection.watch(answers=True, asks=asks)
 
 
 @pytest.fixture
@@ -65,6 +65,13 @@ def test_reports_come_in_and_answers_go_out_over_one_command(up: FakeDocker, mon
     assert json.loads(heard.read_text()) == {"verb": "answer", "id": 3, "scope": "time", "who": "ana", "seconds": 60}
     assert watched.lost == ["app-1: the proxy does not answer; trying again"]
     assert len([call for call in up.calls if "watch --answers" in call]) == 1
+
+
+def test_somebody_can_ask_although_the_policy_does_not(up: FakeDocker) -> None:
+    up.says(WATCH.replace(" --control", " --asks --control"), script=f"echo {shlex.quote(STATE)}")
+    watched = Watched()
+    watched.watch(asks=True)
+    assert len(watched.reports) == 1
 
 
 def test_connects_again_and_more_slowly_each_time(up: FakeDocker) -> None:
