@@ -178,7 +178,13 @@ def _learned(source: Source) -> Learned:
         project = open_project(source.path, cwd=Path.cwd())
         require_readable_log(project)
         lines: list[str] = []
-        watch_stack(driver(), backend().plan(project, ReadTraffic()), on_line=lines.append)
+
+        def keep(line: str) -> None:
+            # A record begins with its time: the older ones, which may be many, are not kept.
+            if line.partition('"time": "')[2] >= source.since:
+                lines.append(line)
+
+        watch_stack(driver(), backend().plan(project, ReadTraffic()), on_line=keep)
         traffic = read_traffic(lines, since=source.since)
     return learn_from(traffic, load_here(source.policy, os.environ), offers_here(source.policy, os.environ))
 

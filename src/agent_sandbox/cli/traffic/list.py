@@ -16,8 +16,9 @@ from agent_sandbox.runtime.proxy.decisions import asked, local_time
 from agent_sandbox.runtime.traffic.record import SHORT_DIGITS, Record
 
 SHOWN = 50
-HEADINGS = ("ID", "TIME", "DECISION", ">STATUS", "REQUEST")
+HEADINGS = ("ID", "TIME", "DECISION", "REQUEST")
 REQUEST = HEADINGS.index("REQUEST")
+STYLES = {"allow": "allow", "deny": "deny"}
 NOTHING = "no such requests in the audit log"
 
 Limit = Annotated[
@@ -84,7 +85,6 @@ def _row(record: Record, shape: str) -> Sequence[Cell]:
     return (
         record.id[:SHORT_DIGITS],
         local_time(record.time, shape=shape),
-        (record.decision, record.decision if record.decision in ("allow", "deny") else ""),
-        "" if record.status is None else str(record.status),
+        (f"{record.decision:<5} {record.status or ''}".rstrip(), STYLES.get(record.decision, "")),
         asked(asdict(record)),
     )

@@ -14,7 +14,7 @@ LARGEST = 1 << 53  # of a number: what JSON and SQLite have in common
 MOST_SECRETS = 32
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", re.ASCII)
 ID_DIGITS = 32
-SHORT_DIGITS = 10  # of an ID in a table; every beginning of this length or more is accepted
+SHORT_DIGITS = 8  # of an ID in a table; every beginning of this length or more is accepted
 TEXTS = ("event", "decision", "rule", "cause", "reason", "scheme", "host", "method", "path", "tool", "client")
 
 

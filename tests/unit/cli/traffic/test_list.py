@@ -16,7 +16,7 @@ LINES = [
     denied("POST http://b.test:8080/i", decision="allow", status=200),
     denied("GET https://c.test/\u202egnp.exe", status=None, at="11:00:00"),
 ]
-IDS = [record.id[:10] for record in map(read_record, LINES) if record]
+IDS = [record.id[:8] for record in map(read_record, LINES) if record]
 
 
 @pytest.fixture
@@ -29,10 +29,10 @@ def test_requests_are_a_table_with_the_newest_last(log: Path, capsys: pytest.Cap
     assert exit_code(lambda: list_(file=log)) == 0
     assert capsys.readouterr() == (
         (
-            "ID          TIME            DECISION  STATUS  REQUEST\n"
-            f"{IDS[0]}  01-02 10:00:00  deny         403  GET https://a.test/\\x1b[2J\n"
-            f"{IDS[1]}  01-02 10:00:00  allow        200  POST b.test:8080/i\n"
-            f"{IDS[2]}  01-02 11:00:00  deny              GET https://c.test/\\u202egnp.exe\n"
+            "ID        TIME            DECISION   REQUEST\n"
+            f"{IDS[0]}  01-02 10:00:00  deny  403  GET https://a.test/\\x1b[2J\n"
+            f"{IDS[1]}  01-02 10:00:00  allow 200  POST b.test:8080/i\n"
+            f"{IDS[2]}  01-02 11:00:00  deny       GET https://c.test/\\u202egnp.exe\n"
         ),
         "",
     )
@@ -41,14 +41,14 @@ def test_requests_are_a_table_with_the_newest_last(log: Path, capsys: pytest.Cap
 def test_only_the_last_ones_are_listed(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: list_(file=log, limit=1, denied=True)) == 0
     said = capsys.readouterr()
-    assert [line[:10].rstrip() for line in said.out.splitlines()] == ["ID", IDS[2]]
+    assert [line[:8].rstrip() for line in said.out.splitlines()] == ["ID", IDS[2]]
     assert said.err == "the last 1 of 2; --limit N shows more\n"
 
 
 def test_a_program_gets_every_record_on_a_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: list_(file=log, json=True)) == 0
     text = capsys.readouterr().out
-    assert [json.loads(line)["id"][:10] for line in text.splitlines()] == IDS
+    assert [json.loads(line)["id"][:8] for line in text.splitlines()] == IDS
     assert text.isascii()
     assert exit_code(lambda: list_(file=log, json=True, limit=1)) == 0
     assert [json.loads(line)["host"] for line in capsys.readouterr().out.splitlines()] == ["c.test"]
@@ -75,4 +75,4 @@ def test_a_row_fits_into_eighty_columns(log: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stdout", screen := Screen())
     log.write_text(denied(f"GET https://{'a' * 200}.test/{'b' * 2000}"))
     assert exit_code(lambda: list_(file=log)) == 0
-    assert [len(line) for line in screen.getvalue().splitlines()] == [53, 80]
+    assert [len(line) for line in screen.getvalue().splitlines()] == [43, 80]
