@@ -9,6 +9,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from typing import TYPE_CHECKING
 
@@ -64,18 +65,45 @@ def test_run_needs_no_other_command_first(projects: Projects) -> None:
         agent_sandbox("destroy", "--yes", cwd=fresh)
 
 
-def test_shell_has_a_terminal_when_its_caller_has_one(claude: Project) -> None:
-    controller, terminal = pty.openpty()
-    outside = os.environ | {"TERM": "no-such-terminal", "COLORTERM": "truecolor"}
-    shell = subprocess.Popen(
-        [*SANDBOX, "shell"], cwd=claude.path, env=outside, stdin=terminal, stdout=terminal, stderr=terminal
-    )
-    os.close(terminal)
-    os.write(controller, b"tty; echo $TERM/$COLORTERM; exit 5\n")
+def test_shell_has_a_terminal_of_the_same_size_when_its_caller_has_one(claude: Project) -> None:
+    controller, shell = _on_a_terminal(claude, "shell")
+    os.write(controller, b"tty; stty size; echo $TERM/$COLORTERM; exit 5\n")
     said = b"".join(iter(lambda: _read(controller), b""))
     os.close(controller)
-    seen = [words in said for words in (b"/dev/pts/", b"xterm-256color/truecolor")]
-    assert (shell.wait(timeout=20), *seen) == (5, True, True)
+    seen = [words in said for words in (b"/dev/pts/", b"31 97", b"xterm-256color/truecolor")]
+    assert (shell.wait(timeout=20), *seen) == (5, True, True, True)
+
+
+def _on_a_terminal(project: Project, *words: str) -> tuple[int, subprocess.Popen[bytes]]:
+    """Start a command whose controlling terminal is a new one, and return the terminal's other end."""
+    controller, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (31, 97))
+    outside = os.environ | {"TERM": "no-such-terminal", "COLORTERM": "truecolor"}
+    login = ("setsid", "--ctty", "--wait", *SANDBOX, *words)
+    started = subprocess.Popen(login, cwd=project.path, env=outside, stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    return controller, started
+
+
+def test_signals_reach_what_exec_runs_which_decides_on_the_exit_code(claude: Project) -> None:
+    script = "echo ready; trap 'exit 9' TERM; while :; do sleep 0.05; done"
+    for command, number, code in ((("sh", "-c", script), signal.SIGTERM, 9), (("yes",), signal.SIGINT, 130)):
+        argv = (*SANDBOX, "exec", "--", *command)
+        with subprocess.Popen(argv, cwd=claude.path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as started:
+            assert started.stdout
+            started.stdout.read(4)
+            started.send_signal(number)
+            started.stdout.read()
+            assert started.wait(timeout=20) == code
+
+
+def test_a_terminal_that_closes_ends_what_exec_runs(claude: Project) -> None:
+    controller, started = _on_a_terminal(claude, "exec", "--", "sh", "-c", "echo rea''dy; exec sleep 4321")
+    while b"ready" not in _read(controller):
+        pass
+    os.close(controller)
+    started.wait(timeout=20)
+    assert claude.exec("pgrep", "-f", "sleep 4321", check=False).stdout == ""
 
 
 def _read(descriptor: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,6 +94,19 @@ def answer(service: str, line: str, policy: Policy | None = None) -> Effect:
         encoded_slash=policy.takes_encoded_slash(host),
     )
     return decide(policy, request).effect
+
+
+def test_services_of_one_host_share_its_key() -> None:
+    by_host = defaultdict[str, list[str]](list)
+    for name, layer in SERVICES.items():
+        for option, kind in layer.spec.declared.items():
+            if isinstance(kind, Auth) and option == "secret":
+                by_host[kind.host].append(name)
+    for names in by_host.values():
+        spec = PolicySpec.model_validate({"services": [{"name": name, "secret": "the.key"} for name in names]})
+        layer = Layer(name="project", file="policy.yaml", spec=spec, lines={})
+        compile_policy([layer], SERVICES)
+    assert max(map(len, by_host.values())) > 1
 
 
 @pytest.mark.parametrize("service", SERVICES)

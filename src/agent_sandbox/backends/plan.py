@@ -36,10 +36,15 @@ class RunCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """Replace this process with a program; always the last step."""
+    """Hand the terminal to a program; always the last step.
+
+    Without `pass_signal`, the program replaces this process. Otherwise, `pass_signal` and the name of a signal are the
+    command that sends this signal to what the program runs in the container.
+    """
 
     argv: tuple[str, ...]
     cwd: Path
+    pass_signal: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,11 +78,23 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exec:
-    """Run a command in the agent container, as `dev`, with these variables beside the container's."""
+    """Run a command in the agent container, as `dev`, with these variables beside the container's.
+
+    The name of a `session` is random: by it, signals to this process reach the command.
+    """
 
     argv: tuple[str, ...]
     terminal: Terminal
     environment: Mapping[str, str] = field(default_factory=dict)
+    session: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetUp:
+    """Run the project's setup script in the agent container, unless this content has succeeded in it."""
+
+    script: str
+    digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +108,13 @@ class Logs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskProxy:
-    """Send the running proxy a command over its control socket: `status`, `reload`, `denials`."""
+    """Send the running proxy a command over its control socket: `status`, `reload`, `denials`.
+
+    `container` is the id of the proxy's container, if it is known: finding it again takes longer than the question.
+    """
 
     argv: tuple[str, ...]
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,4 +143,4 @@ class ReadTraffic:
     argv: tuple[str, ...] = ()
 
 
-type Verb = Build | Up | Down | Destroy | Restart | Exec | Logs | AskProxy | AskSecrets | AskImage | ReadTraffic
+type Verb = Build | Up | Down | Destroy | Restart | Exec | SetUp | Logs | AskProxy | AskSecrets | AskImage | ReadTraffic

@@ -1,23 +1,28 @@
 """`agent-sandbox agents [list | check NAME]`."""
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
-from agent_sandbox.cli.framework.options import DryRun, Json
-from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, NoCache, Quiet
-from agent_sandbox.cli.steps.execute import backend, execute
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
+from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, Json, NoCache, Quiet
+from agent_sandbox.cli.framework.parameters import Argument
+from agent_sandbox.cli.steps.execute import backend, driver, execute
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems, short_path
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest, load_manifests, place_of
+from agent_sandbox.runtime.host.known_versions import known_versions
+from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
+from agent_sandbox.runtime.state_sizes import state_sizes
+from agent_sandbox.size_text import size_text
 
+HEADINGS = ("NAME", "VERSION", "NEWEST", "FROM", "STATE", "TITLE")
 USAGE = "agent-sandbox agents list | check NAME"
 
 
@@ -28,8 +33,8 @@ class Do(StrEnum):
     CHECK = "check"
 
 
-What = Annotated[Do, typer.Argument(help="list, or check NAME.", metavar="WHAT", show_default=False)]
-Name = Annotated[str | None, typer.Argument(help="The agent to check.", metavar="NAME", show_default=False)]
+What = Annotated[Do, Argument(help="list, or check NAME.", metavar="WHAT")]
+Name = Annotated[str | None, Argument(help="The agent to check.", metavar="NAME")]
 
 
 def completions(*before: str) -> tuple[str, ...]:
@@ -40,6 +45,45 @@ def completions(*before: str) -> tuple[str, ...]:
         case (Do.CHECK,):
             return known_agents()
     return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """An agent with the newest version that is known, and the bytes that it keeps; None: unknown."""
+
+    manifest: AgentManifest
+    newest: str | None
+    state: int | None
+
+    @property
+    def place(self) -> str:
+        """The manifest as a path, if it is the user's own."""
+        return place_of(self.manifest.name)
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table."""
+        one = self.manifest
+        state = "-" if self.state is None else size_text(self.state)
+        return (one.name, one.version, self.newest or "-", one.install.kind, state, one.title)
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The entry for programs."""
+        one = self.manifest
+        return {
+            "name": one.name,
+            "title": one.title,
+            "summary": one.summary,
+            "version": one.version,
+            "newest": self.newest,
+            "install": one.install.kind,
+            "file": self.place or None,
+            "services": list(one.services),
+            "providers": list(one.providers),
+            "state": list(one.state),
+            "state_bytes": self.state,
+        }
 
 
 def agents(  # noqa: PLR0913 - each is an option
@@ -55,7 +99,8 @@ def agents(  # noqa: PLR0913 - each is an option
 ) -> int:
     """List the built-in agents and your own, or check one.
 
-    Your own agents are in ~/.config/agent-sandbox/agents/NAME/agent.yaml. A check reads the manifest, looks up the
+    Your own agents are in ~/.config/agent-sandbox/agents/NAME/agent.yaml. NEWEST is the newest version that `update`
+    has found, and STATE the size of what the agent keeps in all stacks. A check reads the manifest, looks up the
     services, builds the image, and runs the version command in it without a network.
     """
     if (what is Do.CHECK) != (name is not None):
@@ -83,40 +128,32 @@ def _no_project() -> Any:  # noqa: ANN401 - an agent is named, so that no projec
 def _list(*, as_json: bool) -> int:
     """Print all agents, and the problems of those that cannot be loaded."""
     manifests, problems = load_manifests(known_agents())
+    sizes = state_sizes(driver())
+    newest = known_versions(state_directory(os.environ))
+    listed = [Listed(manifest=one, newest=newest.get(one.name), state=_size(sizes, one.name)) for one in manifests]
     if as_json:
-        emit_json({"agents": [_as_json(one) for one in manifests], "problems": [str(problem) for problem in problems]})
+        emit_json({"agents": [one.as_json for one in listed], "problems": [str(problem) for problem in problems]})
     else:
-        emit_lines(_as_text(manifests))
+        emit_lines(_as_text(listed))
         say_problems(problems)
     return FIXABLE if problems else DONE
 
 
-def _as_text(manifests: Iterable[AgentManifest]) -> Iterator[str]:
-    """Yield one line per agent."""
-    rows = [(one.name, one.version, _source(one), one.title) for one in manifests]
-    widths = [max((len(cell) for cell in column), default=0) for column in zip(*rows, strict=True)]
-    for name, *cells in rows:
-        padded = (f"{cell:<{width}}" for cell, width in zip(cells, widths[1:], strict=True))
-        yield styled((f"{name:<{widths[0]}}", "title"), f"  {'  '.join(padded).rstrip()}")
+def _size(sizes: Mapping[str, int] | None, name: str) -> int | None:
+    return None if sizes is None else sizes.get(name, 0)
 
 
-def _source(manifest: AgentManifest) -> str:
-    place = place_of(manifest.name)
-    return f"{manifest.install.kind}, {place}" if place else manifest.install.kind
-
-
-def _as_json(manifest: AgentManifest) -> dict[str, Any]:
-    return {
-        "name": manifest.name,
-        "title": manifest.title,
-        "summary": manifest.summary,
-        "version": manifest.version,
-        "install": manifest.install.kind,
-        "file": place_of(manifest.name) or None,
-        "services": list(manifest.services),
-        "providers": list(manifest.providers),
-        "state": list(manifest.state),
-    }
+def _as_text(listed: Sequence[Listed]) -> Iterator[str]:
+    """Yield a table, with the manifest of each of the user's own agents below its row."""
+    rows = [HEADINGS, *(one.cells for one in listed)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [[f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)] for row in rows]
+    heading, *others = lines
+    yield styled(("  ".join(heading).rstrip(), "title"))
+    for one, (name, *cells) in zip(listed, others, strict=True):
+        yield styled((name, "title"), f"  {'  '.join(cells).rstrip()}")
+        if one.place:
+            yield f"  {short_path(Path(one.place))}"
 
 
 def _require_services(manifest: AgentManifest) -> None:

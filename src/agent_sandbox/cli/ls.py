@@ -4,13 +4,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.framework.options import Json
 from agent_sandbox.cli.steps.execute import driver
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, short_path
 from agent_sandbox.cli.terminal.style import Styled, styled
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -59,7 +58,7 @@ def _as_text(stacks: Sequence[ListedStack], now: datetime) -> Iterator[str]:
     yield styled(("  ".join(_padded(HEADINGS, widths)).rstrip(), "title"))
     for stack, row in zip(stacks, rows, strict=True):
         yield _row(_padded(row, widths), STATES.get(stack.state, "warn"))
-        yield f"  {_short(stack.root)}" if stack.root else "  -"
+        yield f"  {short_path(stack.root)}" if stack.root else "  -"
         notes = (*(() if stack.state in STATES else (stack.state,)), *stack.notes)
         yield from (styled("  ", (note, "warn")) for note in notes)
 
@@ -95,8 +94,3 @@ def _age(passed: timedelta) -> str:
         if passed >= unit:
             return f"{passed // unit}{letter}"
     return "0s"
-
-
-def _short(root: Path) -> str:
-    home = Path.home()
-    return f"~/{root.relative_to(home)}" if root.is_relative_to(home) and root != home else str(root)

@@ -4,31 +4,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
-from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
-from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, ProjectPath, Quiet, Yes
+from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps.execute import attach
 from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.cli.terminal.tty import entering
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.project.installed import has_stack
 
 Arguments = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         help="The agent, by default the first of the stack; then arguments for its command, after `--`.",
         metavar="[AGENT] [-- ARG...]",
     ),
 ]
-Ask = Annotated[bool, typer.Option("--ask", help="Let the agent ask for permission as it does outside.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue the agent's last session.")]
+Ask = Annotated[bool, Option(help="Let the agent ask for permission as it does outside.")]
+Resume = Annotated[bool, Option(help="Continue the agent's last session.")]
 
 
 def completions(*before: str) -> tuple[str, ...]:
@@ -70,7 +67,7 @@ def run(  # noqa: PLR0913 - each is an option
     if not dry_run:
         report_unwritable_project(project)
         keep_logins(project)
-    execute(backend().plan(project, entering(*command)), dry_run=dry_run, quiet=True)
+    attach(project, *command, dry_run=dry_run)
     return code
 
 

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.steps.execute import backend, execute, require_agent
+from agent_sandbox.cli.steps.execute import attach, require_agent
 from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
 from agent_sandbox.cli.steps.trust_gate import open_known
-from agent_sandbox.cli.terminal.tty import entering
 
 
 def shell(*, path: ProjectPath = None) -> None:
@@ -14,4 +13,4 @@ def shell(*, path: ProjectPath = None) -> None:
     project = open_known(path, cwd=Path.cwd())
     require_agent(project)
     keep_logins(project)
-    execute(backend().plan(project, entering("zsh")), quiet=True)
+    attach(project, "zsh")

@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.agents.manifest import AgentManifest, NpmPackage
 from agent_sandbox.agents.pin import Pin, is_newer
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
-from agent_sandbox.cli.framework.options import ProjectPath, Yes
-from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
+from agent_sandbox.cli.framework.options import BaseImage, ExtraCa, ProjectPath, Quiet, Yes
+from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.start_stack import start
 from agent_sandbox.cli.steps.trust_gate import open_trusted
@@ -22,7 +20,9 @@ from agent_sandbox.images import images_for
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
+from agent_sandbox.runtime.host.known_versions import remember_versions
 from agent_sandbox.runtime.host.newest import asking_npm, newest
+from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.init.initialise import InitOptions
 from agent_sandbox.runtime.policies.registries import tool_environment
@@ -30,11 +30,9 @@ from agent_sandbox.runtime.project.installed import open_project
 
 Agents = Annotated[
     list[str] | None,
-    typer.Argument(help="The agents to update; by default all of the project.", metavar="AGENT", show_default=False),
+    Argument(help="The agents to update; by default all of the project.", metavar="AGENT"),
 ]
-Check = Annotated[
-    bool, typer.Option("--check", help="Only report newer versions; the exit code is 1 if there are any.")
-]
+Check = Annotated[bool, Option(help="Only report newer versions; the exit code is 1 if there are any.")]
 
 
 FIXED = "is locked with its dependencies; newer versions come with agent-sandbox"
@@ -108,14 +106,17 @@ def _newer(manifests: Sequence[AgentManifest], project: Path) -> dict[str, Pin]:
     """Print what is newest of each agent, and return the pins of those that have a newer version."""
     ask = asking_npm(tool_environment(os.environ, project=project))
     newer: dict[str, Pin] = {}
+    seen: dict[str, str] = {}
     for one in manifests:
         if not isinstance(one.install, NpmPackage):
             emit_lines([f"{one.name}  {one.version}  {FIXED}"])
             continue
         found = newest(one.name, one.install, ask)
+        seen[one.name] = found.version
         if is_newer(found.version, one.version):
             newer[one.name] = found
             emit_lines([f"{one.name}  {one.version} -> {found.version}"])
         else:
             emit_lines([f"{one.name}  {one.version}  is the newest version"])
+    remember_versions(state_directory(os.environ), seen)
     return newer

@@ -76,15 +76,7 @@ async def run(settings: Settings, limits: Limits) -> None:
     budgets = Budgets(settings.budgets, boot=boot())
     loop_guard, placeholders = LoopGuard(), load_placeholders(key_beside(settings.secrets))
     engine = _engine(
-        settings,
-        limits,
-        store,
-        audit_log,
-        loop_guard,
-        placeholders=placeholders,
-        asking=asking,
-        uses=uses,
-        budgets=budgets,
+        settings, limits, store, audit_log, loop_guard, placeholders, asking=asking, uses=uses, budgets=budgets
     )
     front = ExplicitProxy(engine, lambda: store.current, asking.questions.would_ask)
     server = await listen(front.serve, *settings.listen)
@@ -174,14 +166,14 @@ def _show_placeholders(settings: Settings, placeholders: Placeholders, policy: P
         sys.stderr.write(f"cannot write the placeholders of secrets: {error.strerror}\n")
 
 
-def _engine(  # noqa: PLR0913 - all that it connects
+def _engine(  # noqa: PLR0913, PLR0917 - all that it connects
     settings: Settings,
     limits: Limits,
     store: PolicyStore,
     audit_log: AuditLog,
     loop_guard: LoopGuard,
-    *,
     placeholders: Placeholders,
+    *,
     asking: Asking,
     uses: Uses,
     budgets: Budgets,

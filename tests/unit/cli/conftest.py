@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,11 @@ from agent_sandbox.cli.steps import trust_gate
 from agent_sandbox.images import Owner, agent_name, proxy_name
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host import attached
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project import installed
 from agent_sandbox.runtime.project.installed import images_of, read_project
+from agent_sandbox.stack.services.agent import SESSION
 from fake_docker import FakeDocker, docker
 from fake_stack import trust
 from run_cli import ask, empty_project
@@ -43,6 +46,22 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(facts, "belongs_to_root", lambda _root: False)
     trust(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def became(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the commands that get the terminal, without the name of their session, and where they run."""
+    lines: list[str] = []
+
+    def run_attached(argv: Sequence[str], *, cwd: Path, pass_signal: Sequence[str]) -> int:
+        line = " ".join((*argv, "in", str(cwd)))
+        without = line.replace(f" --env {SESSION}={pass_signal[-1]}", "")
+        assert without != line
+        lines.append(without)
+        return 0
+
+    monkeypatch.setattr(attached, "run_attached", run_attached)
+    return lines
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import yaml
 from agent_sandbox import __version__
 from agent_sandbox.cli.agents import completions
 from agent_sandbox.runtime.host.agents import built_in, known_agents, load_manifest
+from agent_sandbox.runtime.host.known_versions import remember_versions
+from agent_sandbox.runtime.host.user_dirs import state_directory
 from fake_docker import FakeDocker
 from run_cli import Ask
 
@@ -32,16 +35,44 @@ def own(empty_project: Path) -> Path:
     return file
 
 
-def test_every_agent_is_listed_with_its_version_source_and_title(own: Path, ask: Ask) -> None:
+@pytest.fixture
+def engine(docker: FakeDocker) -> FakeDocker:
+    """An engine with two stacks, in which Claude Code and the user's own agent keep state."""
+    sizes = {"a-1_state-claude": "1.5GB", "a-1_log": "1GB", "b-2_state-claude": "500MB", "b-2_local-claude": "1MB"}
+    sizes |= {"b-2_state-mine..config.mine": "2kB", "other_state-codex": "7GB", "a-1_ca-private": "1B"}
+    listed = "".join(f"{name.partition('_')[0]} {name}\n" for name in (*sizes, "b-2_ca-private"))
+    volumes = [{"Name": name, "Size": size, "Labels": ""} for name, size in sizes.items()]
+    return docker.says("volume ls", out=listed).says("ps --all").says("system df", out=json.dumps(volumes))
+
+
+def test_agents_are_listed_with_versions_sources_and_the_size_of_their_state(
+    own: Path, engine: FakeDocker, ask: Ask
+) -> None:
+    assert engine.rules
+    remember_versions(state_directory(os.environ), {"claude": "999.0.0"})
     answer = ask("agents")
-    lines = {line.split()[0]: line.split(maxsplit=2) for line in answer.out.splitlines()}
-    assert (answer.code, answer.err) == (0, "")
-    assert list(lines) == sorted(lines) == list(known_agents())
-    assert lines["mine"][1:] == ["1.2.3", f"npm, {own}  My agent"]
-    assert lines["claude"][1] == load_manifest("claude").version
+    heading, *lines = answer.out.splitlines()
+    assert heading.split() == ["NAME", "VERSION", "NEWEST", "FROM", "STATE", "TITLE"]
+    rows = {line.split()[0]: line.split() for line in lines}
+    assert (answer.code, answer.err, rows.pop("~/.config/agent-sandbox/agents/mine/agent.yaml")[1:]) == (0, "", [])
+    assert list(rows) == sorted(rows) == list(known_agents())
+    assert rows["mine"] == ["mine", "1.2.3", "-", "npm", "2", "kB", "My", "agent"]
+    assert rows["claude"] == ["claude", load_manifest("claude").version, "999.0.0", "npm", "2", "GB", "Claude", "Code"]
+    assert rows["codex"][4:6] == ["0", "B"]
+    assert max(map(len, answer.out.splitlines())) < 80
+    assert own.exists()
 
 
-def test_the_list_is_there_for_programs(own: Path, ask: Ask) -> None:
+@pytest.mark.parametrize(("words", "out", "code"), [("system df", "?", 0), ("volume ls", "", 1)])
+def test_an_engine_that_does_not_answer_leaves_sizes_unknown(
+    docker: FakeDocker, ask: Ask, words: str, out: str, code: int
+) -> None:
+    docker.says(words, out=out, code=code).says("volume ls").says("ps --all").says("system df", out="[]")
+    assert {one["state_bytes"] for one in json.loads(ask("agents", "--json").out)["agents"]} == {None}
+
+
+def test_the_list_is_there_for_programs(own: Path, engine: FakeDocker, ask: Ask) -> None:
+    assert engine.rules
     said = json.loads(ask("agents", "--json").out)
     assert said["problems"] == []
     assert {one["name"]: one for one in said["agents"]}["mine"] == {
@@ -49,19 +80,22 @@ def test_the_list_is_there_for_programs(own: Path, ask: Ask) -> None:
         "title": "My agent",
         "summary": "An agent",
         "version": "1.2.3",
+        "newest": None,
         "install": "npm",
         "file": str(own),
         "services": ["anthropic"],
         "providers": [],
         "state": [".mine"],
+        "state_bytes": 2000,
     }
     assert [one["file"] for one in said["agents"] if one["name"] != "mine"] == [None] * (len(known_agents()) - 1)
 
 
-def test_an_invalid_manifest_is_a_problem_beside_the_others(own: Path, ask: Ask) -> None:
+def test_an_invalid_manifest_is_a_problem_beside_the_others(own: Path, engine: FakeDocker, ask: Ask) -> None:
+    assert engine.rules
     own.write_text(MANIFEST.replace("state:", "stat:"))
     answer = ask("agents")
-    assert (answer.code, len(answer.out.splitlines())) == (1, len(known_agents()) - 1)
+    assert (answer.code, len(answer.out.splitlines())) == (1, len(known_agents()))
     assert answer.err == (
         f"error: {own}: unknown key `stat` in the manifest; did you mean `state`?\n"
         f"error: {own}: `state` is missing in the manifest\n"

@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox.cli.exec import exec as execute
 from agent_sandbox.cli.framework.errors import exit_code
-from agent_sandbox.runtime.host import process
+from agent_sandbox.runtime.host import attached
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.stack.services.agent import ENTER
 from fake_docker import FakeDocker
@@ -14,22 +14,20 @@ from fake_stack import compose_line, with_containers
 NOT_READY = "  hint: agent-sandbox up starts it; agent-sandbox logs agent shows why it is not ready\n"
 
 
-class BecameError(Exception):
-    """What stands for having become another program."""
+def test_the_command_runs_in_the_projects_directory(project: Path, docker: FakeDocker, became: list[str]) -> None:
+    with_containers(docker, agent="healthy")
+    execute(["ls", "-l"])
+    assert became == [f"docker {compose_line(project)} exec -T agent {ENTER} ls -l in {project}"]
 
 
-def test_the_command_takes_our_place_in_the_projects_directory(
+def test_another_exit_code_than_0_is_passed_on(
     project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def become(argv: tuple[str, ...], *, cwd: Path) -> None:
-        raise BecameError(argv, cwd)
-
-    monkeypatch.setattr(process, "become", become)
+    assert project.exists()
+    monkeypatch.setattr(attached, "run_attached", lambda *_, **__: 7)
     with_containers(docker, agent="healthy")
-    with pytest.raises(BecameError) as raised:
-        execute(["ls", "-l"])
-    compose = ("docker", *compose_line(project).split())
-    assert raised.value.args == ((*compose, "exec", "-T", "agent", ENTER, "ls", "-l"), project)
+    with pytest.raises(SystemExit, match=r"^7$"):
+        execute(["false"])
 
 
 @pytest.mark.parametrize(
@@ -85,16 +83,12 @@ def test_a_dry_run_asks_nothing(project: Path, docker: FakeDocker, capsys: pytes
     assert docker.calls == []
 
 
-def test_a_changed_stack_is_entered_as_it_was_trusted(
-    project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    became: list[tuple[str, ...]] = []
-    monkeypatch.setattr(process, "become", lambda argv, cwd: became.append((*argv, str(cwd))))
+def test_a_changed_stack_is_entered_as_it_was_trusted(project: Path, docker: FakeDocker, became: list[str]) -> None:
     with_containers(docker, agent="healthy")
     file = project / ".devcontainer" / "docker-compose.yml"
     file.write_text(file.read_text().replace("services:", "x-mine: privileged\nservices:"))
     assert exit_code(lambda: execute(["ls"])) == 0
-    assert " ".join(became[0]).startswith(f"docker {compose_line(project)} exec ")
+    assert became[0].startswith(f"docker {compose_line(project)} exec ")
 
 
 def test_a_stack_that_nobody_has_looked_at_is_not_entered(

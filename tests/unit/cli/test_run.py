@@ -11,7 +11,6 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.run import run
 from agent_sandbox.render.paths import PATHS
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.host import process
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.stack.services.agent import ENTER
@@ -26,14 +25,6 @@ def command(project: Path) -> tuple[str, ...]:
     """Return the command of the project's agent, with the arguments that make it ask for nothing."""
     manifest = load_manifest(data_root() / "templates", read_project(project).agents[0])
     return manifest.started(asks=False)
-
-
-@pytest.fixture
-def became(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return what we have become."""
-    lines: list[str] = []
-    monkeypatch.setattr(process, "become", lambda argv, cwd: lines.append(" ".join((*argv, "in", str(cwd)))))
-    return lines
 
 
 def test_the_agents_command_takes_our_place_once_the_stack_is_up(

@@ -7,7 +7,9 @@ import pytest
 from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.known_versions import known_versions
 from agent_sandbox.runtime.host.newest import NO_ANSWER_HINT
+from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.runtime.project.trust_snapshot import look
@@ -60,6 +62,7 @@ def test_a_check_reports_and_changes_nothing(stack: Path, docker: FakeDocker, as
     before = text(stack)
     answer = ask("update", "--check")
     assert (answer.code, answer.out, answer.err) == (1, FOUND, "")
+    assert known_versions(state_directory(os.environ)) == {"claude": "999.1.0", "codex": NOW["codex"]}
     assert ask("update", "--check", "codex", "aider").code == 0
     assert (text(stack), [call for call in docker.calls if "build" in call]) == (before, [])
 

@@ -7,6 +7,7 @@ from agent_sandbox.backends.plan import Plan, Planner, describe
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.cli.terminal.progress import progress
+from agent_sandbox.cli.terminal.tty import entering
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.protocol import Driver, Explain
@@ -39,6 +40,12 @@ def execute(
         return
     with progress(quiet=quiet, lists_current=lists_current) as tell:
         driver().execute(plan, tell=tell, explain=explain)
+
+
+def attach(project: Project, *command: str, dry_run: bool = False) -> None:
+    """Run a command in the agent container on this terminal, pass signals to it, and exit with its code."""
+    session = "" if dry_run else os.urandom(8).hex()
+    execute(backend().plan(project, entering(*command, session=session)), dry_run=dry_run, quiet=True)
 
 
 def require_made(project: Project, service: str) -> Container:

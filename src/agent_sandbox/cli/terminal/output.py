@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
+from pathlib import Path
 from typing import Any, TextIO
 
 from agent_sandbox.cli.terminal.style import Part, Styled, painted, parts_of, styled, wants_colour
@@ -52,6 +53,12 @@ def say_problems(problems: Iterable[Problem], *, beside: Callable[[Problem], str
             write_lines(sys.stderr, (styled(line, fixed=True),))  # carets stay below their place
         if problem.hint:
             say(("  hint:", "title"), f" {printable(problem.hint)}")
+
+
+def short_path(path: Path) -> str:
+    """Return a path with `~` for the user's home directory."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) and path != home else str(path)
 
 
 def write_lines(stream: TextIO, lines: Iterable[str]) -> None:

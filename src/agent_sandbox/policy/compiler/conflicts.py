@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 from agent_sandbox.policy.engine.rule import Conditions, Rule
@@ -19,7 +20,7 @@ HINT = "make one of the paths more specific, or give both the same `transform`"
 TOO_MANY = "too many similar rules with different secrets: cannot check whether two of them match the same request"
 FEWER = "write paths without `*`, or give more of the rules the same `transform`"
 
-# Equally specific rules, by their methods and by what they inject.
+# Equally specific rules, by their methods and by what they send.
 Alike = defaultdict[frozenset[str], defaultdict[Injection | None, list[Rule]]]
 
 
@@ -34,7 +35,7 @@ def conflicting(rules: Iterable[Rule]) -> Iterator[Problem]:
         if other:
             what = f"{asked.inject} would be injected into the same requests as {other.conditions.inject}"
             yield Problem(where=str(rule.origin), what=f"{what} by {other.origin}", hint=HINT)
-        group[asked.methods or STANDARD][asked.inject].append(rule)
+        group[asked.methods or STANDARD][_sent(asked)].append(rule)
     if next(left, None) is None:
         yield Problem(where=str(rule.origin), what=TOO_MANY, hint=FEWER)
 
@@ -52,7 +53,16 @@ def _likeness(asked: Conditions) -> object:
 def _differing(asked: Conditions, group: Alike) -> Iterator[Rule]:
     for methods, by_secret in group.items():
         if not methods.isdisjoint(asked.methods or STANDARD):
-            yield from chain.from_iterable(rules for inject, rules in by_secret.items() if inject != asked.inject)
+            sent = _sent(asked)
+            yield from chain.from_iterable(rules for other, rules in by_secret.items() if other != sent)
+
+
+def _sent(asked: Conditions) -> Injection | None:
+    """Return the injection without the variables of its placeholders, which make no difference to a request."""
+    inject = asked.inject
+    if inject is None or not any(one.env for one in inject.credentials):
+        return inject
+    return replace(inject, credentials=tuple(replace(one, env="", prefix="") for one in inject.credentials))
 
 
 def _meet(asked: Conditions, other: Conditions) -> bool:

@@ -13,7 +13,7 @@ from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.compose.tarball import tarball
 from agent_sandbox.runtime.driver.protocol import Explain
 from agent_sandbox.runtime.events import Finished, Progressed, Started, Tell, Unneeded, ignore
-from agent_sandbox.runtime.host import process
+from agent_sandbox.runtime.host import attached, process
 
 
 def act(engine: Engine, plan: Plan, *, tell: Tell = ignore, explain: Explain | None = None) -> None:
@@ -33,9 +33,14 @@ def act(engine: Engine, plan: Plan, *, tell: Tell = ignore, explain: Explain | N
                 pass
             case RunCommand():
                 _run(engine, step, tell, explain)
-            case HandOver():
+            case HandOver(pass_signal=()):
                 with engine.required():
                     process.become(step.argv, cwd=step.cwd)
+            case HandOver():
+                with engine.required():
+                    code = attached.run_attached(step.argv, cwd=step.cwd, pass_signal=step.pass_signal)
+                if code:
+                    raise SystemExit(code)
 
 
 def _current(engine: Engine, plan: Plan) -> set[str]:

@@ -19,6 +19,7 @@ from agent_sandbox.stack.workspace import Access, Workspace
 
 WORKSPACE = "/workspace"
 PROTECTED = "AGENT_SANDBOX_PROTECTED"  # the variable that lists the protected paths and their access
+STATE = "state-"  # with an agent's name, the key of the volume of its first state directory
 LOCAL = "local-"  # with an agent's name, the key of its volume of ~/.local
 # What the agent sees in place of a masked file, and why; what it writes to a masked directory is kept in memory.
 NOTHING = "/dev/null"
@@ -28,8 +29,11 @@ READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 PROGRAMS = "/usr/local/lib/agent-sandbox"
 HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
 ENTER = f"{PROGRAMS}/enter"  # runs a command, unless one has
+SESSION = "AGENT_SANDBOX_SESSION"  # the variable that gives `ENTER` the session's name
+PASS_SIGNAL = f"{PROGRAMS}/pass-signal"  # sends a signal to the command of a session
 PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
 REPROTECT = f"{PROGRAMS}/reprotect.py"  # protects files again, from another container
+SETUP = f"{PROGRAMS}/setup_once.py"  # runs the project's setup script once in each container
 
 
 def agent_service(image: str, where: Addresses, agents: Agents, workspace: Workspace) -> Service:
@@ -135,7 +139,7 @@ def state_volume(agent: str, place: str = "") -> str:
     >>> state_volume("example", ".config/example")
     'state-example..config.example'
     """
-    return f"state-{agent}" + (f".{place.replace('/', '.')}" if place else "")
+    return f"{STATE}{agent}" + (f".{place.replace('/', '.')}" if place else "")
 
 
 def state_volumes(manifest: AgentManifest) -> dict[str, str]:

@@ -20,11 +20,13 @@ from agent_sandbox.backends.verbs import (
     Logs,
     ReadTraffic,
     Restart,
+    SetUp,
     Terminal,
     Up,
     Verb,
 )
 from agent_sandbox.images import Image
+from agent_sandbox.stack.services.agent import ENTER, SETUP
 from agent_sandbox.stack.workspace import Owner
 from table_tests import each
 
@@ -230,6 +232,16 @@ def test_a_verb_with_a_person_at_it_gets_the_terminal(verb: Verb, arguments: tup
     assert PLANNER.plan(PROJECT, verb) == (expected,)
 
 
+def test_a_session_has_a_command_that_passes_signals_to_it() -> None:
+    verb = Exec(argv=("zsh",), terminal=Terminal.ATTACHED, environment={"TERM": "x"}, session="abc")
+    (step,) = PLANNER.plan(PROJECT, verb)
+    assert step == HandOver(
+        argv=(*COMPOSE, "exec", "--env", "TERM=x", "--env", "AGENT_SANDBOX_SESSION=abc", "agent", "zsh"),
+        cwd=ROOT,
+        pass_signal=(*COMPOSE, "exec", "-T", "agent", "/usr/local/lib/agent-sandbox/pass-signal", "abc"),
+    )
+
+
 def test_files_outside_the_project_are_named_in_full() -> None:
     project = replace(PROJECT, files=(*PROJECT.files, Path("/elsewhere/more.yml")))
     assert PLANNER.compose_argv(project) == (*COMPOSE, "--file", "/elsewhere/more.yml")
@@ -238,6 +250,16 @@ def test_files_outside_the_project_are_named_in_full() -> None:
 def test_build_as_a_verb_is_the_same_plan() -> None:
     build = Build(images=(IMAGE,))
     assert PLANNER.plan(PROJECT, build) == PLANNER.build(build)
+
+
+def test_a_setup_script_runs_in_the_agent_container_without_a_terminal() -> None:
+    (step,) = PLANNER.plan(PROJECT, SetUp(script="a.sh", digest="0f"))
+    assert step == RunCommand(
+        argv=(*COMPOSE, "exec", "-T", "agent", ENTER, SETUP, "a.sh", "--digest", "0f", "--attended"),
+        cwd=ROOT,
+        project=PROJECT.name,
+        purpose="running a.sh",
+    )
 
 
 def test_a_restart_waits_until_the_service_does_its_work_again() -> None:
@@ -258,4 +280,14 @@ def test_an_image_is_asked_in_a_container_that_reaches_nothing_and_can_change_no
         *("docker", "run", "--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
         *("--security-opt", "no-new-privileges", "--user", "65534:65534", "--env", "HOME=/nonexistent"),
         *("--entrypoint", "npm", "image:1", "config", "get", "registry"),
+    )
+
+
+def test_a_proxy_whose_container_is_known_is_not_looked_up_again() -> None:
+    (step,) = PLANNER.plan(PROJECT, AskProxy(argv=("status",), container="0123abc"))
+    assert isinstance(step, RunCommand)
+    assert step.argv == (
+        *("docker", "exec", "--interactive", "0123abc"),
+        *("/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
+        *("status", "--control", "/state/run/control.sock"),
     )

@@ -57,8 +57,11 @@ def test_only_plain_names_describe_the_terminal(environ: dict[str, str], expecte
 @pytest.mark.parametrize(
     ("stream", "expected"),
     [
-        (Screen(), Exec(argv=(ENTER, "zsh"), terminal=Terminal.ATTACHED, environment={"TERM": "xterm-kitty"})),
-        (io.StringIO(), Exec(argv=(ENTER, "zsh"), terminal=Terminal.NONE)),
+        (
+            Screen(),
+            Exec(argv=(ENTER, "zsh"), terminal=Terminal.ATTACHED, environment={"TERM": "xterm-kitty"}, session="a"),
+        ),
+        (io.StringIO(), Exec(argv=(ENTER, "zsh"), terminal=Terminal.NONE, session="a")),
     ],
 )
 def test_a_command_learns_about_the_terminal_only_where_it_has_one(
@@ -68,4 +71,4 @@ def test_a_command_learns_about_the_terminal_only_where_it_has_one(
     monkeypatch.delenv("COLORTERM", raising=False)
     for name in ("stdin", "stdout"):
         monkeypatch.setattr(sys, name, stream)
-    assert entering("zsh") == expected
+    assert entering("zsh", session="a") == expected

@@ -73,6 +73,24 @@ def test_the_same_secret_twice_is_no_conflict() -> None:
     assert list(conflicting([*rules, *rules])) == []
 
 
+@each(
+    ("shim", "other", "secrets", "differ"),
+    [
+        ("{kind: env, name: A_KEY, prefix: a-}", "{kind: env, name: B_KEY}", "ss", 0),
+        ("{kind: env, name: A_KEY}", "{kind: env, name: A_KEY}", "st", 1),
+    ],
+)
+def test_the_variable_of_a_placeholder_is_no_conflict(shim: str, other: str, secrets: str, differ: int) -> None:
+    keys = (
+        f"{{secret: {secret}, transform: {{type: raw}}, client_shim: {one}}}"
+        for secret, one in zip(secrets, (shim, other), strict=True)
+    )
+    lines = (f"  - {{host: a.test, transform: {{request: {{headers: {{X: {key}}}}}}}}}" for key in keys)
+    text = "\n".join(("domains:", *lines, ""))
+    policy = parse_layer(text, name="project", file="p", shown="p", services=())
+    assert len(list(conflicting(expand(policy, {}).rules))) == differ
+
+
 def test_more_globs_than_are_compared_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     apart = [rule(f"{{glob: /{letter}/*}}") for letter in "abc"]
     assert found(*apart) == []

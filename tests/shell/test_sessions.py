@@ -1,0 +1,56 @@
+"""sessions.sh: a signal from the host machine reaches the command of one session, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bash_harness import Shell
+
+# As the engine starts it: leader of a process group.
+ENTER = "setsid bash -ec 'source {lib}; sessions={home}/sessions; record_session; env; exec {command}' & command=$!; "
+
+
+def start(shell: Shell, command: str) -> str:
+    """Return a script that starts a command as `enter` does; `$command` is its process."""
+    lib = shell.image / "lib" / "sessions.sh"
+    started = ENTER.format(lib=lib, home=shell.home, command=command)
+    return f"sessions={shell.home}/sessions; AGENT_SANDBOX_SESSION=abc {started}"
+
+
+def test_a_signal_reaches_the_whole_group_of_the_sessions_command_and_no_other(shell: Shell) -> None:
+    script = f"""
+    mkdir $HOME/sessions; setsid sleep 60 & other=$!
+    echo of-another-session >$HOME/sessions/$other
+    {start(shell, 'sh -c "sleep 60; echo never"')}
+    signal_session TERM abc
+    wait $command || echo $?
+    kill -0 $other && kill $other
+    """
+    done = shell("sessions", script)
+    assert done.stdout.splitlines()[-1] == "143"
+    assert "AGENT_SANDBOX_SESSION" not in done.stdout  # the agent's programs do not inherit it
+
+
+def test_the_records_of_commands_that_ended_are_removed(shell: Shell) -> None:
+    done = shell(
+        "sessions",
+        f"mkdir $HOME/sessions; echo old >$HOME/sessions/99999999; {start(shell, 'true')} wait; ls $sessions",
+    )
+    assert "99999999" not in done.stdout
+
+
+def test_a_command_runs_where_its_session_cannot_be_recorded(shell: Shell) -> None:
+    done = shell("sessions", f"touch $HOME/sessions; {start(shell, 'echo ran')} wait")
+    assert (done.stdout.splitlines()[-1], done.stderr) == ("ran", "")
+
+
+def test_an_unknown_session_and_a_record_that_blocks_are_one_failure(shell: Shell) -> None:
+    script = "sessions=$HOME/sessions; sleep() { :; }; mkdir $sessions; mkfifo $sessions/1; mkdir $sessions/2; "
+    assert shell("sessions", script + "signal_session TERM abc", check=False).returncode == 1
+
+
+def test_the_program_takes_the_session_and_then_the_signal(shell: Shell) -> None:
+    program = shell.image / "pass-signal"
+    done = shell("sessions", f'source {program}; signal_session() {{ echo "$@"; }}; main abc TERM')
+    assert done.stdout == "TERM abc\n"
