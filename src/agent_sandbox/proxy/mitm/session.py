@@ -21,6 +21,7 @@ from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.exchange import Spend, spend_freely
 from agent_sandbox.proxy.exchange.hooks import Hooks
+from agent_sandbox.proxy.exchange.review import outlived
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination, PolicyReplaced, Resumed
@@ -51,7 +52,7 @@ class Engine:
     record: Callable[[AuditRecord], None]
     policy: Callable[[], Policy]
     spender: Callable[[Sequence[Budgeted]], Spend] = lambda _: spend_freely
-    sessions: "set[Session]" = field(default_factory=set)
+    sessions: set[object] = field(default_factory=set)
     turns: FairScheduler = field(default_factory=lambda: FairScheduler(time.monotonic))
 
     @property
@@ -178,19 +179,21 @@ class Session(server.LiveConnectionHandler):
         Return whether any request, or the client connection, was ended.
         """
         revision = revision.granting(self._grants)
-        client, replaced, outlived = self._writer(self.client), PolicyReplaced(revision), self._outlived(revision)
+        client, replaced = self._writer(self.client), PolicyReplaced(revision)
         if client is None:
             return False
+        waited = any(exchange.waiting is not None for exchange in self.layer.exchanges)
+        is_outlived = outlived(self._tunnel, revision, waited=waited)
         await self.server_event(replaced)
         for peer in self._servers():
             host, port, *_ = peer.address or ("", 0)
             if not revision.decide_connect(host, port).allowed:
                 self._drop(peer)
-        if outlived and self.layer.idle:
+        if is_outlived and self.layer.idle:
             self.abort()
             return True
-        ended = bool(replaced.ended) or outlived
-        if ended and (self.client.alpn != HTTP2 or outlived):
+        ended = bool(replaced.ended) or is_outlived
+        if ended and (self.client.alpn != HTTP2 or is_outlived):
             # Leave the client time to read the reason.
             asyncio.get_running_loop().call_later(LINGER_SECONDS, client.transport.abort)
         return ended
@@ -199,17 +202,6 @@ class Session(server.LiveConnectionHandler):
     def _grants(self) -> tuple[Rule, ...]:
         """What a person granted to single requests in progress."""
         return tuple(rule for exchange in self.layer.exchanges for rule in exchange.grants)
-
-    def _outlived(self, revision: PolicyTransition) -> bool:
-        # Also close a denied tunnel that the new policy would allow: the client's next tunnel will work.
-        tunnel = self._tunnel
-        if tunnel.carries is Carries.PROXY:
-            return False
-        if tunnel.refused is not None:
-            # A request that has waited for a person is decided again in this tunnel.
-            waited = any(exchange.waiting is not None for exchange in self.layer.exchanges)
-            return revision.opens(tunnel.host, tunnel.port) and not waited
-        return not revision.decide_connect(tunnel.host, tunnel.port).allowed
 
     @override
     async def open_connection(self, command: commands.OpenConnection) -> None:

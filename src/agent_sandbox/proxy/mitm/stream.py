@@ -25,6 +25,7 @@ from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeaders
 
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudgetError
+from agent_sandbox.proxy.exchange.review import revoke
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner, deny
 from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
@@ -89,19 +90,7 @@ class StrictStream(HttpStream, ExchangeOwner):
 
     def revoke(self, revision: PolicyTransition) -> Denial | None:
         """Record and return a denial if the request was allowed and the new policy denies it."""
-        exchange = self.exchange
-        request = exchange.request if exchange else None
-        if exchange is None or request is None or exchange.aborted is not None:
-            return None
-        decision = revision.granting(exchange.grants).decide(request)
-        if decision.allowed:
-            exchange.sent.limit = decision.max_body
-            return None
-        reason = f"the policy was reloaded: {decision.reason}"
-        denial = exchange.denial(reason, status=revision.new.settings.block_status)
-        # Record it now: a request that still waits for its upstream connection must not be sent afterwards.
-        exchange.abort(denial, cause=str(decision.cause))
-        return denial
+        return None if self.exchange is None else revoke(self.exchange, revision)
 
     @override
     def handle_event(self, event: events.Event) -> Commands:

@@ -40,8 +40,10 @@ class Filling:
     echoes: Echoes = field(default=NO_ECHOES, repr=False)
     # Parameters of the query, as they are written.
     parameters: Fields = field(default=(), repr=False)
-    # Headers and parameters that are removed, as `folded` returns them.
+    # Headers that are removed, as `folded` returns them.
     replaced: frozenset[bytes] = frozenset()
+    # Parameters of the query that are removed.
+    dropped: tuple[str, ...] = ()
     uses: tuple[SecretUse, ...] = ()
     # How to sign the request, if the secret signs it.
     signing: "Signing | None" = None
@@ -66,13 +68,14 @@ class Filling:
 
     def into_target(self, target: bytes) -> bytes:
         """Return the target with the injected parameters added to its query, in place of those of the same names."""
-        if not self.parameters:
+        names = (*self.dropped, *(name.decode("ascii") for name, _ in self.parameters))
+        if not names:
             return target
         path, _, query = target.partition(b"?")
-        names = [name.decode("ascii") for name, _ in self.parameters]
         pieces = query.split(b"&") if query else []
-        kept = (one for one in pieces if not any(has_parameter(one.decode("ascii"), name) for name in names))
-        return path + b"?" + b"&".join((*kept, *(name + b"=" + value for name, value in self.parameters)))
+        kept = [one for one in pieces if not any(has_parameter(one.decode("ascii"), name) for name in names)]
+        written = b"&".join((*kept, *(name + b"=" + value for name, value in self.parameters)))
+        return path + b"?" + written if written else path
 
 
 NOTHING = Filling()
@@ -121,6 +124,8 @@ class Injector:
             parameters=tuple(pair for in_query, pair in pairs if in_query),
             echoes=_echoes(tuple((secret.value, one) for one, secret in sent_ones)),
             replaced=frozenset(chain.from_iterable(map(_headers, injection.credentials))),
+            # Those that are here hold the placeholder.
+            dropped=tuple(name for one, _ in found for name in one.parameters if has_parameter(request.query, name)),
             uses=tuple(_use(one, secret, now=now) for one, secret in found),
             # There is at most one: a signature has its own header.
             signing=next((_signing(one, secret, request, sent) for one, secret in found if one.row.signs), None),
@@ -137,8 +142,8 @@ class Injector:
         """Yield each place where the client sends its own credential that would not be replaced, with ours."""
         for one in injection.credentials:
             placeholder = self._placeholders.ending(one.secret)
-            parameters = (*one.parameters, *one.row.parameters)
-            yield from ((one, f"?{name}") for name in parameters if has_parameter(query, name))
+            yield from ((one, f"?{name}") for name in one.parameters if _has_own(query, name, placeholder))
+            yield from ((one, f"?{name}") for name in one.row.parameters if has_parameter(query, name))
             if injection.existing is not Existing.REPLACE:
                 if one.row.in_query and _has_own(query, one.header, placeholder):
                     yield one, one.place

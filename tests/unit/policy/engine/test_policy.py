@@ -179,3 +179,10 @@ def test_a_digest_says_how_much_may_pass(policy_of: PolicyOf) -> None:
         "domains: [a.test]\nsettings: {budget: {requests: 1/min}}",
     )
     assert len({policy_of(text).digest for text in texts}) == 3
+
+
+def test_what_is_asked_about_is_inspected_unless_an_entry_says_otherwise(policy_of: PolicyOf) -> None:
+    hosts = "domains: [a.test, {host: b.test, inspect: false}]\nsettings: {inspect: false, ask: %s}"
+    for ask, whole in (("unlisted", True), ("writes", False), ("{uploads: 0}", False)):
+        policy = policy_of(hosts % ask)
+        assert [policy.passthrough(host, 443) for host in ("a.test", "b.test")] == [whole, True]

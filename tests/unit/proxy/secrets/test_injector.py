@@ -198,7 +198,7 @@ def test_a_secret_whose_source_failed_is_a_fault_and_only_its_hosts_learn_that(t
         injector.filling(injection([BEARER]), asked("b.test"), ())
 
 
-@pytest.mark.parametrize("query", ["key=own", "a=b&K%65y=own", "a=b;key=own", "key=" + MINE.decode()])
+@pytest.mark.parametrize("query", ["key=own", "a=b&K%65y=own", "a=b;key=own", f"key={MINE.decode()}&key=own"])
 def test_a_key_in_the_query_is_denied_or_kept_but_never_replaced(injector: Injector, query: str) -> None:
     one = Credential(header="x-api-key", secret="token", kind="raw", parameters=("key",))
     request = asked()._replace(query=query)
@@ -209,6 +209,26 @@ def test_a_key_in_the_query_is_denied_or_kept_but_never_replaced(injector: Injec
     assert injector.filling(injection([one], existing=Existing.KEEP), request, ()).fields == ()
     other = asked()._replace(query="a=key&keys=1")
     assert injector.filling(injection([one]), other, ()).fields
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (f"/x?key={MINE.decode()}", b"/x"),
+        (f"/x?alt=sse&K%65y=sk-{MINE.decode()}&a=key", b"/x?alt=sse&a=key"),
+        ("/x?alt=sse", b"/x?alt=sse"),
+        ("/x?", b"/x?"),
+    ],
+)
+def test_a_placeholder_in_a_parameter_is_removed_and_the_header_injected(
+    injector: Injector, target: str, expected: bytes
+) -> None:
+    one = Credential(header="x-api-key", secret="token", kind="raw", parameters=("key",))
+    request = parse_request(scheme="https", host="a.test", port=443, method="GET", target=target)
+    for existing in Existing:
+        found = injector.filling(injection([one], existing=existing), request, ())
+        assert found.into_target(target.encode()) == expected
+        assert dict(found.fields) == {b"x-api-key": VALUE}
 
 
 IN_QUERY = Credential(header="key", secret="token", kind="query")
