@@ -23,6 +23,7 @@ class Cause(StrEnum):
     INJECTION = "injection"  # a rule matched, but its secret could not be injected
     HOST = "host"  # no rule names the host
     ASK = "ask"  # a rule matched, but a person has to allow the request
+    BUDGET = "budget"  # a rule matched, but its budget is used up
     EMPTY = "empty"  # the policy allows nothing yet
     POLICY = "policy"  # the policy could not be loaded
 

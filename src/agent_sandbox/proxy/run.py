@@ -31,6 +31,7 @@ from agent_sandbox.proxy.decide.service_hints import ServiceHints
 from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.decide.warmup import warm_up
 from agent_sandbox.proxy.exchange.hooks import Hooks, hook_table
+from agent_sandbox.proxy.exchange.quotas import Budgets, boot
 from agent_sandbox.proxy.front.dns import NameServer
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.front.listeners import Opened, open_entrances
@@ -72,9 +73,10 @@ async def run(settings: Settings, limits: Limits) -> None:
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
     asking, uses = Asking(store, audit_log, limits), Uses(uses_file(settings.secrets))
+    budgets = Budgets(settings.budgets, boot=boot())
     loop_guard, placeholders = LoopGuard(), load_placeholders(key_beside(settings.secrets))
     engine = _engine(
-        settings, limits, store, audit_log, loop_guard, placeholders=placeholders, asking=asking, uses=uses
+        settings, limits, store, audit_log, loop_guard, placeholders, asking=asking, uses=uses, budgets=budgets
     )
     front = ExplicitProxy(engine, lambda: store.current, asking.would_ask)
     server = await listen(front.serve, *settings.listen)
@@ -107,6 +109,7 @@ async def run(settings: Settings, limits: Limits) -> None:
             signals.stop,
             side.do(watching),
             side.do(uses.keep()),
+            side.do(budgets.keep()),
             warm_up(lambda: store.current),
             signals.each_hangup(lambda: side.do(reloader.reload())),
         )
@@ -163,19 +166,22 @@ def _show_placeholders(settings: Settings, placeholders: Placeholders, policy: P
         sys.stderr.write(f"cannot write the placeholders of secrets: {error.strerror}\n")
 
 
-def _engine(  # noqa: PLR0913 - all that it connects
+def _engine(  # noqa: PLR0913, PLR0917 - all that it connects
     settings: Settings,
     limits: Limits,
     store: PolicyStore,
     audit_log: AuditLog,
     loop_guard: LoopGuard,
-    *,
     placeholders: Placeholders,
+    *,
     asking: Asking,
     uses: Uses,
+    budgets: Budgets,
 ) -> Engine:
     return Engine(
-        hooks=_hooks(settings, limits, store, audit_log, placeholders=placeholders, asking=asking, uses=uses),
+        hooks=_hooks(
+            settings, limits, store, audit_log, placeholders=placeholders, asking=asking, uses=uses, budgets=budgets
+        ),
         dialler=Dialler(
             limits=limits,
             overrides=settings.overrides,
@@ -188,6 +194,7 @@ def _engine(  # noqa: PLR0913 - all that it connects
         options=EngineOptions(tcp_timeout=limits.idle_seconds),
         record=audit_log.record,
         policy=lambda: store.current,
+        spender=budgets.spender,
     )
 
 
@@ -200,6 +207,7 @@ def _hooks(  # noqa: PLR0913 - as above
     placeholders: Placeholders,
     asking: Asking,
     uses: Uses,
+    budgets: Budgets,
 ) -> Hooks:
     hints = ServiceHints(lambda: load_offers(settings.policy, cache_dir=CacheDir(folder=settings.compiled)))
     hints.read()
@@ -220,6 +228,7 @@ def _hooks(  # noqa: PLR0913 - as above
                 placeholders=placeholders,
             ),
             refresher=Refresher(settings.secrets, placeholders),
+            spender=budgets.spender,
         ),
         Streamer(),
         AccessLog(audit_log, clock=time.monotonic, count=uses.count),

@@ -53,6 +53,11 @@ class Settings:
         return self.state / "private" / "compiled"
 
     @property
+    def budgets(self) -> Path:
+        """What was used of the budgets."""
+        return self.state / "private" / "budgets.json"
+
+    @property
     def folder(self) -> Path:
         """The file of `SourcePin`."""
         return self.state / "private" / "folder.json"

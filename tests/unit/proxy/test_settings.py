@@ -14,6 +14,7 @@ def test_everything_lies_under_the_state_directory() -> None:
     settings = Settings(policy=Path("p"), listen=("127.0.0.1", 0), state=Path("/state"))
     found = (settings.control, settings.log, settings.certificate, settings.compiled, settings.folder)
     assert (settings.environment, settings.secrets) == (Path("/state/ca/placeholders.sh"), Path("/state/secrets"))
+    assert settings.budgets == Path("/state/private/budgets.json")
     places = ("run/control.sock", "log/traffic.jsonl", "ca/ca.crt", "private/compiled", "private/folder.json")
     assert found == tuple(Path("/state", place) for place in places)
 

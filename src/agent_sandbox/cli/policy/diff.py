@@ -28,6 +28,7 @@ OPENS: Mapping[str, Callable[[Change], str]] = {
     "inspect": lambda change: f"+ no longer inspected: TLS to {change.what}",
     "target": lambda change: f"+ {change.what}",
     "upstream": lambda change: f"+ {change.what}",
+    "budget": lambda change: f"+ no longer limited by a {change.what}",
 }
 STOPS: Mapping[str, Callable[[Change], str]] = {
     "rule": lambda change: f"- {change.what}",
@@ -37,6 +38,7 @@ STOPS: Mapping[str, Callable[[Change], str]] = {
     "inspect": lambda change: f"- inspected again: TLS to {change.what}",
     "target": lambda change: f"- {change.what}",
     "upstream": lambda change: f"- {change.what}",
+    "budget": lambda change: f"- now limited by a {change.what}",
 }
 
 

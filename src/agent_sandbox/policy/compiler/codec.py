@@ -16,7 +16,8 @@ from agent_sandbox.policy.engine.index import build_index
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.policy.engine.rule import Conditions, Rule, why
-from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.engine.rule_set import Budgeted, RuleSet
+from agent_sandbox.policy.http.body_size import Budget, Rate
 from agent_sandbox.policy.http.graphql_operation import Confinement, OperationPattern
 from agent_sandbox.policy.http.headers import HeaderPattern
 from agent_sandbox.policy.http.query import QueryPattern
@@ -31,7 +32,7 @@ type Plain = Any  # JSON values that this module has written
 type Lists = Mapping[str, ListedHosts]
 
 # The fields of a policy that are JSON values already.
-PLAIN_FIELDS = ("digest", "asks_operations", "asks_secrets", "asks_first", "refusal", "empty")
+PLAIN_FIELDS = ("digest", "asks_operations", "asks_secrets", "asks_first", "has_budgets", "refusal", "empty")
 
 
 class NotEncodableError(Exception):
@@ -49,6 +50,7 @@ def encode_policy(policy: Policy) -> Plain:
         "replaced": [one if isinstance(one, str) else _host(one) for one in rules.replaced],
         "host_services": [[row.name, _host(row.asked), sorted(row.ports), row.to] for row in rules.host_services],
         "settings": {name: _write_setting(value) for name, value in rules.settings.items()},
+        "budgets": [[one.key, _origin(one.origin), _write_budget(one.budget)] for one in rules.budgets],
         "always_inspects": rules.always_inspects,
         **{name: getattr(policy, name) for name in PLAIN_FIELDS},
         "layers": sorted(policy.layers),
@@ -69,13 +71,14 @@ def decode_policy(form: Plain, lists: Lists) -> Policy:
             for name, asked, ports, to in form["host_services"]
         ),
         settings={name: _read_setting(value) for name, value in form["settings"].items()},
+        budgets=tuple(Budgeted(key, Origin(**origin), _read_budget(budget)) for key, origin, budget in form["budgets"]),
         always_inspects=form["always_inspects"],
     )
     plain = {name: form[name] for name in PLAIN_FIELDS}
     return Policy(rules=rules, index=build_index(rules.rules), layers=frozenset(form["layers"]), **plain)
 
 
-RULE_SET = frozenset({"rules", "restrictions", "replaced", "host_services", "settings", "always_inspects"})
+RULE_SET = frozenset({"rules", "restrictions", "replaced", "host_services", "settings", "budgets", "always_inspects"})
 
 
 def _require_known(value: Any, known: Iterable[str]) -> None:  # noqa: ANN401 - any of the engine's values
@@ -162,6 +165,14 @@ def _read_injection(form: Plain) -> Injection:
     return Injection(credentials=made, existing=Existing(existing))
 
 
+def _write_budget(budget: Budget) -> Plain:
+    return {name: list(rate) for name, rate in budget.rates()}
+
+
+def _read_budget(form: Plain) -> Budget:
+    return Budget(**{name: Rate(*rate) for name, rate in form.items()})
+
+
 def _unchanged(value: Plain) -> Plain:
     return value
 
@@ -179,6 +190,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] 
     "max_body": (_unchanged, _unchanged),
     "encoded_slash": (_unchanged, _unchanged),
     "inspect": (_unchanged, _unchanged),
+    "budget": (_write_budget, _read_budget),
 }
 DEFAULTS = {part.name: part.default for part in fields(Conditions) if part.name != "host"}
 

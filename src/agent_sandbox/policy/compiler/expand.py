@@ -8,7 +8,7 @@ from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.policy.engine.rule import Conditions, Rule
-from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.engine.rule_set import Budgeted, RuleSet
 from agent_sandbox.policy.file.entry_spec import EntrySpec, RuleSpec
 from agent_sandbox.policy.file.graphql_spec import GRAPHQL_METHOD
 from agent_sandbox.policy.file.service_options import Chosen, InvalidOption, choose
@@ -55,9 +55,16 @@ def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
         replaced=frozenset(entry.host for entry in layer.spec.domains if entry.merge_mode),
         host_services=tuple(service.row(name) for name, service in layer.spec.host_services.items()),
         settings=layer.spec.settings.values(layer.origin("settings", "upstream"), layer.authorities),
+        budgets=tuple(_budgets(layer)),
     )
     rules = of_services + own
     return _restricting(layer, rules) if layer.restricts else rules
+
+
+def _budgets(layer: Layer) -> Iterator[Budgeted]:
+    if layer.spec.settings.budget:
+        key, origin = f"{layer.name} settings", layer.origin("settings", "budget")
+        yield Budgeted(key, origin, layer.spec.settings.budget.value)
 
 
 def _of_service(layer: Layer, number: int, services: Mapping[str, Layer]) -> Iterator[Rule]:
@@ -166,6 +173,7 @@ def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> R
             inject=transform.injection if transform else None,
             encoded_slash=entry.encoded_slash,
             inspect=entry.inspect,
+            budget=entry.budget.value if entry.budget else None,
         ),
         origin=origin,
         reason=rule.reason or entry.reason,

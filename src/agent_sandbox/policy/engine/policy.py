@@ -13,8 +13,10 @@ from agent_sandbox.policy.engine.grants import Grants
 from agent_sandbox.policy.engine.index import HostIndex, build_index
 from agent_sandbox.policy.engine.passthrough import passes_through
 from agent_sandbox.policy.engine.rule import Rule
-from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.engine.rule_set import Budgeted, RuleSet
 from agent_sandbox.policy.engine.settings import Settings, settings_of
+from agent_sandbox.policy.http.path import readings
+from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.host_service import HostService, find_host_service
 from agent_sandbox.policy.match.upstream import UpstreamProxy
 
@@ -36,6 +38,8 @@ class Policy:
     asks_secrets: bool = False
     # Whether a person is asked about some requests that a rule allows.
     asks_first: bool = False
+    # Whether some entry has a budget, or the whole sandbox.
+    has_budgets: bool = False
     refusal: str = ""
     empty: bool = False
     # The names of the layers and services that its rules come from.
@@ -46,7 +50,7 @@ class Policy:
     @classmethod
     def of(cls, rules: RuleSet, *, refusal: str = "", empty: bool = False) -> Self:
         """Return the policy of a set of rules."""
-        every = chain(rules.rules, *(restriction.rules for restriction in rules.restrictions))
+        every = [*rules.rules, *chain.from_iterable(restriction.rules for restriction in rules.restrictions)]
         return cls(
             rules=rules,
             index=build_index(rules.rules),
@@ -54,6 +58,7 @@ class Policy:
             asks_operations=any(rule.conditions.graphql for rule in every),
             asks_secrets=any(rule.conditions.inject for rule in rules.rules),
             asks_first=settings_of(rules.settings).asks_first,
+            has_budgets=bool(rules.budgets) or any(rule.conditions.budget for rule in every),
             refusal=refusal,
             empty=empty,
             layers=frozenset(rule.origin.layer for rule in rules.rules),
@@ -98,6 +103,24 @@ class Policy:
         upstream = self.settings.upstream
         return upstream.proxy_for(host) if upstream else None
 
+    def budgets(self, host: str, port: int, request: Request | None = None) -> tuple[Budgeted, ...]:
+        """Return the budgets that a request counts against, or a connection that is not inspected.
+
+        Those of all entries that allow it, and that of the sandbox: no entry can be used to get around another one's.
+        """
+        if not self.has_budgets:
+            return ()
+        ways = readings(request.path) if request else ()
+        found = {}
+        for index in (self.index, *(restriction.index for restriction in self.rules.restrictions)):
+            for rule in index.rules_about(host, ways) if request else index.rules_for(host):
+                asked = rule.conditions
+                matches = rule.matches(request, ways) if request else asked.takes_port(port)
+                if asked.budget and matches:
+                    found[f"{rule.origin.layer} {asked.host}", asked.budget] = rule.origin
+        entries = (Budgeted(key, origin, budget) for (key, budget), origin in found.items())
+        return (*entries, *self.rules.budgets)
+
     @property
     def authorities(self) -> str:
         """The CA certificates that the proxy trusts besides the usual ones, as PEM."""
@@ -120,6 +143,7 @@ def _digest(rules: RuleSet) -> str:
     places = sorted({f"{row.asked} {sorted(row.ports)} leads to {row.to}" for row in rules.host_services})
     settings = settings_of(rules.settings)
     asked = [f"asks about {settings.ask} for {settings.ask_timeout}"] if settings.ask else []
+    asked += sorted(f"{one.key}: {one.budget}" for one in rules.budgets)
     return _hashed([f"{settings} {rules.always_inspects}", *restrictions, *_lines(rules.rules), *places, *asked])
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import override
 
 from agent_sandbox.policy.decision import Decision, Effect, Origin
-from agent_sandbox.policy.http.body_size import shown_size
+from agent_sandbox.policy.http.body_size import Budget, shown_size
 from agent_sandbox.policy.http.graphql_operation import OperationPattern
 from agent_sandbox.policy.http.headers import HeaderPattern, Sent
 from agent_sandbox.policy.http.method import STANDARD
@@ -35,6 +35,8 @@ class Conditions:
     inject: Injection | None = None
     encoded_slash: bool = False
     inspect: bool | None = None
+    # Not a condition: how much of what matches may pass.
+    budget: Budget | None = None
 
     @property
     def plain(self) -> bool:
@@ -200,4 +202,17 @@ def _secrets(asked: Conditions) -> str:
     return f"with {asked.inject}" if asked.inject else ""
 
 
-PARTS: tuple[Callable[[Conditions], str], ...] = (_methods, _url, _ports, _headers, _size, _operations, _secrets)
+def _budget(asked: Conditions) -> str:
+    return f"with a budget of {asked.budget}" if asked.budget else ""
+
+
+PARTS: tuple[Callable[[Conditions], str], ...] = (
+    _methods,
+    _url,
+    _ports,
+    _headers,
+    _size,
+    _operations,
+    _secrets,
+    _budget,
+)

@@ -2,16 +2,26 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.engine.settings import SettingValues
+from agent_sandbox.policy.http.body_size import Budget
 from agent_sandbox.policy.match.host_list import ListedHosts
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
 from agent_sandbox.policy.match.host_service import HostServiceRow
 
 ServiceLayer = str  # such as `service github`, the layer name of a service's rules
+
+
+class Budgeted(NamedTuple):
+    """A budget, where it is written, and under which key its use is counted: the same after an edit elsewhere."""
+
+    key: str
+    origin: Origin
+    budget: Budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +38,8 @@ class RuleSet:
     replaced: frozenset[HostPattern | ServiceLayer] = frozenset()
     host_services: tuple[HostServiceRow, ...] = ()
     settings: SettingValues = field(default_factory=dict)
+    # The budgets of the whole sandbox: those of all layers apply.
+    budgets: tuple[Budgeted, ...] = ()
     # Set if a restricting layer has `inspect: true`, which then holds for every host.
     always_inspects: bool = False
 
@@ -38,6 +50,7 @@ class RuleSet:
             replaced=self.replaced | higher.replaced,
             host_services=self.host_services + higher.host_services,
             settings={**self.settings, **higher.settings},
+            budgets=self.budgets + higher.budgets,
             always_inspects=self.always_inspects or higher.always_inspects,
         )
 

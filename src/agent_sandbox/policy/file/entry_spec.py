@@ -18,6 +18,7 @@ from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.fields import (
     AtLeastOne,
     BodySize,
+    BudgetSpec,
     Headers,
     Host,
     Method,
@@ -56,6 +57,8 @@ NO_TRANSFORM = refused(
     "`transform` is not possible in a deny", "remove it; `transform` belongs in an entry that allows"
 )
 NO_INSPECT = refused("`inspect` is not possible in a deny", "remove it; `inspect` belongs in an entry that allows")
+
+NO_BUDGET = refused("`budget` is not possible in a deny", "remove it; `budget` belongs in an entry that allows")
 
 # The JSON Schema of a key that allows no value.
 NOWHERE = WithJsonSchema({"not": {}})
@@ -133,6 +136,7 @@ class EntrySpec(Strict):
     encoded_slash: bool = False
     transform: Written[TransformSpec] = None
     inspect: bool | None = None
+    budget: Written[BudgetSpec] = None
     reason: Text = ""
     # Only in services: the risk that is accepted with the entry, and a sample request.
     risk: Text = ""
@@ -178,6 +182,7 @@ class DenyEntrySpec(EntrySpec):
 
     transform: Annotated[TransformSpec | None, NO_TRANSFORM, NOWHERE] = None
     inspect: Annotated[bool | None, NO_INSPECT, NOWHERE] = None
+    budget: Annotated[BudgetSpec | None, NO_BUDGET, NOWHERE] = None
     rules: AtLeastOne[Annotated[DenyRuleSpec, written_out(write_out_rule)]] = ()
 
 

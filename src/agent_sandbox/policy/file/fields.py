@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from agent_sandbox.policy.errors import InvalidValue
-from agent_sandbox.policy.http.body_size import parse_body_size
+from agent_sandbox.policy.http.body_size import Budget, Rate, parse_body_size, parse_count_rate, parse_size_rate
 from agent_sandbox.policy.http.headers import header_pattern
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.match.host_pattern import HostPattern, parse_host_pattern
@@ -122,6 +122,8 @@ BodySize = Annotated[
     PlainValidator(lambda value: call_parser(parse_body_size, value)),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
 ]
+CountRate = Annotated[Rate, PlainValidator(fits(parse_count_rate), json_schema_input_type=str)]
+SizeRate = Annotated[Rate, PlainValidator(fits(parse_size_rate), json_schema_input_type=str)]
 QueryValues = Annotated[AtLeastOne[str], BeforeValidator(_listed_value, json_schema_input_type=str | list[str])]
 
 
@@ -129,3 +131,18 @@ class Strict(BaseModel):
     """A model without unknown keys and without type conversion."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class BudgetSpec(Strict):
+    """How much may pass in a time."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    requests: Written[CountRate] = None
+    upload: Written[SizeRate] = None
+    download: Written[SizeRate] = None
+
+    @property
+    def value(self) -> Budget:
+        """The budget."""
+        return Budget(requests=self.requests, upload=self.upload, download=self.download)

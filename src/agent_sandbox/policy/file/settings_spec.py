@@ -7,7 +7,17 @@ from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.settings import SettingValues
 from agent_sandbox.policy.errors import InvalidValue
-from agent_sandbox.policy.file.fields import AtLeastOne, BodySize, Host, Listed, Strict, Written, call_parser, fits
+from agent_sandbox.policy.file.fields import (
+    AtLeastOne,
+    BodySize,
+    BudgetSpec,
+    Host,
+    Listed,
+    Strict,
+    Written,
+    call_parser,
+    fits,
+)
 from agent_sandbox.policy.http.body_size import shown_size
 from agent_sandbox.policy.match.host_pattern import EVERY
 from agent_sandbox.policy.match.upstream import (
@@ -91,10 +101,11 @@ class SettingsSpec(Strict):
     reload: Written[Literal["restart", "watch"]] = None
     upstream: Written[UpstreamSpec] = None
     ask: Written[Annotated[AskSpec, AskForms]] = None
+    budget: Written[BudgetSpec] = None
 
     def values(self, origin: Origin, authorities: Authorities | None) -> SettingValues:
         """Return the settings that are set, by name."""
-        values = {name: getattr(self, name) for name in sorted(self.model_fields_set)}
+        values = {name: getattr(self, name) for name in sorted(self.model_fields_set - {"budget"})}
         if self.upstream:
             values["upstream"] = self.upstream.value(origin, authorities)
         if self.ask is not None:

@@ -19,7 +19,7 @@ from agent_sandbox.policy.file.entry_spec import (
     Reachable,
     RuleSpec,
 )
-from agent_sandbox.policy.file.fields import Listed, Strict, Text, Written, fits, written_out
+from agent_sandbox.policy.file.fields import BudgetSpec, Listed, Strict, Text, Written, fits, written_out
 from agent_sandbox.policy.file.graphql_spec import GraphqlSpec
 from agent_sandbox.policy.file.service_options import Declared, Repositories
 from agent_sandbox.policy.file.service_spec import AccessSpec, AuthSpec, ServiceEntry, ServiceSpec
@@ -123,6 +123,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "request/query": ParameterSpec,
     "client_shim": ShimSpec,
     "settings": SettingsSpec,
+    "budget": BudgetSpec,
     "upstream": UpstreamSpec,
     "tests": TestSpec,
 }

@@ -58,6 +58,7 @@ def _opens(old: Policy, new: Policy) -> Iterator[Change]:
     yield from _by_slashes(old, new)
     yield from _by_hosts(old, new)
     yield from _by_upstream(old, new)
+    yield from by_budgets(old, new)
 
 
 def _allows(policy: Policy) -> Iterator[Rule]:
@@ -162,6 +163,14 @@ def _by_upstream(old: Policy, new: Policy) -> Iterator[Change]:
         yield from (
             Change(kind="upstream", what=what, origin=here.origin) for what in here.descriptions() if what not in known
         )
+
+
+def by_budgets(old: Policy, new: Policy) -> Iterator[Change]:
+    """Yield the budgets of the sandbox that the new policy lacks, or has with other amounts."""
+    kept = {(one.key, one.budget) for one in new.rules.budgets}
+    for key, origin, budget in old.rules.budgets:
+        if (key, budget) not in kept:
+            yield Change(kind="budget", what=f"budget of {budget}", origin=origin)
 
 
 def _by_hosts(old: Policy, new: Policy) -> Iterator[Change]:

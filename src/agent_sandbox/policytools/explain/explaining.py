@@ -107,6 +107,9 @@ def _notes(policy: Policy, request: Request, decision: Decision, secrets: Inject
         yield f"it leads to {place.to}:{place.port}"
     if decision.max_body is not None:
         yield f"the body can have at most {shown_size(decision.max_body)}"
+    if decision.allowed:
+        for one in policy.budgets(request.host, request.port, request._replace(secrets=secrets is not None)):
+            yield f"it counts against the budget at {one.origin}: {one.budget}"
     if request.scheme == "https" and policy.passthrough(request.host, request.port):
         yield "TLS to this host is not inspected: all requests inside pass"
 

@@ -24,6 +24,7 @@ REASONS = {
     "ceiling": "denied by a restricting layer",
     "operation": "GraphQL with fields that no rule lists",
     "injection": "allowed only with a secret that the proxy does not have: see `agent-sandbox secret list`",
+    "budget": "a budget is used up",
     "address": "the name resolves to an address that the sandbox cannot reach",
 }
 # How the rule of a grant begins, in the audit log.

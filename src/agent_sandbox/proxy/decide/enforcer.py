@@ -18,6 +18,7 @@ from agent_sandbox.policy import (
     decide_connect,
     decide_with_secrets,
 )
+from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.git_requests import git_tool
 from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
@@ -27,10 +28,10 @@ from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_requ
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.probes import event_of_denial
 from agent_sandbox.proxy.decide.service_hints import advise_with
-from agent_sandbox.proxy.exchange.body_quota import BodyQuota
 from agent_sandbox.proxy.exchange.denial import Page
-from agent_sandbox.proxy.exchange.exchange import OPERATION, BodyLimit, Exchange
+from agent_sandbox.proxy.exchange.exchange import OPERATION, BodyLimit, Exchange, Spend, spend_freely
 from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.exchange.quotas import BodyQuota
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.injector import NOTHING, Filling, Injector, WithoutSecretError
 from agent_sandbox.proxy.secrets.login import Refresher, RefusedRefreshError
@@ -47,6 +48,7 @@ from agent_sandbox.proxy.wire.message import Fields, RequestHead, value_of
 LIMITS = Limits()
 # The status for a secret whose source gives no value: not a denial that the policy could change.
 NO_VALUE = 502
+OVER_BUDGET = 429
 SIGNED_BODY = BodyLimit(
     size=1024 * 1024,
     reason="a body of more than 1024 KiB, which the proxy signs only if the client sends `x-amz-content-sha256`",
@@ -71,6 +73,7 @@ class Enforcer:
         questions: Questions | None = None,
         learns: Callable[[Exchange, Request, Decision, Policy], bool] = lambda *_: False,
         refresher: Refresher | None = None,
+        spender: Callable[[Sequence[Budgeted]], Spend] = lambda _: spend_freely,
     ) -> None:
         self._policy = policy
         self._holding = BodyQuota(limits, clock=clock)
@@ -81,6 +84,7 @@ class Enforcer:
         self._questions = questions
         self._learns = learns
         self._refresher = refresher or Refresher(None)
+        self._spender = spender
 
     @hook
     def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
@@ -131,11 +135,29 @@ class Enforcer:
             request, sent, filling = _injected(put_in, request, sent, body or b"")
             stray = self._injector.stray_placeholder(policy, sent)
             if stray is None:
-                exchange.allow(decision, request, sent, echoes=filling.echoes, secrets=filling.uses)
+                self._forward(exchange, policy, request, sent, decision, filling, body)
                 return
             decision, put_in = _without(decision, stray), stray
         exchange.event = event_of_denial(request, tunnel)
         self._deny(exchange, tunnel, request, decision, policy, put_in=put_in)
+
+    def _forward(  # noqa: PLR0913, PLR0917 - all that was decided
+        self,
+        exchange: Exchange,
+        policy: Policy,
+        request: Request,
+        sent: RequestHead,
+        decision: Decision,
+        filling: Filling,
+        body: bytes | None,
+    ) -> None:
+        """Allow the request, unless a budget is used up."""
+        spend = self._spender(policy.budgets(request.host, request.port, request))
+        if why := spend("requests", 1) or spend("upload", _size(sent, body)):
+            exchange.deny(exchange.denial(why, status=OVER_BUDGET, rule=decision.rule), cause=str(Cause.BUDGET))
+            return
+        exchange.spend = exchange.received.spend = spend
+        exchange.allow(decision, request, sent, echoes=filling.echoes, secrets=filling.uses)
 
     def _deny(  # noqa: PLR0913 - what was decided
         self,
@@ -245,6 +267,12 @@ def _json_page(answer: Mapping[str, object]) -> Page:
     length = b"%d" % len(body)
     kind = (b"content-type", b"application/json")
     return Page(200, (kind, (b"content-length", length), (b"cache-control", b"no-store")), body)
+
+
+def _size(head: RequestHead, body: bytes | None) -> int:
+    """Return how many bytes a request sends before the rest of its body: a URL or a header carries data, too."""
+    fields = sum(len(name) + len(value) for name, value in head.fields)
+    return len(head.method) + len(head.target) + fields + len(body or b"")
 
 
 def _without(decision: Decision, why: WithoutSecretError) -> Decision:

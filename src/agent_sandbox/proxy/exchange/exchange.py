@@ -1,9 +1,10 @@
 """One request with its response: what was asked, what was decided, what passed, and the audit record of all that."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.policy import Decision, Effect, Request
+from agent_sandbox.policy import Cause, Decision, Effect, Request
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.addresses import PUBLIC_ALONE
@@ -18,6 +19,18 @@ from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, value_of
 
+# Counts an amount of `requests`, `upload` or `download` against budgets; returns why it is too much, or "".
+Spend = Callable[[str, int], str]
+
+
+def spend_freely(_kind: str, _amount: int) -> str:
+    """Count nothing: there is no budget."""
+    return ""
+
+
+class OverBudgetError(Exception):
+    """A budget is used up while a body streams; the text says which."""
+
 
 @dataclass(slots=True)
 class Meter:
@@ -27,6 +40,8 @@ class Meter:
     limit: int | None = None
     unpacking: Unpacking | None = None
     redactor: Redactor | None = None
+    # Set for a response whose size counts against a budget.
+    spend: Spend = spend_freely
 
     def takes(self, size: int) -> bool:
         """Return whether `size` more bytes are within the limit."""
@@ -35,9 +50,11 @@ class Meter:
     def __call__(self, data: bytes) -> bytes | tuple[()]:
         """Count `data` and return it, redacted if there is a redactor. Empty `data` means the end of the body.
 
-        Nothing is an empty tuple: an empty chunk would end the body. Raises UnpackError.
+        Nothing is an empty tuple: an empty chunk would end the body. Raises UnpackError and OverBudgetError.
         """
         self.count += len(data)
+        if why := self.spend("download", len(data)):
+            raise OverBudgetError(why)
         if self.redactor is None:
             return data
         if not data:
@@ -110,6 +127,8 @@ class Exchange:
     # What echoes of the injected secrets look like, and which ones they are.
     echoes: Echoes = field(default=NO_ECHOES, repr=False)
     secrets: tuple[SecretUse, ...] = ()
+    # Counts against the budgets of the request.
+    spend: Spend = spend_freely
     # Why an allowed request was aborted.
     aborted: Denial | None = None
 
@@ -207,6 +226,21 @@ class Exchange:
         rule = self.outcome.rule
         reason = f"the body is larger than the {self.sent.limit} bytes that {rule} allows"
         return self.denial(reason, status=413, rule=rule, hint=f"raise `max_body` at {rule}, {APPLY}")
+
+    def refuse_data(self, size: int) -> Denial | None:
+        """Return why this much more of the request body must not be sent, or count it."""
+        if not self.sent.takes(size):
+            denial = self.too_large()
+            self.abort(denial)
+            return denial
+        why = self.spend("upload", size)
+        return self.over_budget(why) if why else None
+
+    def over_budget(self, why: str) -> Denial:
+        """Record that a budget is used up, and return the denial."""
+        denial = self.denial(why, status=429, rule=self.outcome.rule)
+        self.abort(denial, cause=str(Cause.BUDGET))
+        return denial
 
     def failure(self, why: NotReached) -> Denial:
         """Return the answer to an allowed request that could not be forwarded: 403 for a refused address, else 502.

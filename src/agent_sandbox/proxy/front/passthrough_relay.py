@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.policy import Decision, Effect, Policy
+from agent_sandbox.policy import Cause, Decision, Effect, Policy
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import UNDECIDED
 from agent_sandbox.proxy.exchange.exchange import Meter, Outcome
@@ -50,6 +50,7 @@ class Relay:
         self._writers = [writer]
         self._sent, self._received = Meter(), Meter()
         self._allowed = tunnel.decision or NOT_DECIDED
+        self._spend = engine.spender(engine.policy().budgets(tunnel.host, tunnel.port))
         self._taken_back = self._over = False
         self._dialling: asyncio.Task[Streams | None] | None = None
         self._outcome = Outcome(Effect.DENY, UNDECIDED.reason, self._allowed.rule)
@@ -134,6 +135,9 @@ class Relay:
         if not self._allowed.allowed:
             self._settle(Effect.DENY, self._allowed.reason)
             return None
+        if why := self._spend("requests", 1):
+            self._settle(Effect.DENY, why, str(Cause.BUDGET))
+            return None
         try:
             streams = await self._engine.dialler.dial(self._tunnel.host, self._tunnel.port)
         except DialError as error:
@@ -166,6 +170,11 @@ class Relay:
         while data := await read():
             if not patience.expired():  # bytes may arrive at the very moment of the timeout
                 patience.reschedule(loop.time() + self._engine.limits.idle_seconds)
+            if why := self._spend("upload" if meter is self._sent else "download", len(data)):
+                self._taken_back = True
+                self._settle(Effect.DENY, why, str(Cause.BUDGET))
+                self.abort()
+                return
             writer.write(bytes(meter(data)))
             await writer.drain()
         # TLS to an upstream proxy cannot be half-closed; the protocol inside signals its own end.

@@ -5,7 +5,7 @@ import logging
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,9 @@ from mitmproxy.proxy import commands, events, mode_specs, server
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.proxy.audit.record import AuditRecord
+from agent_sandbox.proxy.exchange.exchange import Spend, spend_freely
 from agent_sandbox.proxy.exchange.hooks import Hooks
 from agent_sandbox.proxy.exchange.review import outlived
 from agent_sandbox.proxy.limits import Limits
@@ -49,6 +51,7 @@ class Engine:
     options: EngineOptions
     record: Callable[[AuditRecord], None]
     policy: Callable[[], Policy]
+    spender: Callable[[Sequence[Budgeted]], Spend] = lambda _: spend_freely
     sessions: set[object] = field(default_factory=set)
     turns: FairScheduler = field(default_factory=lambda: FairScheduler(time.monotonic))
 

@@ -24,7 +24,7 @@ from mitmproxy.proxy.layers.http._events import (
 from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeadersHook
 
 from agent_sandbox.proxy.exchange.denial import Denial
-from agent_sandbox.proxy.exchange.exchange import Exchange
+from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudgetError
 from agent_sandbox.proxy.exchange.review import revoke
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner, deny
@@ -126,9 +126,10 @@ class StrictStream(HttpStream, ExchangeOwner):
     @override
     def state_stream_request_body(self, event: RequestData | RequestTrailers | RequestEndOfMessage) -> Commands:
         exchange = self.exchange
-        if isinstance(event, RequestData) and exchange is not None and not exchange.sent.takes(len(event.data)):
-            denial = exchange.too_large()
-            exchange.abort(denial)
+        denial = None
+        if isinstance(event, RequestData) and exchange is not None:
+            denial = exchange.refuse_data(len(event.data))
+        if denial is not None:
             yield from self.abort(denial)
         else:
             yield from super().state_stream_request_body(event)
@@ -139,6 +140,9 @@ class StrictStream(HttpStream, ExchangeOwner):
             yield from super().state_stream_response_body(event)
         except UnpackError as why:
             yield from self.abort(Denial(status=502, reason=f"the server's response cannot be forwarded: {why}"))
+        except OverBudgetError as why:
+            assert self.exchange is not None  # noqa: S101 - its meter raised
+            yield from self.abort(self.exchange.over_budget(str(why)))
 
     def _cut(self, reason: str) -> Commands:
         flow = self._flow

@@ -102,6 +102,12 @@ class WebSocketRelay(layer.Layer):
         except BadFrameError as bad:
             yield from self._end(f"{'the client' if from_client else 'the server'} sent {bad}")
             return
+        if exchange := self._exchange:
+            why = exchange.spend("upload" if from_client else "download", len(event.data))
+            if why:
+                exchange.over_budget(why)
+                yield from self._end(why)
+                return
         if data:
             yield commands.SendData(self.context.server if from_client else self.context.client, data)
         if self._client.closed and self._server.closed:

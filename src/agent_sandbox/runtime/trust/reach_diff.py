@@ -16,7 +16,7 @@ from agent_sandbox.policyfile.named_services import named_in
 from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, TOOLS
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
-from agent_sandbox.policytools.compare.difference import Change, by_restrictions, difference, undenied
+from agent_sandbox.policytools.compare.difference import Change, by_budgets, by_restrictions, difference, undenied
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.project.trust_snapshot import LOSSLESS, MARK, Standing
@@ -31,7 +31,7 @@ REPLACES = "`merge_mode: replace` on {}: drops rules of other layers, and their 
 # These values of a setting, or its absence, never widen; other layers' values are the user's own choice.
 NO_WIDER = {"inspect": (None, True), "reload": (None, "restart"), "ask_timeout": (None, Settings().ask_timeout)}
 # These restrict what other layers allow, so they also count for a project that allows nothing itself.
-ASKED_APART = frozenset({"deny", "ceiling", "upstream"})
+ASKED_APART = frozenset({"deny", "ceiling", "upstream", "budget"})
 LONGEST_OPTIONS = 200  # characters of a service's options; the policy's text follows anyway
 NOTHING = Policy.deny_all("nothing is trusted yet")
 BROKEN = "anything, because the policy cannot be read:\n"
@@ -96,6 +96,7 @@ def widens(now: Policy, before: Policy, *, chosen: Mapping[str, str] | None = No
     return (
         *_settings(now, before),
         *(f"what {change.what} restricted" for change in by_restrictions(before, now)),
+        *(f"more than the {change.what}" for change in by_budgets(before, now)),
         *_places(now, before),
         *_counted(opens, chosen or {}),
         *(f"{deny}, denied before" for deny in undenied(before, now)),
@@ -151,4 +152,6 @@ def _before(value: object) -> str:
 
 def _others(policy: Policy) -> RuleSet:
     # An unknown kind of change counts as widening.
-    return replace(policy.rules, rules=(), restrictions=(), replaced=frozenset(), host_services=(), settings={})
+    return replace(
+        policy.rules, rules=(), restrictions=(), replaced=frozenset(), host_services=(), settings={}, budgets=()
+    )

@@ -28,7 +28,7 @@ domains:
   - {methods: [GET], schemes: [https], path: {exact: /x}, query: {exact: {q: ["1", "2"]}}, reason: "why: this"}
   - {path: {prefix: /v1/}, headers: {x: "y"}, max_body: 1MiB}
   - {path: {glob: /a/*/**}, graphql: {query: [viewer], mutation: [a, b]}}
-- {host: d.test, inspect: false}
+- {host: d.test, inspect: false, budget: {requests: 5/min, download: 1GiB/day}}
 - host: f.test
   transform:
     request:
@@ -45,7 +45,7 @@ domains:
 allow: [GET https://e.test/]
 deny: [POST https://a.test/admin/**]
 host_services: {db: {to: 10.1.2.3:5433}, net: {to: 10.2.0.0/16, ports: [80, 81]}}
-settings: {block_status: 418, inspect: true, reload: watch}
+settings: {block_status: 418, inspect: true, reload: watch, budget: {upload: 1MiB/hour}}
 """
 
 

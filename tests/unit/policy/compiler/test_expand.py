@@ -249,3 +249,14 @@ def test_a_layer_that_only_narrows_puts_nothing_in(layer_of: LayerOf) -> None:
         "policy.yaml:3: a restricting layer cannot inject secret a in x; "
         "move `transform` to the layer that allows the request"
     )
+
+
+def test_each_rule_of_an_entry_has_its_budget(layer_of: LayerOf) -> None:
+    text = (
+        "settings: {budget: {upload: 1KiB/day}}\ndomains: [{host: a.test, budget: {requests: 1/min}, rules: [{}, {}]}]"
+    )
+    rules = expand(layer_of(text.replace("{}, {}", "{methods: [GET]}, {path: {prefix: /x}}")), {})
+    assert [str(rule.conditions.budget) for rule in rules.rules] == ["1 requests per min"] * 2
+    assert [(one.key, str(one.origin), str(one.budget)) for one in rules.budgets] == [
+        ("project settings", "policy.yaml:1", "1KiB of upload per day")
+    ]

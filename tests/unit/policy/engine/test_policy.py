@@ -8,6 +8,7 @@ from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.http.request import parse_request
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.host_service import HostService
 from agent_sandbox.policy.match.upstream import Authorities
@@ -129,6 +130,55 @@ def test_a_digest_says_who_is_asked_about_what(policy_of: PolicyOf) -> None:
     digests = [policy_of(f"domains: [a.test]\n{text}").digest for text in texts]
     assert len(set(digests)) == 3
     assert digests[0] == digests[3]
+
+
+BUDGETS = """
+settings: {budget: {requests: 9/min}}
+domains:
+- {host: a.test, budget: {requests: 1/min}, rules: [{methods: [GET]}, {path: {prefix: /x}}]}
+- {host: a.test, budget: {requests: 2/min}, rules: [{methods: [POST]}]}
+- {host: "*.b.test", ports: [8443], budget: {upload: 1KiB/day}}
+- c.test
+"""
+
+
+def test_a_request_counts_against_the_budgets_of_all_entries_that_allow_it(policy_of: PolicyOf) -> None:
+    policy = policy_of(BUDGETS)
+
+    def budgets(method: str, host: str, path: str = "/", port: int = 443) -> list[str]:
+        request = parse_request(scheme="https", host=host, port=port, method=method, target=path)
+        return [f"{one.key}: {one.budget}" for one in policy.budgets(host, port, request)]
+
+    box = "project settings: 9 requests per min"
+    one, other = ("project a.test: 1 requests per min", "project a.test: 2 requests per min")
+    assert budgets("GET", "a.test", "/x") == [one, box]
+    assert sorted(budgets("POST", "a.test", "/x")) == [one, other, box]
+    assert budgets("POST", "a.test", "/y") == [other, box]
+    assert budgets("GET", "x.b.test", port=8443) == ["project *.b.test: 1KiB of upload per day", box]
+    assert budgets("GET", "c.test") == [box]
+    assert [one.key for one in policy.budgets("x.b.test", 8443)] == ["project *.b.test", "project settings"]
+    assert [one.key for one in policy.budgets("x.b.test", 443)] == ["project settings"]
+    assert policy_of("domains: [a.test]").budgets("a.test", 443) == ()
+
+
+def test_a_restricting_layer_can_set_a_budget_that_no_other_layer_lifts(policy_of: PolicyOf) -> None:
+    narrow = policy_of(
+        "tighten: true\nsettings: {budget: {requests: 1/min}}\ndomains: [{host: a.test, budget: {requests: 5/min}}]"
+    )
+    wide = policy_of("settings: {budget: {requests: 9/min}}\ndomains: [{host: a.test, budget: {requests: 8/min}}]")
+    both = Policy.of(narrow.rules + wide.rules)
+    request = parse_request(scheme="https", host="a.test", port=443, method="GET", target="/")
+    rates = sorted(str(one.budget) for one in both.budgets("a.test", 443, request))
+    assert rates == ["1 requests per min", "5 requests per min", "8 requests per min", "9 requests per min"]
+
+
+def test_a_digest_says_how_much_may_pass(policy_of: PolicyOf) -> None:
+    texts = (
+        "domains: [a.test]",
+        "domains: [{host: a.test, budget: {requests: 1/min}}]",
+        "domains: [a.test]\nsettings: {budget: {requests: 1/min}}",
+    )
+    assert len({policy_of(text).digest for text in texts}) == 3
 
 
 def test_what_is_asked_about_is_inspected_unless_an_entry_says_otherwise(policy_of: PolicyOf) -> None:

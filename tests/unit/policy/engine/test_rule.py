@@ -5,6 +5,7 @@ import pytest
 
 from agent_sandbox.policy.decision import Decision, Effect, Origin
 from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.http.body_size import Budget, Rate
 from agent_sandbox.policy.http.graphql_operation import Operation, operation_pattern
 from agent_sandbox.policy.http.headers import header_pattern
 from agent_sandbox.policy.http.method import STANDARD
@@ -161,6 +162,7 @@ def test_whatever_is_asked_for_beyond_host_port_and_method_is_looked_at() -> Non
     """A condition of a later day, too: one that `plain` left out would never be asked."""
     graphql = operation_pattern({"query": ["viewer"]})
     every = replace(EVERY_CONDITION, graphql=graphql, inject=TOKEN, encoded_slash=True, inspect=False)
+    every = replace(every, budget=Budget(requests=Rate(1, 60)))
     usual, names = Conditions(host=HOST), [part.name for part in fields(Conditions)]
     assert [name for name in names if getattr(every, name) == getattr(usual, name)] == ["host"]
     alone: list[dict[str, Any]] = [{name: getattr(every, name)} for name in names]
@@ -170,6 +172,7 @@ def test_whatever_is_asked_for_beyond_host_port_and_method_is_looked_at() -> Non
         "methods",
         "encoded_slash",
         "inspect",
+        "budget",
     ]
 
 

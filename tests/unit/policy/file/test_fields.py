@@ -6,6 +6,7 @@ from pydantic import TypeAdapter, ValidationError
 from agent_sandbox.policy.file.fields import (
     AtLeastOne,
     BodySize,
+    BudgetSpec,
     Headers,
     Host,
     Method,
@@ -67,6 +68,9 @@ def test_one_value_of_a_parameter_is_a_list_of_one() -> None:
         (Ports, [*range(1, 102)], "invalid_value"),
         (Written[str], None, "invalid_value"),
         (BodySize, "1M", "invalid_value"),
+        (BudgetSpec, {"upload": "5/day"}, "invalid_value"),
+        (BudgetSpec, {"requests": 5}, "string_type"),
+        (BudgetSpec, {"requests": None}, "invalid_value"),
         (Headers, {"te": "x"}, "invalid_value"),
         (Headers, {"x": 1}, "string_type"),
         (Annotated[str, refused("not here", "elsewhere")], "x", "invalid_value"),
@@ -74,3 +78,7 @@ def test_one_value_of_a_parameter_is_a_list_of_one() -> None:
 )
 def test_what_does_not_fit_is_refused(of: Any, value: object, kind: str) -> None:  # noqa: ANN401 - as above
     assert why_not(of, value) == kind
+
+
+def test_a_budget_is_what_is_written() -> None:
+    assert str(BudgetSpec.model_validate({"requests": "5/min"}).value) == "5 requests per min"

@@ -30,7 +30,7 @@ def test_the_schema_knows_every_word_of_the_model(schema: dict[str, Any]) -> Non
             "KindSpec",
         ),
         *("PathSpec", "QuerySpec", "RequestTransformSpec", "RuleSpec", "ServiceSpec", "SettingsSpec", "TestSpec"),
-        *("AskSpec", "ParameterSpec", "ShimSpec", "TransformSpec", "UpstreamSpec"),
+        *("AskSpec", "BudgetSpec", "ParameterSpec", "ShimSpec", "TransformSpec", "UpstreamSpec"),
     }
 
 

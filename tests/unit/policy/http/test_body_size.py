@@ -1,7 +1,16 @@
 import pytest
 
 from agent_sandbox.policy.errors import InvalidValue
-from agent_sandbox.policy.http.body_size import HOW, parse_body_size, shown_size
+from agent_sandbox.policy.http.body_size import (
+    HOW,
+    Budget,
+    Rate,
+    parse_body_size,
+    parse_count_rate,
+    parse_size_rate,
+    shown_rate,
+    shown_size,
+)
 from table_tests import each
 
 
@@ -43,3 +52,44 @@ def test_what_is_no_size_is_told_with_the_units_that_there_are(written: object, 
 def test_a_size_is_shown_in_the_unit_that_it_is_a_multiple_of(size: int, told: str) -> None:
     assert shown_size(size) == told
     assert parse_body_size(told) == size
+
+
+@each(
+    ("text", "rate", "shown"),
+    [
+        ("100/min", Rate(100, 60), "100 requests per min"),
+        ("1/hour", Rate(1, 3_600), "1 requests per hour"),
+        ("9/day", Rate(9, 86_400), "9 requests per day"),
+    ],
+)
+def test_a_number_of_requests_is_written_per_time(text: str, rate: Rate, shown: str) -> None:
+    assert (parse_count_rate(text), shown_rate("requests", rate)) == (rate, shown)
+
+
+@each(
+    ("text", "what"),
+    [
+        ("0/min", "not a number of requests: '0'"),
+        ("1", "not an amount per time: '1'"),
+        ("1/week", "not an amount per time: '1/week'"),
+        ("1.5/min", "not a number of requests: '1.5'"),
+    ],
+)
+def test_what_is_no_number_of_requests_per_time_is_refused(text: str, what: str) -> None:
+    with pytest.raises(InvalidValue) as invalid:
+        parse_count_rate(text)
+    hint = "write an amount per min, hour, day, such as `100/min`"
+    assert (invalid.value.what, invalid.value.hint) == (what, hint)
+
+
+@each("text", ["0B/day", "1M/day", "5/day", "1MiB", "1MiB/", "/day", "1MiB/day/day"])
+def test_what_is_no_size_per_time_is_refused(text: str) -> None:
+    with pytest.raises(InvalidValue, match="not a") as invalid:
+        parse_size_rate(text)
+    assert invalid.value.hint == "write an amount per min, hour, day, such as `50MiB/day`"
+
+
+def test_a_budget_lists_what_is_limited() -> None:
+    budget = Budget(requests=Rate(5, 60), upload=parse_size_rate("50MiB/day"))
+    assert str(budget) == "5 requests per min, 50MiB of upload per day"
+    assert list(budget.rates()) == [("requests", Rate(5, 60)), ("upload", Rate(52_428_800, 86_400))]

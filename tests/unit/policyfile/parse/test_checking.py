@@ -120,6 +120,7 @@ def test_a_good_document_is_its_spec() -> None:
             "tests: [{allow: a.test}]",
             "p:1:17: not `METHOD URL`: 'a.test'; write a method and a whole address: `GET https://example.com/path`",
         ),
+        ("settings: {budget: {uploads: 1}}", "p:1:21: unknown key 'uploads'; did you mean `upload`?"),
         ("tests: [{alow: x}]", "p:1:10: unknown key 'alow'; did you mean `allow`?"),
         ("host_services: [a]", "p:1:16: keys and values expected, not a list"),
         ("host_services: {db: host:80}", "p:1:21: keys and values expected, not 'host:80'"),

@@ -192,3 +192,19 @@ def test_what_a_company_puts_between_is_a_difference(
     found = difference(policy_of(old), policy_of(new))
     assert (told(found.opens), told(found.stops)) == (opens, stops)
     assert {str(change.origin) for change in found.opens} <= {"policy.yaml:3"}
+
+
+def test_a_budget_of_the_sandbox_that_is_gone_or_other_is_a_difference(policy_of: PolicyOf) -> None:
+    one, other, none = (
+        policy_of(domains("a.test") + text)
+        for text in ("settings: {budget: {requests: 1/min}}", "settings: {budget: {requests: 2/min}}", "")
+    )
+    assert told(difference(one, none).opens) == ["budget budget of 1 requests per min"]
+    assert difference(none, one).opens == difference(one, one).opens == ()
+    assert told(difference(one, other).stops) == ["budget budget of 2 requests per min"]
+
+
+def test_an_entry_without_its_budget_opens_something(policy_of: PolicyOf) -> None:
+    old, new = policy_of("domains: [{host: a.test, budget: {requests: 1/min}}]"), policy_of("domains: [a.test]")
+    assert len(difference(old, new).opens) == 1
+    assert difference(new, old).opens == ()

@@ -110,6 +110,7 @@ NOTED = """
 domains:
   - {host: a.test, inspect: false}
   - {host: b.test, rules: [{methods: [POST], max_body: 1KiB}]}
+  - {host: c.test, budget: {requests: 5/min}}
 host_services: {ollama: {to: host:11434}}
 """
 
@@ -122,6 +123,7 @@ host_services: {ollama: {to: host:11434}}
         ("POST https://b.test/", ("the body can have at most 1KiB",)),
         ("GET http://ollama:11434/", ("it leads to host:11434",)),
         ("GET https://b.test/", ()),
+        ("GET https://c.test/", ("it counts against the budget at policy.yaml:5: 5 requests per min",)),
     ],
 )
 def test_an_allowed_request_has_notes_on_what_else_there_is_to_know(

@@ -31,11 +31,13 @@ from agent_sandbox.proxy.wire.message import RequestHead
 from table_tests import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from agent_sandbox.policy import Request
+    from agent_sandbox.policy.engine.rule_set import Budgeted
     from agent_sandbox.proxy.ask.questions import Questions
+    from agent_sandbox.proxy.exchange.exchange import Spend
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
 RULES = "domains: [{host: a.test, rules: [{methods: [GET], path: {prefix: /api/}}]}]"
@@ -754,3 +756,28 @@ def test_a_refused_tunnel_answers_no_refresh(policy: Callable[[str], Policy], tm
     tunnel = replace(TUNNEL, decision=NO)
     exchange = refreshing(policy("domains: [a.test]"), tmp_path, MINE, tunnel)
     assert (status(exchange), exchange.outcome.reason) == (403, "not at all")
+
+
+def test_a_request_beyond_a_budget_is_denied(policy: Callable[[str], Policy]) -> None:
+    spent: list[tuple[str, int]] = []
+
+    def spend(kind: str, size: int) -> str:
+        spent.append((kind, size))
+        return "no more" if len(spent) > 3 else ""
+
+    with_budget = policy(RULES.replace("host: a.test,", "host: a.test, budget: {requests: 1/min},"))
+    asked_about: list[int] = []
+
+    def spender(budgets: Sequence[Budgeted]) -> Spend:
+        asked_about.append(len(budgets))
+        return spend
+
+    enforcer = Enforcer(lambda: with_budget, clock=lambda: 5.0, spender=spender)
+    first, second, denied = (opened(asked(path)) for path in ("/api/x", "/api/y", "/admin"))
+    for exchange in (first, second, denied):
+        enforcer.requestheaders(exchange, TUNNEL)
+    size = len(b"GET/api/xHosta.test")
+    assert (first.allowed, first.spend is spend, first.received.spend is spend) == (True, True, True)
+    assert spent == [("requests", 1), ("upload", size), ("requests", 1), ("upload", size)]
+    assert (status(second), second.outcome) == (429, Outcome(Effect.DENY, "no more", "policy.yaml:2", "budget"))
+    assert asked_about == [1, 1]  # a denied request does not count

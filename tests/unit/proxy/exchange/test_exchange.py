@@ -12,7 +12,7 @@ from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial, Page
-from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Meter, Outcome, open_exchange
+from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Meter, Outcome, OverBudgetError, open_exchange
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redaction import Redactor
 from agent_sandbox.proxy.secrets.unpacking import UnpackError, Unpacking
@@ -202,3 +202,29 @@ def test_an_exchange_that_waits_for_a_person_may_get_a_grant() -> None:
     )
     exchange.waiting.end("", grant=rule)
     assert (exchange.waits, exchange.grants) == (False, (rule,))
+
+
+def test_more_of_a_body_is_refused_where_a_budget_is_used_up() -> None:
+    exchange = allowed()
+    assert exchange.spend("upload", 1) == ""
+    exchange.spend = lambda kind, size: f"{kind}: {size}"
+    denial = exchange.refuse_data(5)
+    assert denial
+    assert (denial.status, denial.reason, denial.rule) == (429, "upload: 5", "policy.yaml:4")
+    assert exchange.outcome == Outcome(Effect.DENY, "upload: 5", "policy.yaml:4", "budget")
+    assert exchange.forwarded is None
+
+
+def test_more_of_a_body_is_refused_than_the_rule_allows() -> None:
+    exchange = allowed()
+    assert exchange.refuse_data(10) is None
+    denial = exchange.refuse_data(11)
+    assert denial
+    assert (denial.status, exchange.aborted) == (413, denial)
+
+
+def test_a_response_beyond_a_budget_is_not_passed_on() -> None:
+    meter = Meter(spend=lambda kind, size: f"{kind}: {size}" if size > 3 else "")
+    assert meter(b"abc") == b"abc"
+    with pytest.raises(OverBudgetError, match="download: 4"):
+        meter(b"abcd")

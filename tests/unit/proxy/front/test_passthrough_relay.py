@@ -9,6 +9,7 @@ import pytest
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Decision, Effect, Policy, decide_connect
+from agent_sandbox.proxy.exchange.exchange import Spend, spend_freely
 from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.options import EngineOptions
@@ -73,7 +74,9 @@ def closed() -> Iterator[None]:
 class Stage:
     """A relay with a client, and the server that it may dial."""
 
-    def __init__(self, policy: Policy, *, limits: Limits | None = None, ahead: bytes = b"") -> None:
+    def __init__(
+        self, policy: Policy, *, limits: Limits | None = None, ahead: bytes = b"", spend: Spend = spend_freely
+    ) -> None:
         STAGES.append(self)
         self.lines: list[AuditRecord] = []
         self.client, writer, self.to_client = memory_streams()
@@ -86,6 +89,7 @@ class Stage:
             options=EngineOptions(),
             record=self.lines.append,
             policy=lambda: policy,
+            spender=lambda _: spend,
         )
         self.client.feed_data(ahead or hello())
         lead = PeekableReader(self.client, Place(Held()))
@@ -286,3 +290,24 @@ async def test_another_policy_ends_what_it_does_not_let_through(
     assert stage.dialled.cancelled() is (stop == "dialling")
     assert stage.line == ("deny", reason)
     assert stage.to_server.written == (hello() if stop == "passing" else b"")
+
+
+LIMITED = "domains: [{host: a.test, inspect: false, budget: {requests: 1/min, upload: 1KiB/min, download: 1KiB/min}}]"
+
+
+@pytest.mark.parametrize("kind", ["requests", "upload", "download"])
+async def test_a_connection_ends_where_a_budget_is_used_up(policy: Callable[[str], Policy], kind: str) -> None:
+    def spend(asked: str, size: int) -> str:
+        spent.append((asked, size))
+        return "no more" if asked == kind else ""
+
+    spent: list[tuple[str, int]] = []
+    stage = Stage(policy(LIMITED), spend=spend)
+    stage.reached()
+    stage.server.feed_data(b"hello yourself")
+    await stage.running
+    (line,) = stage.lines
+    assert (line.decision, line.reason, line.cause) == ("deny", "no more", "budget")
+    assert spent[0] == ("requests", 1)
+    assert kind in dict(spent)
+    assert (stage.to_server.written == b"") is (kind in {"requests", "upload"})

@@ -636,3 +636,14 @@ def test_the_head_of_a_compressed_response_passes_as_it_came() -> None:
     wire.client_sends(GET.replace(b"GET", b"HEAD"))
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n")
     assert got == b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n"
+
+
+def test_a_response_is_cut_where_a_budget_is_used_up() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(GET)
+    (exchange,) = wire.layer.exchanges
+    exchange.received.spend = lambda _, size: "no more" if size > 4 else ""
+    got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nhalf")
+    assert wire.server_sends(b"and more") == got
+    assert wire.client in wire.cut
+    assert (exchange.outcome.reason, exchange.outcome.cause) == ("no more", "budget")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from mitmproxy.proxy import events
 
+from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.mitm.websocket import RedactedFrames, WebSocketRelay
 from agent_sandbox.proxy.secrets.redaction import Echoes
@@ -184,3 +185,16 @@ def test_only_what_a_server_sends_that_got_a_secret_is_searched(echoes: Echoes, 
     wire.client_sends(b"\x82\x86\0\0\0\0secret")
     assert wire.to_client.endswith(b"\r\n\r\n" + frame(TEXT, seen, ends=True))
     assert wire.to_server.endswith(b"secret")
+
+
+def test_a_websocket_ends_where_a_budget_is_used_up() -> None:
+    keeping = Keeping()
+    stage = Stage(keeping)
+    (exchange,) = stage.wire.layer.exchanges
+    exchange.spend = lambda kind, size: f"no more {kind}" if kind == "download" and size > 4 else ""
+    stage.wire.client_sends(SAID)
+    stage.wire.server_sends(HEARD)
+    stage.wire.server_sends(HEARD * 2)
+    assert (stage.to_server, stage.to_client, stage.closed) == (SAID, HEARD, True)
+    assert keeping.ended == [(3, 6, "no more download")]
+    assert (exchange.outcome.effect, exchange.outcome.cause) == (Effect.DENY, "budget")

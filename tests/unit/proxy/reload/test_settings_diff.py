@@ -37,6 +37,11 @@ PLACES = "host_services: {{ollama: {{to: 'host:{}'}}}}"
             "host_services: {lan: {to: 10.1.2.0/24, ports: [81, 80]}}",
             ("+ 10.1.2.0/24:80,81 leads to a private network",),
         ),
+        (
+            "settings: {budget: {requests: 1/min}}",
+            "",
+            ("- budget of the sandbox: 1 requests per min  (policy.yaml:2)",),
+        ),
         ("domains: [a.test]", "deny: [b.test]", ()),
     ],
 )

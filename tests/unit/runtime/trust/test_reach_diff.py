@@ -291,3 +291,10 @@ def test_a_service_that_the_next_start_resolves_is_shown(
         return Standing(root=Path("/p"), owner=None, stack_files=(), files={} if text is None else {POLICY: text})
 
     assert reaches(standing(now), standing(before)) == expected
+
+
+def test_a_budget_of_the_sandbox_that_is_gone_widens_what_other_layers_allow() -> None:
+    limited, free = made_of("settings: {budget: {requests: 1/min}}"), made_of("settings: {reload: restart}")
+    assert widens(free, limited) == ("more than the budget of 1 requests per min",)
+    assert widens(limited, free) == ()
+    assert widens(made_of("\nsettings: {budget: {requests: 1/min}}"), limited) == ()

@@ -22,7 +22,7 @@ def upload_host(subject: Subject) -> Iterator[Finding]:
                     line=rule.origin.line,
                     what=f"{host} {group.what}",
                     why=group.why,
-                    fix="remove it" if group.asked == "any" else "allow only reading: `methods: [GET]`",
+                    fix=_less(rule, "remove it" if group.asked == "any" else "allow only reading: `methods: [GET]`"),
                 )
 
 
@@ -41,6 +41,12 @@ def upload_registry(subject: Subject) -> Iterator[Finding]:
 
 def _near(subject: Subject) -> Iterator[Rule]:
     return (rule for rule in subject.allows if may_be_listed(rule.conditions.host))
+
+
+def _less(rule: Rule, fix: str) -> str:
+    """Return the fix, and that a budget limits what can be uploaded, unless there is one."""
+    limited = rule.conditions.budget is not None and rule.conditions.budget.upload is not None
+    return fix if limited else f"{fix}, or limit it: `budget: {{upload: 1MiB/day}}`"
 
 
 def _is_asked(rule: Rule, group: Uploads) -> bool:

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 from agent_sandbox.policytools.lint.checks.leaks import shared_store, upload_host, upload_registry
+from agent_sandbox.policytools.lint.subject import Subject
 from table_tests import each
 
 type Find = Callable[..., list[tuple[int, str]]]
@@ -100,3 +101,18 @@ def test_hosts_of_a_list_are_looked_at_like_others(find: Find) -> None:
     what = "s3.eu-west-1.amazonaws.com is for every bucket of Amazon S3: the path names the bucket"
     assert find(shared_store, text, hosts=hosts) == [(2, what)]
     assert find(shared_store, text, hosts="example.com\n") == []
+
+
+@each(
+    ("budget", "suggested"),
+    [("", True), ("budget: {upload: 1KiB/day}, ", False), ("budget: {download: 1KiB/day}, ", True)],
+)
+def test_a_budget_is_suggested_where_uploads_have_none(
+    subject_of: Callable[..., Subject],
+    budget: str,
+    suggested: bool,  # noqa: FBT001
+) -> None:
+    written = f"domains:\n  - {{host: pastebin.com, {budget}rules: [{{methods: [POST]}}]}}"
+    found = list(upload_host(subject_of(written)))
+    hint = ", or limit it: `budget: {upload: 1MiB/day}`"
+    assert [one.fix.endswith(hint) for one in found] == [suggested]

@@ -1,0 +1,139 @@
+"""Quotas: for request bodies that are buffered until the request is decided, and the policy's budgets.
+
+Budgets are counted in memory, by the one thread that serves all connections, and written to a file each second.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.atomic_file import write_file
+from agent_sandbox.bounded_json import NotJsonError, read_json
+from agent_sandbox.policy.engine.rule_set import Budgeted
+from agent_sandbox.policy.http.body_size import PERIODS, shown_rate
+from agent_sandbox.proxy.exchange.exchange import Exchange, Spend, spend_freely
+from agent_sandbox.proxy.limits import Limits
+
+# Stop counting a body after this time, in case the end of its request was missed.
+FORGOTTEN_SECONDS = 60.0
+# Counts the time that the machine sleeps, and is the same after the proxy restarts; only a new boot begins at 0.
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+# A proxy that is killed forgets at most what was used in the last second.
+SECONDS = 1.0
+
+
+class BodyQuota:
+    """Counts the requests whose bodies are buffered, from the request head until they are forwarded or answered."""
+
+    def __init__(self, limits: Limits, *, clock: Callable[[], float]) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._held: list[tuple[float, Exchange]] = []
+
+    def admits(self, exchange: Exchange) -> bool:
+        """Mark `exchange` as buffered and return True; return False if too many bodies are buffered already."""
+        now = self._clock()
+        self._held = [(until, other) for until, other in self._held if other.held and now < until]
+        if len(self._held) >= self._limits.bodies_held:
+            return False
+        self._held.append((now + FORGOTTEN_SECONDS, exchange))
+        exchange.held = True
+        return True
+
+
+def uptime() -> float:
+    """Return the seconds since the machine started."""
+    return time.clock_gettime(CLOCK)
+
+
+def boot() -> str:
+    """Return what identifies this start of the machine."""
+    try:
+        return BOOT.read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+class Budgets:
+    """What was used of each budget, in windows: one starts with the first use, and ends after the budget's time.
+
+    A file that cannot be read counts as if every budget was used up when the proxy started: nobody but the proxy writes
+    it, so it is not normal, and the only way to lose the counts must not be a way to reset them.
+    """
+
+    def __init__(
+        self, path: Path, *, clock: Callable[[], float] = uptime, boot: str = "", now: Callable[[], float] = time.time
+    ) -> None:
+        self._path, self._clock, self._boot, self._now = path, clock, boot, now
+        self._lost: float | None = None
+        # By key, kind and seconds: when the window started, and how much was used in it.
+        self._windows: dict[str, tuple[float, int]] = {}
+        try:
+            self._read(read_json(path.read_bytes()))
+        except FileNotFoundError:
+            pass
+        except (OSError, NotJsonError, ValueError, TypeError, KeyError, AttributeError):
+            self._windows, self._lost = {}, clock()
+        self._written = dict(self._windows)
+
+    def _read(self, said: Any) -> None:  # noqa: ANN401 - whatever the file holds
+        now, same = self._clock(), said["boot"] == self._boot
+        for name, (start, used) in said["windows"].items():
+            # After a reboot nobody knows how much time has passed.
+            self._windows[str(name)] = (float(start) if same and start <= now else now, int(used))
+
+    def spender(self, budgeted: Sequence[Budgeted]) -> Spend:
+        """Return what counts the use of these budgets."""
+        return partial(self._spend, tuple(budgeted)) if budgeted else spend_freely
+
+    def _spend(self, budgeted: Sequence[Budgeted], kind: str, amount: int) -> str:
+        """Count an amount against all budgets, or against none and return why it is too much."""
+        now, counted = self._clock(), dict[str, tuple[float, int]]()
+        for one in budgeted:
+            for rate in (rate for name, rate in one.budget.rates() if name == kind):
+                name = f"{one.key} {kind} {rate.seconds}"
+                start, used = self._window(name, now, rate.seconds, rate.most)
+                if used + amount > rate.most:
+                    return self._why(one, shown_rate(kind, rate), start + rate.seconds - now)
+                counted[name] = (start, used + amount)
+        self._windows |= counted
+        return ""
+
+    def _window(self, name: str, now: float, seconds: int, most: int) -> tuple[float, int]:
+        start, used = self._windows.get(name, (now, 0))
+        if now >= start + seconds:
+            start, used = now, 0
+        if self._lost is not None and now < self._lost + seconds:
+            return self._lost, most
+        return start, used
+
+    def _why(self, one: Budgeted, amount: str, left: float) -> str:
+        resets = datetime.fromtimestamp(self._now() + left, UTC)
+        return f"the budget at {one.origin} is used up: {amount}; it resets at {resets:%Y-%m-%d %H:%M:%S} UTC"
+
+    def write(self) -> None:
+        """Write the counts if they have changed. If that fails, they are written next time."""
+        windows, now = dict(self._windows), self._clock()
+        if windows == self._written:
+            return
+        longest = max(PERIODS.values())
+        kept = {name: one for name, one in windows.items() if now < one[0] + longest}
+        with suppress(OSError):
+            write_file(self._path, json.dumps({"boot": self._boot, "windows": kept}).encode("ascii"))
+            self._written = windows
+
+    async def keep(self) -> None:
+        """Write the counts each second, until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(SECONDS)
+                self.write()
+        finally:
+            self.write()

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.engine.rule_set import Budgeted
+from agent_sandbox.policy.http.body_size import Budget, Rate
+from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange, spend_freely
+from agent_sandbox.proxy.exchange.quotas import FORGOTTEN_SECONDS, BodyQuota, Budgets, boot, uptime
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.wire.message import RequestHead
+from table_tests import each
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+def exchange() -> Exchange:
+    head = RequestHead(b"POST", b"/graphql", b"HTTP/1.1", ())
+    return open_exchange(head, Tunnel(client="", carries=Carries.PROXY), started=0.0)
+
+
+def test_so_many_bodies_are_held_and_no_more() -> None:
+    holding = BodyQuota(Limits(bodies_held=2), clock=Clock())
+    first, second, third = exchange(), exchange(), exchange()
+    assert [holding.admits(one) for one in (first, second, third)] == [True, True, False]
+    assert [one.held for one in (first, second, third)] == [True, True, False]
+
+
+def test_one_that_is_no_longer_held_makes_room() -> None:
+    holding = BodyQuota(Limits(bodies_held=1), clock=Clock())
+    first = exchange()
+    assert holding.admits(first)
+    first.held = False
+    assert holding.admits(exchange())
+
+
+def test_one_whose_end_nobody_noticed_makes_room_in_time() -> None:
+    clock = Clock()
+    holding = BodyQuota(Limits(bodies_held=1), clock=clock)
+    assert holding.admits(exchange())
+    clock.now = FORGOTTEN_SECONDS - 1
+    assert not holding.admits(exchange())
+    clock.now = FORGOTTEN_SECONDS
+    assert holding.admits(exchange())
+
+
+ORIGIN = Origin(file="policy.yaml", line=3, layer="policy.yaml")
+MINUTE = Budgeted("a.test", ORIGIN, Budget(requests=Rate(3, 60), upload=Rate(2_048, 60)))
+DAY = Budgeted("box", replace(ORIGIN, line=9), Budget(requests=Rate(4, 86_400)))
+USED_UP = "the budget at policy.yaml:3 is used up: 3 requests per min; it resets at 1970-01-01 00:01:40 UTC"
+
+
+def budgets(path: Path, clock: Clock, *, boot: str = "b") -> Budgets:
+    return Budgets(path / "budgets.json", clock=clock, boot=boot, now=lambda: 50.0)
+
+
+def test_no_more_passes_than_a_budget_until_its_time_is_over(tmp_path: Path) -> None:
+    clock = Clock()
+    clock.now = 90.0
+    spend = budgets(tmp_path, clock).spender([MINUTE])
+    assert [spend("requests", 1) for _ in range(3)] == ["", "", ""]
+    clock.now = 100.0
+    assert spend("requests", 1) == USED_UP
+    clock.now = 149.9
+    assert spend("requests", 1) != ""
+    clock.now = 150.0
+    assert spend("requests", 1) == ""
+
+
+def test_an_amount_counts_against_all_budgets_or_none(tmp_path: Path) -> None:
+    clock = Clock()
+    subject = budgets(tmp_path, clock)
+    both, one = subject.spender([DAY, MINUTE]), subject.spender([DAY])
+    assert [both("requests", 1) for _ in range(3)] == ["", "", ""]
+    assert "policy.yaml:3" in both("requests", 1)
+    assert one("requests", 1) == ""
+    assert "policy.yaml:9 is used up: 4 requests per day" in one("requests", 1)
+
+
+def test_bytes_are_counted_and_what_has_no_limit_is_not(tmp_path: Path) -> None:
+    spend = budgets(tmp_path, Clock()).spender([MINUTE])
+    assert [spend("upload", size) for size in (2_000, 48, 0)] == ["", "", ""]
+    assert "2KiB of upload per min" in spend("upload", 1)
+    assert spend("download", 10**12) == ""
+    assert budgets(tmp_path, Clock()).spender([]) is spend_freely
+
+
+@each(("boot", "later", "left"), [("b", 59.0, 0), ("b", 60.0, 3), ("other", 1e9, 0), ("b", -50.0, 0)])
+def test_counts_outlive_the_proxy_and_no_clock_or_reboot_resets_them(boot: str, later: float, left: int) -> None:
+    with TemporaryDirectory() as folder:
+        clock = Clock()
+        clock.now = 100.0
+        before = budgets(Path(folder), clock)
+        for _ in range(3):
+            before.spender([MINUTE])("requests", 1)
+        before.write()
+        clock.now += later
+        spend = budgets(Path(folder), clock, boot=boot).spender([MINUTE])
+        assert [spend("requests", 1) for _ in range(3)].count("") == left
+
+
+@each("content", ["", "{", "[]", '{"boot": "b"}', '{"boot": "b", "windows": {"x": 1}}', '{"boot": "b", "windows": []}'])
+def test_counts_that_cannot_be_read_are_used_up_budgets(content: str) -> None:
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "budgets.json").write_text(content)
+        clock = Clock()
+        spend = budgets(Path(folder), clock).spender([MINUTE, DAY])
+        assert "policy.yaml:3" in spend("requests", 1)
+        clock.now = 61.0
+        assert "policy.yaml:9" in spend("requests", 1)
+        clock.now = 86_401.0
+        assert spend("requests", 1) == ""
+
+
+def test_counts_that_no_longer_matter_are_not_written(tmp_path: Path) -> None:
+    clock = Clock()
+    subject = budgets(tmp_path, clock)
+    subject.spender([MINUTE])("requests", 1)
+    subject.write()
+    clock.now = 90_000.0
+    subject.spender([DAY])("requests", 1)
+    subject.write()
+    assert json.loads((tmp_path / "budgets.json").read_text()) == {
+        "boot": "b",
+        "windows": {"box requests 86400": [90_000.0, 1]},
+    }
+
+
+def test_counts_that_cannot_be_written_are_written_later(tmp_path: Path) -> None:
+    subject = Budgets(tmp_path / "no" / "budgets.json", clock=Clock())
+    subject.write()
+    subject.spender([MINUTE])("requests", 1)
+    subject.write()
+    (tmp_path / "no").mkdir()
+    subject.write()
+    assert (tmp_path / "no" / "budgets.json").exists()
+
+
+async def test_counts_are_written_while_the_proxy_runs_and_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_sandbox.proxy.exchange.quotas.SECONDS", 0)
+    subject, file = budgets(tmp_path, Clock()), tmp_path / "budgets.json"
+    keeping = asyncio.create_task(subject.keep())
+    subject.spender([MINUTE])("requests", 1)
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert '"a.test requests 60": [0.0, 1]' in file.read_text()
+    subject.spender([MINUTE])("requests", 1)
+    keeping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await keeping
+    assert '"a.test requests 60": [0.0, 2]' in file.read_text()
+
+
+def test_the_clock_is_that_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert uptime() <= uptime()
+    (tmp_path / "boot").write_text("7\n")
+    monkeypatch.setattr("agent_sandbox.proxy.exchange.quotas.BOOT", tmp_path / "boot")
+    assert boot() == "7"
+    monkeypatch.setattr("agent_sandbox.proxy.exchange.quotas.BOOT", tmp_path / "none")
+    assert boot() == ""
