@@ -1,6 +1,5 @@
 """Questions, grants and watchers, connected to the policy, the audit log and the control socket."""
 
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from agent_sandbox.proxy.control.channel import Answer, Stream, Verb
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.secrets.store import uptime
 
 
 async def _nothing_open(_: PolicyTransition) -> int:
@@ -36,14 +36,14 @@ class Asking:
         self._store = store
         self._watchers = Watchers(self._state_from_outside)
         audit_log.add_sink(self._watchers.add)
-        self._grants = GrantBook(store, review=self._review, record=audit_log.record, clock=time.monotonic)
+        self._grants = GrantBook(store, review=self._review, record=audit_log.record, clock=uptime)
         self.questions = Questions(
             lambda: store.current,
             self._grants,
             watched=lambda: self._watchers.answering,
             asking=lambda: self._watchers.asking,
             on_change=self._watchers.change,
-            clock=time.monotonic,
+            clock=uptime,
             limits=limits,
         )
         store.on_change = self.questions.review
@@ -76,4 +76,4 @@ class Asking:
         return await self._in_traffic(self._state())
 
     async def _state(self) -> Answer:
-        return state(self.questions, self._grants, self._store.current, now=time.monotonic())
+        return state(self.questions, self._grants, self._store.current, now=uptime())
