@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
-from typing import Self
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Self
+
+import pytest
 
 from watching import Person
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # How the attack suite is run with somebody who answers: `deny` or `allow`.
 SWITCH = "AGENT_SANDBOX_ATTACK_PERSON"
 SCOPES = {"deny": "deny", "allow": "once"}
+
+
+@contextmanager
+def nobody_answers() -> Iterator[None]:
+    """Start proxies without that person."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(SWITCH, raising=False)
+        yield
 
 
 class Answering:
