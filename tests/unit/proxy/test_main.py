@@ -48,6 +48,8 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, object]], 
         (["reload"], {"verb": "reload"}, {"ok": True}, 0),
         (["reload"], {"verb": "reload"}, {"ok": False}, 1),
         (["verify", "--seconds=9"], {"verb": "verify", "seconds": 9}, {"ok": True}, 0),
+        (["learn", "--seconds=9", "--who=ana"], {"verb": "learn", "seconds": 9, "who": "ana"}, {"ok": True}, 0),
+        (["learn", "--seconds=9"], {"verb": "learn", "seconds": 9, "who": ""}, {"error": "no"}, 1),
         (["denials", "--count=3"], {"verb": "denials", "count": 3}, {"denials": []}, 0),
     ],
 )

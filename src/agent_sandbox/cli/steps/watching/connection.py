@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from getpass import getuser
 from pathlib import Path
 
 from agent_sandbox.backends.plan import RunCommand
@@ -22,6 +21,7 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import Input
+from agent_sandbox.runtime.host.user_name import user_name
 from agent_sandbox.runtime.proxy.reports import Question, Report, State, read_report
 
 AGAIN_SECONDS = (1.0, 2.0, 5.0)
@@ -43,7 +43,7 @@ class Connection:
         self._on_lost = on_lost
         self._input: Input | None = None
         self._over = threading.Event()
-        self._who = _user()
+        self._who = user_name()
         self._desktop = Desktop()
 
     def end(self) -> None:
@@ -124,10 +124,3 @@ def _quiet() -> Iterator[io.StringIO]:
             yield said
         finally:
             sys.stdin, sys.stdout, sys.stderr = before
-
-
-def _user() -> str:
-    try:
-        return getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())

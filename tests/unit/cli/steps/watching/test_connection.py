@@ -56,7 +56,7 @@ def up(project: Path, docker: FakeDocker) -> FakeDocker:
 
 
 def test_reports_come_in_and_answers_go_out_over_one_command(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject, "getuser", lambda: "ana")
+    monkeypatch.setattr(subject, "user_name", lambda: "ana")
     heard = Path("heard")
     up.says(WATCH, script=f"echo {shlex.quote(STATE)}; echo noise; head -n 1 > {heard}")
     watched = Watched()
@@ -77,11 +77,7 @@ def test_somebody_can_ask_although_the_policy_does_not(up: FakeDocker) -> None:
     assert len(watched.reports) == 1
 
 
-def test_connects_again_and_more_slowly_each_time(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nameless() -> str:
-        raise KeyError
-
-    monkeypatch.setattr(subject, "getuser", nameless)
+def test_connects_again_and_more_slowly_each_time(up: FakeDocker) -> None:
     up.says(WATCH, code=1)
     watched = Watched(losses=4)
     watched.watch()
