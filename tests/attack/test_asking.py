@@ -12,6 +12,7 @@ import dns.query
 import dns.rcode
 import pytest
 
+from answering import nobody_answers
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_answer
@@ -36,7 +37,8 @@ settings: {ask: {timeout: 3}}
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy that asks about hosts that are not listed, and the server that all its hosts are."""
-    with start_pair(tmp_path_factory.mktemp("asking"), POLICY, names=("allowed.test", *HOSTS)) as pair:
+    names = ("allowed.test", *HOSTS)
+    with nobody_answers(), start_pair(tmp_path_factory.mktemp("asking"), POLICY, names=names) as pair:
         yield pair
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import ssl
 import subprocess
@@ -13,6 +14,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+from answering import SWITCH, Answering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,6 +40,7 @@ class ProxyProcess:
     more: tuple[str, ...] = ()
     lines: list[dict[str, Any]] = field(default_factory=list)
     errors: str = ""
+    _answering: Answering | None = None
 
     @property
     def policy_file(self) -> Path:
@@ -64,6 +68,8 @@ class ProxyProcess:
         self._readers = [threading.Thread(target=read, daemon=True) for read in (self._follow, self._read_errors)]
         for reader in self._readers:
             reader.start()
+        if answer := os.environ.get(SWITCH):
+            self._answering = Answering(self.ready["control"], answer).__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,6 +78,8 @@ class ProxyProcess:
 
     def stop(self) -> None:
         """End the process, and read what it still had to say."""
+        if self._answering:
+            self._answering.__exit__()
         self.process.terminate()
         self.process.wait(10)
         for reader in self._readers:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class Person:
     """Somebody who sees what the proxy reports, and answers."""
 
-    def __init__(self, control: str, *, answers: bool = True) -> None:
+    def __init__(self, control: str, *, answers: bool = True, asks: bool = False) -> None:
         self._path = control
-        self._answers = answers
+        self._answers, self._asks = answers, asks
         self.state: dict[str, Any] = {"questions": [], "grants": []}
         self.records: list[dict[str, Any]] = []
         self.replies: list[dict[str, Any]] = []
@@ -27,7 +27,7 @@ class Person:
         self.control.settimeout(5)
         self.control.connect(self._path)
         self._lines = self.control.makefile("rb")
-        self.say(verb="subscribe", answers=self._answers)
+        self.say(verb="subscribe", answers=self._answers, asks=self._asks)
         self.read()
         return self
 

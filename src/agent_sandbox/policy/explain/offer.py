@@ -9,6 +9,7 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.explain.advice import ENCODED, UNSPELLABLE
+from agent_sandbox.policy.http.host import is_address
 from agent_sandbox.policy.http.method import NAMEABLE, with_implied
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
@@ -34,7 +35,8 @@ class Offer:
 def offer_for(request: Request, policy: Policy) -> Offer | None:
     """Return the offer: for reading all paths of an unlisted host, else for this method and path.
 
-    None if no grant would allow the request: it is for a private host, or a deny or a restricting layer wins.
+    None if no grant would allow the request: it is for a private host, or a deny or a restricting layer wins. None also
+    for an address that no rule names.
     """
     reads = request.method in READING
     once = Conditions(
@@ -44,13 +46,15 @@ def offer_for(request: Request, policy: Policy) -> Offer | None:
         methods=with_implied({"GET"}) if reads else frozenset({request.method}),
     )
     rule = Rule(effect=Effect.ALLOW, conditions=once, origin=NOWHERE)
+    asked_first = decide(policy, request).cause is Cause.ASK
     if (
         request.host.endswith(NOBODYS)
+        # Nobody knows whose address it is.
+        or (is_address(request.host) and not asked_first)
         or not is_grantable(rule)
         or not decide(policy.granting((rule,)), request).allowed
     ):
         return None
-    asked_first = decide(policy, request).cause is Cause.ASK
     path = EVERY_PATH if reads and not asked_first else _exactly(request)
     if path is None:
         return Offer(once=once)

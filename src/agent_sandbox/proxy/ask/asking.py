@@ -1,7 +1,6 @@
 """Questions, grants and watchers, connected to the policy, the audit log and the control socket."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.secrets.store import uptime
 
 if TYPE_CHECKING:
     from agent_sandbox.proxy.ask.learning import Learning
@@ -42,14 +42,14 @@ class Asking:
         self._store = store
         self._watchers = Watchers(self._state_from_outside)
         audit_log.add_sink(self._watchers.add)
-        self._grants = GrantBook(store, review=self._review, record=audit_log.record, clock=time.monotonic)
+        self._grants = GrantBook(store, review=self._review, record=audit_log.record, clock=uptime)
         self.questions = Questions(
             lambda: store.current,
             self._grants,
             watched=lambda: self._watchers.answering,
             asking=lambda: self._watchers.asking,
             on_change=self._watchers.change,
-            clock=time.monotonic,
+            clock=uptime,
             limits=limits,
         )
         self._record = audit_log.record
@@ -93,7 +93,7 @@ class Asking:
                 policy=lambda: self._store.current,
                 end_open=self._end_open,
                 record=self._record,
-                clock=time.monotonic,
+                clock=uptime,
             )
         return self._learning.verb(question)
 
@@ -120,4 +120,4 @@ class Asking:
         return await self._in_traffic(self._state())
 
     async def _state(self) -> Answer:
-        return state(self.questions, self._grants, self._store.current, now=time.monotonic())
+        return state(self.questions, self._grants, self._store.current, now=uptime())

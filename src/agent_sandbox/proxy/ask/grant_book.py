@@ -16,6 +16,7 @@ from agent_sandbox.proxy.reload.transition import PolicyTransition
 
 MOST = 100
 LONGEST_SECONDS = 86_400.0
+CHECK_SECONDS = 30.0
 FULL = f"there are {MOST} grants already: write the rule into the policy instead"
 
 
@@ -38,7 +39,10 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A grant in force. `until` is a time of the monotonic clock, None if it holds until the proxy stops."""
+    """A grant in force, with no `until` if it holds until the proxy stops.
+
+    `until` is a time of a clock that also runs while the machine sleeps.
+    """
 
     number: int
     rule: Rule
@@ -93,10 +97,24 @@ class GrantBook:
         until = self._clock() + lasts if lasts else None
         self._grants[self._last] = Grant(number=self._last, rule=rule, text=offer.text, who=who, until=until)
         if lasts:
-            self._later(lasts, partial(self.end, self._last, "it expired"))
+            self._check_later(self._last, lasts)
         self._write(Effect.ALLOW, rule, request, f"granted {how_long} by {who}: {offer.text}")
         self._put_in_force()
         return ""
+
+    def _check_later(self, number: int, lasts: float) -> None:
+        # A timer of the event loop stops while the machine sleeps; our clock does not.
+        self._later(min(lasts, CHECK_SECONDS), partial(self._check, number))
+
+    def _check(self, number: int) -> None:
+        grant = self._grants.get(number)
+        if grant is None or grant.until is None:
+            return
+        lasts = grant.until - self._clock()
+        if lasts > 0:
+            self._check_later(number, lasts)
+        else:
+            self.end(number, "it expired")
 
     def end(self, number: int, why: str) -> bool:
         """End a grant and what it allowed; return whether there was one."""

@@ -44,8 +44,9 @@ def test_a_request_that_no_rule_can_express_is_offered_once(request_of: RequestO
 
 
 def test_what_a_rule_allows_is_offered_by_itself(policy_of: Callable[[str], Policy], request_of: RequestOf) -> None:
-    policy = policy_of("domains: [a.test]\nsettings: {ask: {about: [writes], uploads: 9}}")
+    policy = policy_of("domains: [a.test, 9.9.9.9]\nsettings: {ask: {about: [writes], uploads: 9}}")
     for line, size, text in (
+        ("POST https://9.9.9.9/x", 0, "POST https://9.9.9.9/x"),
         ("POST https://a.test/x", 0, "POST https://a.test/x"),
         ("POST https://a.test/x", 10, ""),
         ("GET https://a.test/x", 10, ""),
@@ -55,7 +56,7 @@ def test_what_a_rule_allows_is_offered_by_itself(policy_of: Callable[[str], Poli
 
 
 @pytest.mark.parametrize(
-    "host", ["10.0.0.1", "[::1]", "169.254.169.254", "localhost", "db.internal", "nas", "x.invalid"]
+    "host", ["9.9.9.9", "10.0.0.1", "[::1]", "169.254.169.254", "localhost", "db.internal", "nas", "x.invalid"]
 )
-def test_a_private_host_is_not_offered(request_of: RequestOf, host: str) -> None:
+def test_a_private_host_or_an_address_is_not_offered(request_of: RequestOf, host: str) -> None:
     assert offer_for(request_of(f"GET http://{host}/"), NOTHING) is None

@@ -8,7 +8,7 @@ import pytest
 
 from agent_sandbox.policy import decide
 from agent_sandbox.policy.explain.offer import Offer, offer_for
-from agent_sandbox.proxy.ask.grant_book import FULL, LONGEST_SECONDS, MOST, Scope, later
+from agent_sandbox.proxy.ask.grant_book import CHECK_SECONDS, FULL, LONGEST_SECONDS, MOST, Scope, later
 from asking_world import World, request
 
 if TYPE_CHECKING:
@@ -42,10 +42,12 @@ async def test_a_grant_for_a_time_is_in_force_until_its_timer_rings(world: World
     assert decide(world.store.current, GET).reason == "allowed by grant:1: for 1 minutes, by ana"
     (grant,) = world.grants
     assert (grant.number, grant.who, grant.text, grant.until) == (1, "ana", "GET https://new.test/**", 160.0)
-    (timer,) = world.timers
-    assert timer.seconds == 60.0
-    timer.call()
+    world.timers[-1].call()
+    assert decide(world.store.current, GET).allowed
+    world.now += 60  # the machine slept: the timer was for less
+    world.timers[-1].call()
     await asyncio.sleep(0)
+    assert [timer.seconds for timer in world.timers] == [CHECK_SECONDS] * 2
     assert not decide(world.store.current, GET).allowed
     assert [record.reason for record in world.records] == [
         "granted for 1 minutes by ana: GET https://new.test/**",
@@ -68,7 +70,10 @@ async def test_a_grant_until_the_sandbox_stops_has_no_timer_and_can_be_ended(wor
 async def test_no_grant_for_a_time_is_longer_than_a_day(world: World) -> None:
     await add(world, Scope.TIME, 10**9)
     await add(world, Scope.TIME)
-    assert [timer.seconds for timer in world.timers] == [LONGEST_SECONDS] * 2
+    assert [grant.until for grant in world.grants] == [100 + LONGEST_SECONDS] * 2
+    world.grants.end(1, "ana ended it")
+    world.timers[0].call()
+    assert len(world.timers) == 2
 
 
 def test_a_single_grant_is_recorded_and_not_in_force(world: World) -> None:

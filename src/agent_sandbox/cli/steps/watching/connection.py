@@ -16,12 +16,13 @@ from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy.policy_edit import put
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, shown
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
+from agent_sandbox.cli.steps.watching.desktop import Desktop
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import Input
 from agent_sandbox.runtime.host.user_name import user_name
-from agent_sandbox.runtime.proxy.reports import Question, Report, read_report
+from agent_sandbox.runtime.proxy.reports import Question, Report, State, read_report
 
 AGAIN_SECONDS = (1.0, 2.0, 5.0)
 HOUR = 3_600
@@ -43,6 +44,7 @@ class Connection:
         self._input: Input | None = None
         self._over = threading.Event()
         self._who = user_name()
+        self._desktop = Desktop()
 
     def end(self) -> None:
         """End `watch`, from another thread."""
@@ -64,6 +66,8 @@ class Connection:
                 found = read_report(line)
                 if found is not None:
                     connected = True
+                    if answers and isinstance(found, State):
+                        self._desktop.report(found)
                     self._on_report(found)
 
             with suppress(UserError):

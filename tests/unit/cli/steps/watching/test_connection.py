@@ -6,9 +6,10 @@ import pytest
 
 from agent_sandbox.cli.steps.watching import connection as subject
 from agent_sandbox.cli.steps.watching.connection import Connection
+from agent_sandbox.cli.steps.watching.desktop import Desktop
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.reports import Question, Report
+from agent_sandbox.runtime.proxy.reports import Question, Report, State
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 
@@ -60,8 +61,10 @@ def test_reports_come_in_and_answers_go_out_over_one_command(up: FakeDocker, mon
     up.says(WATCH, script=f"echo {shlex.quote(STATE)}; echo noise; head -n 1 > {heard}")
     watched = Watched()
     watched.says = (3, "time", 60)
+    told: list[State] = []
+    monkeypatch.setattr(Desktop, "report", lambda _, state: told.append(state))
     watched.watch()
-    assert len(watched.reports) == 1
+    assert watched.reports == told == [State()]
     assert json.loads(heard.read_text()) == {"verb": "answer", "id": 3, "scope": "time", "who": "ana", "seconds": 60}
     assert watched.lost == ["app-1: the proxy does not answer; trying again"]
     assert len([call for call in up.calls if "watch --answers" in call]) == 1
