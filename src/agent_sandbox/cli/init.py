@@ -75,6 +75,9 @@ def init(  # noqa: PLR0913 - each is an option
     cpus: Annotated[str | None, Option(help="The agent's limit of processors, such as 1.5; by default 4.")] = None,
     pids: Annotated[str | None, Option(help="The agent's limit of processes; by default 4096.")] = None,
     languages: Languages = None,
+    base_image: Annotated[
+        str | None, Option(help="The Debian 13 image to build this project's image on.", metavar="IMAGE")
+    ] = None,
     provider: Provider = None,
     with_settings: WithSettings = False,
     no_settings: NoSettings = False,
@@ -114,6 +117,7 @@ def init(  # noqa: PLR0913 - each is an option
         services=not no_detect,
         provider=provider,
         packages=packages_of(languages) if languages is not None else (),
+        base_image=base_image,
         gitignore=gitignore,
         dotenv=_either("dotenv", dotenv, "no-dotenv", no_dotenv),
         settings=_either("with-settings", with_settings, "no-settings", no_settings),
