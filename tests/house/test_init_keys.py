@@ -10,7 +10,9 @@ import yaml
 from agent_sandbox.cli.init import init
 from agent_sandbox.render.paths import PROJECT_FILE
 from project_files import FIRST, SECOND
-from run_cli import Ask
+from run_cli import Ask, ask, empty_project
+
+__all__ = ["ask", "empty_project"]
 
 # The options and what the project file then says.
 KEYS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
