@@ -13,6 +13,7 @@ from agent_sandbox.cli.framework.options import Json, Quiet
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.prunable import Prunable, find_prunable
@@ -64,9 +65,7 @@ def _confirmed(found: Prunable) -> bool:
         what = "there is no terminal to confirm it on"
         raise UserError([Problem(where="prune", what=what, hint="agent-sandbox prune --yes, or --dry-run")])
     state = ", with the agents' state" if found.stacks else ""
-    sys.stderr.write(f"Remove all of it{state}? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    return agrees(f"Remove all of it{state}?")
 
 
 def _as_text(found: Prunable) -> Iterator[str]:
