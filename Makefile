@@ -6,7 +6,7 @@ export AGENT_SANDBOX_EXTRA_CA ?= $(PIP_CERT)
 # Compiled tests are kept, whatever the shell says: compiling them again is a third of a run of the unit tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check test test-unit test-deep test-lowest attack agents bench lock engine golden clean
+.PHONY: help setup demo check test test-unit test-deep test-lowest attack agents languages bench lock engine golden clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-11s %s\n", $$1, $$2 }'
@@ -34,6 +34,9 @@ attack: setup ## Attack it, row by row, on a real engine, and print the score
 
 agents: setup ## Build every agent, and let each talk to a fake model API: minutes
 	@EVERY_AGENT=1 REQUIRE_ENGINE=1 scripts/test tests/e2e/test_agents.py
+
+languages: setup ## Build one image with every language of `init --with`, and a program in each: minutes
+	@EVERY_LANGUAGE=1 REQUIRE_ENGINE=1 scripts/test tests/e2e/test_languages.py
 
 bench: setup ## Measure beside peers, as ratios
 	@PYTHONPATH=. .venv/bin/python -P -m benchmarks

@@ -3,6 +3,7 @@
 The label `agent-sandbox.digest` of an image is its context's digest; an image with another label is rebuilt.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ from agent_sandbox.stack.workspace import Owner as Owner  # noqa: PLC0414 - back
 
 # The build argument of a project's own build file: the image that it has to start from.
 OWN_BASE = "AGENT_SANDBOX_BASE"
+# The build argument of the Debian image that an image is built on.
+BASE_IMAGE = "BASE_IMAGE"
 NPM_REGISTRY, PIP_INDEX = "NPM_REGISTRY", "PIP_INDEX"
 DIGEST_LABEL = "agent-sandbox.digest"
 # The parts of the package that the proxy imports; the rest is not in its image or digest.
@@ -103,36 +106,51 @@ def proxy_name() -> str:
     return f"agent-sandbox/proxy:{__version__}"
 
 
-def base_name() -> str:
-    """Return the name of the base of every agent's image."""
-    return f"agent-sandbox/base:{__version__}"
+def base_name(base_image: str = "") -> str:
+    """Return the name of the base of every agent's image, or of those of a project with a base image of its own."""
+    return f"agent-sandbox/base:{__version__}{_base_suffix(base_image)}"
 
 
-def agent_name(agents: Sequence[str], owner: Owner, pins: Pins = NO_PINS) -> str:
-    """Return the name of the image with these agents, with a hash of their pins, and uid and gid unless 1000:1000.
+def agent_name(agents: Sequence[str], owner: Owner, pins: Pins = NO_PINS, base_image: str = "") -> str:
+    """Return the name of the image with these agents.
 
-    The order of the agents does not matter, because their programs have different names.
+    It has hashes of the project's base image and of the pins, if any, and uid and gid unless 1000:1000. The order of
+    the agents does not matter, because their programs have different names.
 
     >>> agent_name(["b", "a"], Owner(uid=501, gid=20)).replace(__version__, "1")
     'agent-sandbox/a.b:1-u501-20'
     """
-    suffix = "" if owner == Owner() else f"-u{owner.uid}-{owner.gid}"
-    return f"agent-sandbox/{'.'.join(sorted(agents))}:{__version__}{pins_suffix(pins)}{suffix}"
+    user = "" if owner == Owner() else f"-u{owner.uid}-{owner.gid}"
+    suffix = f"{_base_suffix(base_image)}{pins_suffix(pins)}{user}"
+    return f"agent-sandbox/{'.'.join(sorted(agents))}:{__version__}{suffix}"
 
 
-def images_for(agents: Agents, owner: Owner) -> tuple[Image, ...]:
-    """Return the images of a stack with these agents, in build order."""
+def _base_suffix(base_image: str) -> str:
+    return f"-b{hashlib.sha256(base_image.encode()).hexdigest()[:12]}" if base_image else ""
+
+
+def images_for(agents: Agents, owner: Owner, base_image: str = "") -> tuple[Image, ...]:
+    """Return the images of a stack with these agents, in build order.
+
+    With the project's own base image, there are two bases: the firewall runs on the machine's.
+    """
     of_proxy, of_agent = _contexts()
     inside = sorted(agents.manifests, key=lambda one: one.name)
     own = {path: text for one in inside for path, text in one.build_files().items()}
+    base = Image(name=base_name(), target="base", context=_with_stages(of_agent, ()))
+    chosen = {BASE_IMAGE: base_image} if base_image else {}
+    other = (replace(base, name=base_name(base_image), arguments=chosen, follows_base=False),) if base_image else ()
     return (
         Image(name=proxy_name(), target="proxy", context=of_proxy, follows_base=False),
-        Image(name=base_name(), target="base", context=_with_stages(of_agent, ())),
+        base,
+        *other,
         Image(
-            name=agent_name(agents.names, owner, agents.pins),
+            name=agent_name(agents.names, owner, agents.pins, base_image),
             target="agent",
             context={**_with_stages(of_agent, inside), **own},
+            follows_base=not base_image,
             arguments={
+                **chosen,
                 "AGENT_NAMES": ".".join(one.name for one in inside),
                 "AGENT_STATE": ":".join(f"{HOME}/{path}" for one in inside for path in one.state),
                 "AGENT_PATH": ":".join(f"/opt/agents/{one.name}/bin" for one in inside),

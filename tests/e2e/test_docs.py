@@ -33,6 +33,7 @@ ELSEWHERE = {
     "cd my-project": "the test is in a project already",
     "make demo": "test_demo.py",
     "make test": "this is it",
+    "agent-sandbox init claude --with go,rust": "builds for minutes; test_languages.py builds them all",
     "agent-sandbox prune": "asks at a terminal, and would remove what other tests need; tests/unit/cli/test_prune.py",
     "make attack": "what it runs is run by `make test` too; tests/house/test_attack_rows.py holds that it is there",
     "agent-sandbox secret list": "test_secrets.py reads what it prints",

@@ -35,6 +35,24 @@ def test_the_agents_image_gets_the_paths_of_programs_and_state_and_the_owner() -
     }
 
 
+def test_a_base_image_of_a_project_makes_images_with_other_names() -> None:
+    plain = images.images_for(AGENTS, Owner())
+    found = images.images_for(AGENTS, Owner(), "mirror.test/debian:13")
+    assert found[:2] == plain[:2]  # the proxy's, and the firewall's
+    named = {image.name: image.arguments.get("BASE_IMAGE") for image in found[2:]}
+    suffix = r"-b[0-9a-f]{12}"
+    assert [*named.values()] == ["mirror.test/debian:13"] * 2
+    for name, expected in zip(named, ("base", "claude"), strict=True):
+        assert re.fullmatch(f"agent-sandbox/{expected}:{re.escape(__version__)}{suffix}", name)
+    assert not any(image.follows_base for image in found[2:])
+    assert found[-1].name != images.images_for(AGENTS, Owner(), "debian:13")[-1].name
+
+
+def test_editors_take_no_settings_from_the_base_image() -> None:
+    last = AGENT.context["Dockerfile"].decode().rpartition("\nFROM ")[2]
+    assert 'LABEL agent-sandbox.agents=${AGENT_NAMES} devcontainer.metadata=""\n' in last
+
+
 def test_a_project_that_adds_nothing_has_no_image_of_its_own() -> None:
     assert images.project_images(AGENT, images.Additions()) == ()
 

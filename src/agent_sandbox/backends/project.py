@@ -23,6 +23,8 @@ class Project:
     files: tuple[Path, ...]
     # The texts of the project file and of the files that it names, by their paths.
     made_of: Mapping[str, str] = field(default_factory=dict)
+    # The image that the project's own are built on, "" for the machine's.
+    base_image: str = ""
     # The path of the setup script, "" without one.
     setup: str = ""
 

@@ -54,6 +54,8 @@ Languages = Annotated[
 ]
 
 
+NoDotenv = Annotated[bool, Option(help=f"Leave .env alone: the default for a project with its own {FILE_KIND}.")]
+BaseImage = Annotated[str | None, Option(help="The Debian 13 image to build this project's image on.", metavar="IMAGE")]
 Directory = Annotated[Path | None, Option(help="The project's directory; by default this one.", metavar="DIRECTORY")]
 Detect = Annotated[
     bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
@@ -75,6 +77,7 @@ def init(  # noqa: PLR0913 - each is an option
     cpus: Annotated[str | None, Option(help="The agent's limit of processors, such as 1.5; by default 4.")] = None,
     pids: Annotated[str | None, Option(help="The agent's limit of processes; by default 4096.")] = None,
     languages: Languages = None,
+    base_image: BaseImage = None,
     provider: Provider = None,
     with_settings: WithSettings = False,
     no_settings: NoSettings = False,
@@ -84,9 +87,7 @@ def init(  # noqa: PLR0913 - each is an option
     dotenv: Annotated[
         bool, Option(help=f"Make plain `{COMMAND}` in this directory use the sandbox, by two lines in .env.")
     ] = False,
-    no_dotenv: Annotated[
-        bool, Option(help=f"Leave .env alone: the default for a project with its own {FILE_KIND}.")
-    ] = False,
+    no_dotenv: NoDotenv = False,
     gitignore: Annotated[bool, Option(help="List the files that belong only to this machine in .gitignore.")] = False,
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
     as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
@@ -103,7 +104,6 @@ def init(  # noqa: PLR0913 - each is an option
     """
     if path is None:
         require_outermost(Path.cwd())
-    asked = {"memory": memory, "cpus": cpus, "pids": pids}
     options = InitOptions(
         agents=tuple(agents or ()) or _agents_there(path or Path()),
         path=path or Path(),
@@ -114,10 +114,11 @@ def init(  # noqa: PLR0913 - each is an option
         services=not no_detect,
         provider=provider,
         packages=packages_of(languages) if languages is not None else (),
+        base_image=base_image,
         gitignore=gitignore,
         dotenv=_either("dotenv", dotenv, "no-dotenv", no_dotenv),
         settings=_either("with-settings", with_settings, "no-settings", no_settings),
-        limits={name: text for name, text in asked.items() if text is not None},
+        limits=_given(memory=memory, cpus=cpus, pids=pids),
     )
     prepared = write_stack(options, dry_run=dry_run, ask=not as_json)
     if as_json:
@@ -125,6 +126,10 @@ def init(  # noqa: PLR0913 - each is an option
     else:
         _show(prepared, dry_run=dry_run)
     require_no_conflict(prepared)
+
+
+def _given(**options: str | None) -> dict[str, str]:
+    return {name: text for name, text in options.items() if text is not None}
 
 
 def _either(option: str, chosen: bool, opposite: str, refused: bool) -> bool | None:  # noqa: FBT001 - two options

@@ -1,10 +1,15 @@
-"""The paths that a project file may name in the project."""
+"""The paths in the project and the images that a project file may name."""
 
 import re
 
 LONGEST_PATH = 500
 # Editors put variables of the host machine into `${...}`, and a `-` at the beginning would be an option.
 SCRIPT = re.compile(r"(?!-)[A-Za-z0-9_.+@/-]+", re.ASCII)
+IMAGE = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(:[0-9]{1,5}(?=/))?(/[a-z0-9][a-z0-9._-]{0,99}){0,9}"
+    r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?",
+    re.ASCII,
+)
 
 
 def is_below(path: str) -> bool:
@@ -23,3 +28,12 @@ def is_script(path: str) -> bool:
     (True, False, False)
     """
     return is_below(path) and bool(SCRIPT.fullmatch(path)) and path.split("/", maxsplit=1)[0].casefold() != ".git"
+
+
+def is_image(name: str) -> bool:
+    """Return whether this can be the name of an image.
+
+    >>> is_image("registry.test:5000/debian:trixie-slim"), is_image("--debian"), is_image("a b")
+    (True, False, False)
+    """
+    return bool(IMAGE.fullmatch(name))

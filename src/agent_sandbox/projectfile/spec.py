@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
-from agent_sandbox.projectfile.paths import LONGEST_PATH, is_below, is_script
+from agent_sandbox.projectfile.paths import IMAGE, LONGEST_PATH, is_below, is_script
 from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import LIMITS, limit_problem
 from agent_sandbox.stack.naming import TITLE_LENGTH
@@ -130,6 +130,7 @@ type Packages[T] = Annotated[Listed[T], BeforeValidator(_none_is_empty_list), Af
 Debian = Annotated[str, _matching(DEBIAN, "a Debian package", "write `NAME` or `NAME=VERSION`"), TEXT]
 Pip = Annotated[str, _matching(PIP, "a package of PyPI", "write `NAME` or `NAME==VERSION`"), TEXT]
 Npm = Annotated[str, _matching(NPM, "a package of npm", "write `NAME` or `NAME@VERSION`"), TEXT]
+BaseImage = Annotated[str, _matching(IMAGE, "an image", "write `NAME:TAG` or `REGISTRY/NAME:TAG`"), TEXT]
 FileName = Annotated[str, _matching(FILE_NAME, "the name of a file", "name a file beside sandbox.yaml"), TEXT]
 
 
@@ -212,6 +213,7 @@ class ProjectSpec(Strict):
     agents: Annotated[AtLeastOne[Agent], AfterValidator(_once)] | None = None
     name: Written[Title] = None
     ide: Written[Editor] = None
+    base_image: Written[BaseImage] = None
     packages: Packages[Debian] = ()
     tools: Annotated[ToolsSpec, BeforeValidator(_none_is_empty)] = ToolsSpec()
     dockerfile: Written[FileName] = None

@@ -20,6 +20,8 @@ def _agents(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
 
 def _image(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
     """Yield what runs as root while the image is built: other versions count too."""
+    if now.base_image and now.base_image != before.base_image:
+        yield f"base_image: builds the image on {now.base_image}"
     lists = {
         "packages: Debian's": (now.packages, before.packages),
         "tools: from npm": (now.tools.npm, before.tools.npm),

@@ -31,6 +31,7 @@ TAKEN = "is set by the sandbox, or changes how its checks run"
             "tools: {pip: [uv, ruff==0.14.1, 'a[b]>=1,<2'], npm: [pnpm@10, '@scope/name@^1.2']}",
             ProjectSpec(tools=ToolsSpec(pip=("uv", "ruff==0.14.1", "a[b]>=1,<2"), npm=("pnpm@10", "@scope/name@^1.2"))),
         ),
+        ("base_image: registry.test/debian:13", ProjectSpec(base_image="registry.test/debian:13")),
         ("setup: scripts/setup-box.sh", ProjectSpec(setup="scripts/setup-box.sh")),
         ("dockerfile: Dockerfile.box", ProjectSpec(dockerfile="Dockerfile.box")),
     ],
@@ -91,6 +92,10 @@ def test_an_editor_is_a_value_of_its_kind() -> None:
                 [f"f:1:8: not a script in the project: '{path}'; {PLAIN}"],
             )
             for path in ("../x", "/x", "a//b", "scripts/", ".GIT/hooks/x", "${localEnv:TOKEN}", "--help", "a b", "a;b")
+        ),
+        (
+            "base_image: --debian",
+            ["f:1:13: not an image: '--debian'; write `NAME:TAG` or `REGISTRY/NAME:TAG`"],
         ),
         ("setup: {run: x}", ["f:1:8: text expected, not a mapping"]),
         ("mask: [/etc]", [f"f:1:8: not a path in the project: '/etc'; {BELOW}"]),

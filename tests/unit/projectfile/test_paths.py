@@ -1,4 +1,4 @@
-from agent_sandbox.projectfile.paths import LONGEST_PATH, is_below, is_script
+from agent_sandbox.projectfile.paths import LONGEST_PATH, is_below, is_image, is_script
 from table_tests import each
 
 
@@ -23,3 +23,25 @@ from table_tests import each
 )
 def test_a_script_is_a_plain_path_in_the_project(path: str, *, below: bool, script: bool) -> None:
     assert (is_below(path), is_script(path)) == (below, script)
+
+
+@each(
+    ("name", "valid"),
+    [
+        ("debian", True),
+        ("debian:trixie-slim", True),
+        ("registry.test:5000/team/debian:13", True),
+        (f"debian@sha256:{'0' * 64}", True),
+        ("", False),
+        ("-debian", False),
+        ("--build-arg=x", False),
+        ("debian 13", False),
+        ("debian\nUSER root", False),
+        ("debian:", False),
+        ("$IMAGE", False),
+        ("host:5000", True),
+        ("https://host/debian", False),
+    ],
+)
+def test_an_image_is_a_plain_name(name: str, *, valid: bool) -> None:
+    assert is_image(name) == valid

@@ -26,7 +26,7 @@ from agent_sandbox.backends.verbs import (
     Up,
     Verb,
 )
-from agent_sandbox.images import DIGEST_LABEL, Image
+from agent_sandbox.images import BASE_IMAGE, DIGEST_LABEL, Image
 from agent_sandbox.stack.services.agent import ENTER, PASS_SIGNAL, SESSION, SETUP
 from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, SECRETS
 
@@ -129,7 +129,7 @@ class ComposePlanner:
         for key, value in sorted(image.arguments.items()):
             yield from ("--build-arg", f"{key}={value}")
         if verb.base_image and image.follows_base:
-            yield from ("--build-arg", f"BASE_IMAGE={verb.base_image}")
+            yield from ("--build-arg", f"{BASE_IMAGE}={verb.base_image}")
         for key in image.registries:
             if key in verb.registries:
                 yield from ("--build-arg", f"{key}={verb.registries[key]}")

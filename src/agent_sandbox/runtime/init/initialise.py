@@ -10,7 +10,7 @@ from agent_sandbox.agents.pin import Pins
 from agent_sandbox.agents.together import Agents, sentence
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
-from agent_sandbox.images import Additions, agent_name, images_for, project_images, proxy_name
+from agent_sandbox.images import Additions, agent_name, base_name, images_for, project_images, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import INIT
@@ -69,6 +69,8 @@ class InitOptions:
     limits: Mapping[str, str] = field(default_factory=dict)
     # Debian packages to add to the project file.
     packages: tuple[str, ...] = ()
+    # The image that those of the project are built on, for the project file.
+    base_image: str | None = None
     # Whether limits count that an earlier `init` recorded.
     recorded: bool = True
     # Pinned versions by agent; None keeps those of an earlier `init`.
@@ -152,7 +154,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         project_file=chosen.digest,
     )
     workspace = with_own_places(workspace, chosen, agents, environ)
-    stack = build_stack(agents, workspace, _images(agents, workspace.owner, chosen.added))
+    stack = build_stack(agents, workspace, _images(agents, workspace.owner, chosen))
     offered = _offered(project, environ, options)
     file = load_renderer()(templates, stack, agents, workspace)
     rendered = render_project(templates, stack, agents, workspace, offered, stack_file=file, providers=providers)
@@ -203,6 +205,7 @@ def _chosen(project: Path, options: InitOptions, choices: Choices | None) -> Set
         ide=options.ide,
         limits=options.limits,
         packages=options.packages,
+        base_image=options.base_image,
     )
     # Earlier versions also recorded the directory's name.
     untitled = choices is None or (isinstance(choices, Record) and choices.title == _own_title(project))
@@ -210,10 +213,13 @@ def _chosen(project: Path, options: InitOptions, choices: Choices | None) -> Set
     return settle(project, asked, recorded, title="" if untitled or choices is None else choices.title)
 
 
-def _images(agents: Agents, owner: Owner, added: Additions) -> StackImages:
-    plain = agent_name(agents.names, owner, agents.pins)
-    own = project_images(images_for(agents, owner)[-1], added)[-1].name if added != Additions() else plain
-    return StackImages(proxy=proxy_name(), firewall=plain, agent=own)
+def _images(agents: Agents, owner: Owner, chosen: Settled) -> StackImages:
+    plain = agent_name(agents.names, owner, agents.pins, chosen.base_image)
+    own = plain
+    if chosen.added != Additions():
+        own = project_images(images_for(agents, owner, chosen.base_image)[-1], chosen.added)[-1].name
+    # The project's own base image is no base for a wall.
+    return StackImages(proxy=proxy_name(), firewall=base_name() if chosen.base_image else plain, agent=own)
 
 
 def _dotenv_text(project: Path, *, used: bool, asked: bool | None) -> str | None:

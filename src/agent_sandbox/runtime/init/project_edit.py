@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policytools.edit.value import Simple
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.editing import NEW, Key, add_packages, set_keys
 from agent_sandbox.projectfile.parsing import parse_project_file
+from agent_sandbox.projectfile.paths import is_image
 from agent_sandbox.projectfile.spec import ProjectSpec
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.render.reconcile import Change, Verdict
@@ -53,6 +55,7 @@ def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | 
         title=spec.name or title,
         ide=spec.ide or Ide.VSCODE,
         limits=limits(spec.limits.texts),
+        base_image=spec.base_image or "",
         added=additions_in(texts),
         mounts=tuple((one.path, one.read_only) for one in spec.mounts),
         mask=spec.mask,
@@ -68,6 +71,11 @@ def _options(asked: Asked) -> Iterator[tuple[Key, Simple]]:
         yield ("name",), asked.title
     if asked.ide is not None:
         yield ("ide",), asked.ide.value
+    if asked.base_image is not None:
+        if not is_image(asked.base_image):
+            what, hint = f"not an image: {safe_repr(asked.base_image)}", "write `NAME:TAG` or `REGISTRY/NAME:TAG`"
+            raise UserError([Problem(where="--base-image", what=what, hint=hint)])
+        yield ("base_image",), asked.base_image
     yield from _limits(asked.limits)
 
 

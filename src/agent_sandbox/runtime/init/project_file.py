@@ -24,11 +24,12 @@ class Asked:
     ide: Ide | None = None
     limits: Mapping[str, str]
     packages: tuple[str, ...] = ()
+    base_image: str | None = None
 
     @property
     def says_more(self) -> bool:
         """Whether an option was given besides the agents."""
-        return bool(self.title is not None or self.ide or self.limits or self.packages)
+        return bool(self.title is not None or self.ide or self.limits or self.packages or self.base_image is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,7 @@ class Settled:
     title: str
     ide: Ide
     limits: Limits
+    base_image: str = ""
     added: Additions = field(default_factory=Additions)
     # As the file says them: each path with whether it is read-only.
     mounts: tuple[tuple[str, bool], ...] = ()

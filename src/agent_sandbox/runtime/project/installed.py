@@ -18,7 +18,7 @@ from agent_sandbox.render.record import PINS_KEY, SETTINGS_KEY, agents_in, parse
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
-from agent_sandbox.runtime.project.project_file import additions_in, made_of, project_files, setup_of
+from agent_sandbox.runtime.project.project_file import additions_in, base_image_of, made_of, project_files, setup_of
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files, lacks_clone_files
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
@@ -159,6 +159,7 @@ def parse_project(root: Path, texts: Mapping[str, str], *, files: tuple[Path, ..
         images=tuple(dict.fromkeys(_images(document))),
         files=files,
         made_of=made_of(texts),
+        base_image=base_image_of(texts.get(PROJECT_FILE, "")),
         setup=setup_of(texts.get(PROJECT_FILE, "")),
     )
 
@@ -203,7 +204,7 @@ def _whole(value: Any) -> int:  # noqa: ANN401 - whatever stands there
 def own_images(project: Project) -> tuple[str, ...]:
     """Return our images that the project's stack uses, base images last."""
     own = (image for image in dict.fromkeys(project.images) if image.startswith(OURS))
-    return (*own, base_name())
+    return tuple(dict.fromkeys((*own, base_name(project.base_image), base_name())))
 
 
 def images_of(project: Project) -> tuple[Image, ...]:
@@ -216,7 +217,7 @@ def images_of(project: Project) -> tuple[Image, ...]:
         raise UserError([Problem(where=str(project.root / STACK_FILE), what=what, hint=hint)])
     known = _known(project)
     inner = {value for image in known if image.name in project.images for value in image.arguments.values()}
-    return tuple(image for image in known if image.name in {*project.images, base_name(), *inner})
+    return tuple(image for image in known if image.name in {*project.images, base_name(project.base_image), *inner})
 
 
 def foreign_images(project: Project) -> tuple[str, ...]:
@@ -226,7 +227,7 @@ def foreign_images(project: Project) -> tuple[str, ...]:
 
 
 def _known(project: Project) -> tuple[Image, ...]:
-    images = images_for(load_agents(project.agents, project.pins), project.owner)
+    images = images_for(load_agents(project.agents, project.pins), project.owner, project.base_image)
     return (*images, *project_images(images[-1], additions_in(project.made_of)))
 
 

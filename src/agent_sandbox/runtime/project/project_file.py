@@ -17,6 +17,7 @@ FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 # Only an escape could hide one of these keys from a text search.
 ADDING = ("packages", "tools", BUILD_KEY, "\\")
 SETUP_KEY = "setup"
+BASE_KEY = "base_image"
 
 
 def project_files(root: Path) -> dict[str, str]:
@@ -38,6 +39,16 @@ def build_file_of(text: str) -> str:
     """Return the path of the build file that a project file names, or ""."""
     name = _value(text, BUILD_KEY)
     return str(FOLDER / name) if isinstance(name, str) and FILE_NAME.fullmatch(name) else ""
+
+
+def base_image_of(text: str) -> str:
+    """Return the base image that a project file names, or ""."""
+    image = _value(text, BASE_KEY)
+    if not isinstance(image, str):
+        return ""
+    from agent_sandbox.projectfile.paths import is_image  # noqa: PLC0415 - as below
+
+    return image if is_image(image) else ""
 
 
 def setup_of(text: str) -> str:

@@ -70,6 +70,15 @@ def test_the_setup_script_exists_and_is_not_masked(tmp_path: Path) -> None:
     assert settled(tmp_path, asked(), None).setup == "scripts/a.sh"
 
 
+def test_a_base_image_is_a_key(tmp_path: Path) -> None:
+    found = settled(tmp_path, replace(asked(), base_image="mirror.test/debian:13"), None)
+    assert found.changes[0].after == f'{NEW}agents: [{FIRST}]\nbase_image: "mirror.test/debian:13"\n'
+    assert found.base_image == "mirror.test/debian:13"
+    with pytest.raises(UserError) as error:
+        settled(tmp_path, replace(asked(), base_image="a b"), None)
+    assert str(error.value) == "--base-image: not an image: 'a b'; write `NAME:TAG` or `REGISTRY/NAME:TAG`"
+
+
 def test_the_dockerfile_is_the_one_beside_the_file(tmp_path: Path) -> None:
     write(tmp_path, "dockerfile: Dockerfile\n")
     with pytest.raises(UserError) as error:

@@ -2,9 +2,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.images import agent_name, base_name, proxy_name
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
+from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.init.project_file import agents_named, is_outdated, settle
+from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.stack.limits import DEFAULT, GIB
 from agent_sandbox.stack.workspace import Ide
 from init_project import Init
@@ -52,3 +55,17 @@ def test_a_stack_is_outdated_once_the_file_has_another_text(tmp_path: Path, init
     assert is_outdated(tmp_path / "app")
     init(tmp_path / "app")
     assert "mem_limit: 8g" in (tmp_path / "app" / STACK).read_text()
+
+
+def test_a_base_image_of_the_project_is_no_base_for_a_wall(tmp_path: Path, init: Init) -> None:
+    image = "mirror.test/debian:13"
+    (tmp_path / "app").mkdir()
+    write(tmp_path / "app", f"base_image: {image}\n")
+    made = init(tmp_path / "app").stack
+    names = {service.name: service.image for service in made.services}
+    owner = owner_of(tmp_path / "app")
+    assert names["proxy"] == proxy_name()
+    assert names["firewall"] == base_name()
+    assert names["agent"] == agent_name(made.agents, owner, {}, image)
+    built = [one.name for one in images_of(read_project(tmp_path / "app"))]
+    assert built == [proxy_name(), base_name(), base_name(image), names["agent"]]

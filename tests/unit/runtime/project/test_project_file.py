@@ -5,7 +5,14 @@ import pytest
 from agent_sandbox.images import Additions
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.project.project_file import additions_in, build_file_of, made_of, project_files, setup_of
+from agent_sandbox.runtime.project.project_file import (
+    additions_in,
+    base_image_of,
+    build_file_of,
+    made_of,
+    project_files,
+    setup_of,
+)
 from table_tests import each
 
 DOCKERFILE = ".devcontainer/Dockerfile"
@@ -41,6 +48,14 @@ def test_reads_the_file_and_its_dockerfile(tmp_path: Path) -> None:
     (tmp_path / DOCKERFILE).symlink_to("/etc/hostname")
     with pytest.raises(UserError, match="does not follow symbolic links"):
         project_files(tmp_path)
+
+
+@each(
+    ("text", "image"),
+    [("base_image: debian:13", "debian:13"), ("base_image: --x", ""), ("base_image: [a]", ""), ("name: a", "")],
+)
+def test_the_base_image_is_a_name(text: str, image: str) -> None:
+    assert base_image_of(text) == image
 
 
 @each(
