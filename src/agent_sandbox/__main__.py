@@ -5,6 +5,7 @@ import sys
 from typing import NoReturn, TextIO, cast
 
 from agent_sandbox.cli.framework.color_option import split_color, wrong_color
+from agent_sandbox.cli.framework.commands import with_default
 from agent_sandbox.cli.framework.static_help import COMPLETE, answer, usage, without_help_word
 from agent_sandbox.cli.terminal.style import VARIABLE
 
@@ -14,7 +15,7 @@ def main() -> NoReturn:
     argv, when = sys.argv[1:], None
     if argv[:1] != [COMPLETE]:
         argv, when = split_color(argv)
-    argv = without_help_word(argv)
+    argv = with_default(without_help_word(argv))
     text, instead = answer(argv), wrong_color(when) or usage(argv)
     if when is not None and not instead:
         os.environ[VARIABLE] = when
@@ -57,8 +58,10 @@ def _run(argv: list[str]) -> int | None:
 
     path = command_path(argv)
     if path:
-        function = getattr(load(*path), in_python(path[-1]))
-        arguments = plain_arguments(function, argv[len(path) :])
+        module = load(*path)
+        function, context = getattr(module, in_python(path[-1])), getattr(module, "CONTEXT", {})
+        interspersed = context.get("allow_interspersed_args", True)
+        arguments = plain_arguments(function, argv[len(path) :], interspersed=interspersed)
         if arguments is not None:
             return cast("int | None", function(**arguments))
 

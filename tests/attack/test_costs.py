@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_sandbox.proxy.control.channel import ask
+from agent_sandbox.proxy.control.client import ask
 from proxy_stand import ProxyProcess, get
 
 if TYPE_CHECKING:

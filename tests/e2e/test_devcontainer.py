@@ -117,6 +117,8 @@ def test_two_clones_open_side_by_side_from_what_is_checked_in(
     editor.close()
     refused = run(*devcontainer, "up", "--workspace-folder", fix.path, env=path, check=False)
     assert "hint: run agent-sandbox trust at a terminal" in refused.stderr
+    failed = run("docker", "compose", "--file", ".devcontainer/compose.yaml", "up", cwd=fix.path, check=False)
+    assert "this clone has no sandbox yet" in failed.stderr
     # The fingerprint does not depend on the clone.
     reviewed = json.loads(review.sandbox("trust", "--json").stdout)["fingerprint"]
     fix.sandbox("trust", "--yes", reviewed)

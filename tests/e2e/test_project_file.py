@@ -21,10 +21,12 @@ version: 1
 packages: [golang-go]
 tools: {pip: [uv]}
 dockerfile: Dockerfile
+setup: scripts/setup.sh
 mask: [.env.local, config/keys]
 mounts: [{path: ../shared-lib}]
 environment: {DATABASE_URL: "postgres://db/$app"}
 """,
+    "scripts/setup.sh": 'id -un >>ran; curl -so /dev/null -w "%{http_code}\\n" http://denied.test/ >>ran\n',
     ".env.local": "hidden\n",
     "config/keys/key": "hidden\n",
     "../shared-lib/lib.txt": "shared\n",
@@ -73,6 +75,11 @@ def test_a_language_a_tool_and_the_projects_own_dockerfile_are_inside(box: Proje
     said = box.exec("sh", "-ec", "go run main.go 2>&1; uv --version; my-tool; claude --version").stdout.splitlines()
     assert (said[0], said[1].split()[0], said[2]) == ("built inside", "uv", "made here")
     assert box.curl("http://denied.test/")[0] == 403
+
+
+def test_the_setup_script_ran_once_as_dev_behind_the_policy(box: Project) -> None:
+    box.sandbox("up")
+    assert (box.path / "ran").read_text() == "dev\n403\n"
 
 
 def test_nothing_that_it_adds_lends_rights_or_replaces_a_wall(box: Project) -> None:

@@ -328,22 +328,43 @@ def test_the_engine_sees_it_too(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "is_offered"),
     [
-        "git config user.name dev",
-        "git remote add other https://example.com/x.git",
-        "git branch gone && git branch --quiet -D gone",
-        "git push --quiet -u /home/dev/origin.git HEAD:refs/heads/main",
-        "git branch --set-upstream-to=origin/x",
+        ("git config core.pager x", False),
+        ("git branch gone && git branch --quiet -D gone", False),
+        ("git remote add other https://example.com/x.git && git remote get-url other", True),
+        ("git push --quiet -u /home/dev/origin.git HEAD:refs/heads/main", True),
+        ("git branch --set-upstream-to=origin/x && git rev-parse @{upstream}", True),
     ],
 )
-def test_where_git_inside_cannot_save_a_setting_it_says_so_in_one_line(project: Project, command: str) -> None:
+def test_where_git_inside_cannot_save_a_setting_it_says_so_in_one_line(
+    project: Project, command: str, *, is_offered: bool
+) -> None:
     project.exec("git", "init", "--quiet", "--bare", "/home/dev/origin.git")
-    done = project.exec("sh", "-c", command, check=False)
+    done = project.exec("sh", "-c", command, check=is_offered)
     (line,) = [line for line in done.stderr.splitlines() if "config" in line]
-    assert line.startswith("agent-sandbox: ")
-    assert ".git/config is read-only in the sandbox: this setting was not saved; use git config --global" in line
+    what = (
+        "was saved for the sandbox alone; agent-sandbox review"
+        if is_offered
+        else "was not saved; use git config --global"
+    )
+    assert line.startswith(f"agent-sandbox: .git/config is read-only in the sandbox: this setting {what}")
     assert "busy" not in done.stderr
+
+
+def test_the_user_saves_what_the_agent_could_not_while_it_works(project: Project) -> None:
+    project.exec("git", "config", "--file", "/workspace/.git/agent-sandbox.settings", "core.fsmonitor", "./x")
+    said = project.sandbox("review", "--accept", ".git/config").stderr
+    assert said.startswith("saved in .git/config: remote.other.fetch, remote.other.url, branch.")
+    settings = (project.path / ".git" / "config").read_text()
+    assert (
+        '[remote "other"]\n\tfetch = +refs/heads/*:refs/remotes/other/*\n\turl = https://example.com/x.git\n'
+        in settings
+    )
+    assert "fsmonitor" not in settings
+    assert project.exec("git", "config", "--local", "remote.other.url").stdout == "https://example.com/x.git\n"
+    assert project.exec("test", "-w", ".git/config", check=False).returncode == 1
+    project.exec("rm", ".git/agent-sandbox.settings")
 
 
 def test_git_inside_works_without_an_upstream(project: Project) -> None:

@@ -57,13 +57,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def imported(project: Path, argv: tuple[str, ...]) -> set[str]:
+def imported(project: Path, argv: tuple[str, ...], **environ: str) -> set[str]:
     """Return the modules that a command has imported when it ends."""
     homes = {f"XDG_{name}_HOME": str(project.parent / name) for name in ("CACHE", "CONFIG", "STATE")}
     done = subprocess.run(
         [sys.executable, "-P", "-S", "-c", PRINTING, *argv],
         cwd=project,
-        env={**os.environ, **homes, "HOME": str(project.parent), "PYTHONPATH": ":".join(sys.path)},
+        env={**os.environ, **homes, "HOME": str(project.parent), "PYTHONPATH": ":".join(sys.path), **environ},
         capture_output=True,
         text=True,
         check=True,
@@ -77,6 +77,18 @@ def test_a_fast_command_imports_no_more_than_it_needs(project: Path, argv: tuple
     modules = imported(project, argv)
     assert never & modules == set()
     assert len(ours(modules)) <= most, sorted(ours(modules))
+
+
+def test_init_in_a_repository_starts_git_three_times(tmp_path: Path) -> None:
+    # the user's settings, the repository's, and who commits
+    calls, program = tmp_path / "calls", tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$*" >> {calls}\nPATH={os.environ["PATH"]} exec git "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "app").mkdir()
+    subprocess.run(["git", "init", "--quiet", tmp_path / "app"], check=True)
+    imported(tmp_path / "app", INIT, PATH=f"{program.parent}:{os.environ['PATH']}")
+    assert len(calls.read_text().splitlines()) == 3
 
 
 def test_the_proxy_starts_without_the_parsers_of_policies() -> None:

@@ -10,12 +10,14 @@ import pytest
 
 from agent_sandbox.policy import Ambiguous, Effect, Policy, compile_policy, decide
 from agent_sandbox.policy.file.spec import RESERVED_KEYS
+from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.policyfile import layer_beside, load_layer, load_policy, shipped_services
 from agent_sandbox.policyfile.layer_file import BESIDE, LayerFile
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 
 if TYPE_CHECKING:
     from agent_sandbox.policy.file.test_spec import TestSpec
+    from agent_sandbox.policy.match.credential_kind import CredentialKind
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "policy"
 SCHEMA = (FOLDER / "schema.md").read_text("utf-8")
@@ -47,6 +49,16 @@ def assert_decides(policy: Policy, example: Path) -> None:
     cases = [line.partition(" ") for line in example.with_suffix(".cases").read_text("utf-8").splitlines()]
     answers = [f"{answer(policy, line)} {line}" for _, _, line in cases]
     assert answers == [f"{expected} {line}" for expected, _, line in cases]
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_each_kind_of_credential_is_documented(kind: CredentialKind) -> None:
+    key = "`query: {" if kind.in_query else f"`transform: {{type: {kind.name}"
+    documented = (FOLDER / "secret-headers.md").read_text("utf-8")
+    rows = [line for line in documented.splitlines() if line.startswith(f"| {key}")]
+    assert len(rows) == 1
+    assert kind.summary in rows[0]
+    assert all(f"{option}: " in rows[0] for option in kind.options)
 
 
 def test_the_tests_of_an_example_hold() -> None:

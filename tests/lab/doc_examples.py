@@ -12,8 +12,9 @@ from pathlib import Path
 type Run = Callable[..., tuple[int, str]]
 
 # The pages whose commands are run again, in this order and in one directory: later ones need what earlier ones made.
-NAMES = ("tools", "explain", "review", "edit", "service-tools", "import")
-PAGES = tuple(Path(__file__).resolve().parents[2] / "docs" / "policy" / f"{name}.md" for name in NAMES)
+NAMES = ("tools", "explain", "review", "edit", "service-tools", "import", "learn")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = (*(DOCS / "policy" / f"{name}.md" for name in NAMES), DOCS / "traffic.md")
 
 # A file that the examples stand on, or what was typed and what it printed.
 BLOCK = re.compile(r"<!-- file: (\S+) -->\n```\w*\n(.*?)```|```console\n(.*?)```", re.DOTALL)

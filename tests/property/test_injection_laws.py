@@ -16,11 +16,14 @@ from agent_sandbox.proxy.secrets.injector import Filling, Injector, WithoutSecre
 from agent_sandbox.proxy.secrets.placeholder import Placeholders
 from agent_sandbox.proxy.secrets.redactable import folded
 from agent_sandbox.proxy.secrets.store import put_secret
+from agent_sandbox.proxy.wire.message import RequestHead
 
 if TYPE_CHECKING:
     from agent_sandbox.proxy.wire.message import Fields
 
-VALUE = "the-real-value-of-it"
+KEY_ID, SECRET = "AKIAREAL", "the-real-value-of-it"
+# Of a form that every kind takes.
+VALUE = f"{KEY_ID}:{SECRET}"
 BOUND, OTHERS = ("a.test", "b.test"), ("c.test", "a.test.c.test", "xa.test")
 PLACEHOLDERS = Placeholders(b"k" * 32)
 MINE, ANOTHER = (PLACEHOLDERS.ending(name) for name in ("token", "another"))
@@ -29,10 +32,12 @@ SPELLINGS = tuple(spelled for name in HEADERS for spelled in (name, name.upper()
 
 credentials = st.builds(
     lambda kind, header, others: Credential(
-        header=header,
+        header=KINDS[kind].header or header,
         secret="token",
         kind=kind,
-        username="bot" if KINDS[kind].takes_username else None,
+        username="bot" if "username" in KINDS[kind].options else None,
+        region="bot" if "region" in KINDS[kind].options else None,
+        service="bot" if "service" in KINDS[kind].options else None,
         others=tuple(sorted(others - {header})),
     ),
     st.sampled_from(sorted(KINDS)),
@@ -43,11 +48,16 @@ injections = st.builds(
     lambda one, existing: injection([one], existing=existing), credentials, st.sampled_from(Existing)
 )
 texts = st.sampled_from(
-    [kind.write(text, "any") for kind in KINDS.values() for text in (MINE, f"sk-{MINE}", ANOTHER, "own")]
+    [
+        kind.write(text + scope, f"SignedHeaders=host, Signature={'0' * 64}")
+        for kind in KINDS.values()
+        for text in (MINE, f"sk-{MINE}", ANOTHER, "own")
+        for scope in ({"", "/20260101/bot/bot/aws4_request"} if kind.signs else {""})
+    ]
 )
 sent = st.lists(
     st.tuples(st.sampled_from((*SPELLINGS, "accept")).map(str.encode), texts.map(str.encode)), max_size=4
-).map(tuple)
+).map(lambda fields: ((b"x-amz-date", b"20260101T000000Z"), *fields))
 
 
 def filling(put_in: Injection, host: str, scheme: str, fields: Fields) -> Filling | None:
@@ -62,7 +72,11 @@ def filling(put_in: Injection, host: str, scheme: str, fields: Fields) -> Fillin
 
 def places_of(credential: Credential) -> set[bytes]:
     own = () if credential.row.in_query else (credential.header,)
-    return {folded(name.encode()) for name in (*own, *credential.others)}
+    return {folded(name.encode()) for name in (*own, *credential.others, *credential.row.others)}
+
+
+def head(fields: Fields) -> RequestHead:
+    return RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"host", b"a.test"), *fields))
 
 
 @given(injections, st.sampled_from((*BOUND, *OTHERS)), st.sampled_from(("https", "http")), sent)
@@ -70,7 +84,7 @@ def test_a_value_leaves_only_towards_a_bound_host_and_over_tls(
     put_in: Injection, host: str, scheme: str, fields: Fields
 ) -> None:
     found = filling(put_in, host, scheme, fields)
-    if found and found.echoes:
+    if found and found.uses:
         assert (host in BOUND, scheme) == (True, "https")
 
 
@@ -78,17 +92,23 @@ def test_a_value_leaves_only_towards_a_bound_host_and_over_tls(
 def test_beside_the_secret_goes_no_credential_of_the_clients_own(put_in: Injection, fields: Fields) -> None:
     (credential,) = put_in.credentials
     found = filling(put_in, "a.test", "https", fields)
-    if found and found.echoes:
+    if found and found.uses:
         places = places_of(credential)
-        written = (credential.header.encode(), credential.row.write(VALUE, "bot").encode())
-        left = [one for one in found.into(fields) if folded(one[0]) in places]
-        assert [*left, *found.parameters] == [written]
+        request = found.into_request(head(fields), b"")
+        left = [one for one in request.fields if folded(one[0]) in places]
+        if credential.row.signs:
+            ((name, value),) = left
+            assert (name, credential.row.read(value.decode())) == (b"authorization", KEY_ID)
+            assert SECRET.encode() not in b"".join(value for _, value in request.fields)
+        else:
+            written = (credential.header.encode(), credential.row.write(VALUE, "bot").encode())
+            assert [*left, *found.parameters] == [written]
 
 
 @given(injections, sent)
 def test_without_the_secret_a_request_goes_as_it_came(put_in: Injection, fields: Fields) -> None:
     found = filling(put_in, "a.test", "https", fields)
-    if found and not found.echoes:
+    if found and not found.uses:
         assert put_in.existing is Existing.KEEP
         assert (found.into(fields), found.echoes) == (fields, ())
 
@@ -100,4 +120,6 @@ def test_a_request_is_refused_only_for_a_credential_of_the_clients_own(put_in: I
     theirs = [value for name, value in fields if folded(name) in places]
     own = any(not any(kind.read(value.decode()).endswith(MINE) for kind in KINDS.values()) for value in theirs)
     found = filling(put_in, "a.test", "https", fields)
-    assert (found is None) == (own and put_in.existing is Existing.FAIL)
+    is_own = own and put_in.existing is Existing.FAIL
+    # A request without a signature to replace is refused as well.
+    assert found is None if is_own else credential.row.signs or found is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,6 @@ import pytest
 from bash_harness import IMAGE, Shell
 
 if TYPE_CHECKING:
-    import subprocess
     from pathlib import Path
 
 BUSY = "error: could not write config file .git/config: Device or resource busy"
@@ -25,7 +25,9 @@ def git(
 ) -> subprocess.CompletedProcess[str]:
     real = home / "real"
     says = f'printf %s {shlex.quote(err)} >&2\nprintf %s {shlex.quote(out)}\necho "$@" >{home}/called\n'
-    real.write_text(f"#!/bin/sh\n{says}exit {code}\n")
+    subprocess.run(["git", "init", "--quiet", home], check=True)
+    where = f'case $1 in rev-parse | symbolic-ref | show-ref) exec git -C {home} "$@" ;; esac\n'
+    real.write_text(f"#!/bin/sh\n{where}{says}exit {code}\n")
     real.chmod(0o755)
     return Shell(home=home).run(
         IMAGE / "git", *argv, check=False, AGENT_SANDBOX_GIT=str(real), AGENT_SANDBOX_PROTECTED=protected
@@ -35,8 +37,8 @@ def git(
 @pytest.mark.parametrize(
     ("argv", "err"),
     [
-        (("config", "user.name", "x"), f"{BUSY}\n"),
-        (("remote", "add", "x", "y"), f"{BUSY}\nfatal: could not set 'remote.x.url' to 'y'\n"),
+        (("config", "core.pager", "x"), f"{BUSY}\n"),
+        (("remote", "set-url", "x", "y"), f"{BUSY}\nfatal: could not set 'remote.x.url' to 'y'\n"),
         (("remote", "remove", "x"), f"{BUSY}\nfatal: could not unset 'branch.y.remote'\n"),
         (("branch", "-d", "x"), f"{BUSY}\nwarning: Update of config-file failed\n"),
         (("-C", "push", "-c", "a.b=c", "push", "origin"), f"{BUSY}\n{BUSY}\n"),
@@ -79,7 +81,7 @@ def test_a_lock_is_reported_where_git_says_nothing_else(tmp_path: Path, verb: st
 
 def test_settings_of_a_worktrees_repository_are_not_saved_either(tmp_path: Path) -> None:
     err = "error: could not lock config file /repo/main/.git/config: Read-only file system\n"
-    done = git(tmp_path, "config", "user.name", "x", err=err, code=255)
+    done = git(tmp_path, "config", "core.pager", "x", err=err, code=255)
     assert (done.returncode, done.stderr) == (255, SAID.replace(".git/config", "/repo/main/.git/config") + "\n")
 
 
@@ -104,6 +106,104 @@ def test_a_push_tells_of_an_upstream_that_was_saved(tmp_path: Path) -> None:
 def test_all_else_is_as_git_says_it(tmp_path: Path, argv: tuple[str, ...], err: str) -> None:
     done = git(tmp_path, *argv, err=err, code=128)
     assert (done.returncode, done.stdout, done.stderr) == (128, "", err)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Shell:
+    """A repository with a commit and a remote, and a git that cannot save its settings."""
+    made = (
+        f"git init --quiet --initial-branch=main {tmp_path}/w; cd {tmp_path}/w; "
+        "git -c user.name=x -c user.email=x@example.com commit --quiet --allow-empty --message=x; git branch two; "
+        "git remote add origin https://example.com/x.git; git update-ref refs/remotes/origin/main HEAD"
+    )
+    subprocess.run(["sh", "-e", "-c", made], check=True)
+    saves = "config\\ [a-z]*\\ * | config\\ --add* | remote\\ add* | push* | branch\\ -*"
+    reads = "*--get* | *--file* | *--list*"
+    fails = f"printf '%s\\n' {shlex.quote(BUSY)} >&2; exit 4"
+    real = tmp_path / "real"
+    real.write_text(f'#!/bin/sh\ncase "$*" in {reads}) ;; {saves}) {fails} ;; esac\nexec git "$@"\n')
+    real.chmod(0o755)
+    system = tmp_path / "system"
+    system.write_text(f"[include]\npath = {tmp_path}/w/.git/agent-sandbox.settings\n")
+    return Shell(home=tmp_path)
+
+
+def ask(shell: Shell, *argv: str, system: str = "system") -> subprocess.CompletedProcess[str]:
+    home = shell.home
+    command = shlex.join((str(IMAGE / "git"), *argv))
+    system = str(home / system)
+    return shell.run(
+        *("sh", "-c", f"cd {home}/w && exec {command}"),
+        check=False, AGENT_SANDBOX_GIT=str(home / "real"), GIT_CONFIG_SYSTEM=system, HOME=str(home),
+    )  # fmt: skip
+
+
+OFFERED = "agent-sandbox review offers it to the host machine"
+ALONE = "this setting was saved for the sandbox alone"
+FOR_THE_SANDBOX = f"agent-sandbox: .git/config is read-only in the sandbox: {ALONE}; {OFFERED}\n"
+TRACKS_MAIN = ["branch.main.remote=origin", "branch.main.merge=refs/heads/main"]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "kept"),
+    [
+        ("config user.name Bot", 0, ["user.name=Bot"]),
+        ("config --add branch.main.description -x", 0, ["branch.main.description=-x"]),
+        (
+            "remote add fork git@example.com:me/x.git",
+            0,
+            ["remote.fork.url=git@example.com:me/x.git", "remote.fork.fetch=+refs/heads/*:refs/remotes/fork/*"],
+        ),
+        ("branch -u origin/main", 0, TRACKS_MAIN),
+        ("branch --set-upstream-to=origin/main", 0, TRACKS_MAIN),
+        # The real one succeeds if it pushed.
+        ("push -u origin", 4, TRACKS_MAIN),
+        ("push -q --set-upstream origin HEAD", 4, TRACKS_MAIN),
+        ("push -u --force-with-lease origin +main:refs/heads/main", 4, TRACKS_MAIN),
+        ("push -u origin two:three", 4, ["branch.two.remote=origin", "branch.two.merge=refs/heads/three"]),
+        ("push -u origin HEAD:refs/heads/x/y", 4, ["branch.main.remote=origin", "branch.main.merge=refs/heads/x/y"]),
+    ],
+)
+def test_a_setting_that_may_be_offered_is_kept_and_in_use(
+    repository: Shell, command: str, code: int, kept: list[str]
+) -> None:
+    done = ask(repository, *command.split())
+    file = repository.home / "w" / ".git" / "agent-sandbox.settings"
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", FOR_THE_SANDBOX)
+    listed = subprocess.run(["git", "config", "--file", file, "--list"], capture_output=True, text=True, check=True)
+    assert listed.stdout.splitlines() == kept
+    assert ask(repository, "config", "--get", kept[0].partition("=")[0]).stdout == f"{kept[0].partition('=')[2]}\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "config core.pager evil",
+        "config remote.origin.url https://evil.test",
+        "config remote.origin.pushurl https://evil.test",
+        "config --global user.name x",
+        "config user.name a b",
+        "remote add --fetch fork https://example.com/x.git",
+        "push -u origin :main",
+        "push -u origin gone",
+        "push -u origin tag v1",
+        "push -u --repo x origin",
+        "push -u",
+        "branch --move two four",
+        "branch -u main",
+        "-c a.b=c config user.name x",
+    ],
+)
+def test_no_other_setting_is_kept(repository: Shell, command: str) -> None:
+    done = ask(repository, *command.split())
+    assert not (repository.home / "w" / ".git" / "agent-sandbox.settings").exists()
+    assert (done.returncode, done.stderr.replace(SAID, "")) in {(4, "\n"), (0, "")}
+
+
+def test_a_setting_that_is_kept_but_not_in_use_was_not_saved(repository: Shell) -> None:
+    done = ask(repository, "config", "user.name", "Bot", system="none")
+    assert (done.returncode, done.stderr) == (4, FOR_THE_SANDBOX.replace(ALONE, "this setting was not saved"))
+    assert (repository.home / "w" / ".git" / "agent-sandbox.settings").exists()
 
 
 def test_the_users_name_comes_from_the_host_machine(tmp_path: Path) -> None:

@@ -21,8 +21,10 @@ class Project:
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]
-    # The texts of the project file and of the build file that it names, by their paths.
+    # The texts of the project file and of the files that it names, by their paths.
     made_of: Mapping[str, str] = field(default_factory=dict)
+    # The path of the setup script, "" without one.
+    setup: str = ""
 
     @property
     def init(self) -> str:

@@ -90,6 +90,14 @@ class Exec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetUp:
+    """Run the project's setup script in the agent container, unless this content has succeeded in it."""
+
+    script: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
     """Show the output of these services, or of all if none is named."""
 
@@ -100,9 +108,13 @@ class Logs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskProxy:
-    """Send the running proxy a command over its control socket: `status`, `reload`, `denials`."""
+    """Send the running proxy a command over its control socket: `status`, `reload`, `denials`.
+
+    `container` is the id of the proxy's container, if it is known: finding it again takes longer than the question.
+    """
 
     argv: tuple[str, ...]
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,4 +143,4 @@ class ReadTraffic:
     argv: tuple[str, ...] = ()
 
 
-type Verb = Build | Up | Down | Destroy | Restart | Exec | Logs | AskProxy | AskSecrets | AskImage | ReadTraffic
+type Verb = Build | Up | Down | Destroy | Restart | Exec | SetUp | Logs | AskProxy | AskSecrets | AskImage | ReadTraffic

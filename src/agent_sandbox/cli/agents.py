@@ -7,12 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
-from agent_sandbox.cli.framework.options import DryRun, Json
-from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, NoCache, Quiet
+from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, Json, NoCache, Quiet
+from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems, short_path
 from agent_sandbox.cli.terminal.style import styled
@@ -35,8 +33,8 @@ class Do(StrEnum):
     CHECK = "check"
 
 
-What = Annotated[Do, typer.Argument(help="list, or check NAME.", metavar="WHAT", show_default=False)]
-Name = Annotated[str | None, typer.Argument(help="The agent to check.", metavar="NAME", show_default=False)]
+What = Annotated[Do, Argument(help="list, or check NAME.", metavar="WHAT")]
+Name = Annotated[str | None, Argument(help="The agent to check.", metavar="NAME")]
 
 
 def completions(*before: str) -> tuple[str, ...]:

@@ -4,12 +4,10 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
-from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, NoCache, Quiet
+from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, NoCache, ProjectPath, Quiet, Yes
+from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, execute
 from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve_named
 from agent_sandbox.cli.steps.trust_gate import find_checked_in, open_known, open_trusted, open_unasked
@@ -22,16 +20,12 @@ from agent_sandbox.runtime.project.dotenv import require_editor_name
 
 Agents = Annotated[
     list[str] | None,
-    typer.Argument(
-        help="The agents to build images for; by default the project's.", metavar="AGENT", show_default=False
-    ),
+    Argument(help="The agents to build images for; by default the project's.", metavar="AGENT"),
 ]
 
 Editor = Annotated[
     bool,
-    typer.Option(
-        "--editor", help="Fail if an editor would use another project name; devcontainer.json uses this option."
-    ),
+    Option(help="Fail if an editor would use another project name; devcontainer.json uses this option."),
 ]
 
 

@@ -6,27 +6,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Destroy
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
-from agent_sandbox.cli.framework.options import DryRun, ProjectPath
-from agent_sandbox.cli.framework.typer_options import Quiet
+from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
+from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.settings import forget_settings
+from agent_sandbox.runtime.policies.learning import forget_learning
 from agent_sandbox.runtime.project.installed import open_project, own_images
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.recipes import recipes_of
 from agent_sandbox.stack.engine import ENGINE
 
-Images = Annotated[bool, typer.Option(help="Also remove the images.")]
-Orphans = Annotated[
-    bool, typer.Option("--orphans", help="Remove the stacks whose directory is gone or has another stack.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Images = Annotated[bool, Option(help="Also remove the images.")]
+Orphans = Annotated[bool, Option(help="Remove the stacks whose directory is gone or has another stack.")]
+Yes = Annotated[bool, Option(help="Do not ask.", short="-y")]
 
 
 def destroy(  # noqa: PLR0913 - each is an option
@@ -88,6 +85,7 @@ def _forget(project: Project) -> None:
     """Remove what is stored for the project on the host machine."""
     recipes_of(project.root, os.environ).forget()
     forget_settings(project.name, os.environ)
+    forget_learning(project.root, os.environ)
 
 
 def _report_images(found: Sequence[str]) -> None:

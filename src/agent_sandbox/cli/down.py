@@ -4,12 +4,10 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Down
-from agent_sandbox.cli.framework.options import DryRun, ProjectPath
-from agent_sandbox.cli.framework.typer_options import Quiet
+from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
+from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.unprotected_writes import put_off
 from agent_sandbox.cli.steps.unreviewed import report_unreviewed
@@ -18,7 +16,7 @@ from agent_sandbox.runtime.project.installed import open_project, trusted_projec
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.stack.engine import ENGINE
 
-All = Annotated[bool, typer.Option("--all", help="Stop every stack on this machine.")]
+All = Annotated[bool, Option(help="Stop every stack on this machine.", name="--all")]
 
 
 def down(

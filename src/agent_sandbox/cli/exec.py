@@ -3,17 +3,14 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.execute import attach, require_agent
 from agent_sandbox.cli.steps.trust_gate import open_known, open_unasked
 
 # Everything after the command's name belongs to that command, even options.
 CONTEXT = {"allow_interspersed_args": False}
-Command = Annotated[
-    list[str], typer.Argument(help="The command and its arguments.", metavar="COMMAND", show_default=False)
-]
+Command = Annotated[list[str], Argument(help="The command and its arguments.", metavar="COMMAND")]
 
 
 def exec(  # noqa: A001 - the command's name

@@ -6,13 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Follow, Logs
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.typer_options import Following, Tail
+from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
+from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.problems import Problem, UserError
@@ -22,13 +20,11 @@ from agent_sandbox.runtime.refusals import NOT_COUNTED, read_refusals
 ERASE = "\x1b[2K"
 Services = Annotated[
     list[str] | None,
-    typer.Argument(help="proxy, firewall or agent; by default all.", metavar="SERVICE", show_default=False),
+    Argument(help="proxy, firewall or agent; by default all.", metavar="SERVICE"),
 ]
 
-Firewall = Annotated[
-    bool, typer.Option("--firewall", help="Show what the firewall refused in the last day, one line per destination.")
-]
-Json = Annotated[bool, typer.Option("--json", help="With --firewall: print one JSON object per line.")]
+Firewall = Annotated[bool, Option(help="Show what the firewall refused in the last day, one line per destination.")]
+Json = Annotated[bool, Option(help="With --firewall: print one JSON object per line.", name="--json")]
 SHAPE = "%Y-%m-%d %H:%M:%S"
 
 

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from agent_sandbox.backends.plan import HandOver
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Exec, Terminal
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.execute import backend, driver, require_agent
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
@@ -25,11 +24,7 @@ from agent_sandbox.runtime.ports.forward import HIGHEST, Forward
 
 Ports = Annotated[
     list[str] | None,
-    typer.Argument(
-        help="A port of the sandbox, or PORT_HERE:PORT_INSIDE; without any, list them.",
-        metavar="[HERE:]PORT",
-        show_default=False,
-    ),
+    Argument(help="A port of the sandbox, or PORT_HERE:PORT_INSIDE; without any, list them.", metavar="[HERE:]PORT"),
 ]
 FORM = re.compile(r"(?:(\d{1,5}):)?(\d{1,5})", re.ASCII)
 FOLDER = Path(forwarding.__file__).parent

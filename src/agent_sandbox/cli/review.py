@@ -7,16 +7,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps import git_offer
+from agent_sandbox.cli.steps.git_offer import SETTINGS
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import find_project
 from agent_sandbox.runtime.protect.mount_checks import listed
+from agent_sandbox.runtime.protect.offered_settings import Offer, find_offer
 from agent_sandbox.runtime.review import changes as reviewing
 from agent_sandbox.runtime.review.baseline import Baseline, load_baseline, save_baseline
 from agent_sandbox.runtime.review.changes import Change, Found, find_changes
@@ -24,17 +26,16 @@ from agent_sandbox.runtime.review.scan import SANDBOX
 
 Paths = Annotated[
     list[str] | None,
-    typer.Argument(
-        help="Only these files and directories, relative to the project.", metavar="PATH", show_default=False
-    ),
+    Argument(help="Only these files and directories, relative to the project.", metavar="PATH"),
 ]
-Accept = Annotated[bool, typer.Option("--accept", help="Accept the changes without asking.")]
-Restore = Annotated[bool, typer.Option("--restore", help="Bring the named files back to their reviewed state.")]
+Accept = Annotated[bool, Option(help="Accept the changes without asking.")]
+Restore = Annotated[bool, Option(help="Bring the named files back to their reviewed state.")]
 MOST_LINES = 200
 # What `status` watches.
 REPOSITORY = ".git"
 NOT_YET = "nothing was reviewed yet: the first `agent-sandbox up` records the files as they are before the agent starts"
 QUESTION = "Accept this change? [y]es, [n]ot now, [r]estore, [a]ll of this kind, [q]uit: "
+TO_SAVE = f"git settings to save: agent-sandbox review at a terminal, or --accept {SETTINGS}, or --restore {SETTINGS}"
 INCOMPLETE = "the project has too many files: not all were searched"
 
 
@@ -49,37 +50,59 @@ def review(
     """Show what changed since the last review that a person or CI would run, and accept or restore it.
 
     It shows build files, CI, package scripts, lock files, executables, containers, tests, linters' settings, and links
-    that lead out. At a terminal, it asks about each change. Exits with 1 if anything is left to review.
+    that lead out; and settings of git that the agent wanted to save. At a terminal, it asks about each change. Exits
+    with 1 if anything is left to review.
     """
-    if accept and restore:
-        raise UserError([Problem(where="--restore", what="cannot be combined with --accept")])
-    if restore and not paths:
-        raise UserError([Problem(where="--restore", what="needs the files to restore", hint="--restore PATH...")])
+    _require_valid(paths, accept=accept, restore=restore)
     root = find_project(path, cwd=Path.cwd()).root
     baseline = load_baseline(root, os.environ)
     if baseline is None:
         say(NOT_YET)
         return DONE
     found = find_changes(root, baseline)
-    changes = _selected(found.changes, paths or ())
+    names = [one for one in paths or () if one != SETTINGS]
+    changes = _selected(found.changes, names) if names or not paths else ()
+    is_named = bool(paths) and names != paths
+    offer = find_offer(root) if is_named or not paths else None
+    if accept or restore:
+        if names or not paths:
+            _act(root, baseline, changes, accept=accept)
+        if offer and is_named:
+            git_offer.act(root, offer, accept=accept)
+        elif offer and offer.offered:
+            say(TO_SAVE)
+        if not found.complete:
+            say((INCOMPLETE, "warn"))
+        return DONE if found.complete else FIXABLE
+    if json:
+        shown = {"changes": list(map(reviewing.as_json, changes)), "git": git_offer.as_json(offer)}
+        emit_json({**shown, "skipped": found.skipped, "complete": found.complete})
+    elif (changes or offer) and sys.stdin.isatty() and sys.stdout.isatty():
+        return _ask(root, baseline, changes, found, offer)
+    else:
+        emit_lines(_as_text(changes, found, offer))
+    return FIXABLE if changes or (offer and offer.offered) or not found.complete else DONE
+
+
+def _require_valid(paths: list[str] | None, *, accept: bool, restore: bool) -> None:
+    if accept and restore:
+        raise UserError([Problem(where="--restore", what="cannot be combined with --accept")])
+    if restore and not paths:
+        raise UserError([Problem(where="--restore", what="needs the files to restore", hint="--restore PATH...")])
+
+
+def _act(root: Path, baseline: Baseline, changes: Sequence[Change], *, accept: bool) -> None:
     if accept:
         _save(root, reviewing.accept(baseline, changes))
         say(f"{_counted(changes)} accepted")
-    elif restore:
-        for change in changes:
-            reviewing.restore(root, change)
-            say(f"restored {change.path}" if change.before else f"removed {change.path}")
-    elif json:
-        emit_json(
-            {"changes": list(map(reviewing.as_json, changes)), "skipped": found.skipped, "complete": found.complete}
-        )
-    elif changes and sys.stdin.isatty() and sys.stdout.isatty():
-        return _ask(root, baseline, changes, found)
-    else:
-        emit_lines(_as_text(changes, found))
-    if (accept or restore) and not found.complete:
-        say((INCOMPLETE, "warn"))
-    return FIXABLE if (changes and not (accept or restore)) or not found.complete else DONE
+        return
+    for change in changes:
+        _restore(root, change)
+
+
+def _restore(root: Path, change: Change) -> None:
+    reviewing.restore(root, change)
+    say(f"restored {change.path}" if change.before else f"removed {change.path}")
 
 
 def _selected(changes: Sequence[Change], paths: Sequence[str]) -> tuple[Change, ...]:
@@ -100,12 +123,13 @@ def _is_in(path: str, folder: str) -> bool:
     return folder in (".", path) or path.startswith(f"{folder}/")
 
 
-def _as_text(changes: Sequence[Change], found: Found) -> Iterator[str]:
+def _as_text(changes: Sequence[Change], found: Found, offer: Offer | None) -> Iterator[str]:
     for kind, group in groupby(sorted(changes, key=lambda one: one.kind.name), key=lambda one: one.kind):
         yield styled((kind.name, "title"), f"  {kind.why}")
         for change in group:
             yield from _one(change)
-    yield from _rest(changes, found)
+    yield from git_offer.as_lines(offer) if offer else ()
+    yield from _rest(changes, found, offer)
 
 
 def _one(change: Change) -> Iterator[str]:
@@ -126,11 +150,13 @@ def _unseen(found: Found) -> Iterator[str]:
         yield f"not searched: {listed(skipped)}"
 
 
-def _rest(changes: Sequence[Change], found: Found) -> Iterator[str]:
+def _rest(changes: Sequence[Change], found: Found, offer: Offer | None) -> Iterator[str]:
     yield from _unseen(found)
     if changes:
         yield f"{_counted(changes)} to review: agent-sandbox review at a terminal, or --accept, or --restore PATH"
-    else:
+    if offer and offer.offered:
+        yield TO_SAVE
+    if not (changes or offer):
         yield "nothing to review"
 
 
@@ -138,7 +164,7 @@ def _counted(changes: Sequence[Change]) -> str:
     return "1 change" if len(changes) == 1 else f"{len(changes)} changes"
 
 
-def _ask(root: Path, baseline: Baseline, changes: Sequence[Change], found: Found) -> int:
+def _ask(root: Path, baseline: Baseline, changes: Sequence[Change], found: Found, offer: Offer | None) -> int:
     """Show each change and do what the user says; return 1 if some were left."""
     left, wholly = 0, ""
     for change in sorted(changes, key=lambda one: one.kind.name):
@@ -152,10 +178,11 @@ def _ask(root: Path, baseline: Baseline, changes: Sequence[Change], found: Found
             baseline = reviewing.accept(baseline, (change,))
             _save(root, baseline)
         elif answer == "r":
-            reviewing.restore(root, change)
-            say(f"restored {change.path}" if change.before else f"removed {change.path}")
+            _restore(root, change)
         else:
             left += 1
+    else:
+        left += bool(offer and git_offer.ask(root, offer))
     emit_lines(_unseen(found))
     return FIXABLE if left or not found.complete else DONE
 

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
-from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
+from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, ProjectPath, Quiet, Yes
+from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import attach
 from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
@@ -21,13 +19,13 @@ from agent_sandbox.runtime.project.installed import has_stack
 
 Arguments = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         help="The agent, by default the first of the stack; then arguments for its command, after `--`.",
         metavar="[AGENT] [-- ARG...]",
     ),
 ]
-Ask = Annotated[bool, typer.Option("--ask", help="Let the agent ask for permission as it does outside.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue the agent's last session.")]
+Ask = Annotated[bool, Option(help="Let the agent ask for permission as it does outside.")]
+Resume = Annotated[bool, Option(help="Continue the agent's last session.")]
 
 
 def completions(*before: str) -> tuple[str, ...]:

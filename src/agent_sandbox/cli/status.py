@@ -69,7 +69,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
     found = look(
         driver(),
         project,
-        ask=lambda argv: ask_stack(driver(), backend().plan(project, AskProxy(argv=argv))),
+        ask=lambda proxy, argv: ask_stack(driver(), backend().plan(project, AskProxy(argv=argv, container=proxy.id))),
         digest=lambda: load().digest,
         missing_services=missing_services(project, load),
         unmounted_layers=unmounted_layers(project, os.environ),

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from agent_sandbox.cli.framework.options import Json, ProjectPath, Yes
 from agent_sandbox.cli.framework.parameters import Option
-from agent_sandbox.cli.steps.trust_gate import agree, current_settings, find_checked_in, question_of
+from agent_sandbox.cli.steps.trust_gate import agree, checked_in_root, current_settings, question_of, remember
 from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import find_project
 from agent_sandbox.runtime.project.trust_store import Store, open_store
-from agent_sandbox.runtime.trust.prompt import Question, changes
+from agent_sandbox.runtime.trust.prompt import Question
 
 Revoke = Annotated[bool, Option(help="Stop trusting the project: you will be asked again.")]
 All = Annotated[bool, Option(help="Print the directories that you trust.", name="--list")]
@@ -35,16 +35,15 @@ def trust(
 
 
 def _look(store: Store, path: Path | None, *, yes: str, json: bool) -> None:
-    root = find_checked_in(path, cwd=Path.cwd()).root
-    now, trusted = current_settings(root, store)
-    question = question_of(now, trusted)
+    settings = current_settings(checked_in_root(path, cwd=Path.cwd()), store)
+    question = question_of(settings)
     if json and not yes:
         emit_json(_as_json(question))
         return
-    if changes(now, trusted):
+    if question.changed:
         agree(question, yes=yes)
-    store.save(now)
-    say(f"{now.root} is trusted, fingerprint {question.fingerprint}")
+    remember(settings.now, store)
+    say(f"{settings.now.root} is trusted, fingerprint {question.fingerprint}")
 
 
 def _revoke(store: Store, path: Path | None) -> None:

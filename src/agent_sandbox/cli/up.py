@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
-from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
+from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say

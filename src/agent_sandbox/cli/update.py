@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.agents.manifest import AgentManifest, NpmPackage
 from agent_sandbox.agents.pin import Pin, is_newer
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
-from agent_sandbox.cli.framework.options import ProjectPath, Yes
-from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
+from agent_sandbox.cli.framework.options import BaseImage, ExtraCa, ProjectPath, Quiet, Yes
+from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.start_stack import start
 from agent_sandbox.cli.steps.trust_gate import open_trusted
@@ -32,11 +30,9 @@ from agent_sandbox.runtime.project.installed import open_project
 
 Agents = Annotated[
     list[str] | None,
-    typer.Argument(help="The agents to update; by default all of the project.", metavar="AGENT", show_default=False),
+    Argument(help="The agents to update; by default all of the project.", metavar="AGENT"),
 ]
-Check = Annotated[
-    bool, typer.Option("--check", help="Only report newer versions; the exit code is 1 if there are any.")
-]
+Check = Annotated[bool, Option(help="Only report newer versions; the exit code is 1 if there are any.")]
 
 
 FIXED = "is locked with its dependencies; newer versions come with agent-sandbox"

@@ -8,12 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
+from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import require_running
 from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.cli.steps.watching.plain import HELP, Plain, read_answers
@@ -29,7 +28,7 @@ def _can_answer() -> bool:
     return sys.stdin.isatty() or stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode)
 
 
-PlainOption = Annotated[bool, typer.Option("--plain", help="Print lines, for screen readers and pipes.")]
+PlainOption = Annotated[bool, Option(help="Print lines, for screen readers and pipes.")]
 
 
 def watch(*, path: ProjectPath = None, plain: PlainOption = False) -> int:

@@ -10,13 +10,14 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.projectfile.paths import LONGEST_PATH, is_below, is_script
 from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import LIMITS, limit_problem
 from agent_sandbox.stack.naming import TITLE_LENGTH
 from agent_sandbox.stack.workspace import Ide
 
 MOST_PACKAGES, MOST_PATHS = 200, 50
-LONGEST_PATH, LONGEST_VALUE = 500, 4000
+LONGEST_VALUE = 4000
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 # The programs of the sandbox depend on these; those of proxy and trust store are rejected when the stack is rendered.
 OURS = frozenset({"PATH", "HOME", "USER", "SHELL", "ENV", "IFS", "CDPATH", "GLOBIGNORE", "NODE_OPTIONS", "SHELLOPTS"})
@@ -136,10 +137,18 @@ def _below(value: object) -> str:
     """Return a path of the project that names no other place; a `/` at the end means a directory."""
     path = _text(value)
     parts = path.removesuffix("/").split("/")
-    if not path.isprintable() or len(path) > LONGEST_PATH or any(part in {"", ".", ".."} for part in parts):
+    if not is_below(path.removesuffix("/")):
         raise invalid(f"not a path in the project: {safe_repr(path)}", "write it without `..`, from the project's root")
     if parts[0].casefold() in {".devcontainer", ".git"}:
         raise invalid(f"{safe_repr(path)} is protected", "the sandbox needs it, and the agent cannot write it")
+    return path
+
+
+def _script(value: object) -> str:
+    path = _text(value)
+    if not is_script(path):
+        hint = "write its path from the project's root, with letters, digits, `.`, `_` and `-`"
+        raise invalid(f"not a script in the project: {safe_repr(path)}", hint)
     return path
 
 
@@ -162,6 +171,7 @@ def _variables(values: dict[str, object]) -> dict[str, str]:
 
 
 Below = Annotated[str, PlainValidator(_below), TEXT]
+Script = Annotated[str, PlainValidator(_script), TEXT]
 Place = Annotated[str, PlainValidator(_place), TEXT]
 Variables = Annotated[dict[str, Any], AfterValidator(_variables)]
 
@@ -186,6 +196,7 @@ class LimitsSpec(Strict):
     memory: Written[Annotated[str, _limit("memory"), WithJsonSchema({"type": "string"})]] = None
     cpus: Written[Annotated[str, _limit("cpus"), _number("number")]] = None
     pids: Written[Annotated[str, _limit("pids"), _number("integer")]] = None
+    disk: Written[Annotated[str, _limit("disk"), WithJsonSchema({"type": "string"})]] = None
 
     @property
     def texts(self) -> dict[str, str]:
@@ -204,6 +215,7 @@ class ProjectSpec(Strict):
     packages: Packages[Debian] = ()
     tools: Annotated[ToolsSpec, BeforeValidator(_none_is_empty)] = ToolsSpec()
     dockerfile: Written[FileName] = None
+    setup: Written[Script] = None
     mounts: Annotated[Listed[MountSpec], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
     mask: Annotated[Listed[Below], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
     environment: Annotated[Variables, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)

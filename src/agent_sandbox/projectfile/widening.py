@@ -30,6 +30,8 @@ def _image(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
             yield f"{what} {', '.join(added)}"
     if now.build_file and now.build_file != before.build_file:
         yield f"{BUILD_KEY}: builds the image with {now.build_file}, which follows"
+    if now.setup and now.setup != before.setup:
+        yield f"setup: runs {now.setup} in each new container; it follows"
 
 
 def _places(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
@@ -48,5 +50,5 @@ def _limits(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
     more, had = limits(now.limits.texts), limits(before.limits.texts)
     for name in LIMITS:
         if getattr(more, name) > getattr(had, name):
-            default = f"; the default is {limit_texts(DEFAULT)[name]}"
-            yield f"limits: {name} {limit_texts(more)[name]}, before {limit_texts(had)[name]}{default}"
+            is_, was, default = (limit_texts(one).get(name, "none") for one in (more, had, DEFAULT))
+            yield f"limits: {name} {is_}, before {was}; the default is {default}"

@@ -1,7 +1,6 @@
 """`python -P -m agent_sandbox.proxy run|status|reload|denials|verify|watch|log|secret|health`."""
 
 import argparse
-import asyncio
 import json
 import logging
 import os
@@ -45,7 +44,9 @@ def run_command(options: argparse.Namespace) -> int:
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     # SIGHUP reloads the policy; until the handler is set, it must not end the process.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # Imported here, because the other commands run every few seconds and do not need mitmproxy.
+    # Imported here, because the other commands run every few seconds and need neither asyncio nor mitmproxy.
+    import asyncio  # noqa: PLC0415
+
     from agent_sandbox.proxy.limits import Limits  # noqa: PLC0415
     from agent_sandbox.proxy.net.address import parse_address  # noqa: PLC0415
     from agent_sandbox.proxy.run import run  # noqa: PLC0415
@@ -189,7 +190,7 @@ def secret_remove_command(options: argparse.Namespace) -> int:
 
 
 def _ask(options: argparse.Namespace, question: dict[str, object]) -> dict[str, object]:
-    from agent_sandbox.proxy.control.channel import ask  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.control.client import ask  # noqa: PLC0415 - as above
 
     answer = ask(options.control, question)
     sys.stdout.write(json.dumps(answer) + "\n")

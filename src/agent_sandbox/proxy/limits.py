@@ -29,6 +29,6 @@ class Limits:
     held_bytes: int = 1024 * 1024  # read from one side of an HTTP/2 connection and not yet taken by the other
     crowd: int = 128  # sessions that may each buffer `held_bytes` and do large reads; beyond it, each buffers less
     body_seconds: float = 10.0  # from a head to the end of a body that is buffered for the decision
-    bodies_held: int = 64  # bodies buffered at once, each of at most `graphql_body.MAX_BODY`
+    bodies_held: int = 64  # bodies buffered at once, each of at most `Exchange.body_limit`
     questions: int = 64  # requests that wait for a person at once; each holds at most `held_bytes` of its body
     streams_reset: int = 200  # HTTP/2 streams that a client may open and cancel on one connection

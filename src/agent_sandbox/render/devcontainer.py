@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from agent_sandbox.render.formats.faithful import require_same
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.stack.build import VOLUMES
 from agent_sandbox.stack.engine import SHARED_FILE, STACK_FILE
-from agent_sandbox.stack.services.agent import LOCAL, READY, WORKSPACE, state_volume
+from agent_sandbox.stack.services.agent import ENTER, LOCAL, READY, SETUP, WORKSPACE, state_volume
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 FILE = "devcontainer.json"
@@ -32,7 +33,6 @@ def render_devcontainer(templates: Templates, agents: Agents, workspace: Workspa
 
 def devcontainer_document(agents: Agents, workspace: Workspace) -> dict[str, Any]:
     """Return the members of devcontainer.json."""
-    ready = f"until [ -e {READY} ]; do sleep 0.1; done"
     document = {
         "name": workspace.title if workspace.is_titled else DIRECTORY_NAME,
         FILES: SHARED_FILE,
@@ -43,11 +43,17 @@ def devcontainer_document(agents: Agents, workspace: Workspace) -> dict[str, Any
         "updateRemoteUserUID": False,
         "shutdownAction": "stopCompose",
         "initializeCommand": ["agent-sandbox", "build", "--editor", "--path", "${localWorkspaceFolder}"],
-        "postStartCommand": ["timeout", str(START_SECONDS), "sh", "-c", ready],
+        "postStartCommand": _post_start(workspace.setup),
         "waitFor": "postStartCommand",
         "customizations": _customizations(agents, workspace.ide),
     }
     return {key: value for key, value in document.items() if value != {}}
+
+
+def _post_start(setup: str) -> list[str]:
+    """Return the command that waits until the container is ready, and then runs the setup script."""
+    waiting = ["timeout", str(START_SECONDS), "sh", "-c", f"until [ -e {READY} ]; do sleep 0.1; done"]
+    return ["sh", "-ec", f"{shlex.join(waiting)}; exec {ENTER} {SETUP} {setup}"] if setup else waiting
 
 
 def _customizations(agents: Agents, ide: Ide) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -49,9 +50,12 @@ def list_stacks(driver: Driver, store: Store, *, ask: Ask) -> tuple[ListedStack,
     """Return every stack on the engine; `ask` asks a running proxy for its status."""
     found = driver.stacks()
     projects = trusted_projects(store)
-    usage = driver.usage([container for stack in found for container in stack.containers])
-    current = _current_images(driver, projects.values())
-    return tuple(_listed(stack, projects, usage, current, ask) for stack in found)
+    with ThreadPoolExecutor() as pool:  # the engine measures for two seconds
+        used = pool.submit(driver.usage, [container for stack in found for container in stack.containers])
+        denied = pool.map(lambda stack: _denied(stack.containers, ask), found)
+        current = _current_images(driver, projects.values())
+        usage = used.result()
+    return tuple(_listed(one, projects, usage, current, many) for one, many in zip(found, denied, strict=True))
 
 
 def orphans(driver: Driver, store: Store) -> tuple[StackFound, ...]:
@@ -66,7 +70,7 @@ def without_directory(name: str) -> Project:
 
 
 def _listed(
-    stack: StackFound, projects: Mapping[str, Project], usage: Usage, current: Mapping[str, bool], ask: Ask
+    stack: StackFound, projects: Mapping[str, Project], usage: Usage, current: Mapping[str, bool], denied: int | None
 ) -> ListedStack:
     project = projects.get(stack.name)
     agent = next((one for one in stack.containers if one.service == "agent"), None)
@@ -78,7 +82,7 @@ def _listed(
         since=agent.started if agent and agent.state == "running" else None,
         memory=_memory(stack.containers, usage),
         disk=None if usage.disk is None else sum(usage.disk.get(name, 0) for name in stack.volumes),
-        denied=_denied(stack.containers, ask),
+        denied=denied,
         orphaned=_is_orphaned(stack, projects),
         notes=tuple(_notes(stack, projects, current)),
     )

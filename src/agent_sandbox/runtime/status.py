@@ -1,6 +1,7 @@
 """Collect the status of a stack."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -84,7 +85,7 @@ class Status:
         return tuple(map(str, self.problems)) or tuple(map(str, self.proxy.get("policy", {}).get("problems", ())))
 
 
-type Ask = Callable[[tuple[str, ...]], Mapping[str, Any]]
+type Ask = Callable[[Container, tuple[str, ...]], Mapping[str, Any]]
 
 
 def look(  # noqa: PLR0913 - each is a question of its own
@@ -101,10 +102,15 @@ def look(  # noqa: PLR0913 - each is a question of its own
 ) -> Status:
     """Collect the status; a stopped proxy or an invalid policy is part of it, not an error."""
     found = driver.observe(project.name)
-    running = any(container.service == "proxy" and container.state == "running" for container in found)
-    host_digest, problems = _checked(digest)
-    intruders = driver.intruders(found, project.name)
-    denials, unopened = _denials(ask) if running else ((), 0)
+    proxy = next((one for one in found if one.service == "proxy" and one.state == "running"), None)
+    with ThreadPoolExecutor() as pool:  # each question starts a program in a container
+        said = pool.submit(lambda: _asked(ask, proxy, "status") if proxy else {})
+        denied = pool.submit(lambda: _denials(ask, proxy) if proxy else ((), 0))
+        inside = pool.submit(look_inside, driver, found, project.root)
+        refusals = pool.submit(read_refusals, driver, found, now=datetime.now(UTC))
+        host_digest, problems = _checked(digest)
+        intruders = driver.intruders(found, project.name)
+    denials, unopened = denied.result()
     return Status(
         project=project,
         unseen=unseen,
@@ -112,14 +118,14 @@ def look(  # noqa: PLR0913 - each is a question of its own
         containers=found,
         host_digest=host_digest,
         problems=problems,
-        proxy=_asked(ask, "status") if running else {},
+        proxy=said.result(),
         denials=denials,
         unopened=unopened,
-        refusals=read_refusals(driver, found, now=datetime.now(UTC)),
+        refusals=refusals.result(),
         missing_services=missing_services,
         unmounted_layers=unmounted_layers,
         stale_services=stale_services,
-        inside=look_inside(driver, found, project.root),
+        inside=inside.result(),
         connected=intruders.connected,
         strangers=intruders.strangers,
         sharing=tuple(one.mending for one in intruders.sharing),
@@ -143,16 +149,16 @@ def _checked(digest: Callable[[], str]) -> tuple[str, tuple[Problem, ...]]:
         return "", error.problems
 
 
-def _asked(ask: Ask, *argv: str) -> Mapping[str, Any]:
+def _asked(ask: Ask, proxy: Container, *argv: str) -> Mapping[str, Any]:
     try:
-        return ask(argv)
+        return ask(proxy, argv)
     except UserError:
         return {}
 
 
-def _denials(ask: Ask) -> tuple[tuple[Mapping[str, Any], ...], int]:
+def _denials(ask: Ask, proxy: Container) -> tuple[tuple[Mapping[str, Any], ...], int]:
     """Return the last denials that a rule could allow, and the number of all others."""
-    lines = _asked(ask, "denials", "--count", str(DENIALS)).get("denials", [])
+    lines = _asked(ask, proxy, "denials", "--count", str(DENIALS)).get("denials", [])
     asked = [line for line in lines if not is_probe(line)]
     wanted = [line for line in asked if line.get("host") and not why_not_suggested(str(line["host"]))]
     return tuple(wanted[-SHOWN:]), len(asked) - len(wanted)

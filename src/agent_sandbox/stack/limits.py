@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.stack.model import Limits
+from agent_sandbox.stack.model import NO_LIMIT, Limits
 
 UNITS = {"g": 1 << 30, "m": 1 << 20, "k": 1 << 10, "b": 1}
 MIB, GIB = UNITS["m"], UNITS["g"]
@@ -28,6 +28,8 @@ LEAST_PIDS = 64
 MOST_MEMORY = 1 << 50
 MOST_CPUS = 4096
 MOST_PIDS = 4_194_304
+LEAST_DISK = GIB
+MOST_DISK = 1 << 50
 
 SIZE = re.compile(r"([0-9]{1,16}(?:\.[0-9]{1,9})?) ?([bkmg])(?:i?b)?", re.ASCII | re.IGNORECASE)
 DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
@@ -68,8 +70,9 @@ def kept(chosen: Limits) -> dict[str, str]:
 
 
 def limit_texts(chosen: Limits) -> dict[str, str]:
-    """Return all limits by name, as text."""
-    return {name: limit.shown(getattr(chosen, name)) for name, limit in LIMITS.items()}
+    """Return all limits that there are, by name, as text."""
+    values = {name: getattr(chosen, name) for name in LIMITS}
+    return {name: LIMITS[name].shown(value) for name, value in values.items() if value != NO_LIMIT}
 
 
 def beyond(chosen: Limits, *, memory: int, cpus: int) -> dict[str, str]:
@@ -104,7 +107,7 @@ def limit_problem(name: str, text: str, where: str = "") -> Problem | None:
         least = limit.shown(limit.least)
         return Problem(where=where, what=f"`{text}` is too little: an agent needs at least {least}")
     if value > limit.most:
-        hint = f"the default is {limit_texts(DEFAULT)[name]}"
+        hint = f"the default is {limit_texts(DEFAULT).get(name, 'none')}"
         return Problem(where=where, what=f"`{text}` is more than any machine has", hint=hint)
     return None
 
@@ -134,4 +137,7 @@ LIMITS: Mapping[str, Limit] = {
         form="number of processors, as in `2` or `1.5`",
     ),
     "pids": Limit(read=_whole, least=LEAST_PIDS, most=MOST_PIDS, shown=str, form="number of processes, as in `4096`"),
+    "disk": Limit(
+        read=_size, least=LEAST_DISK, most=MOST_DISK, shown=size, form="size: a number with k, m or g, as in `20g`"
+    ),
 }

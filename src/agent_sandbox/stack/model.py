@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+NO_LIMIT = 1 << 60  # more than any disk has
+
 
 class MountKind(StrEnum):
     """The source of a mount's content."""
@@ -86,12 +88,16 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """A service's limits: memory in bytes, processors, processes and threads, open files per process."""
+    """A service's limits: memory in bytes, processors, processes and threads, open files per process.
+
+    `disk` is in bytes, for the container's own files and for each of its volumes.
+    """
 
     memory: int
     cpus: float
     pids: int
     files: int
+    disk: int = NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

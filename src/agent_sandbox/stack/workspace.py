@@ -91,6 +91,8 @@ class Workspace:
     mounts: tuple[OwnMount, ...] = ()
     masks: tuple[Mask, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    # The path of its setup script, "" without one.
+    setup: str = ""
     dotfiles: str | None = None
     shell_d: str | None = None
     # The copies of the user's own settings of the agents, if there are any.

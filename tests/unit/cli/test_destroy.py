@@ -8,6 +8,7 @@ import pytest
 from agent_sandbox.cli.destroy import destroy
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.images import base_name
+from agent_sandbox.runtime.policies.learning import learning_since, start_learning
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_stack import compose_line
@@ -87,6 +88,13 @@ def test_a_dry_run_only_prints(engine: FakeDocker, capsys: pytest.CaptureFixture
     assert exit_code(lambda: destroy(dry_run=True)) == 0
     planned = f"docker {compose_line(Path.cwd())}{REMOVE}\ndocker {LEFT}\n"
     assert (capsys.readouterr().out, engine.calls) == (planned, [])
+
+
+def test_a_recording_is_forgotten(engine: FakeDocker, project: Path) -> None:
+    assert engine.rules
+    start_learning(project, "2026-01-02T10:00:00.000Z", os.environ)
+    assert exit_code(lambda: destroy(yes=True)) == 0
+    assert learning_since(project, os.environ) == ""
 
 
 def test_the_sources_of_secrets_are_forgotten_but_not_if_nothing_is_removed(

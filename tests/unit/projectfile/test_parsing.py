@@ -8,6 +8,7 @@ from table_tests import each
 
 AGENTS = ("first", "second")
 BELOW = "write it without `..`, from the project's root"
+PLAIN = "write its path from the project's root, with letters, digits, `.`, `_` and `-`"
 OUTSIDE = "write `../NAME`, `~/NAME` or `/PATH`"
 TAKEN = "is set by the sandbox, or changes how its checks run"
 
@@ -30,6 +31,7 @@ TAKEN = "is set by the sandbox, or changes how its checks run"
             "tools: {pip: [uv, ruff==0.14.1, 'a[b]>=1,<2'], npm: [pnpm@10, '@scope/name@^1.2']}",
             ProjectSpec(tools=ToolsSpec(pip=("uv", "ruff==0.14.1", "a[b]>=1,<2"), npm=("pnpm@10", "@scope/name@^1.2"))),
         ),
+        ("setup: scripts/setup-box.sh", ProjectSpec(setup="scripts/setup-box.sh")),
         ("dockerfile: Dockerfile.box", ProjectSpec(dockerfile="Dockerfile.box")),
     ],
 )
@@ -83,6 +85,14 @@ def test_an_editor_is_a_value_of_its_kind() -> None:
         ),
         ("npm: [pnpm]", ["f:1:1: unknown key 'npm'; write `tools: {npm: ...}`"]),
         ("dockerfile: ../D", ["f:1:13: not the name of a file: '../D'; name a file beside sandbox.yaml"]),
+        *(
+            (
+                f"setup: '{path}'",
+                [f"f:1:8: not a script in the project: '{path}'; {PLAIN}"],
+            )
+            for path in ("../x", "/x", "a//b", "scripts/", ".GIT/hooks/x", "${localEnv:TOKEN}", "--help", "a b", "a;b")
+        ),
+        ("setup: {run: x}", ["f:1:8: text expected, not a mapping"]),
         ("mask: [/etc]", [f"f:1:8: not a path in the project: '/etc'; {BELOW}"]),
         (
             "mask: [a/../../b]",

@@ -16,6 +16,9 @@ from table_tests import each
         ("tools: {npm: [a@2]}", "tools: {npm: [a@1]}", ("tools: from npm a@2",)),
         ("dockerfile: D", "", ("dockerfile: builds the image with D, which follows",)),
         ("", "dockerfile: D", ()),
+        ("setup: a/b.sh", "", ("setup: runs a/b.sh in each new container; it follows",)),
+        ("setup: a/b.sh", "setup: a/b.sh", ()),
+        ("", "setup: a/b.sh", ()),
         ("mounts: [{path: ../a}]", "", ("mounts: ../a, read-only",)),
         (
             "mounts: [{path: ../a, read_only: false}]",
@@ -27,7 +30,9 @@ from table_tests import each
         ("mask: [a, b]", "mask: [a]", ()),
         ("environment: {A: x, B: 1}", "environment: {A: z, B: 1}", ("environment: A=x",)),
         ("limits: {memory: 64g}", "", ("limits: memory 64g, before 8g; the default is 8g",)),
-        ("limits: {memory: 4g, pids: 64}", "", ()),
+        ("limits: {memory: 4g, pids: 64, disk: 9g}", "", ()),
+        ("", "limits: {disk: 9g}", ("limits: disk none, before 9g; the default is none",)),
+        ("limits: {disk: 20g}", "limits: {disk: 9g}", ("limits: disk 20g, before 9g; the default is none",)),
         ("", "limits: {cpus: 1}", ("limits: cpus 4, before 1; the default is 4",)),
     ],
 )

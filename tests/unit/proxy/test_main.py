@@ -17,7 +17,7 @@ from agent_sandbox.policyfile import layer_beside
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import __main__ as subject
 from agent_sandbox.proxy import run
-from agent_sandbox.proxy.control import bridge, channel, health
+from agent_sandbox.proxy.control import bridge, client, health
 from agent_sandbox.proxy.upstream.overrides import Override
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, object]], 
             asked.append((path, question))
             return answer
 
-        monkeypatch.setattr(channel, "ask", ask)
+        monkeypatch.setattr(client, "ask", ask)
         return asked
 
     return prepared
@@ -80,7 +80,7 @@ def test_a_problem_is_told_and_the_code_says_so(
     def ask(*_: object) -> None:
         raise UserError([Problem(where="c", what="gone")])
 
-    monkeypatch.setattr(channel, "ask", ask)
+    monkeypatch.setattr(client, "ask", ask)
     assert subject.main(["status", "--control=c"]) == 1
     assert capsys.readouterr().err == "c: gone\n"
 
@@ -106,7 +106,7 @@ def test_run_receives_the_parsed_options(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_it_is_run_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(channel, "ask", lambda *_: {"x": 1})
+    monkeypatch.setattr(client, "ask", lambda *_: {"x": 1})
     monkeypatch.setattr("sys.argv", ["proxy", "status", "--control=c"])
     monkeypatch.setattr(os, "_exit", sys.exit)
     with pytest.raises(SystemExit) as caught:

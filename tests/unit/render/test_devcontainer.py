@@ -1,3 +1,4 @@
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from agent_sandbox.render.devcontainer import (
     required_members,
 )
 from agent_sandbox.render.formats.jsonc import parse
-from agent_sandbox.stack.services.agent import READY
+from agent_sandbox.stack.services.agent import ENTER, READY, SETUP
 from agent_sandbox.stack.workspace import Ide
 from sample_project import AGENTS, MANIFEST, TEMPLATES, WORKSPACE, with_title
 from table_tests import each
@@ -44,6 +45,12 @@ def test_images_are_built_before_and_nothing_runs_inside_before_all_is_ready() -
     assert document["initializeCommand"] == ["agent-sandbox", "build", "--editor", "--path", "${localWorkspaceFolder}"]
     assert READY in document["postStartCommand"][-1]
     assert document["waitFor"] == "postStartCommand"
+
+
+def test_an_editor_runs_the_setup_script_once_all_is_ready() -> None:
+    command = devcontainer_document(AGENTS, replace(WORKSPACE, setup="scripts/a.sh"))["postStartCommand"]
+    waiting = shlex.join(devcontainer_document(AGENTS, WORKSPACE)["postStartCommand"])
+    assert command == ["sh", "-ec", f"{waiting}; exec {ENTER} {SETUP} scripts/a.sh"]
 
 
 @each(

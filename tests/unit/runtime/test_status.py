@@ -8,6 +8,7 @@ import pytest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.compose.driver import DRIVER
+from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.status import Loaded, look
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
@@ -21,7 +22,7 @@ def invalid() -> str:
     raise UserError([Problem(where="policy.yaml:1:1", what="wrong")])
 
 
-def ask(argv: tuple[str, ...]) -> Mapping[str, Any]:
+def ask(_: Container, argv: tuple[str, ...]) -> Mapping[str, Any]:
     answers: dict[str, dict[str, Any]] = {
         "status": {"policy": {"digest": "abc"}},
         "denials": {"denials": [DENIAL, PROBE, *[DENIAL] * 6]},
@@ -29,7 +30,7 @@ def ask(argv: tuple[str, ...]) -> Mapping[str, Any]:
     return answers[argv[0]]
 
 
-def silent(argv: tuple[str, ...]) -> Mapping[str, Any]:
+def silent(_: Container, argv: tuple[str, ...]) -> Mapping[str, Any]:
     raise UserError([Problem(where=argv[0], what="no answer")])
 
 
@@ -55,7 +56,7 @@ def test_an_invalid_policy_is_part_of_the_status(up: FakeDocker) -> None:
 
 def test_an_invalid_policy_that_the_proxy_was_started_with_leaves_none(up: FakeDocker) -> None:
     assert up.rules
-    found = look(DRIVER, PROJECT, ask=lambda _: {"policy": {"digest": "0", "valid": False}}, digest=invalid)
+    found = look(DRIVER, PROJECT, ask=lambda *_: {"policy": {"digest": "0", "valid": False}}, digest=invalid)
     assert found.loaded is Loaded.DENYING
 
 
@@ -66,7 +67,7 @@ def test_an_invalid_policy_without_a_proxy_is_no_more_than_that(docker: FakeDock
 
 def test_a_policy_that_the_proxy_could_not_read_at_its_start_is_refused(up: FakeDocker) -> None:
     assert up.rules
-    found = look(DRIVER, PROJECT, ask=lambda _: {"policy": {"digest": "0", "valid": False}}, digest=lambda: "abc")
+    found = look(DRIVER, PROJECT, ask=lambda *_: {"policy": {"digest": "0", "valid": False}}, digest=lambda: "abc")
     assert found.loaded is Loaded.REFUSED
 
 
@@ -80,7 +81,7 @@ def test_what_no_rule_opens_is_counted_and_leaves_room_for_what_one_could(up: Fa
     hosts = ("agent-sandbox.invalid", "198.51.100.1", "127.0.0.1", "", 7)
     lines = [DENIAL, *({**DENIAL, "host": host} for host in hosts)]
     answers: dict[str, dict[str, Any]] = {"status": {}, "denials": {"denials": lines}}
-    found = look(DRIVER, PROJECT, ask=lambda argv: answers[argv[0]], digest=lambda: "abc")
+    found = look(DRIVER, PROJECT, ask=lambda _, argv: answers[argv[0]], digest=lambda: "abc")
     assert (found.denials, found.unopened) == ((DENIAL,), 5)
 
 

@@ -60,7 +60,7 @@ def test_what_no_machine_has_is_told_with_the_default() -> None:
 
 
 def test_a_limit_that_there_is_none_of_is_told_with_those_that_there_are() -> None:
-    expected = Problem(where="--files", what="no such limit", hint="there are memory, cpus, pids")
+    expected = Problem(where="--files", what="no such limit", hint="there are memory, cpus, pids, disk")
     assert problems(files="9") == (expected,)
 
 

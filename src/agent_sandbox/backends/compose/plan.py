@@ -20,13 +20,16 @@ from agent_sandbox.backends.verbs import (
     Logs,
     ReadTraffic,
     Restart,
+    SetUp,
     Terminal,
     Up,
     Verb,
 )
 from agent_sandbox.images import DIGEST_LABEL, Image
-from agent_sandbox.stack.services.agent import PASS_SIGNAL, SESSION
+from agent_sandbox.stack.services.agent import ENTER, PASS_SIGNAL, SESSION, SETUP
 from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, SECRETS
+
+type Question = Logs | AskImage | AskProxy | AskSecrets | ReadTraffic
 
 DIRECTORY = ".devcontainer"
 # The label that compose sets on everything of a project.
@@ -79,15 +82,23 @@ class ComposePlanner:
                 )
             case Exec():
                 steps = (self._hand_over(project, verb),)
+            case SetUp():
+                steps = (self._set_up(project, verb),)
+            case _:
+                steps = (self._question(project, verb),)
+        return steps
+
+    def _question(self, project: Project, verb: Question) -> RunCommand:
+        """Return the step that runs a command for its output."""
+        match verb:
             case Logs():
-                steps = (self._run(project, "reading the logs", *_logs(verb)),)
-            case AskProxy() | AskSecrets() | ReadTraffic():
-                steps = (self._in_proxy(project, verb),)
+                return self._run(project, "reading the logs", *_logs(verb))
             case AskImage():
-                steps = (self._in_image(project, verb),)
+                return self._in_image(project, verb)
+            case AskProxy() | AskSecrets() | ReadTraffic():
+                return self._in_proxy(project, verb)
             case _:
                 assert_never(verb)
-        return steps
 
     def build(self, verb: Build) -> Plan:
         """Return the steps that build images; they need no project."""
@@ -127,11 +138,18 @@ class ComposePlanner:
     def _up(self, project: Project) -> RunCommand:
         return self._run(project, "starting the stack", "up", "--detach", "--no-build", "--remove-orphans", *_wait())
 
+    def _set_up(self, project: Project, verb: SetUp) -> RunCommand:
+        argv = (ENTER, SETUP, verb.script, "--digest", verb.digest, "--attended")
+        return self._run(project, f"running {verb.script}", "exec", "-T", "agent", *argv)
+
     def _in_proxy(self, project: Project, verb: AskProxy | AskSecrets | ReadTraffic) -> RunCommand:
         argv: tuple[str, ...]
         match verb:
             case AskProxy():
                 purpose, argv = "asking the proxy", (*verb.argv, "--control", CONTROL)
+                if verb.container:
+                    known = (self.program, "exec", "--interactive", verb.container, *PROGRAM, *argv)
+                    return RunCommand(argv=known, cwd=project.root, project=project.name, purpose=purpose)
             case AskSecrets():
                 purpose, argv = "asking the proxy", ("secret", *verb.argv, "--folder", SECRETS)
                 if not verb.proxy_runs:

@@ -53,6 +53,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "allow": "Add a rule that allows a request or a host.",
             "deny": "Add a rule that denies a request or a host.",
             "suggest": "Suggest rules for denied requests.",
+            "learn": "Record what is needed, then write it into the policy.",
             "import": "Convert an allow-list or an older policy, and print it.",
             "schema": "Print the JSON Schema of policy.yaml, for editors.",
             "services": "List, show, compare and resolve services.",
@@ -76,6 +77,15 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "remove": "Remove a secret.",
         },
     ),
+    "traffic": (
+        "Search and export what the proxy allowed and denied.",
+        {
+            "list": "List requests; `traffic` alone does this.",
+            "top": "List hosts by requests, denials and bytes.",
+            "show": "Show everything about one request.",
+            "export": "Write a HAR file or an SQLite database.",
+        },
+    ),
     "proxy": (
         "Run, reload and watch the proxy.",
         {
@@ -87,6 +97,8 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
     ),
 }
 
+# What a group does without a command: `traffic --denied` is `traffic list --denied`.
+DEFAULTS: dict[str, str] = {"traffic": "list"}
 
 # Commands of other programs, and the command to use here.
 OTHER_WORDS: dict[str, str] = {
@@ -96,6 +108,18 @@ OTHER_WORDS: dict[str, str] = {
     "start": "agent-sandbox up starts the stack; agent-sandbox run also starts the agent",
     "stop": "agent-sandbox down stops the stack",
 }
+
+
+def with_default(argv: "Sequence[str]") -> list[str]:
+    """Return the arguments with the default command of their group, if they name none.
+
+    >>> with_default(["traffic", "--denied"]), with_default(["traffic", "--help"]), with_default(["traffic", "top"])
+    (['traffic', 'list', '--denied'], ['traffic', '--help'], ['traffic', 'top'])
+    """
+    group, *words = argv or [""]
+    if group in DEFAULTS and not (words and (words[0] in ("--help", "-h") or not words[0].startswith("-"))):
+        return [group, DEFAULTS[group], *words]
+    return [*argv]
 
 
 def load(*path: str) -> "ModuleType":

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from agent_sandbox.cli.framework.color_option import HELP, OPTION, split_color
-from agent_sandbox.cli.framework.commands import command_path, load
+from agent_sandbox.cli.framework.commands import command_path, load, with_default
 from agent_sandbox.cli.framework.main import command_for
 
 
@@ -13,7 +13,7 @@ def candidates(words: Sequence[str]) -> str:
 
     A command's module may define `completions`: it gets the arguments before the last word, and returns words for it.
     """
-    words = _spaced([*split_color(words[:-1])[0], *words[-1:]])
+    words = with_default(_spaced([*split_color(words[:-1])[0], *words[-1:]]))
     path = command_path(words[:-1])
     if path is None:
         return ""

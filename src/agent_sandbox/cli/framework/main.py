@@ -113,8 +113,9 @@ def _typers(parameter: Parameter) -> Any:  # noqa: ANN401 - an annotation
             ]
         case (kind, Option() as option):
             called = {} if kind is bool else {"metavar": option.metavar or _called(kind, parameter.name)}
-            how = {**called, **_choice(kind)}
-            return Annotated[kind, typer.Option(option.spelled(parameter.name), help=option.help, **how)]
+            bounds = {} if option.least is None else {"min": option.least}
+            how = {**called, **_choice(kind), **bounds, "envvar": option.envvar or None}
+            return Annotated[kind, typer.Option(*option.words(parameter.name), help=option.help, **how)]
     return parameter.annotation
 
 

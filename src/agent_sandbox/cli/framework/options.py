@@ -1,4 +1,4 @@
-"""The simple options that several commands share."""
+"""The options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,3 +20,19 @@ Yes = Annotated[
     Option(help="Trust the project's settings without asking if this is their fingerprint.", metavar="FINGERPRINT"),
 ]
 DryRun = Annotated[bool, Option(help="Print what would be done, without doing it.")]
+Quiet = Annotated[bool, Option(help="Print only errors.", short="-q")]
+Following = Annotated[bool, Option(help="Keep printing new lines.", short="-f")]
+Tail = Annotated[int | None, Option(help="Print only the last N lines.", short="-n", metavar="N", least=0)]
+NoCache = Annotated[bool, Option(help="Build every step again, without the cache.")]
+BaseImage = Annotated[
+    str,
+    Option(help="The Debian image to build on.", envvar="AGENT_SANDBOX_BASE_IMAGE", metavar="IMAGE"),
+]
+ExtraCa = Annotated[
+    Path | None,
+    Option(
+        help="A CA to trust during the build, for an upstream proxy that intercepts TLS; no image contains it.",
+        envvar="AGENT_SANDBOX_EXTRA_CA",
+        metavar="FILE",
+    ),
+]

@@ -19,12 +19,17 @@ class Argument:
 class Option:
     """An option, named after its parameter unless `name` is set.
 
-    `metavar` is the placeholder for its value in the help: by default FILE for a path, else the parameter's name.
+    `short` is another spelling, such as `-q`. `metavar` is the placeholder for its value in the help: by default FILE
+    for a path, else the parameter's name. Without the option, the environment variable `envvar` counts. `least` is the
+    smallest number that it takes.
     """
 
     help: str
     name: str = ""
+    short: str = ""
     metavar: str = ""
+    envvar: str = ""
+    least: int | None = None
 
     def spelled(self, parameter: str) -> str:
         """Return the option as typed.
@@ -33,3 +38,11 @@ class Option:
         ('--dry-run', '--json')
         """
         return self.name or f"--{parameter.replace('_', '-')}"
+
+    def words(self, parameter: str) -> tuple[str, ...]:
+        """Return all spellings.
+
+        >>> Option(help="", short="-q").words("quiet")
+        ('--quiet', '-q')
+        """
+        return (self.spelled(parameter), *((self.short,) if self.short else ()))

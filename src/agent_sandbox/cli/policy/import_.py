@@ -4,9 +4,8 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
+from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.terminal.output import emit, say
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policyfile.text.decoding import decode_policy
@@ -18,7 +17,7 @@ from agent_sandbox.problems import Problem, UserError
 
 Files = Annotated[
     list[Path],
-    typer.Argument(help="An allow-list, or the layers of a policy, lowest first.", metavar="FILE", show_default=False),
+    Argument(help="An allow-list, or the layers of a policy, lowest first.", metavar="FILE"),
 ]
 POLICY = re.compile(r"^(?:services|domains|version)\s*:", re.MULTILINE)
 

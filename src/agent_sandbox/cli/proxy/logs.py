@@ -5,23 +5,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import ReadTraffic
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.typer_options import Following, Tail
+from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
+from agent_sandbox.cli.framework.parameters import Option
+from agent_sandbox.cli.steps.audit_log import require_readable_log
 from agent_sandbox.cli.steps.decision_line import decision_line
-from agent_sandbox.cli.steps.execute import backend, driver, require_made
+from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import emit, emit_lines
-from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import watch_stack
 from agent_sandbox.runtime.proxy.decisions import read_line
 
-Json = Annotated[bool, typer.Option("--json", help="Print the audit records, one JSON object per line.")]
-Denied = Annotated[bool, typer.Option("--denied", help="Show only denied requests.")]
+Json = Annotated[bool, Option(help="Print the audit records, one JSON object per line.", name="--json")]
+Denied = Annotated[bool, Option(help="Show only denied requests.")]
 
 
 def logs(
@@ -34,7 +31,7 @@ def logs(
 ) -> int:
     """Show what the proxy allowed and denied, one line per request, including requests before the last `down`."""
     project = open_project(path, cwd=Path.cwd())
-    _require_running(project)
+    require_readable_log(project)
 
     def show(text: str) -> None:
         line = read_line(text)
@@ -60,11 +57,3 @@ def _options(*, follow: bool, tail: int | None, denied: bool) -> Iterator[str]:
         yield from ("--tail", str(tail))
     if denied:
         yield "--denied"
-
-
-def _require_running(project: Project) -> None:
-    proxy = require_made(project, "proxy")
-    if proxy.state != "running":
-        what = f"the proxy is {proxy.condition}; the audit log is kept, but only a running proxy can read it"
-        hint = "agent-sandbox up starts it; agent-sandbox logs proxy shows its container's output"
-        raise UserError([Problem(where=project.name, what=what, hint=hint)])

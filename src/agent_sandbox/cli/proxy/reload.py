@@ -3,16 +3,15 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.cli.framework.options import Json, ProjectPath, Yes
+from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report, require_loaded
 from agent_sandbox.cli.terminal.output import emit_json
 from agent_sandbox.runtime.proxy.control import ask_socket
 
 Control = Annotated[
     Path | None,
-    typer.Option("--control", help="The control socket of a proxy that `proxy run` started.", metavar="SOCK"),
+    Option(help="The control socket of a proxy that `proxy run` started.", metavar="SOCK"),
 ]
 
 

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from agent_sandbox.backends.verbs import Restart
-from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
-from agent_sandbox.cli.framework.typer_options import Quiet
+from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.steps.execute import backend, driver, execute, require_made
 from agent_sandbox.cli.steps.policy.policy_file import require_policy
 from agent_sandbox.cli.steps.secrets.secret_sources import sync_after_start

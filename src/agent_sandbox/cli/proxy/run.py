@@ -5,33 +5,24 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import become
 
-PolicyFile = Annotated[Path, typer.Option("--policy", help="The policy file.", metavar="FILE")]
+PolicyFile = Annotated[Path, Option(help="The policy file.", metavar="FILE")]
 Layer = Annotated[
     list[str] | None,
-    typer.Option(
-        "--layer",
+    Option(
         help="Another layer, `user` or `organisation`, lowest first; may be repeated.",
         metavar="NAME=FILE",
     ),
 ]
-Listen = Annotated[
-    str, typer.Option("--listen", help="The address to listen on; port 0 picks a free port.", metavar="ADDR:PORT")
-]
-State = Annotated[
-    Path, typer.Option("--state", help="The directory for the CA, the audit log and the control socket.", metavar="DIR")
-]
-UpstreamCa = Annotated[
-    Path | None, typer.Option("--upstream-ca", help="A CA to trust in addition to the system's.", metavar="PEM")
-]
+Listen = Annotated[str, Option(help="The address to listen on; port 0 picks a free port.", metavar="ADDR:PORT")]
+State = Annotated[Path, Option(help="The directory for the CA, the audit log and the control socket.", metavar="DIR")]
+UpstreamCa = Annotated[Path | None, Option(help="A CA to trust in addition to the system's.", metavar="PEM")]
 Resolve = Annotated[
     list[str] | None,
-    typer.Option(
-        "--resolve",
+    Option(
         help="For tests: connect to this address, even a private one, for this host and port; may be repeated.",
         metavar="HOST:PORT:ADDR:PORT",
     ),

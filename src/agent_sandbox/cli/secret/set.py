@@ -9,6 +9,7 @@ import typer
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
 from agent_sandbox.cli.steps.secrets.secret_sources import Source, TimeToLive, store
@@ -20,12 +21,10 @@ from agent_sandbox.runtime.policies.layers import load_here
 
 # Accepted here only to be rejected below: typer's own error would print the value.
 CONTEXT = {"allow_extra_args": True}
-Name = Annotated[str, typer.Argument(help="The secret's name in the policy.", metavar="NAME", show_default=False)]
+Name = Annotated[str, Argument(help="The secret's name in the policy.", metavar="NAME")]
 Hosts = Annotated[
     list[str],
-    typer.Option(
-        "--host", help="A host that the secret may be sent to, by its exact name; may be repeated.", metavar="HOST"
-    ),
+    Option(help="A host that the secret may be sent to, by its exact name; may be repeated.", metavar="HOST"),
 ]
 
 

@@ -4,9 +4,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.cli.framework.options import ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_edit import put_options
 from agent_sandbox.cli.steps.policy.policy_file import find_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
@@ -23,19 +22,17 @@ from agent_sandbox.problems import Problem, UserError
 
 Service = Annotated[
     str,
-    typer.Argument(help="The service, such as `openai`, `gemini` or `github`.", metavar="SERVICE", show_default=False),
+    Argument(help="The service, such as `openai`, `gemini` or `github`.", metavar="SERVICE"),
 ]
 Repo = Annotated[
     list[str] | None,
-    typer.Option(
-        "--repo", help="A repository that the sandbox may read and push to; may be repeated.", metavar="OWNER/NAME"
-    ),
+    Option(help="A repository that the sandbox may read and push to; may be repeated.", metavar="OWNER/NAME"),
 ]
 Read = Annotated[
     list[str] | None,
-    typer.Option("--read", help="A repository that it may only read; may be repeated.", metavar="OWNER/NAME"),
+    Option(help="A repository that it may only read; may be repeated.", metavar="OWNER/NAME"),
 ]
-GitReadOnly = Annotated[bool, typer.Option("--git-read-only", help="Deny pushes, to every git server.")]
+GitReadOnly = Annotated[bool, Option(help="Deny pushes, to every git server.")]
 
 
 def completions(*before: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.harmless_settings import accept_harmless
 from agent_sandbox.cli.steps.policy.policy_file import require_policy
 from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve_named
+from agent_sandbox.cli.steps.run_setup import run_setup, setup_plan
 from agent_sandbox.cli.steps.secrets.secret_sources import sync_after_start
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.unreviewed import record_first_review
@@ -26,7 +27,7 @@ from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.policies.stale_services import stale_services
-from agent_sandbox.runtime.project.installed import images_of
+from agent_sandbox.runtime.project.installed import bounded_volumes, images_of
 from agent_sandbox.runtime.protect.mount_checks import look_inside
 from agent_sandbox.runtime.protect.snapshot import record
 
@@ -55,11 +56,15 @@ def start(
         if any(one.by_editor and one.ready for one in found):
             say(EDITORS)
         plan = backend().plan(project, Up(build=build, anew=tuple(anew)))
+        if not dry_run and (volumes := bounded_volumes(project.root)):
+            driver().require_disk_limit(volumes)
+        plan = (*plan, *(setup_plan(project) if dry_run else ()))
         execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(driver(), project))
         if not dry_run:
             record(project.root, os.environ)
             record_first_review(project.root)
             sync_after_start(project)
+            run_setup(project, quiet=quiet)
     except KeyboardInterrupt:
         say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what was started")
         return INTERRUPTED

@@ -3,8 +3,9 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.policy_file import shown
@@ -19,49 +20,85 @@ from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.runtime.trust.prompt import Question, changes, question_about
 
+if TYPE_CHECKING:
+    from agent_sandbox.runtime.init.initialise import Prepared
+
 # Beyond this many lines, print only their number.
 MOST = 60
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A project's settings and the trusted ones. `planned` has files that are in `now` but not written yet, if any.
+
+    They are written once the user trusts them: the plain command of the engine starts what is there.
+    """
+
+    now: Standing
+    trusted: Standing | None
+    planned: "Prepared | None"
+
+    def write_planned(self) -> None:
+        """Write the planned files."""
+        if self.planned and self.planned.texts:
+            self.planned.write()
+            say(f"wrote {', '.join(self.planned.texts)} for this clone")
+
+
 def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
     """Return the project once the user trusts its current settings; `yes` is their fingerprint."""
-    root = find_checked_in(path, cwd=cwd).root
+    root = checked_in_root(path, cwd=cwd)
     store = open_store(os.environ)
-    now, trusted = current_settings(root, store)
-    if changes(now, trusted):
+    settings = current_settings(root, store)
+    if changes(settings.now, settings.trusted):
         _require_readable(shown(root / POLICY, cwd=cwd))
-        agree(question_of(now, trusted), yes=yes)
-        store.save(now)
-        if changes(look(root, os.environ), now):
-            what, hint = "it changed while you looked at it", "run the command again to see the difference"
-            raise UserError([Problem(where=str(root), what=what, hint=hint)])
+        agree(question_of(settings), yes=yes)
+        remember(settings.now, store)
+    else:
+        settings.write_planned()
     return open_project(root, cwd=cwd)
 
 
-def find_checked_in(path: Path | None, *, cwd: Path) -> Project:
-    """Return the project; in a new clone of one that is checked in, write the clone's own files first."""
+def remember(now: Standing, store: Store) -> None:
+    """Trust these settings and write what is planned; raise UserError if the project has others meanwhile."""
+    again = current_settings(now.root, store)
+    store.save(now)
+    if changes(again.now, now):
+        what, hint = "it changed while you looked at it", "run the command again to see the difference"
+        raise UserError([Problem(where=str(now.root), what=what, hint=hint)])
+    again.write_planned()
+
+
+def checked_in_root(path: Path | None, *, cwd: Path) -> Path:
+    """Return the project's directory, also of a new clone of one that is checked in."""
     root = find_root(path, cwd=cwd)
-    if root is not None and lacks_clone_files(root):
-        _write_clone_files(root)
-    return find_project(path, cwd=cwd)
+    return root if root is not None and lacks_clone_files(root) else find_project(path, cwd=cwd).root
 
 
-def current_settings(root: Path, store: Store) -> tuple[Standing, Standing | None]:
-    """Return the project's settings and the trusted ones; changed choices, such as pulled ones, are applied first."""
-    now, trusted = look(root, os.environ), store.load(root)
+def find_checked_in(path: Path | None, *, cwd: Path) -> Project:
+    """Return the project in the same way; in a new clone, as it will be."""
+    now = current_settings(checked_in_root(path, cwd=cwd), open_store(os.environ)).now
+    return parse_project(now.root, now.files, files=())
+
+
+def current_settings(root: Path, store: Store) -> Settings:
+    """Return the project's settings; in a new clone and after choices were pulled, with the files made from these."""
+    trusted = store.load(root)
+    if lacks_clone_files(root):
+        return _with_planned(root, trusted)
+    now = look(root, os.environ)
     chosen, before = now.files.get(SHARED), trusted.files.get(SHARED) if trusted else None
-    if chosen not in (None, before) and _write_clone_files(root):
-        now = look(root, os.environ)
-    return now, trusted
+    return (
+        Settings(now=now, trusted=trusted, planned=None) if chosen in (None, before) else _with_planned(root, trusted)
+    )
 
 
-def _write_clone_files(root: Path) -> bool:
-    from agent_sandbox.runtime.init.clone_files import write_clone_files  # noqa: PLC0415 - renders; most runs need none
+def _with_planned(root: Path, trusted: Standing | None) -> Settings:
+    from agent_sandbox.runtime.init.clone_files import plan_clone_files  # noqa: PLC0415 - renders; most runs need none
 
-    written = write_clone_files(root, os.environ)
-    if written:
-        say(f"wrote {', '.join(written)} for this clone")
-    return bool(written)
+    planned = plan_clone_files(root, os.environ)
+    now = look(root, os.environ, planned.texts if planned else {})
+    return Settings(now=now, trusted=trusted, planned=planned)
 
 
 def _require_readable(policy: Path) -> None:
@@ -85,13 +122,14 @@ def open_unasked(path: Path | None, *, cwd: Path) -> Project:
     return project if project.files else find_project(path, cwd=cwd)
 
 
-def question_of(now: Standing, trusted: Standing | None) -> Question:
+def question_of(settings: Settings) -> Question:
     """Return the trust question for a project; raise UserError if its stack belongs to another directory."""
     from agent_sandbox.runtime.trust.expected_files import written_here  # noqa: PLC0415 - renders; most runs ask nothing
 
+    now = settings.now
     project = parse_project(now.root, now.files, files=())
     require_own(project)
-    return question_about(now, trusted, written_here(now.root, project.agents, os.environ))
+    return question_about(now, settings.trusted, written_here(now.root, project.agents, os.environ))
 
 
 def agree(question: Question, *, yes: str) -> None:
@@ -109,7 +147,7 @@ def agree(question: Question, *, yes: str) -> None:
     sys.stderr.write("Trust this? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise UserError([Problem(where=root, what="you did not trust it, so nothing was started")])
+        raise UserError([Problem(where=root, what="you did not trust it, so nothing was written or started")])
 
 
 def _refuse(root: str, question: Question) -> NoReturn:

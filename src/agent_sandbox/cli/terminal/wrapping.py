@@ -38,6 +38,23 @@ def cells(text: str) -> int:
     return tabs + sum(0 if combining(sign) else 2 if east_asian_width(sign) in "WF" else 1 for sign in text)
 
 
+def shortened(text: str, width: int) -> str:
+    """Return printable text in at most `width` columns, with `...` for what is left out at its end.
+
+    >>> shortened("abcdefgh", 8), shortened("abcdefghi", 8)
+    ('abcdefgh', 'abcde...')
+    """
+    if cells(text) <= width:
+        return text
+    kept, used = "", 0
+    for sign in text:
+        used += cells(sign)
+        if used > width - 3:
+            break
+        kept += sign
+    return f"{kept}..."
+
+
 def hanging_indent(line: str, width: int) -> int:
     """Return the column at which the text of a line continues.
 

@@ -32,6 +32,8 @@ class Auth:
     more_hosts: tuple[str, ...] = ()
     kind: str = BEARER
     username: str | None = None
+    region: str | None = None
+    service: str | None = None
     header: str = "authorization"
     client_shim: str = ""
     env: str = ""
@@ -48,6 +50,8 @@ class Auth:
             secret=secret,
             kind=self.kind,
             username=self.username,
+            region=self.region,
+            service=self.service,
             env=self.env if placeholder else "",
             also=self.also if placeholder else (),
             prefix=self.prefix if placeholder else "",

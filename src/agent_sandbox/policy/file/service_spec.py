@@ -76,6 +76,8 @@ class AuthSpec(KindSpec):
             more_hosts=self.more_hosts,
             kind=self.type,
             username=self.username,
+            region=self.region,
+            service=self.service,
             header=self.header,
             client_shim=self.client_shim,
             env=self.env or "",

@@ -24,6 +24,8 @@ from agent_sandbox.policy.match.injection import (
 from agent_sandbox.policy.text import safe_repr
 
 USERNAME = re.compile(r"[\x20-\x39\x3b-\x7e]{1,100}")
+# A region or a service, as in a signature.
+SCOPE = re.compile(r"[A-Za-z0-9-]{1,60}", re.ASCII)
 # Bounded because each denial names them all.
 MOST_HEADERS = 16
 EXAMPLE = "write `headers: {Authorization: {secret: NAME, transform: {type: bearer}}}`"
@@ -35,6 +37,14 @@ def _username(text: str) -> str:
     if not USERNAME.fullmatch(text) or text != text.strip():
         raise InvalidValue(
             f"not a user name: {safe_repr(text)}", "use ASCII characters, no colon, no space at either end"
+        )
+    return text
+
+
+def _scope(text: str) -> str:
+    if not SCOPE.fullmatch(text):
+        raise InvalidValue(
+            f"not a region or a service of a signature: {safe_repr(text)}", "write them as in `eu-central-1` and `s3`"
         )
     return text
 
@@ -51,6 +61,11 @@ def _names(headers: dict[str, "CredentialSpec"]) -> dict[str, "CredentialSpec"]:
         what, hint = f"`headers` has more than {MOST_HEADERS} headers", "a request never needs so many secrets"
         raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
     call_parser(check_header_names, headers.keys())
+    for name, one in headers.items():
+        only = KINDS[one.transform.type].header
+        if only and name.lower() != only:
+            what, hint = f"`type: {one.transform.type}` has to be in `{only.title()}`", "move it there"
+            raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
     return headers
 
 
@@ -66,35 +81,57 @@ Variable = Annotated[str, PlainValidator(fits(parse_variable), json_schema_input
 Prefix = Annotated[str, PlainValidator(fits(parse_prefix), json_schema_input_type=str)]
 HeaderName = Annotated[str, PlainValidator(fits(_header_name), json_schema_input_type=str)]
 Username = Annotated[str, PlainValidator(fits(_username), json_schema_input_type=str)]
+Scope = Annotated[str, PlainValidator(fits(_scope), json_schema_input_type=str)]
+# The options of all kinds, as messages call them.
+OPTIONS = {"username": "user name", "region": "region", "service": "service"}
 
 
-def _username_where_taken() -> dict[str, Any]:
-    """Return the JSON Schema that requires a user name for the kinds that take one, and rejects it for the others."""
+def _kinds_with(option: str) -> list[str]:
+    return [name for name, kind in KINDS.items() if option in kind.options]
+
+
+def _options_where_taken() -> dict[str, Any]:
+    """Return the JSON Schema that requires each option for the kinds that take it, and rejects it for the others."""
     return {
-        "if": {"properties": {"type": {"enum": [name for name, kind in KINDS.items() if kind.takes_username]}}},
-        "then": {"required": ["username"]},
-        "else": {"properties": {"username": False}},
+        "allOf": [
+            {
+                "if": {"properties": {"type": {"enum": _kinds_with(option)}}},
+                "then": {"required": [option]},
+                "else": {"properties": {option: False}},
+            }
+            for option in OPTIONS
+        ]
     }
 
 
 class KindSpec(Strict):
-    """How a secret is written into its header, such as `Bearer SECRET`, or `Basic` with a user name."""
+    """How a secret is written into its header: `Bearer SECRET`, `Basic` with a user name, or as a signature."""
 
-    model_config = ConfigDict(json_schema_extra=_username_where_taken())
+    model_config = ConfigDict(json_schema_extra=_options_where_taken())
 
     type: KindName
     username: Written[Username] = None
+    region: Written[Scope] = None
+    service: Written[Scope] = None
+
+    @property
+    def options(self) -> dict[str, str | None]:
+        """The options of this kind."""
+        return {option: getattr(self, option) for option in OPTIONS}
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        takes_username = KINDS[self.type].takes_username
-        if takes_username and self.username is None:
-            what, hint = f"`type: {self.type}` needs a user name", "write `username: NAME` beside it"
-        elif self.username is not None and not takes_username:
-            what, hint = f"`type: {self.type}` takes no user name", "remove `username`, or write `type: basic`"
-        else:
-            return self
-        raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
+        taken = KINDS[self.type].options
+        for option, called in OPTIONS.items():
+            if option in taken and self.options[option] is None:
+                what, hint = f"`type: {self.type}` needs a {called}", f"write `{option}: NAME` beside it"
+            elif option not in taken and self.options[option] is not None:
+                what = f"`type: {self.type}` takes no {called}"
+                hint = f"remove `{option}`, or write `type: {_kinds_with(option)[0]}`"
+            else:
+                continue
+            raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
+        return self
 
 
 class ShimSpec(Strict):
@@ -138,7 +175,13 @@ class CredentialSpec(ParameterSpec):
     def credential(self, name: str) -> Credential:
         """Return the credential for this header."""
         kind = self.transform
-        return replace(super().credential(name.lower()), kind=kind.type, username=kind.username)
+        return replace(
+            super().credential(name.lower()),
+            kind=kind.type,
+            username=kind.username,
+            region=kind.region,
+            service=kind.service,
+        )
 
 
 class RequestTransformSpec(Strict):

@@ -3,6 +3,7 @@
 A new kind is one row of `KINDS`, which the policy file, the policy engine, the proxy and the redaction of echoes read.
 """
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from typing import Literal
 from urllib.parse import quote, unquote
 
 # The kinds for a header. A query parameter needs no kind in the policy, because it has its own section.
-KindName = Literal["basic", "bearer", "raw"]
+KindName = Literal["basic", "bearer", "raw", "sigv4"]
 BEARER, BASIC, QUERY = "bearer", "basic", "query"
+SIGNED = re.compile(r"AWS4-HMAC-SHA256 Credential=([^/,\s]+)")
 
 
 def _basic_token(value: str, username: str) -> str:
@@ -36,21 +38,36 @@ def _bearer_token(field: str) -> str:
     return _after(BEARER, field) or _after("token", field)
 
 
+def _access_key_id(field: str) -> str:
+    found = SIGNED.match(field.strip())
+    return found[1] if found else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialKind:
     """One kind of credential.
 
     `write` makes the value of the header, or of the parameter `in_query`, from the secret and the user name. `read`
     returns the secret in such a value or an empty string. `encoded` returns the texts, except the secret itself, that
-    would reveal the secret.
+    would reveal the secret. `options` are the keys that the kind needs in the policy.
+
+    A secret that `signs` is not sent. `write` then makes the header from the id of the key with its scope, and from the
+    rest of the signature. The server takes such a credential also in the headers `others` and in `parameters`.
     """
 
     name: KindName | Literal["query"]
     summary: str
     write: Callable[[str, str], str]
     read: Callable[[str], str]
-    takes_username: bool = False
+    options: tuple[str, ...] = ()
     in_query: bool = False
+    signs: bool = False
+    # The only header that it can be in.
+    header: str = ""
+    others: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    # Variables that hold the placeholder in addition to the one that the policy names.
+    more_variables: Callable[[str], tuple[str, ...]] = lambda _name: ()
     encoded: Callable[[str, str], tuple[str, ...]] = lambda _value, _username: ()
 
 
@@ -68,7 +85,7 @@ KINDS: dict[str, CredentialKind] = {
             summary="`Basic`, with the secret as the password",
             write=lambda value, username: f"Basic {_basic_token(value, username)}",
             read=_password,
-            takes_username=True,
+            options=("username",),
             encoded=lambda value, username: (_basic_token(value, username).rstrip("="),),
         ),
         CredentialKind(
@@ -83,6 +100,19 @@ KINDS: dict[str, CredentialKind] = {
             write=lambda value, _: quote(value, safe=""),
             read=unquote,
             in_query=True,
+        ),
+        CredentialKind(
+            name="sigv4",
+            summary="AWS Signature Version 4, made with the secret",
+            write=lambda key, rest: f"AWS4-HMAC-SHA256 Credential={key}, {rest}",
+            read=_access_key_id,
+            options=("region", "service"),
+            signs=True,
+            header="authorization",
+            others=("x-amz-security-token", "x-amz-s3session-token"),
+            # Of presigned URLs, in this version and in the one before.
+            parameters=("X-Amz-Credential", "X-Amz-Signature", "X-Amz-Security-Token", "AWSAccessKeyId"),
+            more_variables=lambda name: (name.replace("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"),),
         ),
     )
 }

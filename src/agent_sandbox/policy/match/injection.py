@@ -15,7 +15,7 @@ A_VALUE = re.compile(
     r"(?:gh[opsur]_|github_pat_|glpat-|hf_|npm_|AKIA)[A-Za-z0-9]{16}|sk-(?=(?:\D*\d){2})[A-Za-z0-9-]{16}"
 )
 # No variable that changes what programs do, such as PATH, LD_PRELOAD and HTTPS_PROXY, ends like this.
-VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}_(?:KEY|TOKEN|SECRET|PASSWORD|PAT)", re.ASCII)
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}_(?:KEY|KEY_ID|TOKEN|SECRET|PASSWORD|PAT)", re.ASCII)
 # Safe in a shell and in a header.
 PREFIX = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII)
 # Safe as a file name.
@@ -24,7 +24,7 @@ SECRET = re.compile(r"(?!-|\.{1,2}\Z)[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A secret in a header (lower-case name), in the form of its kind; `username` is set if the kind takes one.
+    """A secret in a header (lower-case name), in the form of its kind, with the options that the kind takes.
 
     For the kind `query`, `header` is the name of a parameter.
     """
@@ -33,6 +33,8 @@ class Credential:
     secret: str
     kind: str = BEARER
     username: str | None = None
+    region: str | None = None
+    service: str | None = None
     # The variable with the placeholder that clients send, and how the placeholder begins.
     env: str = ""
     also: tuple[str, ...] = ()  # more variables
@@ -54,7 +56,9 @@ class Credential:
 
     @override
     def __str__(self) -> str:
-        return f"secret {self.secret} in {self.place}{f' as {self.username!r}' if self.username else ''}"
+        user = f" as {self.username!r}" if self.username else ""
+        scope = f" for {self.service} in {self.region}" if self.region else ""
+        return f"secret {self.secret} in {self.place}{user}{scope}"
 
 
 class Existing(StrEnum):
@@ -109,7 +113,7 @@ def injection(credentials: Iterable[Credential], *, existing: Existing = Existin
 
 
 def _written(credential: Credential) -> dict[str, Any]:
-    username = {} if credential.username is None else {"username": credential.username}
+    options = {name: getattr(credential, name) for name in credential.row.options}
     shim = {
         "kind": "env",
         "name": credential.env,
@@ -118,7 +122,7 @@ def _written(credential: Credential) -> dict[str, Any]:
     }
     return {
         "secret": credential.secret,
-        **({} if credential.row.in_query else {"transform": {"type": credential.kind, **username}}),
+        **({} if credential.row.in_query else {"transform": {"type": credential.kind, **options}}),
         **({"client_shim": shim} if credential.env else {}),
         **({"other_headers": list(credential.others)} if credential.others else {}),
         **({"other_parameters": list(credential.parameters)} if credential.parameters else {}),
@@ -130,7 +134,8 @@ def parse_variable(text: str) -> str:
     if not VARIABLE.fullmatch(text):
         raise InvalidValue(
             f"not a variable for a credential: {safe_repr(text)}",
-            "use capital letters, digits and `_`, with `_KEY`, `_TOKEN`, `_SECRET`, `_PASSWORD` or `_PAT` at the end",
+            "use capital letters, digits and `_`, with `_KEY`, `_KEY_ID`, `_TOKEN`, `_SECRET`, `_PASSWORD` or `_PAT` "
+            "at the end",
         )
     return text
 

@@ -10,10 +10,13 @@ from agent_sandbox.problems import Problem, UserError
 SECTION = "services"
 
 
-def add_service(text: str, name: str, read: Readers) -> Edited:
-    """Return the text with the service added; raise UserError if the result would not be exactly what was asked for."""
+def add_service(text: str, name: str, read: Readers, *, note: str = "") -> Edited:
+    """Return the text with the service added, with `note` as a comment.
+
+    Raises UserError if the result would not be exactly what was asked for.
+    """
     before = read.layer(text)
-    change = insertion(text, SECTION, name)
+    change = insertion(text, SECTION, name, note=note)
     after = change and _as_asked(change.into(text), name, before, read)
     if not change or not after:
         what = f"cannot add the service {name} to this file automatically"

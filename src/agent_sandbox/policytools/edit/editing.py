@@ -43,14 +43,17 @@ class AlreadyCovered:
     rule: Rule
 
 
-def edit(text: str, wanted: ShortRule, read: Readers) -> Edited | AlreadyCovered:
-    """Return the text with the rule added; raise UserError if the result would not be exactly what was asked for."""
+def edit(text: str, wanted: ShortRule, read: Readers, *, note: str = "") -> Edited | AlreadyCovered:
+    """Return the text with the rule added, with `note` as a comment.
+
+    Raises UserError if the result would not be exactly what was asked for.
+    """
     before = read.layer(text)
     covering = _covering(read.policy(before), wanted, read.file)
     if covering:
         _require_effect(read.policy(before), wanted, read.file)
         return AlreadyCovered(rule=covering)
-    change = insertion(text, wanted.section, wanted.text)
+    change = insertion(text, wanted.section, wanted.text, note=note)
     after = change and _as_asked(change.into(text), wanted, before, read)
     if not change or not after:
         what = f"cannot add {wanted.text} to this file automatically"

@@ -31,22 +31,26 @@ class Insertion:
         return f"{text[: self.at]}{self.text}{text[self.at + self.instead_of :]}"
 
 
-def insertion(text: str, section: str, entry: str) -> Insertion | None:
-    """Return the insertion that adds the entry to the section; None if the section has an unusual form."""
+def insertion(text: str, section: str, entry: str, *, note: str = "") -> Insertion | None:
+    """Return the insertion that adds the entry to the section; None if the section has an unusual form.
+
+    `note` becomes a comment on the entry's line, unless the section is a list in brackets.
+    """
     shape = outline(text)
     root = shape.root
+    item = f"{written(entry)}  # {note}" if note else written(entry)
     if root is None or root.is_nothing:
-        return whole_lines(text, shape.end, f"{section}:", f"{' ' * USUAL_INDENT}- {written(entry)}")
+        return whole_lines(text, shape.end, f"{section}:", f"{' ' * USUAL_INDENT}- {item}")
     if root.style is Style.FLOW:
         return _in_flow_mapping(text, root, section, entry)
     here = root.section(section)
     if here is None:
-        return _new_section(text, shape, root, section, entry)
+        return _new_section(text, shape, root, section, item)
     if here.style is Style.FLOW:
         return in_flow(text, here, _quoted(entry))
     if here.style is Style.BLOCK:
-        return _next_item(text, here, entry)
-    return _first_item(text, root, here, entry) if here.is_null else None
+        return _next_item(text, here, item)
+    return _first_item(text, root, here, item) if here.is_null else None
 
 
 def written(entry: str) -> str:
@@ -85,23 +89,23 @@ def in_flow(text: str, here: Node, piece: str) -> Insertion:
     return Insertion(at=comma.end(), text=f" {piece}") if comma else Insertion(at=last, text=f", {piece}")
 
 
-def _next_item(text: str, here: Node, entry: str) -> Insertion:
+def _next_item(text: str, here: Node, item: str) -> Insertion:
     gap = here.children[0].column - here.column - 1
-    item = f"{' ' * here.column}-{' ' * (gap if 1 <= gap <= 8 else 1)}{written(entry)}"
-    return whole_lines(text, after_line(text, here.end), item)
+    line = f"{' ' * here.column}-{' ' * (gap if 1 <= gap <= 8 else 1)}{item}"
+    return whole_lines(text, after_line(text, here.end), line)
 
 
-def _first_item(text: str, root: Node, here: Node, entry: str) -> Insertion:
-    item = whole_lines(text, after_line(text, here.end), f"{' ' * (root.column + _indent(root))}- {written(entry)}")
+def _first_item(text: str, root: Node, here: Node, item: str) -> Insertion:
+    line = whole_lines(text, after_line(text, here.end), f"{' ' * (root.column + _indent(root))}- {item}")
     if here.is_nothing:
-        return item
+        return line
     # `null` is removed with the space before it; a comment after it stays.
     at = len(text[: here.start].rstrip(" \t"))
-    return Insertion(at=at, text=f"{text[here.end : item.at]}{item.text}", instead_of=item.at - at)
+    return Insertion(at=at, text=f"{text[here.end : line.at]}{line.text}", instead_of=line.at - at)
 
 
-def _new_section(text: str, shape: Outline, root: Node, name: str, entry: str) -> Insertion:
-    return new_key(text, shape, root, f"{name}:", f"{' ' * _indent(root)}- {written(entry)}")
+def _new_section(text: str, shape: Outline, root: Node, name: str, item: str) -> Insertion:
+    return new_key(text, shape, root, f"{name}:", f"{' ' * _indent(root)}- {item}")
 
 
 def new_key(text: str, shape: Outline, root: Node, *lines: str) -> Insertion:

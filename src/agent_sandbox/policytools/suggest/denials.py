@@ -1,7 +1,7 @@
 """Read denials from the audit log. It is untrusted input, because the agent influences it, and reading is bounded."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,6 +25,8 @@ REASONS = {
     "injection": "allowed only with a secret that the proxy does not have: see `agent-sandbox secret list`",
     "address": "the name resolves to an address that the sandbox cannot reach",
 }
+# How the rule of a grant begins, in the audit log.
+GRANT = "grant:"
 AMBIGUOUS = "an ambiguous request"
 NO_REQUEST = "a connection without a readable request"
 TOO_MANY = f"more than {MOST_REQUESTS} different requests"
@@ -51,9 +53,14 @@ class Seen:
 
 @dataclass(slots=True, kw_only=True)
 class Denials:
-    """Requests denied without a matching rule, counts by other reasons, and hosts with unreachable addresses."""
+    """Requests denied without a matching rule, counts by other reasons, and hosts with unreachable addresses.
+
+    To learn from the log, it also has the requests that were allowed, and those denied for another reason.
+    """
 
     requests: dict[Request, Seen] = field(default_factory=dict)
+    allowed: dict[Request, Seen] = field(default_factory=dict)
+    refused: dict[Request, str] = field(default_factory=dict)
     others: dict[str, Seen] = field(default_factory=dict)
     closed: set[str] = field(default_factory=set)
     unreadable: int = 0
@@ -83,20 +90,57 @@ class What(NamedTuple):
 def read_denials(lines: Iterable[str]) -> Denials:
     """Return the denials in the lines of an audit log; other lines are ignored."""
     found = Denials()
-    # An agent repeats its requests: each kind is classified once.
-    known: dict[What, Seen | None] = {}
+    _add(_objects(lines, found), found)
+    return found
+
+
+def read_traffic(lines: Iterable[str], *, since: str) -> Denials:
+    """Return all requests since a time in UTC, to learn from; one that only a grant allowed counts as denied."""
+    found = Denials()
+
+    def recent() -> Iterator[dict[str, Any]]:
+        for values in _objects(lines, found):
+            time = _text(values, "time")
+            if not TIME.fullmatch(time) or time < since:
+                continue
+            if values["decision"] == "allow" and _text(values, "rule").startswith(GRANT):
+                yield {**values, "decision": "deny", "cause": "request"}
+            elif values["decision"] == "allow":
+                _allow(values, found)
+            else:
+                yield values
+
+    _add(recent(), found)
+    return found
+
+
+def _objects(lines: Iterable[str], found: Denials) -> Iterator[dict[str, Any]]:
     for line in lines:
         values = _object(line)
         if values is None:
             found.unreadable += bool(line.strip())
-        elif values.get("decision") == "deny":
+        else:
+            yield values
+
+
+def _allow(values: dict[str, Any], found: Denials) -> None:
+    what = _what(values)
+    request = _request(what) if what.event in REQUESTS else None
+    if request is not None and (request in found.allowed or len(found.allowed) < MOST_REQUESTS):
+        _count(values, found.allowed.setdefault(request, Seen()))
+
+
+def _add(records: Iterable[dict[str, Any]], found: Denials) -> None:
+    # An agent repeats its requests: each kind is classified once.
+    known: dict[What, Seen | None] = {}
+    for values in records:
+        if values.get("decision") == "deny":
             what = _what(values)
             seen = known[what] if what in known else _counted(what, found)
             if len(known) < MOST_REQUESTS:
                 known[what] = seen
             if seen is not None:
                 _count(values, seen)
-    return found
 
 
 def _object(line: str) -> dict[str, Any] | None:
@@ -138,9 +182,12 @@ def _counted(what: What, found: Denials) -> Seen | None:
         return None
     if what.cause == "address" and len(found.closed) < MOST_REQUESTS:
         found.closed.add(what.host)
-    request = _request(what) if what.cause in WITHOUT_A_RULE else None
-    if request is None:
-        return found.left_out(REASONS.get(what.cause, AMBIGUOUS))
+    request = _request(what)
+    if request is None or what.cause not in WITHOUT_A_RULE:
+        why = REASONS.get(what.cause, AMBIGUOUS)
+        if request is not None and len(found.refused) < MOST_REQUESTS:
+            found.refused[request] = why
+        return found.left_out(why)
     if request in found.requests or len(found.requests) < MOST_REQUESTS:
         return found.requests.setdefault(request, Seen())
     return found.left_out(TOO_MANY)

@@ -1,5 +1,9 @@
-"""Merge many paths into few patterns: a star replaces a segment only if paths differ in nothing else."""
+"""Merge many paths into few patterns: a star replaces a segment only if paths differ in nothing else.
 
+To learn from recorded requests, one value is enough for a star if it has the shape of a hash or a UUID.
+"""
+
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +14,9 @@ WORDS = 10
 MOST_SEGMENTS = 32
 MOST_STARS = 8
 SEPARATORS = "-_.~"
+# Hexadecimal, with a digit and of the length of an abbreviated commit to that of a SHA-512, or a UUID.
+HASH = re.compile(r"(?=[a-f]*\d)[0-9a-f]{10,128}")
+UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 
 type Segments = tuple[str, ...]
 
@@ -28,19 +35,49 @@ class Pattern:
         return "/".join(self.segments)
 
 
-def generalise(paths: Iterable[str], *, words: bool) -> list[Pattern]:
+def generalise(paths: Iterable[str], *, words: bool, shapes: bool = False) -> list[Pattern]:
     """Return patterns that match all paths. With `words`, values without digits can also become a star.
+
+    With `shapes`, a single hash or UUID becomes one, too.
 
     >>> [found.text for found in generalise(["/a/1", "/a/2", "/a/3", "/b/1"], words=True)]
     ['/a/*', '/b/1']
+    >>> [found.text for found in generalise(["/c/5d41402abc4b2a76/x"], words=True, shapes=True)]
+    ['/c/*/x']
     """
-    found = {
-        tuple(path.split("/")): Pattern(segments=tuple(path.split("/")), paths=frozenset({path})) for path in paths
-    }
+    found = {pattern.segments: pattern for pattern in map(exactly, paths)}
+    if shapes:
+        found = {pattern.segments: pattern for pattern in _shaped(found.values())}
     # Twice: a star in one segment can make paths equal in all but another one.
     for place in (*range(1, MOST_SEGMENTS), *range(1, MOST_SEGMENTS)):
         found = {pattern.segments: pattern for pattern in _merged(found.values(), place, words=words)}
     return sorted(found.values(), key=lambda pattern: pattern.segments)
+
+
+def exactly(path: str) -> Pattern:
+    """Return the pattern that matches this path alone."""
+    return Pattern(segments=tuple(path.split("/")), paths=frozenset({path}))
+
+
+def _shaped(patterns: Iterable[Pattern]) -> Iterator[Pattern]:
+    """Yield the patterns with a star for each segment that is a hash or a UUID; equal ones become one."""
+    alike: defaultdict[Segments, list[Pattern]] = defaultdict(list)
+    for pattern in patterns:
+        places = [place for place in range(1, len(pattern.segments)) if _is_shaped(pattern.segments[place])]
+        fits = len(pattern.segments) <= MOST_SEGMENTS and pattern.text.count("*") + len(places) <= MOST_STARS
+        starred = ("*" if fits and place in places else text for place, text in enumerate(pattern.segments))
+        alike[tuple(starred)].append(pattern)
+    for segments, group in alike.items():
+        stars = [place for place, text in enumerate(segments) if text != group[0].segments[place]]
+        yield Pattern(
+            segments=segments,
+            paths=frozenset().union(*(pattern.paths for pattern in group)),
+            values={place: frozenset(pattern.segments[place] for pattern in group) for place in stars},
+        )
+
+
+def _is_shaped(value: str) -> bool:
+    return HASH.fullmatch(value) is not None or UUID.fullmatch(value) is not None
 
 
 def _merged(patterns: Iterable[Pattern], place: int, *, words: bool) -> Iterator[Pattern]:

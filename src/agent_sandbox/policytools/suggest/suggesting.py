@@ -1,7 +1,7 @@
 """Suggest the narrowest rules for denied requests, for the user to choose from."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent_sandbox.policy.decision import Effect
@@ -18,7 +18,7 @@ from agent_sandbox.policyfile.package_managers import package_managers
 from agent_sandbox.policyfile.sources import git_services
 from agent_sandbox.policytools.edit.short_rule import ShortRule, read_short_rule
 from agent_sandbox.policytools.suggest.denials import REASONS, Denials, Seen
-from agent_sandbox.policytools.suggest.generalising import Pattern, generalise
+from agent_sandbox.policytools.suggest.generalising import Pattern, exactly, generalise
 from agent_sandbox.policytools.suggest.host_warnings import careful
 from agent_sandbox.policytools.suggest.noise_filter import why_not_suggested
 from agent_sandbox.problems import UserError
@@ -45,36 +45,52 @@ class Proposal:
     package_manager: PackageManager | None = None
     # The command that allows the `git push` or fetch that was denied.
     git_command: str = ""
+    requests: tuple[Request, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
 class Suggestions:
-    """The proposals, most frequent first, and the counts of what is left out, by reason."""
+    """The proposals, most frequent first, and the counts of what is left out, by reason.
+
+    `refused` has the requests that must stay denied, with the reason.
+    """
 
     proposals: list[Proposal] = field(default_factory=list)
     left_out: dict[str, Seen] = field(default_factory=dict)
+    refused: dict[Request, str] = field(default_factory=dict)
     unreadable: int = 0
 
 
-def suggest(denials: Denials, policy: Policy, offers: Mapping[str, Policy]) -> Suggestions:
+def suggest(denials: Denials, policy: Policy, offers: Mapping[str, Policy], *, shapes: bool = False) -> Suggestions:
     """Return the narrowest rules that would have allowed the requests denied without a matching rule.
 
-    `offers` has the policy of each service that could be named instead.
+    `offers` has the policy of each service that could be named instead. With `shapes`, one hash or UUID is enough for
+    a star. No star allows one of the requests that were refused for another reason.
     """
     left = Denials(others={why: replace(seen) for why, seen in denials.others.items()})
     groups: defaultdict[Group, dict[str, tuple[Request, Seen]]] = defaultdict(dict)
+    refused = dict(denials.refused)
     for request, seen in denials.requests.items():
         why = _why_not(request, denials, policy)
         if why:
             left.leave_out(why, seen)
+            if why != ALLOWED_NOW:
+                refused[request] = why
         else:
             group = (request.scheme, request.host, request.port, _method(request, denials))
             path = request.path.translate(ENCODED)
             groups[group].setdefault(path, (request, Seen()))[1].add(seen)
-    narrow = (proposal for group, asked in groups.items() for proposal in _proposals(group, asked, left))
+    there: defaultdict[tuple[str, int], list[Request]] = defaultdict(list)
+    for request in refused:
+        there[request.host, request.port].append(request)
+    narrow = (
+        proposal
+        for group, asked in groups.items()
+        for proposal in _proposals(group, asked, left, _patterns(group, asked, there[group[1:3]], shapes=shapes))
+    )
     found = [_with_services(proposal, requests, policy, offers) for proposal, requests in narrow]
     found.sort(key=lambda proposal: (-proposal.seen.count, proposal.rule.text))
-    return Suggestions(proposals=found, left_out=left.others, unreadable=denials.unreadable)
+    return Suggestions(proposals=found, left_out=left.others, refused=refused, unreadable=denials.unreadable)
 
 
 def _why_not(request: Request, denials: Denials, policy: Policy) -> str:
@@ -117,16 +133,29 @@ def _with_services(
     )
     return replace(
         proposal,
+        requests=tuple(requests),
         services=services,
         package_manager=None if services else package_manager,
         git_command="" if others else git_command(first, git_services(), policy.layers),
     )
 
 
+def _patterns(
+    group: Group, asked: Mapping[str, object], refused: Sequence[Request], *, shapes: bool
+) -> Iterator[Pattern]:
+    """Yield the patterns of a group; instead of one that would allow a refused request, its paths one by one."""
+    for pattern in generalise(asked, words=group[-1] in READING, shapes=shapes):
+        rule = _rule(group, pattern) if pattern.values and refused else None
+        if rule and any(rule.rule.matches(request, readings(request.path)) for request in refused):
+            yield from map(exactly, sorted(pattern.paths))
+        else:
+            yield pattern
+
+
 def _proposals(
-    group: Group, asked: dict[str, tuple[Request, Seen]], left: Denials
+    group: Group, asked: dict[str, tuple[Request, Seen]], left: Denials, patterns: Iterable[Pattern]
 ) -> Iterator[tuple[Proposal, Sequence[Request]]]:
-    for pattern in generalise(asked, words=group[-1] in READING):
+    for pattern in patterns:
         seen = Seen()
         for path in pattern.paths:
             seen.add(asked[path][1])

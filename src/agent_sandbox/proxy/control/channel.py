@@ -99,23 +99,3 @@ async def answer_question(question: bytes, verbs: Mapping[str, Verb]) -> Answer:
     if verb is None:
         return {"error": f"unknown verb; known: {', '.join(sorted(verbs))}"}
     return await verb(asked)
-
-
-def ask(path: Path, question: Mapping[str, object], *, seconds: float = 30.0) -> Answer:
-    """Send a question to the proxy's control socket at `path` and return the answer. Raises `UserError`."""
-    try:
-        return asyncio.run(asyncio.wait_for(_ask(path, question), seconds))
-    except (OSError, TimeoutError, ValueError) as error:
-        problem = Problem(where=str(path), what=f"the proxy does not answer: {error}", hint="is it running?")
-        raise UserError([problem]) from error
-
-
-async def _ask(path: Path, question: Mapping[str, object]) -> Answer:
-    reader, writer = await asyncio.open_unix_connection(path)
-    try:
-        writer.write(json.dumps(question).encode("ascii") + b"\n")
-        await writer.drain()
-        answer: Answer = read_json(await reader.read())
-        return answer
-    finally:
-        writer.close()

@@ -3,8 +3,6 @@
 import socket
 from pathlib import Path
 
-from agent_sandbox.proxy.control.channel import Answer, ask
-
 # No wildcard allows this address, the dialler refuses it, and even a proxy that allowed it would reach nothing there.
 HOST, PORT, PATH = PROBE = ("127.0.0.1", 9, "/agent-sandbox-health")
 QUESTION = f"GET http://{HOST}:{PORT}{PATH} HTTP/1.1\r\nHost: {HOST}:{PORT}\r\nConnection: close\r\n\r\n".encode()
@@ -13,10 +11,12 @@ SECONDS = 3.0
 
 def sickness(control: Path, proxy: tuple[str, int]) -> list[str]:
     """Return all problems, [] if healthy. Raises `UserError` if the control socket does not answer."""
+    from agent_sandbox.proxy.control.client import ask  # noqa: PLC0415 - the proxy itself needs only the constants
+
     return [*_of_policy(ask(control, {"verb": "status"}, seconds=SECONDS)), *_of_denial(proxy)]
 
 
-def _of_policy(status: Answer) -> list[str]:
+def _of_policy(status: dict[str, object]) -> list[str]:
     policy = status.get("policy")
     if not isinstance(policy, dict) or policy.get("valid") is not True:
         problems = policy.get("problems") if isinstance(policy, dict) else None

@@ -29,7 +29,7 @@ from agent_sandbox.proxy.decide.probes import event_of_denial
 from agent_sandbox.proxy.decide.service_hints import advise_with
 from agent_sandbox.proxy.exchange.body_quota import BodyQuota
 from agent_sandbox.proxy.exchange.denial import Page
-from agent_sandbox.proxy.exchange.exchange import Exchange
+from agent_sandbox.proxy.exchange.exchange import OPERATION, BodyLimit, Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.injector import NOTHING, Filling, Injector, WithoutSecretError
@@ -47,6 +47,10 @@ from agent_sandbox.proxy.wire.message import Fields, RequestHead, value_of
 LIMITS = Limits()
 # The status for a secret whose source gives no value: not a denial that the policy could change.
 NO_VALUE = 502
+SIGNED_BODY = BodyLimit(
+    size=1024 * 1024,
+    reason="a body of more than 1024 KiB, which the proxy signs only if the client sends `x-amz-content-sha256`",
+)
 ABOUT_LOGIN = "answered by the proxy: the login is refreshed on the host machine"
 ABOUT_SANDBOX = "answered by the proxy: the page about this sandbox"
 
@@ -104,10 +108,10 @@ class Enforcer:
         if self._own_page and (page := self._own_page.answer(request, policy, value_of(head.fields, b"accept"))):
             exchange.answer_here(page, ABOUT_SANDBOX)
             return
-        request = request if body is None else with_body(request, body)
+        request = _with_body(exchange, request, body)
         decision, injection = decide_with_secrets(policy, request)
         if tunnel.refused is None and awaits_operation(policy, request, decision):
-            request = with_doubt(request)
+            request = with_doubt(request) if body is None else with_body(request, body)
             if request.operation is None:
                 self._hold(exchange)
                 return
@@ -118,11 +122,11 @@ class Enforcer:
         if decision.allowed:
             decision = _refusal(tunnel, policy, exchange) or decision
         if decision.allowed:
+            if isinstance(put_in, Filling) and put_in.reads_body and body is None:
+                self._hold(exchange, SIGNED_BODY)
+                return
             sent = _forwarded(head, kept, request, websocket=exchange.websocket)
-            filling = put_in if isinstance(put_in, Filling) else NOTHING
-            if isinstance(put_in, Filling):
-                request = request._replace(secrets=True)
-                sent = sent._replace(fields=put_in.into(sent.fields), target=put_in.into_target(sent.target))
+            request, sent, filling = _injected(put_in, request, sent, body or b"")
             stray = self._injector.stray_placeholder(policy, sent)
             if stray is None:
                 exchange.allow(decision, request, sent, echoes=filling.echoes, secrets=filling.uses)
@@ -184,7 +188,7 @@ class Enforcer:
         except WithoutSecretError as why:
             plain = decide(policy, request)
             return plain if plain.allowed else _without(decision, why), why
-        what = injection if filling.echoes else "the client's own credential"
+        what = injection if filling.uses else "the client's own credential"
         return replace(decision, reason=f"{decision.reason}, with {what}"), filling
 
     def _refreshes(self, exchange: Exchange, request: Request, body: bytes | None, policy: Policy) -> bool:
@@ -204,8 +208,9 @@ class Enforcer:
             exchange.answer_here(_json_page(answer), ABOUT_LOGIN)
         return answer is not None
 
-    def _hold(self, exchange: Exchange) -> None:
+    def _hold(self, exchange: Exchange, limit: BodyLimit = OPERATION) -> None:
         """Leave the request denied until its body is complete."""
+        exchange.body_limit = limit
         reason = "the request body, needed for the decision, did not arrive"
         exchange.outcome = replace(exchange.outcome, reason=reason)
         if not self._holding.admits(exchange):
@@ -238,6 +243,23 @@ def _refuse(exchange: Exchange, doubt: ValueError) -> None:
     clear = isinstance(doubt, (MismatchError, NotWebSocketError))
     reason = str(doubt) if clear else f"ambiguous: {doubt}"
     exchange.deny(exchange.denial(reason, status=403 if clear else 400))
+
+
+def _with_body(exchange: Exchange, request: Request, body: bytes | None) -> Request:
+    """Return the request with the size of its body, and with the operation in it if it was read for that."""
+    if body is None:
+        return request
+    if exchange.body_limit is OPERATION:
+        return with_body(request, body)
+    return request._replace(body_size=len(body))
+
+
+def _injected(
+    put_in: Filling | WithoutSecretError | None, request: Request, sent: RequestHead, body: bytes
+) -> tuple[Request, RequestHead, Filling]:
+    if not isinstance(put_in, Filling):
+        return request, sent, NOTHING
+    return request._replace(secrets=True), put_in.into_request(sent, body), put_in
 
 
 def _forwarded(head: RequestHead, kept: Fields, decided: Request, *, websocket: bool) -> RequestHead:

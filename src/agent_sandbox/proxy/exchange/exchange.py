@@ -8,6 +8,7 @@ from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.addresses import PUBLIC_ALONE
 from agent_sandbox.policy.http.bounds import MAX_PATH
+from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
 from agent_sandbox.proxy.audit.record import AuditRecord, SecretUse
 from agent_sandbox.proxy.exchange.denial import UNDECIDED, Denial, Page, page
 from agent_sandbox.proxy.exchange.waiting import Waiting
@@ -59,6 +60,18 @@ class Outcome:
 NOT_DECIDED = Outcome(Effect.DENY, UNDECIDED.reason)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyLimit:
+    """The largest body that is buffered, in bytes, and the reason for the denial of a larger one."""
+
+    size: int
+    reason: str
+
+
+# A body that is decided as a GraphQL operation.
+OPERATION = BodyLimit(size=MAX_BODY, reason=TOO_LONG)
+
+
 @dataclass(slots=True, kw_only=True, weakref_slot=True)
 class Exchange:
     """One request with its response. It is denied until `allow` is called.
@@ -83,6 +96,7 @@ class Exchange:
     body: bytes = field(default=b"", repr=False)
     # Whether the body is buffered because the decision needs it. Until then the request counts as denied.
     held: bool = False
+    body_limit: BodyLimit = OPERATION
 
     event: Event = Event.REQUEST
     outcome: Outcome = NOT_DECIDED

@@ -23,7 +23,6 @@ from mitmproxy.proxy.layers.http._events import (
 )
 from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeadersHook
 
-from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.limits import Limits
@@ -184,8 +183,8 @@ class StrictStream(HttpStream, ExchangeOwner):
     def state_consume_request_body(self, event: events.Event) -> Commands:
         exchange = self._held
         yield from super().state_consume_request_body(event)
-        if len(self.request_body_buf) > MAX_BODY:
-            yield from self._read_no_further(TOO_LONG, status=413)
+        if exchange is not None and len(self.request_body_buf) > exchange.body_limit.size:
+            yield from self._read_no_further(exchange.body_limit.reason, status=413)
         elif exchange is not None and isinstance(event, RequestEndOfMessage):
             # Forwarded or answered: free the quota and the memory before the server responds.
             data = self._flow.request.data

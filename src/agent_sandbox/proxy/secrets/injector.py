@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_sandbox.policy import Policy, Request
 from agent_sandbox.policy.http.query import has_parameter
@@ -17,6 +18,9 @@ from agent_sandbox.proxy.secrets.redactable import asks_to_hide, folded
 from agent_sandbox.proxy.secrets.redaction import Echoes, secret_encodings
 from agent_sandbox.proxy.secrets.store import Secret, Unresolved, read_secret
 from agent_sandbox.proxy.wire.message import Fields, RequestHead
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.secrets.sigv4 import Signing
 
 
 class WithoutSecretError(Exception):
@@ -30,7 +34,7 @@ class WithoutSecretError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:
-    """The header fields to inject into one request, and what echoes of them would look like."""
+    """What to inject into one request, and what echoes of it would look like."""
 
     fields: Fields = field(default=(), repr=False)
     echoes: Echoes = field(default=(), repr=False)
@@ -41,13 +45,26 @@ class Filling:
     # Parameters of the query that are removed.
     dropped: tuple[str, ...] = ()
     uses: tuple[SecretUse, ...] = ()
+    # How to sign the request, if the secret signs it.
+    signing: "Signing | None" = None
+
+    @property
+    def reads_body(self) -> bool:
+        """Whether the body is needed, because it is signed."""
+        return self.signing is not None and not self.signing.body_hash
+
+    def into_request(self, head: RequestHead, body: bytes) -> RequestHead:
+        """Return the head with everything injected; `body` counts only if it is signed."""
+        head = head._replace(fields=self.into(head.fields), target=self.into_target(head.target))
+        return self.signing.sign(head, body) if self.signing else head
 
     def into(self, fields: Fields) -> Fields:
         """Return `fields` with the injected ones added, in place of the replaced ones."""
+        kept = tuple(one for one in fields if folded(one[0]) not in self.replaced)
         if not self.echoes:
-            return fields
-        kept = tuple(one for one in fields if folded(one[0]) not in self.replaced and not asks_to_hide(*one))
-        return (*kept, *self.fields, (b"accept-encoding", b"identity"))
+            return (*kept, *self.fields)
+        shown = (one for one in kept if not asks_to_hide(*one))
+        return (*shown, *self.fields, (b"accept-encoding", b"identity"))
 
     def into_target(self, target: bytes) -> bytes:
         """Return the target with the injected parameters added to its query, in place of those of the same names."""
@@ -102,15 +119,18 @@ class Injector:
             raise _already(*own)
         now = self._clock()
         found = [(one, self._secret(one, request.host)) for one in injection.credentials]
-        pairs = [(one.row.in_query, _written(one, secret)) for one, secret in found]
+        sent_ones = [pair for pair in found if not pair[0].row.signs]
+        pairs = [(one.row.in_query, _written(one, secret)) for one, secret in sent_ones]
         return Filling(
             fields=tuple(pair for in_query, pair in pairs if not in_query),
             parameters=tuple(pair for in_query, pair in pairs if in_query),
-            echoes=tuple(chain.from_iterable(_echoes(secret.value, one) for one, secret in found)),
+            echoes=tuple(chain.from_iterable(_echoes(secret.value, one) for one, secret in sent_ones)),
             replaced=frozenset(chain.from_iterable(map(_headers, injection.credentials))),
             # Those that are here hold the placeholder.
             dropped=tuple(name for one, _ in found for name in one.parameters if has_parameter(request.query, name)),
             uses=tuple(_use(one, secret, now=now) for one, secret in found),
+            # There is at most one: a signature has its own header.
+            signing=next((_signing(one, secret, request, sent) for one, secret in found if one.row.signs), None),
         )
 
     def stray_placeholder(self, policy: Policy, head: RequestHead) -> WithoutSecretError | None:
@@ -125,6 +145,7 @@ class Injector:
         for one in injection.credentials:
             placeholder = self._placeholders.ending(one.secret)
             yield from ((one, f"?{name}") for name in one.parameters if _has_own(query, name, placeholder))
+            yield from ((one, f"?{name}") for name in one.row.parameters if has_parameter(query, name))
             if injection.existing is not Existing.REPLACE:
                 if one.row.in_query and _has_own(query, one.header, placeholder):
                     yield one, one.place
@@ -151,12 +172,29 @@ def _written(credential: Credential, secret: Secret) -> tuple[bytes, bytes]:
     return credential.header.encode("ascii"), sent.encode("ascii")
 
 
+def _signing(credential: Credential, secret: Secret, request: Request, sent: Fields) -> "Signing":
+    # Few sandboxes use AWS.
+    from agent_sandbox.proxy.secrets.sigv4 import FORM, NotSignableError, parse_keys, signing  # noqa: PLC0415
+
+    keys = parse_keys(secret.value)
+    if keys is None:
+        why = f"secret {credential.secret} is not of the form {FORM}"
+        raise WithoutSecretError(why, _how(credential.secret, *secret.hosts), fault=True)
+    try:
+        return signing(credential, keys, request, sent)
+    except NotSignableError as doubt:
+        raise WithoutSecretError(str(doubt), doubt.hint) from doubt
+
+
 def _use(credential: Credential, secret: Secret, *, now: float) -> SecretUse:
     age = max(0.0, now - secret.since)
     return SecretUse(secret=secret.name, kind=credential.kind, source=secret.source, age=age)
 
 
 def _already(one: Credential, header: str) -> WithoutSecretError:
+    if header.startswith("?") and one.row.signs:
+        why = f"the request is a presigned URL (`{header}`), which the proxy does not sign again"
+        return WithoutSecretError(why, "send the request itself, signed in its `Authorization` header")
     if header.startswith("?") or header != folded(one.header.encode()).decode():
         why = f"the request has its own credential in `{header}`, where the proxy would inject {one.secret}"
         return WithoutSecretError(why, f"send it without `{header}`, or set `on_existing_header` in the policy")
@@ -169,7 +207,7 @@ def _already(one: Credential, header: str) -> WithoutSecretError:
 def _headers(credential: Credential) -> frozenset[bytes]:
     """Return the headers that the credential replaces."""
     own = () if credential.row.in_query else (credential.header,)
-    return frozenset(folded(name.encode()) for name in (*own, *credential.others))
+    return frozenset(folded(name.encode()) for name in (*own, *credential.others, *credential.row.others))
 
 
 def _has_own(query: str, name: str, placeholder: str) -> bool:

@@ -41,7 +41,7 @@ class Placeholders:
         """Return the variables with the placeholders of the secrets that the policy injects."""
         rules = (rule for rule in policy.rules.rules if rule.effect is Effect.ALLOW and rule.conditions.inject)
         credentials = (one for rule in rules if rule.conditions.inject for one in rule.conditions.inject.credentials)
-        named = sorted({(name, self.of(one)) for one in credentials for name in (one.env, *one.also) if name})
+        named = sorted({(name, self.of(one)) for one in credentials if one.env for name in _variables(one)})
         return dict(reversed(named))
 
     def place(self, target: bytes, fields: Fields) -> str:
@@ -63,6 +63,10 @@ class Placeholders:
 
     def _ending(self, secret: str) -> str:
         return self._tag + _text(self._key, b"secret " + secret.encode(), REST) if self._key else ""
+
+
+def _variables(credential: Credential) -> tuple[str, ...]:
+    return credential.env, *credential.also, *credential.row.more_variables(credential.env)
 
 
 def _has(tag: bytes, value: bytes) -> bool:

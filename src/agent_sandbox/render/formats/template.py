@@ -2,11 +2,13 @@
 
 from functools import cache
 from pathlib import Path
-
-import jinja2
+from typing import TYPE_CHECKING
 
 from agent_sandbox.render.formats.block import to_block
 from agent_sandbox.render.formats.scalar import to_comment, to_json, to_yaml
+
+if TYPE_CHECKING:
+    import jinja2
 
 
 class Templates:
@@ -21,7 +23,9 @@ class Templates:
 
 
 @cache  # jinja2 caches compiled templates in the environment
-def _environment(root: Path) -> jinja2.Environment:
+def _environment(root: Path) -> "jinja2.Environment":
+    import jinja2  # noqa: PLC0415 - half of the commands know how to render, and rarely do
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(root),
         undefined=jinja2.StrictUndefined,

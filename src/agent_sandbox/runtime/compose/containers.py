@@ -133,4 +133,5 @@ def _limits(set_: Mapping[str, Any]) -> dict[str, str]:
         "cpus": f"{(set_.get('CpuQuota') or 0) / period or (set_.get('NanoCpus') or 0) / 1e9:g}",
         "pids": str(set_.get("PidsLimit") or 0),
     }
+    found["disk"] = (set_.get("StorageOpt") or {}).get("size", "0")
     return {name: text for name, text in found.items() if text not in NONE}

@@ -8,6 +8,7 @@ from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose import intruders
 from agent_sandbox.runtime.compose.containers import containers, leftovers, stacks
+from agent_sandbox.runtime.compose.disk_limit import require_disk_limit
 from agent_sandbox.runtime.compose.engine import DOCKER, Engine
 from agent_sandbox.runtime.compose.execute import act, hand_on
 from agent_sandbox.runtime.compose.faults import known_fault
@@ -58,6 +59,10 @@ class ComposeDriver:
     def leftovers(self, project: str) -> dict[str, tuple[str, ...]]:
         """List containers, networks and volumes by the project's label."""
         return leftovers(self.engine, project)
+
+    def require_disk_limit(self, volumes: Mapping[str, str]) -> None:
+        """Ask for the engine's storage driver, and inspect the volumes that exist."""
+        require_disk_limit(self.engine, volumes)
 
     def labels_of(self, images: Sequence[str]) -> dict[str, Mapping[str, str]]:
         """Inspect the images."""

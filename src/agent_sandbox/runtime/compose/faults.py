@@ -8,6 +8,8 @@ from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose.remedies import Need, remedy
 
 LAST_LINES = 12
+NO_QUOTA = "this Docker engine cannot limit disk space: its data is not on xfs with the mount option pquota"
+WITHOUT_DISK = "remove `disk` from the limits in sandbox.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,12 @@ FAULTS: tuple[Fault, ...] = (
         r"client version (?P<client>\S+) is too (?P<how>new|old)\W+.*?API version(?: is)? (?P<server>[\d.]+)",
         what="the docker command does not match the Docker daemon (API {client} is too {how} for {server})",
         hint="update the older of the two: see `docker version`",
+    ),
+    fault(
+        r"(?:--storage-opt is supported only|quota size requested but no quota support)",
+        where="limits.disk",
+        what=NO_QUOTA,
+        hint=WITHOUT_DISK,
     ),
     fault(
         r"no space left on device",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.runtime.compose.engine import Engine, json_lines
@@ -17,7 +18,9 @@ UNITS = ("", "K", "M", "G", "T", "P")
 def usage(engine: Engine, found: Sequence[Container]) -> Usage:
     """Ask for the memory of the running ones among these containers, and for the size of all volumes."""
     running = [container.id for container in found if container.state == "running"]
-    return Usage(memory=_memory(engine, running), disk=volume_sizes(engine, seconds=SECONDS))
+    with ThreadPoolExecutor() as pool:
+        memory = pool.submit(_memory, engine, running)
+        return Usage(disk=volume_sizes(engine, seconds=SECONDS), memory=memory.result())
 
 
 def _memory(engine: Engine, ids: Sequence[str]) -> Mapping[str, int] | None:

@@ -57,6 +57,9 @@ class Driver(Protocol):
     def leftovers(self, project: str) -> dict[str, tuple[str, ...]]:
         """Return the names of everything that the project has on the engine, by kind."""
 
+    def require_disk_limit(self, volumes: Mapping[str, str]) -> None:
+        """Raise UserError unless the engine can bound a container and these volumes, each by name with its size."""
+
     def labels_of(self, images: Sequence[str]) -> dict[str, Mapping[str, str]]:
         """Return the labels of the images that exist."""
 

@@ -32,18 +32,27 @@ def ask_git(*words: str, cwd: Path) -> Finished:
 
     Raise UserError if git does not answer.
     """
-    places = (folder / ".git" for folder in (cwd, *cwd.absolute().parents))
-    repository = next(filter(Path.exists, places), None)
+    repository = _repository_around(cwd)
     try:
         if repository is not None:
             Settings(Patience()).of(repository)
     except NotSaidError as error:
         raise UserError([Problem(where=str(repository), what=WAITS, hint=WAITS_HINT)]) from error
+    return ask_git_again(*words, cwd=cwd)
+
+
+def ask_git_again(*words: str, cwd: Path) -> Finished:
+    """Do the same where the repository's settings were read a moment ago, so that none of them should block git."""
     argv = ("git", *NO_SUBSTITUTES_EITHER, *words)
     said = capture(argv, cwd=cwd, timeout=SECONDS, environment={**NO_FETCH, **NO_SUBSTITUTES})
     if said.code == TIMED_OUT:
-        raise UserError([Problem(where=str(repository or cwd), what=WAITS, hint=WAITS_HINT)])
+        raise UserError([Problem(where=str(_repository_around(cwd) or cwd), what=WAITS, hint=WAITS_HINT)])
     return said
+
+
+def _repository_around(cwd: Path) -> Path | None:
+    places = (folder / ".git" for folder in (cwd, *cwd.absolute().parents))
+    return next(filter(Path.exists, places), None)
 
 
 def pushes_by_name(project: Path) -> bool:

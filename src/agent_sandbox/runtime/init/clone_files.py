@@ -1,4 +1,4 @@
-"""Write the files of one clone from the choices that are checked in, as `init` does; nothing that git tracks."""
+"""Plan the files of one clone from the choices that are checked in, as `init` does; nothing that git tracks."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from agent_sandbox.render.paths import OF_THIS_CLONE, PROJECT_FILE, SHARED, STAC
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.render.record import parse_choices
 from agent_sandbox.runtime.host.files import read_text
-from agent_sandbox.runtime.init.initialise import InitOptions, prepare
+from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.runtime.init.project_file import agents_named
 from agent_sandbox.runtime.project.installed import is_own, read_project
 
@@ -20,17 +20,17 @@ NO_PROJECT_FILE_HINT = "check it in, or run agent-sandbox init to make the sandb
 NO_CHOICES_HINT = "agent-sandbox init AGENT --force writes this file again"
 
 
-def write_clone_files(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Write this clone's files where they differ from the choices; return their paths.
+def plan_clone_files(root: Path, environ: Mapping[str, str]) -> Prepared | None:
+    """Return what to write where this clone's files differ from the choices. An edited file is kept.
 
-    Nothing is written in a copy that has the stack of its original: `init` decides about that. An edited file is kept.
+    None in a copy that has the stack of its original: `init` decides about that.
     """
     text, is_new = read_text(root, SHARED) or "", not os.path.exists(root / STACK)
     choices = parse_choices(text)
     if choices is None and is_new and hand_of(text) is not Hand.FOREIGN:
         raise UserError([Problem(where=str(root / SHARED), what=NO_CHOICES, hint=NO_CHOICES_HINT)])
     if choices is None or not (is_new or is_own(read_project(root))):
-        return ()
+        return None
     if choices.project_file and not os.path.exists(root / PROJECT_FILE):
         raise UserError([Problem(where=str(root / PROJECT_FILE), what=NO_PROJECT_FILE, hint=NO_PROJECT_FILE_HINT)])
     options = InitOptions(
@@ -42,6 +42,4 @@ def write_clone_files(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]
         detect=False,
         services=False,
     )
-    prepared = prepare(options, environ).only(OF_THIS_CLONE)
-    prepared.write()
-    return tuple(change.path for change in prepared.changes if change.writes)
+    return prepare(options, environ).only(OF_THIS_CLONE)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.git.ask import ask_git
+from agent_sandbox.runtime.git.ask import ask_git_again
 from agent_sandbox.runtime.host.settings import folder_of
 from agent_sandbox.runtime.host.user_dirs import config_directory, layer_folders
 from agent_sandbox.stack.model import Limits
@@ -106,9 +106,14 @@ def owner_by(status: os.stat_result) -> Owner:
 
 
 def identity_in(project: Path) -> Identity:
-    """Return who commits in this project by the user's own settings of git; the repository's are visible inside."""
+    """Return who commits in this project by the user's own settings of git; the repository's are visible inside.
+
+    What must be protected is found first, which reads the repository's settings, so they are not read here again.
+    """
     try:
-        said = ask_git("config", "--global", "--includes", "-z", "--get-regexp", r"^user\.(name|email)$", cwd=project)
+        said = ask_git_again(
+            "config", "--global", "--includes", "-z", "--get-regexp", r"^user\.(name|email)$", cwd=project
+        )
     except (OSError, UserError):
         return Identity(name="", email="")  # if git does not answer, there is no name, and git inside asks for one
     pairs = (setting.partition("\n") for setting in said.out.split("\0"))

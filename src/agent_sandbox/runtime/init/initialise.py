@@ -100,6 +100,11 @@ class Prepared:
         """The files about which the user has to decide."""
         return tuple(change for change in self.changes if change.verdict is Verdict.KEPT)
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """The text of each file to write."""
+        return {change.path: change.after for change in self.changes if change.writes}
+
     def only(self, paths: Collection[str]) -> "Prepared":
         """Return a copy that writes no other files."""
         return replace(self, changes=tuple(change for change in self.changes if change.path in paths))
@@ -108,8 +113,7 @@ class Prepared:
         """Write all changes or none; raise UserError if a protection would end without the user's agreement."""
         if self.protection.lost:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
-        texts = {change.path: change.after for change in self.changes if change.writes}
-        texts |= excluding(self.project, self.excluded, self.exclude_file)
+        texts = self.texts | excluding(self.project, self.excluded, self.exclude_file)
         remove_leftovers(self.project, (*PATHS, PROJECT_FILE))
         # The proxy reads the policy as another user; a file that is checked in is not secret.
         write_all(self.project, texts, shared={POLICY, PROJECT_FILE})

@@ -1,9 +1,10 @@
 """Read the project file, and edit it as the options of `init` ask."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from agent_sandbox.policytools.edit.value import Simple
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.editing import NEW, Key, add_packages, set_keys
 from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.projectfile.spec import ProjectSpec
@@ -22,6 +23,16 @@ def parse(project: Path, text: str) -> ProjectSpec:
     return parse_project_file(text, file=str(project / PROJECT_FILE), agents=known_agents())
 
 
+def require_setup(spec: ProjectSpec, texts: Mapping[str, str], *, file: str) -> None:
+    """Raise UserError if the setup script is not there, or not visible inside."""
+    script = PurePosixPath(spec.setup or "")
+    hidden = [path for path in spec.mask if script.is_relative_to(path)]
+    if spec.setup and spec.setup not in texts:
+        raise UserError([Problem(where=file, what="`setup` names a file that does not exist", hint=spec.setup)])
+    if spec.setup and hidden:
+        raise UserError([Problem(where=file, what=f"`setup` names a file that `mask` hides: {hidden[0]}")])
+
+
 def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | None, *, title: str) -> Settled:
     """Return what the stack is made of once the file says what is asked, and what was `recorded` without a file.
 
@@ -35,15 +46,18 @@ def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | 
     after = set_keys(NEW if before is None else before, wanted, file=where)
     after = add_packages(after, asked.packages, file=where)
     spec = parse_project_file(after, file=where)
+    texts = {**project_files(project), PROJECT_FILE: after}
+    require_setup(spec, texts, file=where)
     verdict = Verdict.WRITTEN if before is None else Verdict.MERGED
     return Settled(
         title=spec.name or title,
         ide=spec.ide or Ide.VSCODE,
         limits=limits(spec.limits.texts),
-        added=additions_in({**project_files(project), PROJECT_FILE: after}),
+        added=additions_in(texts),
         mounts=tuple((one.path, one.read_only) for one in spec.mounts),
         mask=spec.mask,
         environment=spec.environment,
+        setup=spec.setup or "",
         digest=digest_of(after),
         changes=(Change(path=PROJECT_FILE, verdict=verdict, before=before, after=after),) if after != before else (),
     )

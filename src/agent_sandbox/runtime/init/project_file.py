@@ -43,6 +43,7 @@ class Settled:
     mounts: tuple[tuple[str, bool], ...] = ()
     mask: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    setup: str = ""
     digest: str = ""
     changes: tuple[Change, ...] = ()
 

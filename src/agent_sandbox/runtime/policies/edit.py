@@ -2,10 +2,12 @@
 
 import codecs
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from agent_sandbox.policy.compiler.compile import compile_policy
+from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policyfile import LayerFile, load_layer, parse_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.text.decoding import decode_policy
@@ -37,6 +39,39 @@ def planned_edits(
         text = after.text if isinstance(after, Edited) else text
         done.append(after)
     return before, tuple(done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entries:
+    """The file's text with entries added, the policy that it makes, and why some could not be added."""
+
+    before: str
+    after: Edited
+    policy: Policy
+    problems: tuple[Problem, ...]
+
+
+def planned_entries(
+    file: Path, services: Iterable[str], rules: Iterable[ShortRule], environ: Mapping[str, str], *, note: str
+) -> Entries:
+    """Return the text with these services and rules added, each with `note` as a comment, unless it has them."""
+    text = before = decode_policy(read_policy(file), file=str(file))
+    readers = _readers(file, environ)
+    problems: list[Problem] = []
+    line = 0
+    for name in services:
+        if all(one.name != name for one in readers.layer(text).spec.services):
+            text = add_service(text, name, readers, note=note).text
+    for rule in rules:
+        try:
+            edited = edit(text, rule, readers, note=note)
+        except UserError as error:
+            problems += error.problems
+            continue
+        if isinstance(edited, Edited):
+            text, line = edited.text, edited.line
+    policy = readers.policy(readers.layer(text))
+    return Entries(before=before, after=Edited(text=text, line=line), policy=policy, problems=tuple(problems))
 
 
 def planned_service(file: Path, name: str, environ: Mapping[str, str]) -> tuple[str, Edited]:

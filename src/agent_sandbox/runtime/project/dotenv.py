@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
@@ -44,9 +45,12 @@ def variable(text: str, name: str) -> str | None:
     return found.value if found else None
 
 
-def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
-    """Return the stack's files: ours, those that `.env` names beside it, and those that devcontainer.json does."""
-    named = _files_of_dotenv(root, ours)
+def stack_files(root: Path, ours: Path, planned: Mapping[str, str] = MappingProxyType({})) -> tuple[Path, ...]:
+    """Return the stack's files: ours, those that `.env` names beside it, and those that devcontainer.json does.
+
+    `planned` has the texts of files that are not written yet.
+    """
+    named = _files_of_dotenv(root, ours, planned)
     names = added_files(read_text(root, DEVCONTAINER) or "")
     added = (Path(os.path.normpath(root / ours.parent / name)) for name in names)
     files = (*named, *(file for file in added if file not in named))
@@ -56,14 +60,14 @@ def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
     return files
 
 
-def _files_of_dotenv(root: Path, ours: Path) -> tuple[Path, ...]:
+def _files_of_dotenv(root: Path, ours: Path, planned: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the files that `.env` names if ours is among them, else only ours.
 
     A stack that was made without `.env` does not read it: the file may be anything, or the agent's.
     """
-    if not uses_dotenv(read_text(root, str(ours)) or ""):
+    if not uses_dotenv(planned.get(str(ours)) or read_text(root, str(ours)) or ""):
         return (root / ours,)
-    text = read_text(root, FILE) or ""
+    text = planned.get(FILE) or read_text(root, FILE) or ""
     separator = variable(text, SEPARATOR_VARIABLE) or ":"
     named = tuple(root / name for name in (variable(text, FILES_VARIABLE) or "").split(separator) if name)
     return named if root / ours in named else (root / ours,)

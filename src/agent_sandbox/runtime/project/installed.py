@@ -13,11 +13,12 @@ from agent_sandbox.agents.pin import pins_in
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import Image, base_name, images_for, project_images
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.render.record import PINS_KEY, SETTINGS_KEY, agents_in, parse_record
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
-from agent_sandbox.runtime.project.project_file import additions_in, made_of, project_files
+from agent_sandbox.runtime.project.project_file import additions_in, made_of, project_files, setup_of
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files, lacks_clone_files
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
@@ -158,6 +159,7 @@ def parse_project(root: Path, texts: Mapping[str, str], *, files: tuple[Path, ..
         images=tuple(dict.fromkeys(_images(document))),
         files=files,
         made_of=made_of(texts),
+        setup=setup_of(texts.get(PROJECT_FILE, "")),
     )
 
 
@@ -177,11 +179,20 @@ def limits_said(root: Path) -> dict[str, str]:
     """Return the agent's limits in the project's stack file, by name; values in another notation are left out."""
     agent = _mapping(_mapping(read_stack_file(root).get("services")).get("agent"))
     said = {"memory": agent.get("mem_limit"), "pids": agent.get("pids_limit")}
+    if disk := _mapping(agent.get("storage_opt")).get("size"):
+        said["disk"] = disk
     quota, period = (_whole(agent.get(key)) for key in ("cpu_quota", "cpu_period"))
     if quota and period:
         said["cpus"] = quota / period
     read = {name: LIMITS[name].read(str(value)) for name, value in said.items()}
     return {name: LIMITS[name].shown(value) for name, value in read.items() if value is not None}
+
+
+def bounded_volumes(root: Path) -> dict[str, str]:
+    """Return the volumes with a limit of disk space in the project's stack file: their sizes by name."""
+    volumes = map(_mapping, _mapping(read_stack_file(root).get("volumes")).values())
+    sizes = {str(one.get("name")): _mapping(one.get("driver_opts")).get("size") for one in volumes}
+    return {name: str(size) for name, size in sizes.items() if size is not None}
 
 
 def _whole(value: Any) -> int:  # noqa: ANN401 - whatever stands there

@@ -1,8 +1,9 @@
-"""Read the project file and the build file that it names, as texts."""
+"""Read the project file, and the build file and the setup script that it names, as texts."""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from agent_sandbox.images import Additions
 from agent_sandbox.problems import UserError
@@ -15,34 +16,53 @@ FOLDER = Path(PROJECT_FILE).parent
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 # Only an escape could hide one of these keys from a text search.
 ADDING = ("packages", "tools", BUILD_KEY, "\\")
+SETUP_KEY = "setup"
 
 
 def project_files(root: Path) -> dict[str, str]:
-    """Return the texts of the project file and of the build file that it names, by their paths in the project."""
+    """Return the texts of the project file and of the files that it names, by their paths in the project."""
     text = read_text(root, PROJECT_FILE)
     if text is None:
         return {}
-    beside = build_file_of(text)
-    other = read_text(root, beside) if beside else None
-    return {PROJECT_FILE: text} | ({} if other is None else {beside: other})
+    found = {path: read_text(root, path) for path in _named(text)}
+    return {PROJECT_FILE: text} | {path: other for path, other in found.items() if other is not None}
 
 
 def made_of(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the project file and the build file that it names from the texts of a project's files."""
-    names = (PROJECT_FILE, build_file_of(texts.get(PROJECT_FILE, "")))
+    """Return the project file and the files that it names from the texts of a project's files."""
+    names = (PROJECT_FILE, *_named(texts.get(PROJECT_FILE, "")))
     return {name: texts[name] for name in names if name in texts}
 
 
 def build_file_of(text: str) -> str:
     """Return the path of the build file that a project file names, or ""."""
-    if BUILD_KEY not in text and "\\" not in text:
+    name = _value(text, BUILD_KEY)
+    return str(FOLDER / name) if isinstance(name, str) and FILE_NAME.fullmatch(name) else ""
+
+
+def setup_of(text: str) -> str:
+    """Return the path of the setup script that a project file names, or ""."""
+    path = _value(text, SETUP_KEY)
+    if not isinstance(path, str):
         return ""
+    from agent_sandbox.projectfile.paths import is_script  # noqa: PLC0415 - most projects have none
+
+    return path if is_script(path) else ""
+
+
+def _named(text: str) -> list[str]:
+    return [path for path in (build_file_of(text), setup_of(text)) if path]
+
+
+def _value(text: str, key: str) -> Any:  # noqa: ANN401 - whatever a file says
+    """Return the value of a key; only an escape could hide it from a text search."""
+    if key not in text and "\\" not in text:
+        return None
     try:
         document = load_foreign(text, file=PROJECT_FILE)
     except UserError:
-        return ""  # `init` and `up` report what is wrong with it
-    name = document.get(BUILD_KEY) if isinstance(document, dict) else None
-    return str(FOLDER / name) if isinstance(name, str) and FILE_NAME.fullmatch(name) else ""
+        return None  # `init` and `up` report what is wrong with it
+    return document.get(key) if isinstance(document, dict) else None
 
 
 def additions_in(texts: Mapping[str, str]) -> Additions:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from agent_sandbox.policyfile.resolved import TOOLS
@@ -83,12 +84,15 @@ class Standing:
         return hashlib.sha256(said.encode()).hexdigest()
 
 
-def look(root: Path, environ: Mapping[str, str]) -> Standing:
-    """Read the settings of the project at `root`; raise UserError for a link, a pipe or a missing file."""
+def look(root: Path, environ: Mapping[str, str], planned: Mapping[str, str] = MappingProxyType({})) -> Standing:
+    """Read the settings of the project at `root`; raise UserError for a link, a pipe or a missing file.
+
+    `planned` has the texts of files of the stack that are not written yet.
+    """
     root = root.resolve()
     owner = root.stat().st_uid
-    named = tuple(_name(root, file) for file in stack_files(root, Path(STACK)))
-    found = {path: _text(root, path) for path in (*named, DEVCONTAINER)}
+    named = tuple(_name(root, file) for file in stack_files(root, Path(STACK), planned))
+    found = {path: planned.get(path) or _text(root, path) for path in (*named, DEVCONTAINER)}
     found |= project_files(root)
     if _may_name_shared(found[DEVCONTAINER] or ""):
         found |= {SHARED: _text(root, SHARED)}

@@ -33,6 +33,7 @@ SESSION = "AGENT_SANDBOX_SESSION"  # the variable that gives `ENTER` the session
 PASS_SIGNAL = f"{PROGRAMS}/pass-signal"  # sends a signal to the command of a session
 PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
 REPROTECT = f"{PROGRAMS}/reprotect.py"  # protects files again, from another container
+SETUP = f"{PROGRAMS}/setup_once.py"  # runs the project's setup script once in each container
 
 
 def agent_service(image: str, where: Addresses, agents: Agents, workspace: Workspace) -> Service:

@@ -20,11 +20,13 @@ from agent_sandbox.backends.verbs import (
     Logs,
     ReadTraffic,
     Restart,
+    SetUp,
     Terminal,
     Up,
     Verb,
 )
 from agent_sandbox.images import Image
+from agent_sandbox.stack.services.agent import ENTER, SETUP
 from agent_sandbox.stack.workspace import Owner
 from table_tests import each
 
@@ -250,6 +252,16 @@ def test_build_as_a_verb_is_the_same_plan() -> None:
     assert PLANNER.plan(PROJECT, build) == PLANNER.build(build)
 
 
+def test_a_setup_script_runs_in_the_agent_container_without_a_terminal() -> None:
+    (step,) = PLANNER.plan(PROJECT, SetUp(script="a.sh", digest="0f"))
+    assert step == RunCommand(
+        argv=(*COMPOSE, "exec", "-T", "agent", ENTER, SETUP, "a.sh", "--digest", "0f", "--attended"),
+        cwd=ROOT,
+        project=PROJECT.name,
+        purpose="running a.sh",
+    )
+
+
 def test_a_restart_waits_until_the_service_does_its_work_again() -> None:
     again = ("up", "--detach", "--no-build", "--no-deps", "--no-recreate", "--wait", "--wait-timeout", "120", "proxy")
     assert [step.argv for step in PLANNER.plan(PROJECT, Restart(service="proxy"))] == [
@@ -268,4 +280,14 @@ def test_an_image_is_asked_in_a_container_that_reaches_nothing_and_can_change_no
         *("docker", "run", "--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
         *("--security-opt", "no-new-privileges", "--user", "65534:65534", "--env", "HOME=/nonexistent"),
         *("--entrypoint", "npm", "image:1", "config", "get", "registry"),
+    )
+
+
+def test_a_proxy_whose_container_is_known_is_not_looked_up_again() -> None:
+    (step,) = PLANNER.plan(PROJECT, AskProxy(argv=("status",), container="0123abc"))
+    assert isinstance(step, RunCommand)
+    assert step.argv == (
+        *("docker", "exec", "--interactive", "0123abc"),
+        *("/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
+        *("status", "--control", "/state/run/control.sock"),
     )

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from agent_sandbox.backends.compose.render import render_stack_file, stack_document
 from agent_sandbox.render.formats.faithful import load_yaml
+from agent_sandbox.stack.limits import limits
 from agent_sandbox.stack.workspace import Owner, Workspace
 from sample_project import AGENTS, TEMPLATES, WORKSPACE, stack_of, with_title
 from table_tests import each
@@ -45,6 +46,18 @@ def document(workspace: Workspace = WORKSPACE) -> dict[str, Any]:
 
 def test_the_file_says_what_the_stack_says() -> None:
     assert load_yaml(render()) == document()
+
+
+def test_a_limit_of_disk_space_bounds_the_agents_container_and_the_volumes_that_it_writes() -> None:
+    bounded = replace(WORKSPACE, limits=limits({"disk": "20g"}))
+    said = document(bounded)
+    assert load_yaml(render(bounded)) == said
+    assert {name for name, one in said["services"].items() if one.get("storage_opt") == {"size": "20g"}} == {"agent"}
+    sizes = {key: one.get("driver_opts") for key, one in said["volumes"].items()}
+    mounts = said["services"]["agent"]["volumes"]
+    written = {one["source"] for one in mounts if one["type"] == "volume" and not one.get("read_only")}
+    assert sizes == {key: {"size": "20g"} if key in written else None for key in said["volumes"]}
+    assert "driver_opts" not in str(document()["volumes"])
 
 
 @each("word", AWKWARD)

@@ -1,4 +1,12 @@
-from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, command_path, in_python, load
+from agent_sandbox.cli.framework.commands import (
+    COMMANDS,
+    DEFAULTS,
+    GROUPS,
+    command_path,
+    in_python,
+    load,
+    with_default,
+)
 from agent_sandbox.cli.framework.main import command_for
 from table_tests import each
 
@@ -38,3 +46,24 @@ def test_every_line_of_help_fits_into_eighty_columns() -> None:
 )
 def test_a_command_is_known_by_its_first_words(words: tuple[str, ...], expected: tuple[str, ...] | None) -> None:
     assert command_path(words) == expected
+
+
+@each(
+    ("words", "expected"),
+    [
+        ([], []),
+        (["traffic"], ["traffic", "list"]),
+        (["traffic", "--since", "1h"], ["traffic", "list", "--since", "1h"]),
+        (["traffic", "-h"], ["traffic", "-h"]),
+        (["traffic", "--help"], ["traffic", "--help"]),
+        (["traffic", "top"], ["traffic", "top"]),
+        (["traffic", "nonsense"], ["traffic", "nonsense"]),
+        (["policy", "--json"], ["policy", "--json"]),
+    ],
+)
+def test_a_group_may_have_a_default_command(words: list[str], expected: list[str]) -> None:
+    assert with_default(words) == expected
+
+
+def test_a_default_is_a_command_of_its_group() -> None:
+    assert [group for group, name in DEFAULTS.items() if name not in GROUPS[group][1]] == []

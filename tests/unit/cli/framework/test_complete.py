@@ -96,3 +96,7 @@ def test_secrets_that_the_policy_names_are_completed(empty_project: Path) -> Non
 
 def test_a_command_without_words_has_none() -> None:
     assert names("version", "") == []
+
+
+def test_options_of_a_default_command_are_completed() -> None:
+    assert names("traffic", "--s") == ["--since"]

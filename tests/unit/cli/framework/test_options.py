@@ -1,12 +1,21 @@
 from typing import get_args
 
-import pytest
-
 from agent_sandbox.cli.framework import options
 from agent_sandbox.cli.framework.parameters import Option
+from table_tests import each
+
+SHARED = [
+    part
+    for name in dir(options)
+    for part in get_args(getattr(options, name))
+    if name[0].isupper() and isinstance(part, Option)
+]
 
 
-@pytest.mark.parametrize("name", ["ProjectPath", "Json", "DryRun"])
-def test_every_option_says_what_it_does_in_a_sentence(name: str) -> None:
-    (option,) = (part for part in get_args(getattr(options, name)) if isinstance(part, Option))
+@each("option", SHARED)
+def test_every_option_says_what_it_does_in_a_sentence(option: Option) -> None:
     assert option.help.endswith(".")
+
+
+def test_what_a_company_needs_for_every_build_can_be_set_once() -> None:
+    assert {"AGENT_SANDBOX_EXTRA_CA", "AGENT_SANDBOX_BASE_IMAGE"} <= {option.envvar for option in SHARED}

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.steps.start_stack import start
 from agent_sandbox.cli.steps.trust_gate import open_trusted
+from agent_sandbox.cli.up import up
 from agent_sandbox.runtime.protect.snapshot import leave_pending, read_held
 from agent_sandbox.stack.services.agent import HEALTHY
 from fake_docker import FakeDocker
-from fake_stack import inspected
+from fake_stack import inspected, trust
 
 
 def test_an_interrupted_start_is_no_start(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,3 +82,15 @@ def test_an_unhealthy_agent_whose_check_passes_now_is_waited_for(
     up_to_date.says("inspect --type container", script=once, out=json.dumps([inspected("agent", "unhealthy")]))
     assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
     assert capsys.readouterr().err == "waiting for the next health check of the agent container\n"
+
+
+def test_a_limit_of_disk_space_that_the_engine_would_ignore_starts_nothing(
+    project: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = project / ".devcontainer" / "docker-compose.yml"
+    stack.write_text(f"{stack.read_text()}volumes: {{a: {{name: app-1_a, driver_opts: {{size: 20g}}}}}}\n")
+    trust(project)
+    up_to_date.says("ps --all").says("info --format", out='[["driver-type", "io.containerd.snapshotter.v1"]]')
+    assert exit_code(lambda: up(quiet=True)) == 1
+    assert capsys.readouterr().err.startswith("error: limits.disk: this Docker engine cannot limit disk space")
+    assert not [call for call in up_to_date.calls if " up " in call]

@@ -1,18 +1,20 @@
 import os
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.steps import trust_gate
-from agent_sandbox.cli.steps.trust_gate import agree, as_lines, open_known, open_trusted, open_unasked
+from agent_sandbox.cli.steps.trust_gate import agree, as_lines, find_checked_in, open_known, open_trusted, open_unasked
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.render.paths import DEVCONTAINER, IGNORE, SHARED
+from agent_sandbox.render.paths import DEVCONTAINER, IGNORE, SHARED, STACK, VALUES
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
@@ -98,7 +100,7 @@ def test_a_person_is_asked_once(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Person(typed))
     assert refused(QUESTION) == code
-    no = "error: /home/ann/app: you did not trust it, so nothing was started\n" if code else ""
+    no = "error: /home/ann/app: you did not trust it, so nothing was written or started\n" if code else ""
     assert capsys.readouterr().err == f"{SHOWN}Trust this? [y/N] {no}"
 
 
@@ -205,15 +207,54 @@ def opens(root: Path) -> int:
     return exit_code(call)
 
 
-def test_a_new_clone_gets_its_files_and_is_not_trusted(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert opens(clone) == 1
-    first, *_, hint = capsys.readouterr().err.splitlines()
-    assert first == "wrote .devcontainer/docker-compose.yml, .devcontainer/.env, .env for this clone"
-    assert hint.startswith("  hint: run agent-sandbox trust at a terminal; or, after a review, use --yes ")
+def texts_of(root: Path) -> dict[str, str]:
+    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("typed", [None, "n\n", "", KeyboardInterrupt])
+def test_nothing_is_written_into_a_new_clone_before_it_is_trusted(
+    clone: Path, monkeypatch: pytest.MonkeyPatch, typed: str | type[KeyboardInterrupt] | None
+) -> None:
+    before = texts_of(clone)
+    if isinstance(typed, str):
+        monkeypatch.setattr(sys, "stdin", Person(typed))
+    elif typed:
+        monkeypatch.setattr(trust_gate, "agree", Mock(side_effect=typed))
+    for command in (open_trusted, find_checked_in):
+        with suppress(UserError, KeyboardInterrupt):
+            command(None, cwd=clone)
+    assert texts_of(clone) == before
     assert open_store(os.environ).load(clone) is None
+
+
+def test_a_new_clone_gets_its_files_once_it_is_trusted(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert opens(clone) == 1
+    *_, hint = capsys.readouterr().err.splitlines()
+    assert hint.startswith("  hint: run agent-sandbox trust at a terminal; or, after a review, use --yes ")
     opened = open_trusted(None, cwd=clone, yes=hint.rpartition(" ")[2])
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last == "wrote .devcontainer/docker-compose.yml, .devcontainer/.env, .env for this clone"
     assert (opened.root, opened.name[:6]) == (clone, "clone-")
     assert open_trusted(None, cwd=clone) == opened
+
+
+def test_lost_values_of_a_trusted_clone_are_written_again_unasked(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Person("y\n"))
+    opened, values = open_trusted(None, cwd=clone), (clone / VALUES).read_text()
+    (clone / VALUES).unlink()
+    assert (open_trusted(None, cwd=clone), (clone / VALUES).read_text()) == (opened, values)
+
+
+def test_files_of_a_new_clone_whose_choices_change_while_it_is_looked_at_are_not_written(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(_: Question, **_yes: str) -> None:
+        body = (clone / SHARED).read_text().split("\n", 2)[2]
+        (clone / SHARED).write_text(stamped(body.replace("vscode", "vscode, limits: {memory: 64g}"), comment="#"))
+
+    monkeypatch.setattr(trust_gate, "agree", slowly)
+    assert opens(clone) == 1
+    assert not (clone / STACK).exists()
 
 
 def test_a_new_clone_is_found_from_its_directories_and_every_other_command_names_the_next_one(clone: Path) -> None:
@@ -229,7 +270,9 @@ def test_pulled_choices_are_shown_and_apply_once_trusted(clone: Path, capsys: py
     open_trusted(None, cwd=clone, yes=yes)
     body = (clone / SHARED).read_text().split("\n", 2)[2].replace("ide: vscode", "ide: vscode, limits: {memory: 64g}")
     (clone / SHARED).write_text(stamped(body, comment="#"))
+    before = texts_of(clone)
     assert opens(clone) == 1
+    assert texts_of(clone) == before
     shown = capsys.readouterr().err
     assert "+    mem_limit: 64g\n" in shown
     assert f"not trusted yet: .devcontainer/docker-compose.yml, {SHARED}; there is no terminal" in shown

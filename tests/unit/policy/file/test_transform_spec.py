@@ -68,7 +68,9 @@ domains:
 EXAMPLE = "{Authorization: {secret: NAME, transform: {type: bearer}}}"
 MANY = ", ".join(f"X-{number}: {{secret: s, transform: {{type: bearer}}}}" for number in range(17))
 TWICE = "header names are case-insensitive, and `_` counts as `-`: keep one of them"
-VARIABLES = "use capital letters, digits and `_`, with `_KEY`, `_TOKEN`, `_SECRET`, `_PASSWORD` or `_PAT` at the end"
+ENDINGS = "`_KEY`, `_KEY_ID`, `_TOKEN`, `_SECRET`, `_PASSWORD` or `_PAT`"
+VARIABLES = f"use capital letters, digits and `_`, with {ENDINGS} at the end"
+SIGV4 = "type: sigv4, region: eu-north-1"
 UNOPENED = (
     "`inspect: false` is passthrough, but this entry has conditions on the requests inside; "
     "remove `inspect`, or `rules`, `encoded_slash` and `transform`"
@@ -91,7 +93,26 @@ UNOPENED = (
         ("{X: {transform: {type: bearer}}}", "1:61: `secret` is missing"),
         ("{X: {secret: s}}", "1:61: `transform` is missing"),
         ("{X: {secret: s, transform: {type: Bearer}}}", "1:91: invalid value 'Bearer'; did you mean `bearer`?"),
-        ("{X: {secret: s, transform: {type: token}}}", "1:91: invalid value 'token'; write 'basic', 'bearer' or 'raw'"),
+        (
+            "{X: {secret: s, transform: {type: token}}}",
+            "1:91: invalid value 'token'; write 'basic', 'bearer', 'raw' or 'sigv4'",
+        ),
+        (
+            f"{{Authorization: {{secret: s, transform: {{{SIGV4}}}}}}}",
+            "1:96: `type: sigv4` needs a service; write `service: NAME` beside it",
+        ),
+        (
+            f"{{X: {{secret: s, transform: {{{SIGV4}, service: s3}}}}}}",
+            "1:57: `type: sigv4` has to be in `Authorization`; move it there",
+        ),
+        (
+            "{X: {secret: s, transform: {type: bearer, region: r}}}",
+            "1:84: `type: bearer` takes no region; remove `region`, or write `type: sigv4`",
+        ),
+        (
+            f"{{Authorization: {{secret: s, transform: {{{SIGV4}, service: s/3}}}}}}",
+            "1:139: not a region or a service of a signature: 's/3'; write them as in `eu-central-1` and `s3`",
+        ),
         ("{X: {secret: s, transform: {typ: bearer}}}", "1:85: unknown key 'typ'; did you mean `type`?"),
         (
             "{X: {secret: s, transform: {type: basic}}}",

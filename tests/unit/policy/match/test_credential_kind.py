@@ -5,7 +5,7 @@ from table_tests import each
 
 
 def test_each_kind_has_one_row() -> None:
-    assert tuple(KINDS) == ("bearer", "basic", "raw", "query")
+    assert tuple(KINDS) == ("bearer", "basic", "raw", "query", "sigv4")
     assert sorted(name for name, kind in KINDS.items() if not kind.in_query) == sorted(typing.get_args(KindName))
 
 
@@ -16,6 +16,7 @@ def test_each_kind_has_one_row() -> None:
         ("basic", "Basic Ym90OnRoZSBzZWNyZXQ="),
         ("raw", "the secret"),
         ("query", "the%20secret"),
+        ("sigv4", "AWS4-HMAC-SHA256 Credential=the secret, bot"),
     ],
 )
 def test_each_kind_writes_the_secret_in_its_form(kind: str, written: str) -> None:
@@ -38,7 +39,14 @@ def test_each_kind_writes_the_secret_in_its_form(kind: str, written: str) -> Non
         ("raw", " abc ", "abc"),
         ("raw", "", ""),
         ("query", "a%2Fb", "a/b"),
+        ("sigv4", " AWS4-HMAC-SHA256 Credential=AKIA/20260101/r/s/aws4_request, SignedHeaders=a, Signature=b", "AKIA"),
+        ("sigv4", "AWS4-ECDSA-P256-SHA256 Credential=AKIA/20260101/s/aws4_request", ""),
     ],
 )
 def test_each_kind_reads_the_credential_that_a_client_sends(kind: str, field: str, credential: str) -> None:
     assert KINDS[kind].read(field) == credential
+
+
+def test_both_variables_of_an_aws_key_have_a_placeholder() -> None:
+    assert KINDS["sigv4"].more_variables("AWS_ACCESS_KEY_ID") == ("AWS_SECRET_ACCESS_KEY",)
+    assert KINDS["bearer"].more_variables("A_KEY") == ()

@@ -24,6 +24,8 @@ def test_all_of_it_is_told_by_the_headers() -> None:
 
 
 def test_a_credential_is_a_bearer_token_unless_another_kind_is_named() -> None:
+    signed = Credential(header="authorization", secret="aws", kind="sigv4", region="eu-north-1", service="s3")
+    assert str(signed) == "secret aws in authorization for s3 in eu-north-1"
     assert (KEY.row.name, TOKEN.row.name) == ("bearer", "basic")
 
 
@@ -43,18 +45,18 @@ def test_a_secret_in_the_query_is_written_in_its_own_section() -> None:
 @pytest.mark.parametrize("existing", Existing)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_written_reads_back_as_it_was(existing: Existing, kind: str) -> None:
-    username = "bot" if KINDS[kind].takes_username else None
     shimmed = Credential(
-        header="x-api-key",
+        header=KINDS[kind].header or "x-api-key",
         secret="key",
         kind=kind,
-        username=username,
+        **dict.fromkeys(KINDS[kind].options, "bot"),
         env="A_KEY",
+        also=("B_KEY",),
         prefix="sk-",
-        others=("authorization", "cookie"),
+        others=("cookie", "x-other"),
         parameters=("key",),
     )
-    both = injection([KEY, TOKEN, shimmed], existing=existing)
+    both = injection([KEY, shimmed], existing=existing)
     assert TransformSpec.model_validate(both.written).injection == both
 
 
@@ -93,7 +95,9 @@ def test_a_secret_in_place_of_its_name_is_refused_and_not_repeated(value: str) -
     assert value not in raised.value.hint
 
 
-@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "GH_TOKEN", "A_PASSWORD", "AWS_SECRET", "X_PAT"])
+@pytest.mark.parametrize(
+    "name", ["ANTHROPIC_API_KEY", "GH_TOKEN", "A_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET", "X_PAT"]
+)
 def test_a_variable_for_a_placeholder_is_named_like_a_credential(name: str) -> None:
     assert parse_variable(name) == name
 
@@ -106,7 +110,8 @@ def test_no_variable_that_changes_what_programs_do_gets_a_placeholder(name: str)
     with pytest.raises(InvalidValue) as raised:
         parse_variable(name)
     assert raised.value.hint == (
-        "use capital letters, digits and `_`, with `_KEY`, `_TOKEN`, `_SECRET`, `_PASSWORD` or `_PAT` at the end"
+        "use capital letters, digits and `_`, with `_KEY`, `_KEY_ID`, `_TOKEN`, `_SECRET`, `_PASSWORD` or `_PAT` "
+        "at the end"
     )
 
 

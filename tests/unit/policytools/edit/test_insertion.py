@@ -74,3 +74,21 @@ def test_one_insertion_makes_the_section_hold_the_entry(text: str, expected: str
 )
 def test_an_entry_is_quoted_where_yaml_wants_it(entry: str, expected: str) -> None:
     assert written(entry) == expected
+
+
+@each(
+    ("text", "expected"),
+    [
+        ("", f"<allow:\n  - {SHARED}  # why\n>"),
+        ("version: 1\n", f"version: 1\n<allow:\n  - {SHARED}  # why\n>"),
+        ("allow:\n", f"allow:\n<  - {SHARED}  # why\n>"),
+        ("allow: ~\n", f"allow:<\n  - {SHARED}  # why\n>"),
+        ("allow:\n- a\n", f"allow:\n- a\n<- {SHARED}  # why\n>"),
+        ("allow: []\n", f'allow: [<"{SHARED}">]\n'),
+        ("{}\n", f'{{<allow: ["{SHARED}"]>}}\n'),
+    ],
+)
+def test_a_note_is_a_comment_where_there_is_room_for_one(text: str, expected: str) -> None:
+    change = insertion(text, "allow", SHARED, note="why")
+    assert change is not None
+    assert replace(change, text=f"<{change.text}>").into(text) == expected

@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policy.decision import Cause
 from agent_sandbox.policytools.suggest import denials
-from agent_sandbox.policytools.suggest.denials import REASONS, WITHOUT_A_RULE, Seen, read_denials
+from agent_sandbox.policytools.suggest.denials import REASONS, WITHOUT_A_RULE, Seen, read_denials, read_traffic
 from log_lines import denied
 from table_tests import each
 
@@ -107,3 +107,34 @@ def test_more_requests_than_a_person_can_look_at_are_no_longer_told_apart(monkey
 
 def test_every_cause_is_one_that_a_rule_mends_or_has_its_reason() -> None:
     assert {str(cause) for cause in Cause} - WITHOUT_A_RULE - REASONS.keys() == set()
+
+
+def test_traffic_has_all_requests_since_a_time() -> None:
+    lines = [
+        denied("GET https://early.test/", at="09:00:00"),
+        denied("GET https://a.test/"),
+        denied("GET https://b.test/", decision="allow", rule="policy.yaml:3"),
+        denied("GET https://b.test/", decision="allow", rule="policy.yaml:3"),
+        denied("GET https://granted.test/", decision="allow", rule="grant:7", cause=""),
+        denied("GET https://inside.test/", rule="grant:7", cause="address"),
+        denied("GET https://c.test/", cause="rule", rule="policy.yaml:9"),
+        denied("GET https://d.test/", decision="allow", event="tunnel"),
+        denied("GET https://e.test/ x", decision="allow"),
+        denied("GET https://f.test/", time="later"),
+        "no json",
+    ]
+    found = read_traffic(lines, since="2026-01-02T10:00:00.000Z")
+    assert [request.host for request in found.requests] == ["a.test", "granted.test"]
+    assert {request.host: seen.count for request, seen in found.allowed.items()} == {"b.test": 2}
+    assert {request.host: why for request, why in found.refused.items()} == {
+        "inside.test": REASONS["address"],
+        "c.test": REASONS["rule"],
+    }
+    assert (found.closed, found.unreadable) == ({"inside.test"}, 1)
+
+
+def test_allowed_and_refused_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(denials, "MOST_REQUESTS", 2)
+    for more in ({"decision": "allow", "rule": "policy.yaml:3"}, {"cause": "rule"}):
+        found = read_traffic([denied(f"GET https://{name}.test/", **more) for name in "abcda"], since="")
+        assert len(found.allowed) + len(found.refused) == 2

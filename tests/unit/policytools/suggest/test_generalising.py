@@ -47,3 +47,25 @@ def test_a_pattern_says_what_its_stars_stand_for() -> None:
 def test_stars_are_as_few_as_a_rule_may_have() -> None:
     paths = [f"/{'/'.join(['1'] * at + [str(one)] + ['1'] * (9 - at))}" for at in range(10) for one in range(3)]
     assert max(found.text.count("*") for found in generalise(paths, words=False)) <= 8
+
+
+@each(
+    ("paths", "expected"),
+    [
+        (["/c/5d41402abc4b2a76b9719d911017c592/x"], ["/c/*/x"]),
+        (["/u/123E4567-e89b-12d3-a456-426614174000"], ["/u/*"]),
+        (["/c/5d41402abc4b/t/b9719d911017"], ["/c/*/t/*"]),
+        (["/c/5d41402abc4b", "/c/b9719d911017", "/c/main"], ["/c/*", "/c/main"]),
+        (["/c/deadbeefcafe", "/c/1234567", "/c/5d41402abc4z", f"/c/{'a1' * 65}"], None),
+        (["/" + "/".join(["5d41402abc4b"] * 9)], None),
+        (["/" + "/".join(["5d41402abc4b"] * 33)], None),
+    ],
+)
+def test_one_hash_or_uuid_is_enough_for_a_star(paths: list[str], expected: list[str] | None) -> None:
+    assert [found.text for found in generalise(paths, words=True, shapes=True)] == (expected or sorted(paths))
+
+
+def test_the_values_behind_a_star_are_kept() -> None:
+    (found,) = generalise(["/c/5d41402abc4b", "/c/b9719d911017"], words=False, shapes=True)
+    assert found.values == {2: {"5d41402abc4b", "b9719d911017"}}
+    assert found.paths == {"/c/5d41402abc4b", "/c/b9719d911017"}

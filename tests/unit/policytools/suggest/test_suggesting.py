@@ -155,3 +155,13 @@ def test_what_verify_asks_is_no_wish(policy_of: PolicyOf) -> None:
     log.append(denied("GET https://a.test/", host="agent-sandbox.invalid", event="connect"))
     got = suggest(read_denials(log), policy_of("version: 1"), {})
     assert (lines(got), {why: seen.count for why, seen in got.left_out.items()}) == ([], {RESERVED: 4})
+
+
+def test_no_star_allows_a_request_that_was_refused(policy_of: PolicyOf) -> None:
+    asked = [denied(f"GET https://a.test/i/{number}/x") for number in range(4)]
+    refused = denied("GET https://a.test/i/999/x", cause="rule")
+    got = suggest(read_denials([*asked, refused]), policy_of(""), {})
+    assert lines(got) == [f"GET https://a.test/i/{number}/x" for number in range(4)]
+    assert [request.path for request in got.refused] == ["/i/999/x"]
+    elsewhere = denied("GET https://a.test:8443/i/999/x", cause="rule")
+    assert lines(suggest(read_denials([*asked, elsewhere]), policy_of(""), {})) == ["GET https://a.test/i/*/x"]

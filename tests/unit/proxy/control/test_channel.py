@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.proxy.control.channel import Reply, answer_question, ask, serve_control
+from agent_sandbox.proxy.control.channel import Reply, answer_question, serve_control
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,17 +70,6 @@ async def test_what_is_no_json_is_said_to_be_none(question: bytes) -> None:
 @pytest.mark.parametrize("question", [b"[]", b"{}", b'{"verb": "fly"}'])
 async def test_an_unknown_verb_names_the_known_ones(question: bytes) -> None:
     assert await answer_question(question, VERBS) == {"error": "unknown verb; known: echo"}
-
-
-async def test_another_process_can_ask(tmp_path: Path) -> None:
-    path = tmp_path / "control.sock"
-    async with await serve_control(path, VERBS):
-        assert await asyncio.to_thread(ask, path, {"verb": "echo"}) == {"asked": {"verb": "echo"}}
-
-
-def test_a_proxy_that_is_not_there_is_said_to_be_gone(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="the proxy does not answer"):
-        ask(tmp_path / "control.sock", {"verb": "echo"})
 
 
 async def test_a_stream_goes_on_while_further_lines_are_answered(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_sandbox.proxy.control import client
 from agent_sandbox.proxy.control import health as subject
 from agent_sandbox.proxy.control.health import sickness
 
@@ -41,7 +42,7 @@ def diagnose(monkeypatch: pytest.MonkeyPatch) -> Diagnose:
 
         asked: list[bytes] = []
         monkeypatch.setattr(socket, "create_connection", create_connection)
-        monkeypatch.setattr(subject, "ask", lambda *_, **__: status)
+        monkeypatch.setattr(client, "ask", lambda *_, **__: status)
         found = sickness(Path("control.sock"), PROXY)
         assert not asked or asked == [subject.QUESTION]
         return found

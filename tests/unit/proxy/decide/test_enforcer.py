@@ -28,6 +28,7 @@ from agent_sandbox.proxy.secrets.placeholder import Placeholders
 from agent_sandbox.proxy.secrets.store import put_secret, put_unresolved
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
+from table_tests import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -334,6 +335,73 @@ def test_a_secret_is_put_in_and_remembered_by_what_its_echo_looks_like(
     assert exchange.request.secrets
     reason = "allowed by policy.yaml:6, with secret token in authorization"
     assert exchange.outcome == Outcome(Effect.ALLOW, reason, "policy.yaml:6")
+
+
+SIGNING = """
+domains:
+- host: a.test
+  transform: {request: {headers: {Authorization: {secret: aws, transform: {type: sigv4, region: r, service: sqs}}}}}
+  rules: [{max_body: 8}]
+"""
+CLAIM = f"AWS4-HMAC-SHA256 Credential=AKIA{PLACEHOLDERS.ending('aws')}/20260101/r/sqs/aws4_request, SignedHeaders=host"
+
+
+def sign(policy: Policy | list[Policy], folder: Path, body: bytes | None, *fields: tuple[bytes, bytes]) -> Exchange:
+    """Decide the head by the first policy and the body by the last."""
+    policies = policy if isinstance(policy, list) else [policy]
+    put_secret(folder, "aws", ["a.test"], b"AKIAREAL:the-secret-key")
+    signed = (b"Authorization", f"{CLAIM}, Signature={'0' * 64}".encode())
+    exchange = opened(asked("/", signed, (b"X-Amz-Date", b"20260101T000000Z"), *fields)._replace(method=b"POST"))
+    injector = Injector(folder, placeholders=PLACEHOLDERS)
+    enforcer = Enforcer(lambda: policies[0], clock=lambda: 5.0, injector=injector)
+    enforcer.requestheaders(exchange, TUNNEL)
+    assert exchange.held is (body is not None)
+    if body is not None:
+        assert (exchange.forwarded, exchange.body_limit.size) == (None, 1 << 20)
+        del policies[:-1]
+        exchange.body = body
+        enforcer.request(exchange, TUNNEL)
+    return exchange
+
+
+CHUNKED = (b"Transfer-Encoding", b"chunked")
+
+
+def test_a_body_that_is_signed_is_read_first(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    signatures = set()
+    for body in (b"one", b"two"):
+        exchange = sign(policy(SIGNING), tmp_path, body, CHUNKED, JSON)
+        assert exchange.forwarded
+        assert exchange.outcome.reason == "allowed by policy.yaml:6, with secret aws in authorization for sqs in r"
+        signatures.add(exchange.forwarded.fields[-1])
+    assert len(signatures) == 2
+
+
+def test_without_a_body_to_read_a_request_is_signed_at_once(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    for fields in ((), (CHUNKED, (b"X-Amz-Content-Sha256", b"a" * 64))):
+        exchange = sign(policy(SIGNING), tmp_path, None, *fields)
+        assert exchange.forwarded
+        assert exchange.forwarded.fields[-1][1].startswith(b"AWS4-HMAC-SHA256 Credential=AKIAREAL/20260101/r/sqs/")
+
+
+OPERATIONS = SIGNING.replace("max_body: 8", "schemes: [https], path: {exact: /}, graphql: {query: [viewer]}")
+
+
+@each(
+    ("later", "allowed"),
+    [(SIGNING, False), (OPERATIONS, True), (OPERATIONS.replace("viewer", "node"), False), (RULES, False)],
+)
+def test_a_body_that_was_read_to_sign_it_is_decided_by_the_policy_in_force(
+    policy: Callable[[str], Policy], tmp_path: Path, later: str, *, allowed: bool
+) -> None:
+    policies = [policy(SIGNING), policy(later)]
+    exchange = sign(policies, tmp_path, b'{"query": "{viewer{login}}"}', CHUNKED, JSON)
+    assert (exchange.allowed, exchange.held) == (allowed, True)
+
+
+def test_a_signed_body_is_as_large_as_the_rule_says(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    exchange = sign(policy(SIGNING), tmp_path, b"too large", CHUNKED)
+    assert (exchange.allowed, exchange.forwarded, exchange.outcome.cause) == (False, None, "request")
 
 
 def test_without_it_the_request_is_denied_with_what_is_missing(policy: Callable[[str], Policy], tmp_path: Path) -> None:

@@ -269,3 +269,66 @@ def test_a_parameter_of_the_clients_own_is_denied_kept_or_replaced(injector: Inj
 
 def test_without_a_parameter_the_target_stays(injector: Injector) -> None:
     assert filling(injector, BEARER).into_target(b"/x?a=1") == b"/x?a=1"
+
+
+SIGNED = Credential(header="authorization", secret="aws", kind="sigv4", region="eu-north-1", service="s3")
+AWS = PLACEHOLDERS.ending("aws")
+DATE = (b"X-Amz-Date", b"20260101T000000Z")
+REST = f"SignedHeaders=host, Signature={'0' * 64}"
+
+
+def claim(key_id: str = f"AKIA{AWS}") -> tuple[bytes, bytes]:
+    scope = "20260101/eu-north-1/s3/aws4_request"
+    return b"Authorization", f"AWS4-HMAC-SHA256 Credential={key_id}/{scope}, {REST}".encode()
+
+
+def sign(folder: Path, *fields: tuple[bytes, bytes], existing: Existing = Existing.FAIL, query: str = "") -> Filling:
+    injector = Injector(folder, placeholders=PLACEHOLDERS)
+    request = asked()._replace(query=query)
+    return injector.filling(injection([SIGNED], existing=existing), request, fields, websocket=False)
+
+
+def test_a_secret_that_signs_is_not_sent_and_leaves_nothing_to_redact(tmp_path: Path) -> None:
+    put_secret(tmp_path, "aws", ["a.test"], b"AKIAREAL:the-secret-key")
+    fields = (claim(), DATE, (b"Range", b"bytes=0-9"))
+    found = sign(tmp_path, *fields)
+    assert (found.echoes, found.reads_body, [one.kind for one in found.uses]) == ((), True, ["sigv4"])
+    head = RequestHead(b"PUT", b"/k", b"HTTP/1.1", ((b"Host", b"a.test"), *fields))
+    sent = found.into_request(head, b"body").fields
+    assert sent[:3] == ((b"Host", b"a.test"), DATE, (b"Range", b"bytes=0-9"))
+    assert sent[3][1].startswith(b"AWS4-HMAC-SHA256 Credential=AKIAREAL/20260101/eu-north-1/s3/aws4_request, Signed")
+    assert (len(sent), b"the-secret-key" in repr(found).encode()) == (4, False)
+    assert not sign(tmp_path, *fields, (b"x-amz-content-sha256", b"UNSIGNED-PAYLOAD")).reads_body
+
+
+def test_without_keys_in_the_value_nothing_is_signed(tmp_path: Path) -> None:
+    put_secret(tmp_path, "aws", ["a.test"], b"the-secret-key")
+    with pytest.raises(WithoutSecretError) as raised:
+        sign(tmp_path, claim(), DATE)
+    assert str(raised.value) == (
+        "secret aws is not of the form ACCESS_KEY_ID:SECRET_ACCESS_KEY, with :SESSION_TOKEN if there is one"
+    )
+    assert (raised.value.hint, raised.value.fault) == ("agent-sandbox secret set aws --host a.test", True)
+
+
+def test_only_a_signature_with_the_placeholder_is_replaced(tmp_path: Path) -> None:
+    put_secret(tmp_path, "aws", ["a.test"], b"AKIAREAL:the-secret-key")
+    own = (claim("AKIATHEIRS"), DATE)
+    with pytest.raises(WithoutSecretError, match="the request already has the header `authorization`"):
+        sign(tmp_path, *own)
+    assert sign(tmp_path, *own, existing=Existing.KEEP).uses == ()
+    assert sign(tmp_path, *own, existing=Existing.REPLACE).uses
+    with pytest.raises(WithoutSecretError, match="has its own credential in `x-amz-security-token`"):
+        sign(tmp_path, claim(), DATE, (b"X-Amz-Security-Token", b"theirs"))
+    with pytest.raises(WithoutSecretError) as raised:
+        sign(tmp_path, DATE)
+    assert raised.value.hint.startswith("sign it with the placeholders")
+
+
+def test_a_presigned_url_is_not_signed_again(tmp_path: Path) -> None:
+    with pytest.raises(WithoutSecretError) as raised:
+        sign(tmp_path, query=f"x-amz-credential=AKIA{AWS}%2F20260101")
+    assert str(raised.value) == (
+        "the request is a presigned URL (`?X-Amz-Credential`), which the proxy does not sign again"
+    )
+    assert raised.value.hint == "send the request itself, signed in its `Authorization` header"

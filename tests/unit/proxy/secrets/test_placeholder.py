@@ -112,6 +112,15 @@ def test_only_secrets_with_a_variable_have_a_placeholder_in_the_environment(poli
     assert PLACEHOLDERS.environment(policy(POLICY)) == dict.fromkeys(("A_KEY", "C_KEY"), PLACEHOLDERS.of(KEY))
 
 
+def test_both_variables_of_an_aws_key_have_the_placeholder(policy: Callable[[str], Policy]) -> None:
+    shim = "client_shim: {kind: env, name: AWS_ACCESS_KEY_ID, prefix: AKIA}"
+    secret = f"{{secret: key, transform: {{type: sigv4, region: r, service: s3}}, {shim}}}"
+    text = f"domains: [{{host: a.test, transform: {{request: {{headers: {{Authorization: {secret}}}}}}}}}]"
+    placeholder = f"AKIA{ENDING}"
+    variables = {"AWS_ACCESS_KEY_ID": placeholder, "AWS_SECRET_ACCESS_KEY": placeholder}
+    assert PLACEHOLDERS.environment(policy(text)) == variables
+
+
 def test_the_key_is_created_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "private" / "placeholders.key"
     first = load_placeholders(path)

@@ -89,7 +89,13 @@ def test_leftovers_are_listed_by_kind(docker: FakeDocker) -> None:
 
 
 def test_limits_are_those_in_force_and_none_where_there_is_none(docker: FakeDocker) -> None:
-    limited = {"Memory": 4 << 30, "CpuQuota": 150_000, "CpuPeriod": 100_000, "PidsLimit": 100}
+    limited = {
+        "Memory": 4 << 30,
+        "CpuQuota": 150_000,
+        "CpuPeriod": 100_000,
+        "PidsLimit": 100,
+        "StorageOpt": {"size": "20g"},
+    }
     agent = {**inspected("agent", OOMKilled=True), "HostConfig": limited, "RestartCount": 2}
     edited = {**inspected("edited"), "HostConfig": {"NanoCpus": 500_000_000, "PidsLimit": -1}}
     other = {**inspected("other"), "HostConfig": {"Memory": 0, "CpuQuota": 0, "PidsLimit": None}}
@@ -97,7 +103,7 @@ def test_limits_are_those_in_force_and_none_where_there_is_none(docker: FakeDock
     first, with_cpus, second = containers(DOCKER, "app-1")
     assert with_cpus.limits == {"cpus": "0.5"}
     assert (first.limits, first.out_of_memory, first.restarts) == (
-        {"memory": "4g", "cpus": "1.5", "pids": "100"},
+        {"memory": "4g", "cpus": "1.5", "pids": "100", "disk": "20g"},
         True,
         2,
     )

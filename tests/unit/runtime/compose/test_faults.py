@@ -31,6 +31,14 @@ SAID = {
     "client version 1.22 is too old. Minimum supported API version is 1.44, please upgrade your client": (
         "docker: the docker command does not match the Docker daemon (API 1.22 is too old for 1.44)"
     ),
+    "Error response from daemon: --storage-opt is supported only for overlay over xfs with 'pquota' mount option": (
+        "limits.disk: this Docker engine cannot limit disk space: its data is not on xfs with the mount option pquota; "
+        "remove `disk` from the limits in sandbox.yaml"
+    ),
+    "Error response from daemon: create app_history: quota size requested but no quota support": (
+        "limits.disk: this Docker engine cannot limit disk space: its data is not on xfs with the mount option pquota; "
+        "remove `disk` from the limits in sandbox.yaml"
+    ),
     "write /var/lib/docker/tmp/x: no space left on device": "disk: no space left on the disk that Docker uses",
     "runc create failed: unable to start container process: error setting rlimits for ready process: "
     "error setting rlimit type 7: operation not permitted: unknown": (

@@ -11,7 +11,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.paths import DEVCONTAINER, IGNORE, OF_THIS_CLONE, PATHS, PROJECT_FILE, SHARED, STACK, VALUES
 from agent_sandbox.render.reconcile import OnConflict
-from agent_sandbox.runtime.init.clone_files import NO_PROJECT_FILE, NO_PROJECT_FILE_HINT, write_clone_files
+from agent_sandbox.runtime.init.clone_files import NO_PROJECT_FILE, NO_PROJECT_FILE_HINT, plan_clone_files
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
 from agent_sandbox.runtime.project.installed import read_project, require_own
 from agent_sandbox.stack.workspace import Ide
@@ -41,6 +41,13 @@ def cloned(original: Path, clone: Path) -> Path:
         if (original / path).exists():
             shutil.copy(original / path, clone / path)
     return clone
+
+
+def write_clone_files(root: Path, environ: dict[str, str]) -> tuple[str, ...]:
+    planned = plan_clone_files(root, environ)
+    if planned:
+        planned.write()
+    return tuple(planned.texts) if planned else ()
 
 
 def texts(root: Path, *paths: str) -> dict[str, str]:

@@ -55,6 +55,21 @@ def test_packages_are_added_to_those_that_are_there(tmp_path: Path) -> None:
     assert found.added == Additions(packages=("tree", "golang"))
 
 
+def test_the_setup_script_exists_and_is_not_masked(tmp_path: Path) -> None:
+    write(tmp_path, "setup: scripts/a.sh\nmask: [scripts/]\n")
+    with pytest.raises(UserError) as error:
+        settled(tmp_path, asked(), None)
+    file = tmp_path / PROJECT_FILE
+    assert str(error.value) == f"{file}: `setup` names a file that does not exist; scripts/a.sh"
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "a.sh").write_text("")
+    with pytest.raises(UserError) as error:
+        settled(tmp_path, asked(), None)
+    assert str(error.value) == f"{file}: `setup` names a file that `mask` hides: scripts/"
+    write(tmp_path, "setup: scripts/a.sh\n")
+    assert settled(tmp_path, asked(), None).setup == "scripts/a.sh"
+
+
 def test_the_dockerfile_is_the_one_beside_the_file(tmp_path: Path) -> None:
     write(tmp_path, "dockerfile: Dockerfile\n")
     with pytest.raises(UserError) as error:

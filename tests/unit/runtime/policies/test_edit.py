@@ -7,7 +7,7 @@ from agent_sandbox.policy import Effect
 from agent_sandbox.policytools.edit.editing import Edited
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.policies.edit import planned_edits, write_edit
+from agent_sandbox.runtime.policies.edit import planned_edits, planned_entries, write_edit
 
 RULE = read_short_rule(Effect.ALLOW, ("GET https://a.test/",))
 BEFORE = b"\xef\xbb\xbf# c\r\nallow: []\r\n"
@@ -69,3 +69,26 @@ def test_nothing_is_written_through_a_link(file: Path) -> None:
     (real / "policy.yaml").symlink_to(real / "other.yaml")
     with pytest.raises(UserError, match="symbolic link; replace it with the file itself"):
         planned(real / "policy.yaml")
+
+
+def test_entries_are_added_together_with_a_note(file: Path) -> None:
+    file.write_text("# c\nservices:\n  - go\n")
+    other = read_short_rule(Effect.ALLOW, ("GET https://b.test/",))
+    planned = planned_entries(file, ["go", "github"], [RULE, other, RULE], {}, note="learned today")
+    assert planned.before == "# c\nservices:\n  - go\n"
+    assert planned.after.text == (
+        "# c\nservices:\n  - go\n  - github  # learned today\n"
+        "allow:\n  - GET https://a.test/  # learned today\n  - GET https://b.test/  # learned today\n"
+    )
+    assert {str(rule.origin) for rule in planned.policy.index.rules_for("b.test")} == {"policy.yaml:7"}
+    assert (planned.after.line, planned.problems) == (7, ())
+
+
+def test_an_entry_that_cannot_be_added_stops_no_other(file: Path) -> None:
+    file.write_text("deny: [a.test]\n")
+    other = read_short_rule(Effect.ALLOW, ("GET https://b.test/",))
+    planned = planned_entries(file, [], [RULE, other], {}, note="n")
+    assert planned.after.text == "deny: [a.test]\nallow:\n  - GET https://b.test/  # n\n"
+    assert [problem.what.partition(",")[0] for problem in planned.problems] == [
+        "GET https://a.test/ is denied by policy.yaml:1 (any method a.test)"
+    ]

@@ -14,6 +14,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.project.installed import (
+    bounded_volumes,
     find_project,
     images_of,
     is_own,
@@ -251,11 +252,17 @@ def test_a_file_that_is_nested_without_end_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_the_agents_limits_are_read_as_the_compose_file_has_them(tmp_path: Path) -> None:
-    said = "{mem_limit: 4096m, pids_limit: 512, cpu_period: 100000, cpu_quota: 150000}"
+    said = "{storage_opt: {size: 20g}, mem_limit: 4096m, pids_limit: 512, cpu_period: 100000, cpu_quota: 150000}"
     root = project_at(tmp_path / "app", f"services: {{agent: {said}}}")
-    assert limits_said(root) == {"memory": "4g", "pids": "512", "cpus": "1.5"}
+    assert limits_said(root) == {"memory": "4g", "pids": "512", "cpus": "1.5", "disk": "20g"}
     (root / ".devcontainer" / "docker-compose.yml").write_text("services: {agent: {mem_limit: much}}")
     assert limits_said(root) == {}
+
+
+def test_bounded_volumes_are_those_with_a_size(tmp_path: Path) -> None:
+    volumes = "{a: {name: x_a, driver_opts: {size: 20g}}, b: {name: x_b}, c: null}"
+    root = project_at(tmp_path / "app", f"volumes: {volumes}")
+    assert bounded_volumes(root) == {"x_a": "20g"}
 
 
 @pytest.mark.parametrize("name", ["../../app-1", "App-1", "-app-1", "app 1", ""])

@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.images import Additions
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.project.project_file import additions_in, build_file_of, made_of, project_files
+from agent_sandbox.runtime.project.project_file import additions_in, build_file_of, made_of, project_files, setup_of
 from table_tests import each
 
 DOCKERFILE = ".devcontainer/Dockerfile"
@@ -39,6 +39,33 @@ def test_reads_the_file_and_its_dockerfile(tmp_path: Path) -> None:
     assert project_files(tmp_path) == {PROJECT_FILE: "dockerfile: Dockerfile\n", DOCKERFILE: FROM}
     (tmp_path / DOCKERFILE).unlink()
     (tmp_path / DOCKERFILE).symlink_to("/etc/hostname")
+    with pytest.raises(UserError, match="does not follow symbolic links"):
+        project_files(tmp_path)
+
+
+@each(
+    ("text", "path"),
+    [
+        ("setup: a/b.sh", "a/b.sh"),
+        ('"set\\x75p": a/b.sh', "a/b.sh"),
+        ("setup: ../b.sh", ""),
+        ("setup: .git/hooks/x", ""),
+        ("setup: [a]", ""),
+        ("setup: {", ""),
+    ],
+)
+def test_the_setup_script_is_in_the_project(text: str, path: str) -> None:
+    assert setup_of(text) == path
+
+
+def test_the_setup_script_is_read_too_and_no_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / PROJECT_FILE).write_text("setup: setup.sh\n")
+    assert project_files(tmp_path) == {PROJECT_FILE: "setup: setup.sh\n"}
+    (tmp_path / "setup.sh").write_text("echo\n")
+    assert project_files(tmp_path) == {PROJECT_FILE: "setup: setup.sh\n", "setup.sh": "echo\n"}
+    (tmp_path / "setup.sh").unlink()
+    (tmp_path / "setup.sh").symlink_to("/etc/hostname")
     with pytest.raises(UserError, match="does not follow symbolic links"):
         project_files(tmp_path)
 

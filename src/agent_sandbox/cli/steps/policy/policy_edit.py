@@ -107,13 +107,20 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
         with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
             write_edit(file, before, after)
         emit_lines([f"{file}:{after.line}: added `- {name}` under `services`"])
-    if (resolved := resolved_for(name)) and not dry_run:
-        from agent_sandbox.cli.steps.policy.resolve_services import resolve_these  # noqa: PLC0415
-
-        for line in resolve_these(file, [resolved], image=lambda: _image_of(file)):
-            say(line)
+    if resolved_for(name) and not dry_run:
+        resolve_added(name, file)
         return True
     return not there
+
+
+def resolve_added(name: str, file: Path) -> None:
+    """Resolve a service that the file names, if it is one whose registries come from this machine's configuration."""
+    from agent_sandbox.cli.steps.policy.resolve_services import resolve_these  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.policyfile.resolved import resolved_for  # noqa: PLC0415 - the same
+
+    if resolved := resolved_for(name):
+        for line in resolve_these(file, [resolved], image=lambda: _image_of(file)):
+            say(line)
 
 
 def _image_of(file: Path) -> "Machine | None":

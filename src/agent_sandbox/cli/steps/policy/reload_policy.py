@@ -97,8 +97,8 @@ def _what_holds(project: Project) -> Sequence[Problem]:
 
 
 def _asked(project: Project, verb: str) -> Mapping[str, Any]:
-    require_running(project, "proxy")
-    return ask_stack(driver(), backend().plan(project, AskProxy(argv=(verb,))))
+    proxy = require_running(project, "proxy")
+    return ask_stack(driver(), backend().plan(project, AskProxy(argv=(verb,), container=proxy.id)))
 
 
 def _in_force(policy: Mapping[str, Any]) -> Problem:

@@ -4,9 +4,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.secrets.login_sync import agent_of, give_login, proxy_runs, tell_proxy
 from agent_sandbox.cli.steps.secrets.secret_store import ask_store
 from agent_sandbox.cli.steps.secrets.secret_value import read_value
@@ -21,24 +20,18 @@ from agent_sandbox.runtime.sources.time_to_live import parse_ttl
 
 Source = Annotated[
     str,
-    typer.Option(
-        "--from",
+    Option(
         help="Where to fetch the value, at each start and `secret sync`: a command, env:NAME, file:PATH or "
         "keyring:SERVICE/USERNAME.",
+        name="--from",
         metavar="SOURCE",
-        show_default=False,
     ),
 ]
 
 
 TimeToLive = Annotated[
     str,
-    typer.Option(
-        "--ttl",
-        help="With --from: how long a fetched value is used, such as 30m, 8h or 7d.",
-        metavar="TIME",
-        show_default=False,
-    ),
+    Option(help="With --from: how long a fetched value is used, such as 30m, 8h or 7d.", metavar="TIME"),
 ]
 
 

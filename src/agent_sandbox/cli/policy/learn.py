@@ -1,0 +1,177 @@
+"""`agent-sandbox policy learn start | stop`."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import AskProxy, ReadTraffic, Terminal
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE
+from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps.audit_log import LogFile, Since, require_readable_log
+from agent_sandbox.cli.steps.execute import backend, driver, require_running
+from agent_sandbox.cli.steps.policy.learned_entries import Chosen, as_text, choose, left_out, replayed, without_warning
+from agent_sandbox.cli.steps.policy.policy_edit import difference, resolve_added
+from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, named_policy
+from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
+from agent_sandbox.cli.terminal.excerpt import diff_lines
+from agent_sandbox.cli.terminal.output import emit_lines, say, say_problems
+from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.policy.explain.advice import APPLY
+from agent_sandbox.policytools.suggest.denials import read_traffic
+from agent_sandbox.policytools.suggest.learning import Learned, replay
+from agent_sandbox.policytools.suggest.learning import learn as learn_from
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.policies.edit import Entries, planned_entries, write_edit
+from agent_sandbox.runtime.policies.layers import load_here, offers_here
+from agent_sandbox.runtime.policies.learning import forget_learning, learning_since, start_learning
+from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.proxy.control import OTHER, ask_stack, watch_stack
+from agent_sandbox.runtime.proxy.decisions import local_time
+from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
+from agent_sandbox.runtime.traffic.wanted import since_time
+from agent_sandbox.runtime.trust.auto_trust import remembering
+
+
+class Do(StrEnum):
+    """What to do."""
+
+    START = "start"
+    STOP = "stop"
+
+
+What = Annotated[Do, Argument(help="start to record, or stop and choose what to write.")]
+All = Annotated[bool, Option(help="For stop: write every entry without a warning, and do not ask.", name="--all")]
+NOT_STARTED = "agent-sandbox policy learn start, or --since to learn from the past"
+
+
+def completions(*before: str) -> tuple[str, ...]:
+    """Return the actions, for shell completion."""
+    return () if before else tuple(Do)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the recorded requests come from, and the policy that they are for."""
+
+    file: Path | None
+    path: Path | None
+    policy: Path
+    since: str
+
+    @property
+    def is_stack(self) -> bool:
+        """Whether they come from the running stack."""
+        return self.file is None
+
+    def root(self) -> Path:
+        """Return the project's directory."""
+        return open_project(self.path, cwd=Path.cwd()).root
+
+
+def learn(  # noqa: PLR0913 - each is an option
+    what: What,
+    *,
+    every: All = False,
+    since: Since = None,
+    file: LogFile = None,
+    policy: PolicyOption = None,
+    path: ProjectPath = None,
+    dry_run: DryRun = False,
+) -> int:
+    """Record what a task needs, then write the narrowest rules for it into the policy.
+
+    `stop` reads the audit log since `start`, makes entries of what was denied without a matching rule, asks about each,
+    shows the change and writes it with comments. Then it decides the recorded requests again.
+    """
+    if what is Do.START:
+        return _start(open_project(path, cwd=Path.cwd()))
+    if not (every or dry_run) and (file == STDIN or terminal() is Terminal.NONE):
+        problem, hint = "`learn stop` needs a terminal to ask on", "--dry-run shows the entries; --all writes them"
+        raise UserError([Problem(where="", what=problem, hint=f"{hint}, except those with a warning")])
+    source = Source(file=file, path=path, policy=named_policy(policy, path=path), since=_since(since, file, path))
+    learned = _learned(source)
+    chosen = without_warning(learned) if every or dry_run else choose(learned, _ask)
+    emit_lines(as_text(learned) if every or dry_run else left_out(learned))
+    code = _write(source, chosen, learned, dry_run=dry_run)
+    if source.is_stack and not dry_run:
+        forget_learning(source.root(), os.environ)
+    return code
+
+
+def _start(project: Project) -> int:
+    """Remember the proxy's time: with some engines, it has another clock."""
+    require_running(project, "proxy")
+    clock = ask_stack(driver(), backend().plan(project, AskProxy(argv=("status",)))).get("clock")
+    if not isinstance(clock, str):
+        raise UserError([OTHER])
+    start_learning(project.root, since_time(clock, now=datetime.now(UTC)), os.environ)
+    say("recording; denied requests stay denied meanwhile")
+    say("then: agent-sandbox policy learn stop")
+    return DONE
+
+
+def _since(since: str | None, file: Path | None, path: Path | None) -> str:
+    if since is not None:
+        return since_time(since, now=datetime.now(UTC))
+    if file is not None:
+        return ""
+    root = open_project(path, cwd=Path.cwd()).root
+    started = learning_since(root, os.environ)
+    if not started:
+        raise UserError([Problem(where=str(root), what="nothing is being recorded", hint=NOT_STARTED)])
+    return started
+
+
+def _learned(source: Source) -> Learned:
+    if source.file is not None:
+        traffic = read_traffic(traffic_lines(source.file), since=source.since)
+    else:
+        project = open_project(source.path, cwd=Path.cwd())
+        require_readable_log(project)
+        lines: list[str] = []
+        watch_stack(driver(), backend().plan(project, ReadTraffic()), on_line=lines.append)
+        traffic = read_traffic(lines, since=source.since)
+    return learn_from(traffic, load_here(source.policy, os.environ), offers_here(source.policy, os.environ))
+
+
+def _write(source: Source, chosen: Chosen, learned: Learned, *, dry_run: bool) -> int:
+    """Show the change, write it unless `dry_run`, and report the replay."""
+    if not chosen:
+        say("nothing was written")
+        return DONE
+    note = f"learned {local_time(source.since, shape='%Y-%m-%d %H:%M')}" if source.since else "learned from a log"
+    entries = planned_entries(source.policy, chosen.services, chosen.rules, os.environ, note=note)
+    say_problems(entries.problems)
+    if entries.before != entries.after.text:
+        emit_lines(diff_lines(difference(source.policy, entries.before, entries.after.text)))
+        if not dry_run:
+            _apply(source, entries, chosen.services)
+    policy = entries.policy if dry_run else load_here(source.policy, os.environ)
+    untried = [entry for entry in learned.entries if dry_run and entry.is_resolved and entry.service in chosen.services]
+    requests = [request for entry in untried for proposal in entry.proposals for request in proposal.requests]
+    emit_lines(replayed(replay(learned, policy, untried=requests), untried=untried))
+    return FIXABLE if entries.problems else DONE
+
+
+def _apply(source: Source, entries: Entries, services: Iterable[str]) -> None:
+    with remembering(source.policy, {str(POLICY_FILE): entries.after.text}, os.environ):
+        write_edit(source.policy, entries.before, entries.after)
+    for name in services:
+        resolve_added(name, source.policy)
+    if source.is_stack and source.policy.absolute() == source.root().absolute() / POLICY_FILE:
+        report(reload_stack(source.path))
+    else:
+        say(APPLY)
+
+
+def _ask(question: str) -> str:
+    try:
+        return input(question).strip().lower()
+    except EOFError:
+        return "q"

@@ -1,0 +1,44 @@
+"""Run a project's setup script in its agent container, for `up` and `run`."""
+
+import hashlib
+
+from agent_sandbox.backends.plan import Plan, RunCommand
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import SetUp
+from agent_sandbox.cli.steps.execute import backend, driver
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.problems import Problem, UserError
+
+AGAIN = "agent-sandbox up tries again; the stack runs, so you can look around with agent-sandbox shell"
+OURS, ERROR = "agent-sandbox: ", "error: "
+MOST_LINES = 10
+
+
+def setup_plan(project: Project) -> Plan:
+    """Return the step that runs the trusted script once in each container, or none."""
+    text = project.made_of.get(project.setup)
+    if text is None:
+        return ()
+    return backend().plan(project, SetUp(script=project.setup, digest=hashlib.sha256(text.encode()).hexdigest()))
+
+
+def run_setup(project: Project, *, quiet: bool) -> None:
+    """Run the script and show its output; raise UserError if it fails. It ends with this process."""
+    for step in (step for step in setup_plan(project) if isinstance(step, RunCommand)):
+        done = driver().watch(step, on_line=(lambda _line: None) if quiet else _show)
+        if done.code:
+            raise UserError([_problem(project, done.out.splitlines(), quiet=quiet)])
+
+
+def _show(line: str) -> None:
+    if not line.startswith(f"{OURS}{ERROR}"):
+        say(line.removeprefix(OURS) if line.startswith(OURS) else f"  {line}")
+
+
+def _problem(project: Project, lines: list[str], *, quiet: bool) -> Problem:
+    """Return what the container said last, and with `quiet` the output before that, which was not shown."""
+    *before, why = [line for line in lines if line.strip()] or ["no output"]
+    what = why.removeprefix(OURS).removeprefix(ERROR)
+    said = "".join(f"\n  {line}" for line in before[-MOST_LINES:] if not line.startswith(OURS)) if quiet else ""
+    what += ":" if said else ""
+    return Problem(where=project.setup, what=what + said, hint=AGAIN)

@@ -1,0 +1,1 @@
+"""`agent-sandbox traffic`: questions about the audit log."""

@@ -1,0 +1,41 @@
+"""Remember since when a project's traffic is recorded for `policy learn`, in the user's state directory."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from agent_sandbox.bounded_json import NotJsonError, read_json
+from agent_sandbox.runtime.host.files import write_all
+from agent_sandbox.runtime.host.user_dirs import state_directory
+
+FOLDER = "learning"
+
+
+def learning_since(root: Path, environ: Mapping[str, str]) -> str:
+    """Return the time in UTC, empty if nothing was started; a damaged record counts as nothing."""
+    try:
+        found = read_json(_place(root, environ).read_text("utf-8"))
+    except (OSError, ValueError, NotJsonError):
+        return ""
+    since = found.get("since") if isinstance(found, dict) else None
+    return since if isinstance(since, str) else ""
+
+
+def start_learning(root: Path, since: str, environ: Mapping[str, str]) -> None:
+    """Replace the record."""
+    place = _place(root, environ)
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_all(place.parent, {place.name: json.dumps({"root": str(root.absolute()), "since": since})})
+
+
+def forget_learning(root: Path, environ: Mapping[str, str]) -> None:
+    """Remove the record."""
+    with suppress(OSError):
+        _place(root, environ).unlink()
+
+
+def _place(root: Path, environ: Mapping[str, str]) -> Path:
+    name = hashlib.sha256(str(root.absolute()).encode("utf-8", "surrogateescape")).hexdigest()
+    return state_directory(environ) / FOLDER / f"{name}.json"

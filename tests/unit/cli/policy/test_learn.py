@@ -1,0 +1,197 @@
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.backends.verbs import Terminal
+from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.policy import learn as subject
+from agent_sandbox.cli.policy.learn import Do, completions, learn
+from agent_sandbox.runtime.policies.learning import learning_since, start_learning
+from fake_docker import FakeDocker
+from fake_stack import with_containers
+from log_lines import denied
+
+POLICY = Path(".devcontainer/policy.yaml")
+LINES = [denied("GET https://docs.test/"), denied("PUT https://docs.test/x"), denied("GET https://10.0.0.1/")]
+SHOWN = """\
+allow: GET https://docs.test/
+  once, such as GET docs.test/
+allow: PUT https://docs.test/x
+  once, such as PUT docs.test/x
+  careful: it writes: the agent can send data out this way
+left out:
+  once, a private host: GET 10.0.0.1/
+"""
+REPLAY = """\
+replay: 1 of 2 recorded requests pass (without queries, bodies and headers, which the log does not have)
+  deny  PUT https://docs.test/x  host docs.test is allowed, method PUT and path /x are not: \
+policy.yaml:9 allows GET, HEAD https://docs.test/
+"""
+
+
+@pytest.fixture
+def log(policy: Path) -> Path:
+    assert policy.exists()
+    Path("log.jsonl").write_text("\n".join(LINES))
+    return Path("log.jsonl")
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have a person at the terminal who answers so."""
+
+    def answer(*words: str) -> None:
+        rest = iter(words)
+
+        def typed(_: str) -> str:
+            try:
+                return next(rest)
+            except StopIteration:
+                raise EOFError from None
+
+        monkeypatch.setattr("builtins.input", typed)
+        monkeypatch.setattr(subject, "terminal", lambda: Terminal.ATTACHED)
+
+    return answer
+
+
+def test_every_entry_without_a_warning_is_written_with_a_note(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = POLICY.read_text()
+    assert exit_code(lambda: learn(Do.STOP, every=True, file=log, since="2026-01-02T10:00:00Z")) == 0
+    assert POLICY.read_text() == f"{before}allow:\n  - GET https://docs.test/  # learned 2026-01-02 10:00\n"
+    said = capsys.readouterr()
+    assert said.out.startswith(SHOWN)
+    assert "\n+allow:\n+  - GET https://docs.test/  # learned 2026-01-02 10:00\n" in said.out
+    assert said.out.endswith(REPLAY)
+    assert said.err == "then: agent-sandbox proxy reload\n"
+
+
+def test_a_dry_run_writes_nothing_and_replays_all_the_same(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = POLICY.read_text()
+    assert exit_code(lambda: learn(Do.STOP, dry_run=True, file=log)) == 0
+    assert POLICY.read_text() == before
+    said = capsys.readouterr()
+    assert "+  - GET https://docs.test/  # learned from a log\n" in said.out
+    assert "\nreplay: 1 of 2 recorded requests pass (" in said.out
+    assert said.err == ""
+
+
+def test_a_service_from_this_machine_is_resolved_after_it_is_written(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved: list[str] = []
+    monkeypatch.setattr(subject, "resolve_added", lambda name, _file: resolved.append(name))
+    log.write_text(denied("GET https://npm.test/x", tool="npm"))
+    assert exit_code(lambda: learn(Do.STOP, dry_run=True, file=log)) == 0
+    assert "  node is not tried: it is written from the configuration of this machine\n" in capsys.readouterr().out
+    assert resolved == []
+    assert exit_code(lambda: learn(Do.STOP, every=True, file=log)) == 0
+    assert resolved == ["node"]
+    assert "- node  # learned from a log\n" in POLICY.read_text()
+
+
+def test_an_entry_that_cannot_be_added_is_an_error_beside_the_others(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    POLICY.write_text("{domains: [example.org], allow}\n")
+    assert exit_code(lambda: learn(Do.STOP, every=True, file=log)) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith(f"error: {POLICY}: cannot add GET https://docs.test/ to this file automatically\n")
+    assert "replay: 0 of 2" in said.out
+
+
+@pytest.mark.parametrize("words", [("n", "q"), ()])
+def test_a_person_who_takes_nothing_changes_nothing(
+    log: Path, answers: Callable[..., None], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = POLICY.read_text()
+    answers(*words)
+    assert exit_code(lambda: learn(Do.STOP, file=log)) == 0
+    assert POLICY.read_text() == before
+    assert capsys.readouterr().err == "nothing was written\n"
+
+
+def test_without_a_terminal_stop_says_how_to_go_on(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: learn(Do.STOP, file=log)) == 1
+    assert capsys.readouterr().err == (
+        "error: `learn stop` needs a terminal to ask on\n"
+        "  hint: --dry-run shows the entries; --all writes them, except those with a warning\n"
+    )
+
+
+READ = "exec -T proxy /opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
+CLOCK = "2026-01-02T10:00:00+00:00"
+
+
+@pytest.fixture
+def stack(project: Path, docker: FakeDocker) -> FakeDocker:
+    """Have a proxy that runs, with its own clock, and these denials in its log."""
+    assert project.exists()
+    with_containers(docker, proxy="healthy").says("proxy log --file", out="\n".join(LINES))
+    docker.says("proxy status", out=json.dumps({"clock": CLOCK}))
+    return docker.says("proxy reload", out='{"ok": true, "digest": "0123456789abcdef"}')
+
+
+def test_the_start_is_the_proxys_time(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stack.rules
+    assert exit_code(lambda: learn(Do.START)) == 0
+    assert learning_since(Path.cwd(), os.environ) == "2026-01-02T10:00:00.000Z"
+    assert capsys.readouterr().err == (
+        "recording; denied requests stay denied meanwhile\nthen: agent-sandbox policy learn stop\n"
+    )
+
+
+def test_what_was_chosen_is_in_force_and_the_recording_ends(
+    stack: FakeDocker, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stack.rules
+    start_learning(Path.cwd(), "2026-01-02T09:00:00.000Z", os.environ)
+    answers("y", "n")
+    assert exit_code(lambda: learn(Do.STOP)) == 0
+    assert POLICY.read_text().endswith("allow:\n  - GET https://docs.test/  # learned 2026-01-02 09:00\n")
+    said = capsys.readouterr()
+    assert said.err == "policy loaded, digest 0123456789ab\n"
+    assert "replay: 1 of 2" in said.out
+    assert learning_since(Path.cwd(), os.environ) == ""
+
+
+def test_a_dry_run_goes_on_recording(stack: FakeDocker) -> None:
+    assert stack.rules
+    start_learning(Path.cwd(), "2026-01-02T10:00:00.000Z", os.environ)
+    assert exit_code(lambda: learn(Do.STOP, dry_run=True)) == 0
+    assert learning_since(Path.cwd(), os.environ) == "2026-01-02T10:00:00.000Z"
+
+
+def test_what_was_denied_before_the_start_does_not_count(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stack.rules
+    start_learning(Path.cwd(), "2026-01-02T10:00:01.000Z", os.environ)
+    assert exit_code(lambda: learn(Do.STOP, every=True)) == 0
+    said = capsys.readouterr()
+    assert said == ("nothing to learn: every request was allowed, or is left out\n", "nothing was written\n")
+
+
+def test_stop_without_start_names_both_ways(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stack.rules
+    assert exit_code(lambda: learn(Do.STOP, dry_run=True)) == 1
+    assert capsys.readouterr().err == (
+        f"error: {Path.cwd()}: nothing is being recorded\n"
+        "  hint: agent-sandbox policy learn start, or --since to learn from the past\n"
+    )
+
+
+def test_a_proxy_without_a_clock_is_an_error(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    with_containers(docker, proxy="healthy").says("proxy status", out="{}")
+    assert exit_code(lambda: learn(Do.START)) == 1
+    assert capsys.readouterr().err == (
+        "error: proxy: the running proxy is of another version\n  hint: agent-sandbox init, then agent-sandbox up\n"
+    )
+
+
+def test_the_actions_are_completed() -> None:
+    assert (completions(), completions("start")) == (("start", "stop"), ())
