@@ -122,8 +122,8 @@ class Archive:
 class Unattended:
     """What makes the agent act without asking for permission.
 
-    `run` adds the arguments and variables, except with `--ask`. The files answer the agent's first questions; each is
-    copied into the home directory where the user has none.
+    `run` adds the arguments and variables, except with `--agent-asks`. The files answer its first questions; each
+    is copied into the home directory where the user has none.
     """
 
     arguments: tuple[str, ...] = ()

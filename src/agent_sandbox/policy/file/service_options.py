@@ -134,6 +134,10 @@ class Chosen:
             return option not in self.keys
         return wanted in self.levels.get(option, ())
 
+    def reached(self, when: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the repositories whose access is enough for a rule with this `when`."""
+        return tuple(one for one in self.repositories if self._reaches(one, when))
+
     def _reaches(self, repository: str, when: Mapping[str, str]) -> bool:
         """Return whether the access to this repository is enough for a rule with this `when`."""
         limit = self.limits.get(repository)

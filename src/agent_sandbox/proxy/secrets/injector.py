@@ -15,7 +15,7 @@ from agent_sandbox.policy.match.upstream import Upstream
 from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.secrets.placeholder import Placeholders, is_placeholder
 from agent_sandbox.proxy.secrets.redactable import asks_to_hide, folded
-from agent_sandbox.proxy.secrets.redaction import Echoes, secret_encodings
+from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes, secret_encodings
 from agent_sandbox.proxy.secrets.store import Secret, Unresolved, read_secret
 from agent_sandbox.proxy.wire.message import Fields, RequestHead
 
@@ -37,7 +37,7 @@ class Filling:
     """What to inject into one request, and what echoes of it would look like."""
 
     fields: Fields = field(default=(), repr=False)
-    echoes: Echoes = field(default=(), repr=False)
+    echoes: Echoes = field(default=NO_ECHOES, repr=False)
     # Parameters of the query, as they are written.
     parameters: Fields = field(default=(), repr=False)
     # Headers that are removed, as `folded` returns them.
@@ -106,15 +106,13 @@ class Injector:
             why = "no secret is sent while the project's policy adds a CA, which can sign for every host"
             raise WithoutSecretError(why, "move its `upstream` setting to your own policy file")
 
-    def filling(self, injection: Injection, request: Request, sent: Fields, *, websocket: bool) -> Filling:
+    def filling(self, injection: Injection, request: Request, sent: Fields) -> Filling:
         """Return what to inject into an allowed request with the fields `sent`, or raise WithoutSecretError."""
         if request.scheme != "https":
             raise WithoutSecretError("a secret is sent only over https")
         own = next(self._own(injection, request.query, sent), None)
         if own and injection.existing is Existing.KEEP:
             return NOTHING
-        if websocket:
-            raise WithoutSecretError("no secret is injected into a WebSocket: its frames are not redacted")
         if own:
             raise _already(*own)
         now = self._clock()
@@ -124,7 +122,7 @@ class Injector:
         return Filling(
             fields=tuple(pair for in_query, pair in pairs if not in_query),
             parameters=tuple(pair for in_query, pair in pairs if in_query),
-            echoes=tuple(chain.from_iterable(_echoes(secret.value, one) for one, secret in sent_ones)),
+            echoes=_echoes(tuple((secret.value, one) for one, secret in sent_ones)),
             replaced=frozenset(chain.from_iterable(map(_headers, injection.credentials))),
             # Those that are here hold the placeholder.
             dropped=tuple(name for one, _ in found for name in one.parameters if has_parameter(request.query, name)),
@@ -222,5 +220,7 @@ def _how(name: str, *hosts: str) -> str:
 
 # Cached, because computing them takes as long as the rest of a request.
 @lru_cache(maxsize=64)
-def _echoes(value: str, credential: Credential) -> Echoes:
-    return secret_encodings(value, credential.row, credential.username or "")
+def _echoes(sent: tuple[tuple[str, Credential], ...]) -> Echoes:
+    """Return what echoes of these values look like, each sent as a credential."""
+    every = (secret_encodings(value, credential.row, credential.username or "") for value, credential in sent)
+    return Echoes(chain.from_iterable(every))

@@ -252,6 +252,13 @@ def test_a_service_can_have_repositories_in_groups(name: str, *, is_one: bool) -
             choose("x", NESTED, {"repos": [name]})
 
 
+def test_only_repositories_with_enough_access_are_reached() -> None:
+    given = {"repos": ["a/b", {"name": "a/c", "access": "read"}], "git": {"access": "readwrite"}}
+    chosen = choose("github", DECLARED, given)
+    assert chosen.reached({"git": "read"}) == ("a/b", "a/c")
+    assert chosen.reached({"git": "readwrite"}) == ("a/b",)
+
+
 def test_a_repository_is_a_name_or_has_its_access() -> None:
     assert [repository_name(item) for item in ("a/b", {"name": "c/d", "access": "read"})] == ["a/b", "c/d"]
 
