@@ -81,6 +81,7 @@ TALKS = {
     "claude": (Talk(words=("-p", PROMPT), service="claude"),),
     "codex": (Talk(words=("exec", "--skip-git-repo-check", "--model", "gpt-5.1", PROMPT), service="codex"),),
     "copilot": (Talk(words=("-p", PROMPT), service="copilot"),),
+    "factory": (Talk(words=("exec", PROMPT), service="factory"),),
     "gemini": (Talk(words=("--model", "gemini-2.5-flash", "-p", PROMPT), service="gemini"),),
     "hermes": (
         hermes("openrouter", "openai/gpt-4o", "openrouter"),
@@ -107,7 +108,4 @@ TALKS = {
     ),
 }
 # Agents without a fake model, and why.
-SILENT = {
-    "crush": "downloads its program from GitHub, which no test reaches",
-    "factory": "asks Factory about the account before anything else, even with a key",
-}
+SILENT = {"crush": "downloads its program from GitHub, which no test reaches"}

@@ -286,6 +286,15 @@ def chatgpt_host(method: str, path: str, body: Any) -> Json | Events | None:
     return None
 
 
+def factory_host(method: str, path: str, body: Any) -> Json | Events | None:
+    """Play api.factory.ai: who the account is, and models of several providers."""
+    if path == "/api/cli/whoami":
+        return Json({"userId": "user-1", "orgId": "org-1"})
+    models = {"a/v1/messages": anthropic, "o/v1/responses": responses, "o/v1/chat/completions": completions}
+    model = models.get(path.partition("?")[0].removeprefix("/api/llm/"))
+    return model(body) if method == "POST" and model else None
+
+
 def openrouter_host(method: str, path: str, body: Any) -> Json | Events | None:
     """Play openrouter.ai."""
     return completions(body) if method == "POST" and path == "/api/v1/chat/completions" else None
@@ -321,6 +330,7 @@ HOSTS: dict[str, Callable[[str, str, Any], Json | Events | None]] = {
     "api.openai.com": openai_host,
     "chatgpt.com": chatgpt_host,
     "openrouter.ai": openrouter_host,
+    "api.factory.ai": factory_host,
     "generativelanguage.googleapis.com": gemini_host,
     "cloudcode-pa.googleapis.com": code_assist_host,
     "oauth2.googleapis.com": google_login_host,

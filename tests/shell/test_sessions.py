@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from bash_harness import Shell
 
@@ -33,16 +35,17 @@ def test_a_signal_reaches_the_whole_group_of_the_sessions_command_and_no_other(s
 
 
 def test_the_records_of_commands_that_ended_are_removed(shell: Shell) -> None:
-    done = shell(
-        "sessions",
-        f"mkdir $HOME/sessions; echo old >$HOME/sessions/99999999; {start(shell, 'true')} wait; ls $sessions",
-    )
-    assert "99999999" not in done.stdout
+    script = f"mkdir $HOME/sessions; echo old >$HOME/sessions/99999999; {start(shell, 'sleep 60')}"
+    shell("sessions", script + "while [[ -e $sessions/99999999 ]]; do sleep 0.01; done; kill $command")
 
 
-def test_a_command_runs_where_its_session_cannot_be_recorded(shell: Shell) -> None:
-    done = shell("sessions", f"touch $HOME/sessions; {start(shell, 'echo ran')} wait")
-    assert (done.stdout.splitlines()[-1], done.stderr) == ("ran", "")
+@pytest.mark.parametrize("obstacle", ["touch $HOME/sessions", "mkdir $HOME/sessions; mkfifo $HOME/sessions/$$"])
+def test_a_command_runs_where_its_session_cannot_be_recorded(shell: Shell, obstacle: str) -> None:
+    lib = shell.image / "lib" / "sessions.sh"
+    script = f"{obstacle}; source {lib}; sessions=$HOME/sessions; record_session; echo ran ${{AGENT_SANDBOX_SESSION-}}"
+    done = shell("sessions", script, AGENT_SANDBOX_SESSION="abc")
+    shell("sessions", "[[ ! -d $HOME/sessions ]] || timeout 5 cat $HOME/sessions/*")  # ends the one that waits
+    assert (done.stdout, done.stderr) == ("ran\n", "")
 
 
 def test_an_unknown_session_and_a_record_that_blocks_are_one_failure(shell: Shell) -> None:

@@ -4,15 +4,21 @@
 
 sessions=/tmp/agent-sandbox.sessions
 
+# In the background: a pipe, or a million files, that the agent put here must not keep the command from starting.
 record_session() {
   [[ -n ${AGENT_SANDBOX_SESSION-} ]] || return 0
-  local session=$AGENT_SANDBOX_SESSION file
+  (write_record "$AGENT_SANDBOX_SESSION" </dev/null &>/dev/null &)
   unset AGENT_SANDBOX_SESSION
-  mkdir -p -- "$sessions" 2>/dev/null || return 0 # never a reason not to run a command
+}
+
+write_record() { # SESSION
+  local file dead=()
+  mkdir -p -- "$sessions"
+  printf '%s\n' "$1" >"$sessions/$$"
   for file in "$sessions"/*; do
-    [[ -d /proc/${file##*/} ]] || rm -f -- "$file"
+    [[ -d /proc/${file##*/} ]] || dead+=("$file")
   done
-  { printf '%s\n' "$session" >"$sessions/$$"; } 2>/dev/null || true
+  rm -f -- "${dead[@]}"
 }
 
 # Send a signal to the process group of a session's command. One that was just started may not be recorded yet.

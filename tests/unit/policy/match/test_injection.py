@@ -53,6 +53,7 @@ def test_what_is_written_reads_back_as_it_was(existing: Existing, kind: str) -> 
         secret="key",
         kind=kind,
         env="A_KEY",
+        also=("B_KEY",),
         prefix="sk-",
         others=("cookie", "x-other"),
         parameters=("key",),

@@ -21,7 +21,8 @@ def test_sizes_are_read_in_both_notations(text: str, size: int) -> None:
 def test_only_running_containers_are_measured(docker: FakeDocker) -> None:
     docker.says("stats", out=json.dumps({"ID": "1" * 64, "MemUsage": "1MiB / 8GiB"})).says("system df", out="[]")
     assert usage(DOCKER, [RUNNING, STOPPED]) == Usage(memory={"1" * 12: 1 << 20}, disk={})
-    assert docker.calls[0].split()[-1] == RUNNING.id
+    (stats,) = (call for call in docker.calls if call.startswith("stats "))
+    assert stats.split()[-1] == RUNNING.id
     assert usage(DOCKER, [STOPPED]) == Usage(memory={}, disk={})
     assert docker.calls[2:] == ["system df --verbose --format {{json .Volumes}}"]
 
