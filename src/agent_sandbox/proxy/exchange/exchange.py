@@ -18,6 +18,9 @@ from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, value_of
 
+# A page of a hundred pull requests is about 300 KiB.
+MAX_COPY = 1024 * 1024
+
 
 @dataclass(slots=True)
 class Meter:
@@ -27,6 +30,8 @@ class Meter:
     limit: int | None = None
     unpacking: Unpacking | None = None
     redactor: Redactor | None = None
+    # A copy of what was passed on, if there is one; it is dropped when it grows beyond MAX_COPY.
+    copied: bytearray | None = None
 
     def takes(self, size: int) -> bool:
         """Return whether `size` more bytes are within the limit."""
@@ -43,8 +48,14 @@ class Meter:
         if not data:
             if self.unpacking and self.count:
                 self.unpacking.end()
-            return self.redactor.end()
-        return self.redactor.feed(self.unpacking.feed(data) if self.unpacking else data) or ()
+            return self._copy(self.redactor.end())
+        return self._copy(self.redactor.feed(self.unpacking.feed(data) if self.unpacking else data)) or ()
+
+    def _copy(self, shown: bytes) -> bytes:
+        if self.copied is not None:
+            self.copied += shown
+            self.copied = self.copied if len(self.copied) <= MAX_COPY else None
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
