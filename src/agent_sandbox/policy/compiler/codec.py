@@ -31,7 +31,7 @@ type Plain = Any  # JSON values that this module has written
 type Lists = Mapping[str, ListedHosts]
 
 # The fields of a policy that are JSON values already.
-PLAIN_FIELDS = ("digest", "asks_operations", "asks_secrets", "refusal", "empty")
+PLAIN_FIELDS = ("digest", "asks_operations", "asks_secrets", "asks_first", "refusal", "empty")
 
 
 class NotEncodableError(Exception):
@@ -148,7 +148,7 @@ def _tuples(form: Plain) -> Any:  # noqa: ANN401 - lists in lists of any depth
 
 CONFINEMENT = tuple(part.name for part in fields(Confinement))
 CREDENTIAL = tuple(part.name for part in fields(Credential))
-LISTS = ("others", "parameters")
+LISTS = ("also", "others", "parameters")
 
 
 def _write_injection(inject: Injection) -> Plain:

@@ -63,6 +63,7 @@ class AuthSpec(KindSpec):
     header: str = "authorization"
     client_shim: str = ""
     env: Written[Variable] = None
+    also: AtLeastOne[Variable] = ()
     prefix: Written[Prefix] = None
     others: AtLeastOne[str] = ()
     parameters: AtLeastOne[str] = ()
@@ -81,6 +82,7 @@ class AuthSpec(KindSpec):
             header=self.header,
             client_shim=self.client_shim,
             env=self.env or "",
+            also=self.also,
             prefix=self.prefix or "",
             others=self.others,
             parameters=self.parameters,

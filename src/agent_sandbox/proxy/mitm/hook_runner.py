@@ -10,11 +10,13 @@ from typing import Any, Self
 from mitmproxy import http
 from mitmproxy.flow import Error
 from mitmproxy.proxy.commands import StartHook
+from mitmproxy.tls import TlsData
 
 from agent_sandbox.proxy.exchange.denial import UNDECIDED
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import Hooks
 from agent_sandbox.proxy.mitm.flows import STEPS, ExchangeOwner, FlowHooks, deny
+from agent_sandbox.proxy.tls.contexts import HTTP2, TlsStart
 from agent_sandbox.proxy.tunnel import Tunnel
 
 
@@ -46,10 +48,24 @@ class HookRunner:
             if of_flow:
                 getattr(self._flow_hooks, hook.name)(data, owner)
                 return
-            # What an audit record needs of a failed handshake is its error.
-            subject = str(data.conn.error) if hook.name == "tls_failed_client" else data
+            if isinstance(data, TlsData):
+                self._run_on_tls(hook.name, data)
+                return
             for function in functions:
-                function(subject, self._tunnel)
+                function(data, self._tunnel)
+
+    def _run_on_tls(self, name: str, data: TlsData) -> None:
+        if name == "tls_failed_client":
+            # What an audit record needs of a failed handshake is its error.
+            for function in self._hooks[name]:
+                function(str(data.conn.error), self._tunnel)
+            return
+        start = TlsStart(http2=data.context.client.alpn == HTTP2, connection=data.ssl_conn)
+        for function in self._hooks[name]:
+            function(start, self._tunnel)
+        if name == "tls_start_server":
+            data.conn.sni = self._tunnel.host
+        data.ssl_conn = start.connection
 
     def deny_after_fault(self, name: str, data: Any, exchange: Exchange | None) -> None:  # noqa: ANN401 - hooks carry what they carry
         """Replace the response with a denial if the hook had set one, else end the connection."""

@@ -6,9 +6,7 @@ of any size.
 
 from typing import cast, override
 
-import h11
-from h11._readers import ChunkedReader, ContentLengthReader, Http10Reader
-from h11._receivebuffer import ReceiveBuffer
+from h11._readers import ContentLengthReader, Http10Reader
 from mitmproxy import http
 from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy import commands, events, layer
@@ -26,19 +24,12 @@ from mitmproxy.proxy.layers.http._events import (
 )
 from mitmproxy.proxy.layers.http._http1 import Http1Client, TBodyReader
 
-from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
-from agent_sandbox.proxy.wire.http1_head import (
-    BadHeadError,
-    Body,
-    BodyEnd,
-    ResponseHead,
-    check_response_start,
-    parse_response,
-)
+from agent_sandbox.proxy.wire.http1_chunks import TrailerDropper
+from agent_sandbox.proxy.wire.http1_head import BadHeadError, Body, BodyEnd, ResponseHead
+from agent_sandbox.proxy.wire.response_start import ResponseStart
 
 Commands = layer.CommandGenerator[None]
-LIMITS = Limits()
 HALF_A_HEAD = "the server closed the connection before the end of its response head"
 
 
@@ -50,29 +41,6 @@ class AbortConnection(CutConnection):
     """Close with a reset, which the other side notices at once, even if data is still on its way."""
 
 
-class TrailerDropper(ChunkedReader):
-    """Reads a chunked response and drops its trailers, on which mitmproxy raises."""
-
-    _ended = False
-
-    @override
-    def __call__(self, buf: ReceiveBuffer) -> h11.Data | h11.EndOfMessage | None:
-        # Join all available chunks: passing each one through all layers is slow.
-        data = b"".join(iter(lambda: self._piece(buf), b""))
-        if data:
-            return h11.Data(data=data)
-        return h11.EndOfMessage() if self._ended else None
-
-    def _piece(self, buf: ReceiveBuffer) -> bytes:
-        event = None if self._ended else super().__call__(buf)
-        if event is None and not self._ended and len(buf) > LIMITS.response_head_bytes:
-            raise h11.RemoteProtocolError(
-                f"a chunk size line or trailers of more than {LIMITS.response_head_bytes} bytes"
-            )
-        self._ended = self._ended or isinstance(event, h11.EndOfMessage)
-        return bytes(event.data) if isinstance(event, h11.Data) else b""
-
-
 class StrictHttp1Client(Http1Client):
     """Reads response heads with `parse_response`, skips interim responses, and adds missing framing to requests."""
 
@@ -81,7 +49,7 @@ class StrictHttp1Client(Http1Client):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.buf = BodyBuffer()
-        self._interim_bytes = 0
+        self._start = ResponseStart()
 
     @override
     def send(self, event: HttpEvent) -> Commands:
@@ -91,7 +59,7 @@ class StrictHttp1Client(Http1Client):
             yield AbortConnection(self.conn)
             return
         if isinstance(event, RequestHeaders):
-            self._interim_bytes = 0
+            self._start = ResponseStart()
             _frame(event)
         yield from super().send(event)
 
@@ -104,7 +72,8 @@ class StrictHttp1Client(Http1Client):
             yield from self._refuse(self.stream_id, HALF_A_HEAD if self.buf else "server closed connection")
             return
         try:
-            head = self._final_head()
+            # mitmproxy would take an interim response for the final one.
+            head = self._start.read(self.buf)
             body = head.body(self.request.method) if head else 0
         except BadHeadError as problem:
             yield from self._refuse(self.stream_id, f"malformed response from the server: {problem}")
@@ -128,25 +97,6 @@ class StrictHttp1Client(Http1Client):
             yield ReceiveHttp(ResponseProtocolError(self.stream_id, self.conn.error, ErrorCode.GENERIC_SERVER_ERROR))
             return
         yield from super().read_body(event)
-
-    def _final_head(self) -> ResponseHead | None:
-        """Return the head of the response, None while it is incomplete. Raises `BadHeadError`."""
-        # Skip interim responses such as `103 Early Hints`: mitmproxy would take one for the final response. All of them
-        # count towards the limit for heads.
-        while end := self.buf.head_end():
-            head = parse_response(bytes(self.buf.maybe_extract_at_most(end) or b""), LIMITS)
-            if not head.interim:
-                return head
-            self._interim_bytes += end
-            self._check_size(self._interim_bytes)
-        check_response_start(bytes(self.buf), LIMITS)
-        self._check_size(self._interim_bytes + len(self.buf))
-        return None
-
-    @staticmethod
-    def _check_size(size: int) -> None:
-        if size > LIMITS.response_head_bytes:
-            raise BadHeadError(f"its head is larger than {LIMITS.response_head_bytes} bytes")
 
     def _refuse(self, stream_id: int, reason: str) -> Commands:
         yield from self._close()

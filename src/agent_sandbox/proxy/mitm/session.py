@@ -19,11 +19,12 @@ from agent_sandbox.policy import Policy
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.hooks import Hooks
+from agent_sandbox.proxy.exchange.review import outlived
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination, PolicyReplaced, Resumed
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
-from agent_sandbox.proxy.net.bulk_reader import BulkReader
+from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ, BulkReader
 from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.net.linger_close import linger_close
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
@@ -48,7 +49,7 @@ class Engine:
     options: EngineOptions
     record: Callable[[AuditRecord], None]
     policy: Callable[[], Policy]
-    sessions: "set[Session]" = field(default_factory=set)
+    sessions: set[object] = field(default_factory=set)
     turns: FairScheduler = field(default_factory=lambda: FairScheduler(time.monotonic))
 
     @property
@@ -73,7 +74,7 @@ class Session(server.LiveConnectionHandler):
         self._paused = False
         self._resuming: set[asyncio.Task[None]] = set()
         self._took = 0.0
-        reader.small_reads = partial(self._small_reads, self.client)
+        reader.read_size = partial(self._read_size, self.client)
 
     @override
     async def handle_client(self) -> None:
@@ -83,10 +84,13 @@ class Session(server.LiveConnectionHandler):
         finally:
             self._engine.sessions.discard(self)
 
-    def _small_reads(self, connection: Connection) -> bool:
-        """Return whether to read little at once: if this is or may become HTTP/2, or if there are many sessions."""
+    def _read_size(self, connection: Connection) -> int:
+        """Return how much to read at once: little where a little may be much work."""
+        if connection is not self.client and (size := self.layer.searched_read):
+            return size
+        # If this is or may become HTTP/2, or if there are many sessions.
         in_frames = connection.tls and (connection.alpn == HTTP2 or not connection.tls_established)
-        return in_frames or self._engine.crowded > 1
+        return SMALL_READ if in_frames or self._engine.crowded > 1 else LARGE_READ
 
     @override
     async def handle_hook(self, hook: commands.StartHook) -> None:
@@ -172,19 +176,21 @@ class Session(server.LiveConnectionHandler):
         Return whether any request, or the client connection, was ended.
         """
         revision = revision.granting(self._grants)
-        client, replaced, outlived = self._writer(self.client), PolicyReplaced(revision), self._outlived(revision)
+        client, replaced = self._writer(self.client), PolicyReplaced(revision)
         if client is None:
             return False
+        waited = any(exchange.waiting is not None for exchange in self.layer.exchanges)
+        is_outlived = outlived(self._tunnel, revision, waited=waited)
         await self.server_event(replaced)
         for peer in self._servers():
             host, port, *_ = peer.address or ("", 0)
             if not revision.decide_connect(host, port).allowed:
                 self._drop(peer)
-        if outlived and self.layer.idle:
+        if is_outlived and self.layer.idle:
             self.abort()
             return True
-        ended = bool(replaced.ended) or outlived
-        if ended and (self.client.alpn != HTTP2 or outlived):
+        ended = bool(replaced.ended) or is_outlived
+        if ended and (self.client.alpn != HTTP2 or is_outlived):
             # Leave the client time to read the reason.
             asyncio.get_running_loop().call_later(LINGER_SECONDS, client.transport.abort)
         return ended
@@ -193,17 +199,6 @@ class Session(server.LiveConnectionHandler):
     def _grants(self) -> tuple[Rule, ...]:
         """What a person granted to single requests in progress."""
         return tuple(rule for exchange in self.layer.exchanges for rule in exchange.grants)
-
-    def _outlived(self, revision: PolicyTransition) -> bool:
-        # Also close a denied tunnel that the new policy would allow: the client's next tunnel will work.
-        tunnel = self._tunnel
-        if tunnel.carries is Carries.PROXY:
-            return False
-        if tunnel.refused is not None:
-            # A request that has waited for a person is decided again in this tunnel.
-            waited = any(exchange.waiting is not None for exchange in self.layer.exchanges)
-            return revision.opens(tunnel.host, tunnel.port) and not waited
-        return not revision.decide_connect(tunnel.host, tunnel.port).allowed
 
     @override
     async def open_connection(self, command: commands.OpenConnection) -> None:
@@ -221,7 +216,7 @@ class Session(server.LiveConnectionHandler):
             connection.peername = writer.get_extra_info("peername")
             connection.sockname = writer.get_extra_info("sockname")
             bulk = BulkReader(reader, on_reset=lambda: setattr(connection, "error", "the server reset the connection"))
-            bulk.small_reads = partial(self._small_reads, connection)
+            bulk.read_size = partial(self._read_size, connection)
             self.transports[connection] = server.ConnectionIO(asyncio.current_task(), _as_stream(bulk), writer)
             patience = self._wait_for_handshake(connection, writer)
             await self.server_event(events.OpenConnectionCompleted(command, None))

@@ -25,12 +25,13 @@ from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeaders
 
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.exchange.exchange import Exchange
+from agent_sandbox.proxy.exchange.review import revoke
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner, deny
 from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redactable import safe_reason, why_unreadable
-from agent_sandbox.proxy.secrets.redaction import Echoes
+from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.upstream.dialler import NotReached
 
@@ -89,19 +90,7 @@ class StrictStream(HttpStream, ExchangeOwner):
 
     def revoke(self, revision: PolicyTransition) -> Denial | None:
         """Record and return a denial if the request was allowed and the new policy denies it."""
-        exchange = self.exchange
-        request = exchange.request if exchange else None
-        if exchange is None or request is None or exchange.aborted is not None:
-            return None
-        decision = revision.granting(exchange.grants).decide(request)
-        if decision.allowed:
-            exchange.sent.limit = decision.max_body
-            return None
-        reason = f"the policy was reloaded: {decision.reason}"
-        denial = exchange.denial(reason, status=revision.new.settings.block_status)
-        # Record it now: a request that still waits for its upstream connection must not be sent afterwards.
-        exchange.abort(denial, cause=str(decision.cause))
-        return denial
+        return None if self.exchange is None else revoke(self.exchange, revision)
 
     @override
     def handle_event(self, event: events.Event) -> Commands:
@@ -283,7 +272,7 @@ class StrictStream(HttpStream, ExchangeOwner):
     @property
     def _echoes(self) -> Echoes:
         """What echoes of the injected secrets look like."""
-        return self.exchange.echoes if self.exchange is not None else ()
+        return self.exchange.echoes if self.exchange is not None else NO_ECHOES
 
     @property
     def _flow(self) -> http.HTTPFlow:

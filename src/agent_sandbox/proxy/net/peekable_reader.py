@@ -34,6 +34,10 @@ class PeekableReader(BulkReader):
         taken, self._ahead = self._ahead[:count], self._ahead[count:]
         return taken
 
+    def release(self) -> tuple[asyncio.StreamReader, bytes]:
+        """Return the stream and what was read ahead of it, for code that reads by itself."""
+        return self._reader, self.take(len(self._ahead))
+
     @override
     async def read(self, _: int = -1) -> bytes:
         """Read what is available, beginning with what was read ahead."""

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 
 import certifi
 from cryptography.hazmat.primitives.asymmetric import ec
-from mitmproxy.tls import TlsData
 from OpenSSL import SSL
 
 from agent_sandbox.policy import canonical_host
@@ -28,6 +28,17 @@ REMEMBERED_HOSTS = 512
 RENEW_SECONDS = 24 * 3600
 
 
+@dataclass(slots=True, kw_only=True)
+class TlsStart:
+    """A TLS handshake. A hook sets `connection` before it; without one, the proxy closes the connection.
+
+    `http2` is whether the client speaks HTTP/2, so that the server may too.
+    """
+
+    http2: bool = False
+    connection: SSL.Connection | None = None
+
+
 class ClientTls:
     """Terminates the client's TLS with a certificate for the host of the tunnel, whatever the SNI says."""
 
@@ -38,16 +49,16 @@ class ClientTls:
         self._contexts: OrderedDict[str, tuple[datetime, SSL.Context]] = OrderedDict()
 
     @hook
-    def tls_start_client(self, start: TlsData, tunnel: Tunnel) -> None:
-        """Give the layer its TLS object; without one, the layer closes the connection."""
+    def tls_start_client(self, start: TlsStart, tunnel: Tunnel) -> None:
+        """Set the TLS object of a client."""
         connection = SSL.Connection(self._context(tunnel.host))
         connection.set_accept_state()
-        start.ssl_conn = connection
+        start.connection = connection
 
     @hook
-    def tls_established_client(self, start: TlsData, tunnel: Tunnel) -> None:
+    def tls_established_client(self, start: TlsStart, tunnel: Tunnel) -> None:
         """Raise ValueError if OpenSSL parsed a different SNI than our own parser did."""
-        named = start.ssl_conn.get_servername() if start.ssl_conn else None
+        named = start.connection.get_servername() if start.connection else None
         if named is not None and canonical_host(named.decode("ascii")) != tunnel.host:
             raise ValueError(f"OpenSSL reads a server name other than {tunnel.host}")
 
@@ -84,18 +95,16 @@ class ServerTls:
         self._trusting = ("", self._trusting_context(""))
 
     @hook
-    def tls_start_server(self, start: TlsData, tunnel: Tunnel) -> None:
-        """Give the layer a TLS object that accepts only a certificate for the host of the tunnel."""
+    def tls_start_server(self, start: TlsStart, tunnel: Tunnel) -> None:
+        """Set a TLS object that accepts only a certificate for the host of the tunnel."""
         pem = self._authorities()
         if pem != self._trusting[0]:
             self._trusting = (pem, self._trusting_context(pem))
         connection = SSL.Connection(self._trusting[1])
         _expect_host(connection, tunnel.host)
-        speaks_http2 = start.context.client.alpn == HTTP2
-        connection.set_alpn_protos([HTTP2, HTTP1] if speaks_http2 else [HTTP1])
+        connection.set_alpn_protos([HTTP2, HTTP1] if start.http2 else [HTTP1])
         connection.set_connect_state()
-        start.conn.sni = tunnel.host
-        start.ssl_conn = connection
+        start.connection = connection
 
     def _trusting_context(self, pem: str) -> SSL.Context:
         context = _context(SSL.TLS_CLIENT_METHOD)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 HANDSHAKE_RECORD = 0x16
 CLIENT_HELLO = 1
 SERVER_NAME = 0x0000
+PROTOCOLS = 0x0010  # ALPN
 # ECH, its drafts, and their predecessor ESNI.
 ENCRYPTED_HELLO = frozenset({0xFFCE, 0xFF02, *range(0xFE08, 0xFE0E)})
 HOST_NAME = 0
@@ -27,9 +28,11 @@ class Hello:
 
     `encrypted` means that there is an ECH extension. Browsers always send one, often a dummy. This proxy terminates
     TLS and has no ECH key, so it can serve only the outer name, and decides on that.
+    `protocols` is the ALPN extension, as it is.
     """
 
     names: tuple[str, ...] = ()
+    protocols: bytes = b""
     encrypted: bool = False
 
 
@@ -112,7 +115,8 @@ def _parse(body: _Cursor) -> Hello:
             raise BadHelloError("a duplicate extension in the ClientHello")
         found[kind] = content
     names = _names(found[SERVER_NAME]) if SERVER_NAME in found else ()
-    return Hello(names=names, encrypted=not ENCRYPTED_HELLO.isdisjoint(found))
+    protocols = found[PROTOCOLS].data if PROTOCOLS in found else b""
+    return Hello(names=names, protocols=protocols, encrypted=not ENCRYPTED_HELLO.isdisjoint(found))
 
 
 def _names(extension: _Cursor) -> tuple[str, ...]:

@@ -1,10 +1,15 @@
-"""Parse a chunked request body strictly: no trailers, short size lines, only CRLF."""
+"""Parse chunked bodies: strictly in requests (no trailers, short size lines, only CRLF), with h11 in responses."""
 
 import re
+from typing import override
 
 import h11
+from h11._readers import ChunkedReader
 from h11._receivebuffer import ReceiveBuffer
 
+from agent_sandbox.proxy.limits import Limits
+
+LIMITS = Limits()
 SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\x20-\x7e\t]*)?\r\n")
 
 
@@ -63,6 +68,29 @@ class ChunkReader:
         if not _take_line_end(buffer):
             return None
         return h11.EndOfMessage()
+
+
+class TrailerDropper(ChunkedReader):
+    """Reads a chunked response and drops its trailers."""
+
+    _ended = False
+
+    @override
+    def __call__(self, buf: ReceiveBuffer) -> h11.Data | h11.EndOfMessage | None:
+        # Join all available chunks: passing each one through all layers is slow.
+        data = b"".join(iter(lambda: self._piece(buf), b""))
+        if data:
+            return h11.Data(data=data)
+        return h11.EndOfMessage() if self._ended else None
+
+    def _piece(self, buf: ReceiveBuffer) -> bytes:
+        event = None if self._ended else super().__call__(buf)
+        if event is None and not self._ended and len(buf) > LIMITS.response_head_bytes:
+            raise h11.RemoteProtocolError(
+                f"a chunk size line or trailers of more than {LIMITS.response_head_bytes} bytes"
+            )
+        self._ended = self._ended or isinstance(event, h11.EndOfMessage)
+        return bytes(event.data) if isinstance(event, h11.Data) else b""
 
 
 def _take_line_end(buffer: ReceiveBuffer) -> bool:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from mitmproxy.flow import Error
+from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http._hooks import (
     HttpErrorHook,
     HttpRequestHeadersHook,
@@ -12,14 +13,17 @@ from mitmproxy.proxy.layers.http._hooks import (
     HttpResponseHeadersHook,
     HttpResponseHook,
 )
-from mitmproxy.proxy.layers.tls import TlsFailedClientHook, TlsStartClientHook
+from mitmproxy.proxy.layers.tls import TlsFailedClientHook, TlsStartClientHook, TlsStartServerHook
 from mitmproxy.test import tflow
 from mitmproxy.tls import TlsData
+from OpenSSL import SSL
 
 from agent_sandbox.proxy.exchange.denial import UNDECIDED
 from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
+from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.mitm.stream import MalformedHook
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from layer_harness import LetThrough
 
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 
     from mitmproxy import http
 
+    from agent_sandbox.proxy.tls.contexts import TlsStart
+
+TLS = ("tls_start_client", "tls_start_server")
 TUNNEL = Tunnel(client="", carries=Carries.HTTP, host="a.test", port=80)
 
 
@@ -146,6 +153,35 @@ def test_a_fault_in_anything_else_ends_the_connection() -> None:
     ran = Ran(raising(ValueError()))
     ran.runner.run(TlsStartClientHook(object()), ran.owner)  # type: ignore[arg-type] # whatever it is about
     assert ran.said == ["error in hook tls_start_client", "closed"]
+
+
+@pytest.mark.parametrize(("alpn", "http2"), [(b"h2", True), (b"http/1.1", False)])
+def test_the_tls_object_that_a_hook_sets_is_used_and_names_the_host_of_the_tunnel(alpn: bytes, *, http2: bool) -> None:
+    connection = SSL.Connection(SSL.Context(SSL.TLS_CLIENT_METHOD))
+    got: list[bool] = []
+
+    def set_it(start: TlsStart, _: Tunnel) -> None:
+        got.append(start.http2)
+        start.connection = connection
+
+    client, server = tflow.tclient_conn(), tflow.tserver_conn()
+    client.alpn = alpn
+    context = Context(client, as_mitmproxy(EngineOptions()))
+    runner = HookRunner(dict.fromkeys(TLS, (set_it,)), TUNNEL, on_fault=pytest.fail, close=pytest.fail)
+    for hook, peer in ((TlsStartClientHook, client), (TlsStartServerHook, server)):
+        data = TlsData(peer, context)
+        runner.run(hook(data), ExchangeOwner())
+        assert data.ssl_conn is connection
+    assert (got, server.sni) == ([http2, http2], "a.test")
+
+
+def test_of_a_malformed_request_a_hook_gets_the_reason() -> None:
+    got: list[object] = []
+    runner = HookRunner(
+        {"malformed": (lambda reason, _: got.append(reason),)}, TUNNEL, on_fault=pytest.fail, close=pytest.fail
+    )
+    runner.run(MalformedHook("bare LF"), ExchangeOwner())
+    assert got == ["bare LF"]
 
 
 def test_of_a_failed_handshake_a_hook_gets_the_error() -> None:

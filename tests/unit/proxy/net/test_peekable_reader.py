@@ -37,6 +37,13 @@ async def test_what_is_taken_is_gone() -> None:
     assert (subject.take(3), await subject.read(100)) == (b"hel", b"lo")
 
 
+async def test_whoever_reads_by_itself_gets_what_was_read_ahead() -> None:
+    subject, _ = lead(b"hello")
+    await subject.more()
+    reader, ahead = subject.release()
+    assert (ahead, subject.ahead, await reader.read()) == (b"hello", b"", b"")
+
+
 async def test_the_end_is_noticed() -> None:
     subject, _ = lead(b"")
     assert not await subject.more()

@@ -5,15 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from mitmproxy.connection import Client, ConnectionState, Server
-from mitmproxy.proxy.context import Context
-from mitmproxy.tls import TlsData
 from OpenSSL import SSL
 
-from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.tls import contexts as subject
 from agent_sandbox.proxy.tls.authority import Authority, load_authority, now_utc
-from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
+from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls, TlsStart
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
 if TYPE_CHECKING:
@@ -22,13 +18,6 @@ if TYPE_CHECKING:
 
 def tunnel(host: str) -> Tunnel:
     return Tunnel(client="", carries=Carries.TLS, host=host, port=443)
-
-
-def start(alpn: bytes | None = None, *, server: bool = False) -> TlsData:
-    client = Client(peername=("", 1), sockname=("", 2), state=ConnectionState.OPEN)
-    client.alpn = alpn
-    context = Context(client, as_mitmproxy(EngineOptions()))
-    return TlsData(Server(address=("a.test", 443)) if server else client, context)
 
 
 def talk(one: SSL.Connection, other: SSL.Connection) -> None:
@@ -54,19 +43,18 @@ def authority(tmp_path: Path) -> Authority:
 
 
 def accepting(authority: Authority, host: str, *, client_tls: ClientTls | None = None) -> SSL.Connection:
-    begun = start()
+    begun = TlsStart()
     (client_tls or ClientTls(authority, now=now_utc)).tls_start_client(begun, tunnel(host))
-    assert begun.ssl_conn
-    return begun.ssl_conn
+    assert begun.connection
+    return begun.connection
 
 
-def connecting(authority: Authority, folder: Path, host: str, alpn: bytes | None = None) -> SSL.Connection:
+def connecting(authority: Authority, folder: Path, host: str, *, http2: bool = False) -> SSL.Connection:
     (folder / "trusted.pem").write_bytes(authority.pem())
-    begun = start(alpn, server=True)
+    begun = TlsStart(http2=http2)
     ServerTls([folder / "trusted.pem"]).tls_start_server(begun, tunnel(host))
-    assert begun.ssl_conn
-    assert begun.conn.sni == host
-    return begun.ssl_conn
+    assert begun.connection
+    return begun.connection
 
 
 @pytest.mark.parametrize("host", ["a.test", "203.0.113.7", "2001:db8::1"])
@@ -79,11 +67,11 @@ def test_both_sides_agree_on_the_decided_host(authority: Authority, tmp_path: Pa
     assert key
 
 
-@pytest.mark.parametrize(("alpn", "wanted"), [(b"h2", b"h2"), (b"http/1.1", b"http/1.1"), (None, b"http/1.1")])
+@pytest.mark.parametrize(("http2", "wanted"), [(True, b"h2"), (False, b"http/1.1")])
 def test_the_server_is_offered_what_the_client_speaks(
-    authority: Authority, tmp_path: Path, alpn: bytes | None, wanted: bytes
+    authority: Authority, tmp_path: Path, *, http2: bool, wanted: bytes
 ) -> None:
-    server, client = accepting(authority, "a.test"), connecting(authority, tmp_path, "a.test", alpn)
+    server, client = accepting(authority, "a.test"), connecting(authority, tmp_path, "a.test", http2=http2)
     talk(client, server)
     assert (client.get_alpn_proto_negotiated(), server.get_alpn_proto_negotiated()) == (wanted, wanted)
 
@@ -108,11 +96,11 @@ def test_a_certificate_for_another_host_is_refused(
 
 
 def test_an_authority_that_nobody_trusts_is_refused(authority: Authority, tmp_path: Path) -> None:
-    begun = start(server=True)
+    begun = TlsStart()
     ServerTls().tls_start_server(begun, tunnel("a.test"))
-    assert begun.ssl_conn
+    assert begun.connection
     with pytest.raises(SSL.Error, match="certificate verify failed"):
-        talk(begun.ssl_conn, accepting(authority, "a.test"))
+        talk(begun.connection, accepting(authority, "a.test"))
     assert tmp_path.is_dir()
 
 
@@ -121,10 +109,10 @@ def test_an_authority_of_the_policy_in_force_is_trusted_for_as_long_as_it_is(aut
     server_tls = ServerTls(authorities=lambda: force[-1])
 
     def handshake() -> None:
-        begun = start(server=True)
+        begun = TlsStart()
         server_tls.tls_start_server(begun, tunnel("a.test"))
-        assert begun.ssl_conn
-        talk(begun.ssl_conn, accepting(authority, "a.test"))
+        assert begun.connection
+        talk(begun.connection, accepting(authority, "a.test"))
 
     handshake()
     context = server_tls._trusting
@@ -172,15 +160,15 @@ def test_openssls_reading_of_the_name_is_asked_for(authority: Authority, tmp_pat
     client_tls = ClientTls(authority, now=now_utc)
     server, client = accepting(authority, "a.test", client_tls=client_tls), connecting(authority, tmp_path, "a.test")
     talk(client, server)
-    begun = start()
-    begun.ssl_conn = server
+    begun = TlsStart()
+    begun.connection = server
     client_tls.tls_established_client(begun, tunnel("a.test"))
     with pytest.raises(ValueError, match=r"OpenSSL reads a server name other than b\.test"):
         client_tls.tls_established_client(begun, tunnel("b.test"))
 
 
 def test_no_name_is_no_other_name(authority: Authority) -> None:
-    ClientTls(authority, now=now_utc).tls_established_client(start(), tunnel("203.0.113.7"))
+    ClientTls(authority, now=now_utc).tls_established_client(TlsStart(), tunnel("203.0.113.7"))
 
 
 def test_a_host_that_openssl_does_not_take_is_not_verified_by_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +191,7 @@ def test_http2_is_spoken_with_whoever_offers_it_in_whatever_order() -> None:
 
 
 def test_no_session_is_kept_for_a_client(authority: Authority) -> None:
-    begun = start()
+    begun = TlsStart()
     ClientTls(authority, now=now_utc).tls_start_client(begun, tunnel("a.test"))
-    assert begun.ssl_conn
-    assert begun.ssl_conn.get_context().get_session_cache_mode() == SSL.SESS_CACHE_OFF
+    assert begun.connection
+    assert begun.connection.get_context().get_session_cache_mode() == SSL.SESS_CACHE_OFF

@@ -41,7 +41,9 @@ def hello(*extensions: bytes, tail: bytes = b"") -> bytes:
 
 
 def test_the_name_in_a_real_hello_is_read() -> None:
-    assert read_hello(real_hello("api.example.com", ("h2", "http/1.1"))) == Hello(names=("api.example.com",))
+    offered = b"\0\x0c\x02h2\x08http/1.1"
+    wanted = Hello(names=("api.example.com",), protocols=offered)
+    assert read_hello(real_hello("api.example.com", ("h2", "http/1.1"))) == wanted
 
 
 def test_a_hello_to_an_address_has_no_name() -> None:

@@ -4,7 +4,7 @@ import h11
 import pytest
 from h11._receivebuffer import ReceiveBuffer
 
-from agent_sandbox.proxy.wire.http1_chunks import ChunkReader
+from agent_sandbox.proxy.wire.http1_chunks import LIMITS, ChunkReader, TrailerDropper
 from table_tests import each
 
 
@@ -63,3 +63,26 @@ def test_what_is_no_chunk_is_refused(data: bytes, problem: str) -> None:
 def test_the_end_of_the_connection_is_no_end_of_the_body() -> None:
     with pytest.raises(h11.RemoteProtocolError, match="closed within a chunked body"):
         ChunkReader(line_bytes=20).read_eof()
+
+
+def drop(*pieces: bytes) -> tuple[bytes, bool, bytes]:
+    """Feed the pieces of a response; return the body, whether it ended, and what was left over."""
+    reader, buffer = TrailerDropper(), ReceiveBuffer()
+    body, ended = b"", False
+    for piece in pieces:
+        buffer += piece
+        while not ended and (event := reader(buffer)) is not None:
+            ended = isinstance(event, h11.EndOfMessage)
+            body += event.data if isinstance(event, h11.Data) else b""
+    return body, ended, bytes(buffer)
+
+
+def test_trailers_of_a_response_are_dropped() -> None:
+    assert drop(b"5\r\nhel", b"lo\r\n1\r\n!\r\n0\r\nX: y\r\n", b"\r\nHTTP") == (b"hello!", True, b"HTTP")
+
+
+@each("endless", [b"1;x=", b"0\r\nX: "])
+def test_a_chunk_size_line_and_trailers_of_a_response_have_an_end(endless: bytes) -> None:
+    problem = r"^a chunk size line or trailers of more than 262144 bytes\Z"
+    with pytest.raises(h11.RemoteProtocolError, match=problem):
+        drop(endless + b"x" * (LIMITS.response_head_bytes + 1))
