@@ -108,6 +108,7 @@ READING = [
     "issue list -R {0}",
     "issue list -R {0} --search 'is:open label:\"good first issue\" crash'",
     "issue view 1 -R {0}",
+    "issue view 1 -R {0} --comments",
     "label list -R {0}",
     "release list -R {0}",
     "repo view {0}",
@@ -126,6 +127,30 @@ def test_gh_reads_the_repositories_with_a_token_that_it_never_has(stand: Stand, 
     stand.server.seen.clear()
     done = stand.gh(*shlex.split(command.format("o/other")))
     assert (done.returncode, "403" in done.stderr, stand.server.seen) == (1, True, []), done.stderr
+
+
+WRITING = [
+    "pr create -R {0} -t Title -b Body -H fix -B main",
+    "pr comment 1 -R {0} -b hello",
+    "pr review 1 -R {0} --approve",
+    "pr close 1 -R {0}",
+    "issue create -R {0} -t Title -b Body",
+    "issue comment 1 -R {0} -b hello",
+    "issue close 1 -R {0}",
+    "issue edit 1 -R {0} --title Other",
+]
+
+
+@pytest.mark.parametrize("command", WRITING if shutil.which("gh") else [])
+def test_gh_writes_to_the_repositories_that_may_be_written(stand: Stand, command: str) -> None:
+    done = stand.gh(*shlex.split(command.format("o/app")))
+    assert (done.returncode, "HTTP 403" in done.stderr) == (0, False), done.stderr
+    assert any(document.strip().startswith("mutation") for document in stand.server.seen)
+    stand.server.seen.clear()
+    for repository in ("o/lib", "o/other"):
+        done = stand.gh(*shlex.split(command.format(repository)))
+        assert (done.returncode, "403" in done.stderr) == (1, True), done.stderr
+    assert not any(document.strip().startswith("mutation") for document in stand.server.seen)
 
 
 REPOSITORY = 'repository(owner: "o", name: "app")'
@@ -195,6 +220,59 @@ def test_what_leads_out_of_the_repositories_is_denied_with_its_place(stand: Stan
     assert f"graphql {where}" in reason or not where, reason
 
 
-def test_gh_is_told_what_is_denied_and_the_token_stays_here(stand: Stand) -> None:
+COMMENT = "mutation($i: AddCommentInput!) { addComment(input: $i) { clientMutationId } }"
+UNKNOWN = "graphql mutation addComment is not"
+NAMED = "query($owner: String!, $name: String!) { repository(owner: $owner, name: $name)"
+ISSUE = f"{NAMED} {{ issue(number: 1) {{ x: id }} }} }}"
+
+
+def test_an_id_is_known_once_it_was_in_an_answer_about_its_repository(stand: Stand) -> None:
+    assert UNKNOWN in stand.ask(COMMENT, i={"subjectId": "issue_of_o_app", "body": "x"})[1]
+    assert stand.ask(ISSUE, owner="O", name="App")[0] == 200
+    assert stand.ask(COMMENT, i={"subjectId": "issue_of_o_app", "body": "x"})[0] == 200
+    assert stand.ask('{ node(id: "issue_of_o_app") { ...on Issue { title } } }')[0] == 200
+    assert stand.ask(ISSUE, owner="o", name="lib")[0] == 200
+    assert stand.ask('{ node(id: "issue_of_o_lib") { ...on Issue { title } } }')[0] == 200
+    stand.server.raw.clear()
+    # It may be read, but not written.
+    assert UNKNOWN in stand.ask(COMMENT, i={"subjectId": "issue_of_o_lib", "body": "x"})[1]
+    assert stand.server.raw == []
+
+
+@pytest.mark.parametrize(
+    ("selected", "learned"),
+    [
+        ("parent { id }", "parent_of_o_app"),
+        ("owner { id }", "owner_of_o_app"),
+        ("pullRequest(number: 2) { headRepository { id } }", "headrepository_of_o_app"),
+        ("issue(number: 3) { id: title }", ""),
+        ('label(name: "x") { id }', "label_of_o_app"),
+    ],
+)
+def test_ids_of_other_things_are_not_learned(stand: Stand, selected: str, learned: str) -> None:
+    assert stand.ask(f"{{ {REPOSITORY} {{ {selected} }} }}")[0] == 200
+    assert UNKNOWN in stand.ask(COMMENT, i={"subjectId": learned, "body": "x"})[1]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"subjectId": "issue_of_o_other", "body": "x"},
+        {"subjectId": 1, "body": "x"},
+        {"subjectId": ["pullRequest_of_o_app"], "body": "x"},
+        {"subjectId": {"a": "pullRequest_of_o_app"}},
+        {"subjectId": "pullRequest_of_o_app", "projectId": "x"},
+        {},
+        "pullRequest_of_o_app",
+    ],
+)
+def test_a_mutation_has_only_ids_that_are_known(stand: Stand, given: object) -> None:
+    assert stand.ask(f"{{ {REPOSITORY} {{ pullRequest(number: 1) {{ id }} }} }}")[0] == 200
+    stand.server.raw.clear()
+    status, reason = stand.ask(COMMENT, i=given)
+    assert (status, UNKNOWN in reason, stand.server.raw) == (403, True, []), reason
+
+
+def test_queries_by_an_unknown_id_are_denied_and_the_token_stays_here(stand: Stand) -> None:
     status, reason = stand.ask('{ node(id: "PR_1") { id } }')
-    assert (status, "graphql query node is not" in reason, stand.server.raw) == (403, True, [])
+    assert (status, "graphql node of an id that is not known" in reason, stand.server.raw) == (403, True, [])

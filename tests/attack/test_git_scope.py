@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from base64 import b64encode
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import pytest
 
 from agent_sandbox.proxy.secrets.store import put_secret
 from certificates import make_authority
-from git_server import BASIC, TOKEN, git_server
+from git_server import BASIC, BASIC_GIT, LFS_HOSTS, TOKEN, git_server
 from proxy_stand import ProxyProcess, get, read_answer
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from git_server import GitServer
 
-HOST, API = "github.com", "api.github.com"
+HOST, API, GITEA = "github.com", "api.github.com", "codeberg.org"
 POLICY = """\
 version: 1
 services:
@@ -32,6 +33,9 @@ services:
     git: {access: readwrite, auth: {secret: github.token}}
     web: {access: read}
     api: {access: readwrite, auth: {secret: github.token, client_shim: {kind: env}}}
+  - name: codeberg
+    repos: [o/app, {name: o/lib, access: read}]
+    git: {access: readwrite, auth: {secret: codeberg.token}}
 """
 STARTS_FETCH, STARTS_PUSH = "info/refs?service=git-upload-pack", "info/refs?service=git-receive-pack"
 
@@ -76,11 +80,13 @@ class Stand:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     folder = tmp_path_factory.mktemp("scope")
-    authority = make_authority(folder, [HOST, API])
+    hosts = [HOST, API, GITEA, *LFS_HOSTS]
+    authority = make_authority(folder, hosts)
     (folder / "state" / "secrets").mkdir(parents=True)
     put_secret(folder / "state" / "secrets", "github.token", [HOST, API], TOKEN.encode())
+    put_secret(folder / "state" / "secrets", "codeberg.token", [GITEA], TOKEN.encode())
     with git_server(folder / "repositories", folder / "leaf.pem") as server:
-        resolve = {(name, 443): server.port for name in (HOST, API)}
+        resolve = {(name, 443): server.port for name in hosts}
         with ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority) as proxy:
             yield Stand(proxy, server, folder)
 
@@ -126,6 +132,48 @@ def test_git_does_not_get_the_token_for_a_repository_that_was_renamed(stand: Sta
     assert "path /o/new.git/info/refs is not" in cloned.stderr
     assert "To allow it: run `agent-sandbox secret setup github --read o/new`" in cloned.stderr
     assert [target for _, target, _ in stand.server.seen] == [f"/o/old.git/{STARTS_FETCH}"]
+
+
+WITH_LFS = [HOST, GITEA] if shutil.which("git-lfs") else []
+FILTER = (
+    *("-c", "filter.lfs.smudge=git-lfs smudge %f"),
+    *("-c", "filter.lfs.clean=git-lfs clean %f"),
+    *("-c", "filter.lfs.required=true"),
+)
+
+
+@pytest.mark.parametrize("host", WITH_LFS)
+def test_git_pushes_and_fetches_large_files_with_a_token_that_it_never_has(stand: Stand, host: str) -> None:
+    work = host.partition(".")[0]
+    stand.git("clone", "-q", f"https://{host}/o/app.git", work)
+    (stand.folder / work / ".gitattributes").write_text("*.bin filter=lfs -text\n")
+    (stand.folder / work / "x.bin").write_text(f"a large file of {host}")
+    stand.git(*FILTER, "add", ".", cwd=work)
+    stand.git(*FILTER, "commit", "-q", "-m", "large", cwd=work)
+    pushed = stand.git("lfs", "push", "origin", "main", cwd=work)
+    assert pushed.returncode == 0, pushed.stderr
+    assert stand.git("push", "-q", "origin", f"main:{work}", cwd=work).returncode == 0
+    cloned = stand.git(*FILTER, "clone", "-q", "-b", work, f"https://{host}/o/app.git", f"{work}-again")
+    assert cloned.returncode == 0, cloned.stderr
+    assert (stand.folder / f"{work}-again" / "x.bin").read_text() == f"a large file of {host}"
+    # At github.com, large files are on hosts that get no token.
+    expected = {BASIC, "", "RemoteAuth for-this-file"} if host == HOST else {BASIC_GIT}
+    assert {credential for _, _, credential in stand.server.seen} == expected
+    assert any("/info/lfs/locks/verify" in target for _, target, _ in stand.server.seen)
+
+
+def test_large_files_of_a_repository_that_may_only_be_read_are_not_pushed(stand: Stand) -> None:
+    for method, target in (
+        ("PUT", "objects/0a/1"),
+        ("POST", "verify"),
+        ("POST", "locks"),
+        ("GET", "objects/a/b"),
+        ("DELETE", "objects/a"),
+    ):
+        for repository in ("o/lib.git", "o/other.git"):
+            assert stand.ask(f"/{repository}/info/lfs/{target}", method=method, host=GITEA)[0] == 403
+    assert stand.ask("/o/other.git/info/lfs/objects/batch", method="POST", host=GITEA)[0] == 403
+    assert stand.server.seen == []
 
 
 @pytest.mark.parametrize(

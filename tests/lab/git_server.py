@@ -1,18 +1,21 @@
 """A git server over TLS on loopback, with git's own server behind it: nobody gets anything without the token.
 
-Every repository that is asked for exists, with one commit. `/o/old.git` has been renamed to `/o/new.git`.
+Every repository that is asked for exists, with one commit. `/o/old.git` has been renamed to `/o/new.git`. Large files
+of github.com are on other hosts, with credentials of their own. Any other server has them beside the repository, and
+repeats the credential of the request for them, as Gitea does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import subprocess
 import threading
 from base64 import b64encode
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, override
+from typing import TYPE_CHECKING, Any, override
 
 from fake_forge import http_backend
 from fake_internet import SecureServer, tls_context
@@ -22,7 +25,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOKEN = "ghp_0123456789abcdefghijOfTheOwner"
-BASIC = f"Basic {b64encode(f'x-access-token:{TOKEN}'.encode()).decode()}"
+BASIC, BASIC_GIT = (f"Basic {b64encode(f'{name}:{TOKEN}'.encode()).decode()}" for name in ("x-access-token", "git"))
+LFS, LFS_HOSTS = (
+    "application/vnd.git-lfs+json",
+    (
+        "github-cloud.s3.amazonaws.com",
+        "lfs.github.com",
+        "github-cloud.githubusercontent.com",
+    ),
+)
 RENAMED = ("/o/old.git/", "/o/new.git/")
 COMMIT = b"commit refs/heads/main\ncommitter A <a@example.org> 0 +0000\ndata 5\nfirst\nM 644 inline x\ndata 1\nx\n"
 
@@ -32,6 +43,7 @@ class GitServer(SecureServer):
 
     root: Path
     seen: list[tuple[str, str, str]]
+    large: dict[str, bytes]
 
     @property
     def port(self) -> int:
@@ -49,12 +61,44 @@ class Visitor(BaseHTTPRequestHandler):
         credential = self.headers.get("Authorization", "")
         self.server.seen.append((self.command, self.path, credential))
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        if credential not in {BASIC, f"Bearer {TOKEN}"}:
+        host = self.headers.get("Host", "")
+        if host in LFS_HOSTS:
+            self.send(*self.lfs(host, body))
+        elif credential not in {BASIC, BASIC_GIT, f"Bearer {TOKEN}"}:
             self.send(401, b"who are you?", "text/plain", ("WWW-Authenticate", 'Basic realm="git"'))
         elif self.path.startswith(RENAMED[0]):
             self.send(301, b"", "text/plain", ("Location", f"https://github.com{self.path.replace(*RENAMED)}"))
+        elif "/info/lfs/" in self.path:
+            self.send(*self.lfs(host, body))
         else:
             self.send(*asyncio.run(self.git(body)))
+
+    def lfs(self, host: str, body: bytes) -> tuple[int, bytes, str]:
+        """Answer as a server for large files."""
+        name = re.sub(r".*/objects/|.*/media/|/\d+\Z", "", self.path)
+        if self.path.endswith("/objects/batch"):
+            return 200, json.dumps(self.batch(host, json.loads(body))).encode(), LFS
+        if "/locks" in self.path:
+            return 200, b'{"ours": [], "theirs": [], "locks": []}', LFS
+        if self.command == "PUT":
+            self.server.large[name] = body
+        return 200, self.server.large.get(name, b"{}"), LFS
+
+    def batch(self, host: str, asked: dict[str, Any]) -> dict[str, object]:
+        """Return where each large file is."""
+        base = f"https://{host}{self.path.removesuffix('/objects/batch')}"
+        repeated = {"Authorization": self.headers["Authorization"]}
+        places = []
+        for one in asked["objects"]:
+            up, verify = (f"{base}/objects/{one['oid']}/{one['size']}", repeated), (f"{base}/verify", repeated)
+            down = (f"{base}/objects/{one['oid']}", repeated)
+            if host == "github.com":
+                up, down = ((f"https://{LFS_HOSTS[at]}/alambic/media/{one['oid']}", {}) for at in (0, 2))
+                verify = (f"https://{LFS_HOSTS[1]}/o/app/verify", {"Authorization": "RemoteAuth for-this-file"})
+            actions = {"upload": up, "verify": verify} if asked["operation"] == "upload" else {"download": down}
+            links = {name: {"href": href, "header": header} for name, (href, header) in actions.items()}
+            places.append({"oid": one["oid"], "size": one["size"], "authenticated": True, "actions": links})
+        return {"transfer": "basic", "objects": places}
 
     async def git(self, body: bytes) -> tuple[int, bytes, str]:
         """Let git's server answer."""
@@ -74,7 +118,7 @@ class Visitor(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_POST = answer_any  # noqa: N815
+    do_GET = do_POST = do_PUT = answer_any  # noqa: N815
 
     @override
     def log_message(self, format: str, *args: object) -> None:
@@ -94,7 +138,8 @@ def git_server(root: Path, certificate: Path) -> Iterator[GitServer]:
     """Serve the repositories below `root`."""
     ThreadingHTTPServer.daemon_threads = True
     server = GitServer(("127.0.0.1", 0), Visitor)
-    server.context, server.root, server.seen = tls_context(str(certificate)), root, []
+    server.context, server.root = tls_context(str(certificate)), root
+    server.seen, server.large = [], {}
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

@@ -6,6 +6,7 @@ GraphQL answers have exactly the fields that were asked for.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +27,7 @@ NUMBERS = frozenset(
 )
 TRUE = frozenset({"hasIssuesEnabled", "hasWikiEnabled", "mergeCommitAllowed", "squashMergeAllowed"})
 NOTHING = frozenset({"autoMergeRequest", "branchProtectionRule", "endCursor", "milestone", "parent", "projectItems"})
+BOOLEAN = ("is", "has", "includes", "maintainerCan", "viewerDid", "viewerHas", "viewerCan")
 TEXTS = {
     "__typename": "Issue",
     "baseRefName": "main",
@@ -67,7 +69,7 @@ class Visitor(BaseHTTPRequestHandler):
         elif self.path == "/graphql":
             asked = json.loads(body)
             self.server.seen.append(asked["query"])
-            said = {"data": answer(asked["query"])}
+            said = {"data": answer(asked["query"], asked.get("variables") or {})}
         else:
             self.server.seen.append(f"{self.command} {self.path}")
         answered = json.dumps(said).encode()
@@ -84,43 +86,52 @@ class Visitor(BaseHTTPRequestHandler):
         pass
 
 
-def answer(document: str) -> dict[str, Any]:
-    """Return a value for each field of the operation."""
+def answer(document: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a value for each field of the operation; an id says which repository the operation names."""
     definitions = parse(document).definitions
     fragments = {one.name.value: one for one in definitions if isinstance(one, FragmentDefinitionNode)}
     (operation,) = (one for one in definitions if isinstance(one, OperationDefinitionNode))
-    return values(operation, fragments)
+    named = re.search(r'owner: ?"([^"]*)", ?name: ?"([^"]*)"', document)
+    owner, name = (
+        named.groups() if named else (variables.get("owner", ""), variables.get("repo", variables.get("name", "")))
+    )
+    return Values(fragments, f"{owner}_{name}".lower()).of(operation, "")
 
 
-def values(node: Any, fragments: Mapping[str, FragmentDefinitionNode]) -> dict[str, Any]:
-    """Return the values of what a node selects."""
-    found: dict[str, Any] = {}
-    for one in node.selection_set.selections:
-        if isinstance(one, FieldNode):
-            found[one.alias.value if one.alias else one.name.value] = value(one, fragments)
-        else:
-            spread = fragments[one.name.value] if isinstance(one, FragmentSpreadNode) else one
-            found |= values(spread, fragments)
-    return found
+class Values:
+    """Makes up values."""
 
+    def __init__(self, fragments: Mapping[str, FragmentDefinitionNode], repository: str) -> None:
+        self._fragments, self._repository = fragments, repository
 
-def value(field: FieldNode, fragments: Mapping[str, FragmentDefinitionNode]) -> object:
-    """Return the value of a field."""
-    name = field.name.value
-    if name in NOTHING:
-        return None
-    if field.selection_set:
-        below = values(field, fragments)
-        return [below] if name in LISTS else below
-    if name in NUMBERS:
-        return 1
-    if name in TRUE or name.startswith(
-        ("is", "has", "includes", "maintainerCan", "viewerDid", "viewerHas", "viewerCan")
-    ):
-        return name in TRUE
-    if name.endswith(("At", "Date", "dueOn")):
-        return "2026-01-01T00:00:00Z"
-    return TEXTS.get(name, f"{name}-1" if name == "id" else "")
+    def of(self, node: Any, place: str) -> dict[str, Any]:
+        """Return the values of what a node selects."""
+        found: dict[str, Any] = {}
+        for one in node.selection_set.selections:
+            if isinstance(one, FieldNode):
+                found[one.alias.value if one.alias else one.name.value] = self.value(one, place)
+            else:
+                spread = self._fragments[one.name.value] if isinstance(one, FragmentSpreadNode) else one
+                found |= self.of(spread, place)
+        return found
+
+    def value(self, field: FieldNode, place: str) -> object:
+        """Return the value of a field."""
+        name = field.name.value
+        if name in NOTHING:
+            return None
+        # No branch has a pull request yet.
+        if name == "pullRequests" and any(one.name.value == "headRefName" for one in field.arguments or ()):
+            return {"nodes": []}
+        if field.selection_set:
+            below = self.of(field, name)
+            return [below] if name in LISTS else below
+        if name in NUMBERS:
+            return 1
+        if name in TRUE or name.startswith(BOOLEAN) or name.endswith("Allowed"):
+            return name in TRUE
+        date = "2026-01-01T00:00:00Z" if name.endswith(("At", "Date", "dueOn")) else ""
+        return TEXTS.get(name, f"{place}_of_{self._repository}" if name == "id" else date)
 
 
 @contextmanager

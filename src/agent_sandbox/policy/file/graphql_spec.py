@@ -47,13 +47,16 @@ class ConfinedGraphqlSpec(Strict):
     """What an operation may select at every level, so that it stays within the repositories that a policy names.
 
     `types` are the service's types with their fields, including those of the operations (`query`). A field in `scoped`
-    names a repository in these arguments; one in `searches` has a search in this argument. The policy that names the
-    service sets `repositories`.
+    names a repository in these arguments; one in `searches` has a search in this argument, and one in `ids` has
+    the id of an object in the first argument, and may have the others. Ids are learned from answers, of the types in
+    `ids_of`. The policy that names the service sets `repositories`.
     """
 
     types: dict[str, Fields]
     scoped: dict[str, AtLeastOne[str]]
     searches: dict[str, str] = Field(default_factory=dict)
+    ids: dict[str, AtLeastOne[str]] = Field(default_factory=dict)
+    ids_of: AtLeastOne[str] = ()
     repositories: AtLeastOne[str] = ()
 
     @model_validator(mode="after")
@@ -72,6 +75,8 @@ class ConfinedGraphqlSpec(Strict):
             types=tuple((name, tuple(_leads(fields))) for name, fields in sorted(self.types.items())),
             scoped=tuple(sorted(self.scoped.items())),
             searches=tuple((name, (argument,)) for name, argument in sorted(self.searches.items())),
+            ids=tuple(sorted(self.ids.items())),
+            ids_of=tuple(sorted(self.ids_of)),
             repositories=tuple(sorted(self.repositories)),
         )
         return operation_pattern(confined.roots, confined)

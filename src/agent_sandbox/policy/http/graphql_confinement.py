@@ -5,8 +5,10 @@ not enough: each type lists its fields, and where each of them leads.
 """
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from agent_sandbox.policy.http.graphql_operation import HARMLESS, Confinement, Selection
+from agent_sandbox.policy.http.graphql_operation import HARMLESS, Confinement, Operation, Selection
 
 # How fragments on a type are named among the fields that lead to them.
 ON = "on "
@@ -23,12 +25,12 @@ COMBINING = re.compile(r"(?:\A| )(?:and|or|not)(?: |\Z)", re.IGNORECASE)
 LONGEST_SEARCH = 1_000
 
 
-def beyond(confined: Confinement, kind: str, selections: tuple[Selection, ...] | None) -> str:
+def beyond(confined: Confinement, operation: Operation) -> str:
     """Return the first thing in an operation that is not within the repositories, or an empty text."""
-    if selections is None:
+    if operation.selections is None:
         return "an operation with directives, or nested too deeply"
     types = {name: dict(fields) for name, fields in confined.types}
-    waiting = [(kind, kind, selections)]
+    waiting = [(operation.kind, operation.kind, operation.selections)]
     while waiting:
         path, kind, selections = waiting.pop()
         for one in selections:
@@ -38,38 +40,72 @@ def beyond(confined: Confinement, kind: str, selections: tuple[Selection, ...] |
             place = path if one.name.startswith(ON) else f"{path}.{one.name}"
             if leads is None or bool(leads) != (one.below is not None):
                 return place if place != path else f"{path} {one.name}"
-            if path in {"query", "mutation"} and (why := _elsewhere(confined, one)):
+            if path == operation.kind and (why := _elsewhere(confined, one, operation.known)):
                 return why
             if one.below is not None:
                 waiting.append((place, leads, one.below))
     return ""
 
 
-def _elsewhere(confined: Confinement, one: Selection) -> str:
-    """Return what a top-level field asks for in another repository, or an empty text."""
-    given = dict(one.arguments)
-    if one.name in dict(confined.scoped):
-        asked = [given.pop(name, None) for name in dict(confined.scoped)[one.name]]
-        texts = [text for text in asked if text is not None and "/" not in text and "*" not in text]
-        is_named = len(texts) == len(asked) and not given and confined.names("/".join(texts))
-        return "" if is_named else f"{one.name} {'/'.join(text or '?' for text in asked)}"
-    if one.name in dict(confined.searches):
-        text = given.get(dict(confined.searches)[one.name][0])
-        return (
-            "" if text is not None and is_search_within(confined, text) else f"{one.name} beyond one named repository"
-        )
+def ids_in(confined: Confinement, operation: Operation, data: object) -> dict[str, str]:
+    """Return the ids of objects in the answer to an operation within the repositories, with their repositories."""
+    types = {name: dict(fields) for name, fields in confined.types}
+    found: dict[str, str] = {}
+
+    def visit(kind: str, selections: tuple[Selection, ...], value: Any, repository: str) -> None:  # noqa: ANN401 - JSON
+        for each in value if isinstance(value, list) else [value]:
+            for one in selections if isinstance(each, dict) else ():
+                is_fragment = one.name.startswith(ON)
+                below = each if is_fragment else each.get(one.alias or one.name)
+                place = repository or _repository(confined, one, operation.known)
+                leads = kind if one.name == f"{ON}{kind}" else types[kind].get(one.name)
+                if one.below is not None and leads:
+                    visit(leads, one.below, below, place)
+                elif one.name == "id" and kind in confined.ids_of and isinstance(below, str) and place:
+                    found[below] = place
+
+    visit(operation.kind, operation.selections or (), data, "")
+    return found
+
+
+def _repository(confined: Confinement, one: Selection, known: Mapping[str, str]) -> str:
+    """Return the repository that a top-level field is about, an empty text if there is not exactly one."""
+    given, name = dict(one.arguments), one.name
+    if name in (scoped := dict(confined.scoped)):
+        texts = [given.get(argument) or "/" for argument in scoped[name]]
+        return "" if any("/" in text or "*" in text for text in texts) else "/".join(texts)
+    if name in (searches := dict(confined.searches)):
+        return repository_searched(given.get(searches[name][0]) or "")
+    if name in (ids := dict(confined.ids)):
+        return known.get(given.get(ids[name][0]) or "", "")
     return ""
 
 
-def is_search_within(confined: Confinement, text: str) -> bool:
-    """Return whether a search names exactly one repository, ours, and has no qualifier that could add others."""
+def _elsewhere(confined: Confinement, one: Selection, known: Mapping[str, str]) -> str:
+    """Return what a top-level field asks for in another repository, or an empty text."""
+    taken = {**dict(confined.scoped), **dict(confined.ids)}
+    if one.name not in taken and one.name not in dict(confined.searches):
+        return ""
+    given = dict(one.arguments)
+    more = given.keys() - set(taken.get(one.name, given))
+    if not more and confined.names(_repository(confined, one, known)):
+        return ""
+    if one.name in dict(confined.scoped):
+        return f"{one.name} {'/'.join(given.get(name) or '?' for name in taken[one.name])}"
+    if one.name in dict(confined.ids):
+        return f"{one.name} with {', '.join(sorted(more))}" if more else f"{one.name} of an id that is not known"
+    return f"{one.name} beyond one named repository"
+
+
+def repository_searched(text: str) -> str:
+    """Return the only repository that a search can be about, an empty text if there could be others."""
     if len(text) > LONGEST_SEARCH or COMBINING.search(text):
-        return False
+        return ""
     named, at = [], 0
     while at < len(text):
         word = SEARCHED.match(text, at)
         if word is None:
-            return False
+            return ""
         named += [word["repository"]] if word["repository"] else []
         at = word.end()
-    return len(named) == 1 and "*" not in named[0] and confined.names(named[0])
+    return named[0] if len(named) == 1 and "*" not in named[0] else ""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import override
 
 from agent_sandbox.policy.errors import InvalidValue
@@ -21,10 +21,12 @@ Named = tuple[tuple[str, tuple[str, ...]], ...]
 class Selection:
     """A field that an operation selects, or a fragment as `on TYPE`, with what is selected `below` it.
 
-    An argument that is not a plain text is None.
+    An argument that is not a plain text is None. The fields of an argument that is an object are arguments of their
+    own, such as `input.title`. `alias` is the name in the answer, if it is another one.
     """
 
     name: str
+    alias: str = ""
     arguments: tuple[tuple[str, str | None], ...] = ()
     below: tuple["Selection", ...] | None = None
 
@@ -40,6 +42,8 @@ class Operation:
     fields: frozenset[str] = frozenset()
     doubt: str = ""
     selections: tuple[Selection, ...] | None = None
+    # The repositories of objects, by the ids that were in answers about these repositories.
+    known: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @override
     def __str__(self) -> str:
@@ -56,12 +60,16 @@ class Confinement:
 
     `types` lists the fields of each type, with the type that each leads to, empty for a value. The kinds of operations
     are types, too. `scoped` are top-level fields with the arguments that name a repository, and `searches` those with
-    the argument that is a search.
+    the argument that is a search. `ids` are top-level fields with the argument that is the id of an object in a
+    repository, which has to be known, and after it all others that are possible. The `id` of the types in `ids_of`
+    becomes known by an answer.
     """
 
     types: Links
     scoped: Named = ()
     searches: Named = ()
+    ids: Named = ()
+    ids_of: tuple[str, ...] = ()
     repositories: tuple[str, ...] = ()
 
     @property
@@ -73,12 +81,14 @@ class Confinement:
     def written(self) -> dict[str, object]:
         """The confinement as data."""
         types = {name: dict(fields) for name, fields in self.types}
-        named = {name: list(arguments) for name, arguments in (*self.scoped, *self.searches)}
-        return {"repositories": list(self.repositories), "named_by": named, "types": types}
+        named = {name: list(arguments) for name, arguments in (*self.scoped, *self.searches, *self.ids)}
+        ids_of = {"ids_of": list(self.ids_of)} if self.ids_of else {}
+        return {"repositories": list(self.repositories), "named_by": named, **ids_of, "types": types}
 
     def within(self, wide: "Confinement") -> bool:
         """Return whether `wide` matches every operation that this one matches, as far as this is known."""
-        same = (self.types, self.scoped, self.searches) == (wide.types, wide.scoped, wide.searches)
+        parts = ("types", "scoped", "searches", "ids", "ids_of")
+        same = all(getattr(self, part) == getattr(wide, part) for part in parts)
         return same and all(map(wide.names, self.repositories))
 
     def names(self, repository: str) -> bool:
@@ -123,7 +133,7 @@ class OperationPattern:
         # Few policies confine operations.
         from agent_sandbox.policy.http.graphql_confinement import beyond as beyond_confinement  # noqa: PLC0415
 
-        outside = beyond_confinement(self.confined, operation.kind, operation.selections)
+        outside = beyond_confinement(self.confined, operation)
         return (f"graphql {outside} (beyond the named repositories)",) if outside else ()
 
     def within(self, wide: "OperationPattern") -> bool:

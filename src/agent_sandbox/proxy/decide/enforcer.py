@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import (
@@ -44,6 +45,9 @@ from agent_sandbox.proxy.wire.header_fields import (
     wants_websocket,
 )
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, value_of
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.decide.known_ids import KnownIds
 
 LIMITS = Limits()
 # The status for a secret whose source gives no value: not a denial that the policy could change.
@@ -86,6 +90,19 @@ class Enforcer:
         self._refresher = refresher or Refresher(None)
         self._spender = spender
 
+    @cached_property
+    def _known_ids(self) -> "KnownIds":
+        # Few policies keep operations within repositories.
+        from agent_sandbox.proxy.decide.known_ids import KnownIds  # noqa: PLC0415
+
+        return KnownIds()
+
+    @hook
+    def response(self, exchange: Exchange, _: Tunnel) -> None:
+        """Learn the ids of objects from the answer to an operation that is kept within repositories."""
+        if exchange.received.copied is not None:
+            self._known_ids.learn(exchange, self._policy())
+
     @hook
     def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
         """Decide a request by its head, unless its body is needed."""
@@ -114,10 +131,10 @@ class Enforcer:
         if self._own_page and (page := self._own_page.answer(request, policy, value_of(head.fields, b"accept"))):
             exchange.answer_here(page, ABOUT_SANDBOX)
             return
-        request = _with_body(exchange, request, body)
+        request = self._with_body(exchange, request, body)
         decision, injection = decide_with_secrets(policy, request)
         if tunnel.refused is None and awaits_operation(policy, request, decision):
-            request = with_doubt(request) if body is None else with_body(request, body)
+            request = with_doubt(request) if body is None else self._known_ids.added_to(with_body(request, body))
             if request.operation is None:
                 self._hold(exchange)
                 return
@@ -158,6 +175,7 @@ class Enforcer:
             return
         exchange.spend = exchange.received.spend = spend
         exchange.allow(decision, request, sent, echoes=filling.echoes, secrets=filling.uses)
+        self._expect_ids(exchange, policy)
 
     def _deny(  # noqa: PLR0913 - what was decided
         self,
@@ -242,6 +260,18 @@ class Enforcer:
             exchange.answer_here(_json_page(answer), ABOUT_LOGIN)
         return answer is not None
 
+    def _expect_ids(self, exchange: Exchange, policy: Policy) -> None:
+        if exchange.request is not None and exchange.request.operation is not None:
+            self._known_ids.expect(exchange, policy)
+
+    def _with_body(self, exchange: Exchange, request: Request, body: bytes | None) -> Request:
+        """Return the request with the size of its body, and with the operation in it if it was read for that."""
+        if body is None:
+            return request
+        if exchange.body_limit is OPERATION:
+            return self._known_ids.added_to(with_body(request, body))
+        return request._replace(body_size=len(body))
+
     def _hold(self, exchange: Exchange, limit: BodyLimit = OPERATION) -> None:
         """Leave the request denied until its body is complete."""
         exchange.body_limit = limit
@@ -283,15 +313,6 @@ def _refuse(exchange: Exchange, doubt: ValueError) -> None:
     clear = isinstance(doubt, (MismatchError, NotWebSocketError))
     reason = str(doubt) if clear else f"ambiguous: {doubt}"
     exchange.deny(exchange.denial(reason, status=403 if clear else 400))
-
-
-def _with_body(exchange: Exchange, request: Request, body: bytes | None) -> Request:
-    """Return the request with the size of its body, and with the operation in it if it was read for that."""
-    if body is None:
-        return request
-    if exchange.body_limit is OPERATION:
-        return with_body(request, body)
-    return request._replace(body_size=len(body))
 
 
 def _injected(

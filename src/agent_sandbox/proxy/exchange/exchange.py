@@ -19,6 +19,8 @@ from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, value_of
 
+# A page of a hundred pull requests is about 300 KiB.
+MAX_COPY = 1024 * 1024
 # Counts an amount of `requests`, `upload` or `download` against budgets; returns why it is too much, or "".
 Spend = Callable[[str, int], str]
 
@@ -42,6 +44,8 @@ class Meter:
     redactor: Redactor | None = None
     # Set for a response whose size counts against a budget.
     spend: Spend = spend_freely
+    # A copy of what was passed on, if there is one; it is dropped when it grows beyond MAX_COPY.
+    copied: bytearray | None = None
 
     def takes(self, size: int) -> bool:
         """Return whether `size` more bytes are within the limit."""
@@ -60,8 +64,14 @@ class Meter:
         if not data:
             if self.unpacking and self.count:
                 self.unpacking.end()
-            return self.redactor.end()
-        return self.redactor.feed(self.unpacking.feed(data) if self.unpacking else data) or ()
+            return self._copy(self.redactor.end())
+        return self._copy(self.redactor.feed(self.unpacking.feed(data) if self.unpacking else data)) or ()
+
+    def _copy(self, shown: bytes) -> bytes:
+        if self.copied is not None:
+            self.copied += shown
+            self.copied = self.copied if len(self.copied) <= MAX_COPY else None
+        return shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ secret, and useless anywhere else: the proxy replaces it where it injects that s
 
 import hmac
 import os
+import re
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -23,6 +24,7 @@ KEY_BYTES = 32
 # The first part is the same in all placeholders of a sandbox, the second differs per secret. Together they are as long
 # as a token of GitHub's after `ghp_`.
 TAG, REST = 16, 20
+REDACTED = re.compile(rb"(?:[A-Za-z]+ +)?\*{8,}=*")
 
 
 class Placeholders:
@@ -91,8 +93,12 @@ def _text(key: bytes, what: bytes, length: int) -> str:
 
 
 def is_placeholder(value: bytes, ending: str) -> bool:
-    """Return whether a header value is a credential, of any kind, that is the placeholder with this ending."""
-    return bool(ending) and any(_credential(value, kind).endswith(ending) for kind in KINDS)
+    """Return whether a header value is a credential, of any kind, that is the placeholder with this ending.
+
+    What redaction leaves of the secret is one, too: LFS servers repeat the credential of a request, for the next one.
+    """
+    is_ours = bool(ending) and any(_credential(value, kind).endswith(ending) for kind in KINDS)
+    return is_ours or REDACTED.fullmatch(value) is not None
 
 
 def _credential(value: bytes, kind: str) -> str:

@@ -67,7 +67,9 @@ def test_what_is_read_is_what_was_written(policy_of: PolicyOf, text: str) -> Non
 
 def test_a_confinement_comes_back(policy_of: PolicyOf) -> None:
     policy = policy_of("domains: [a.test]")
-    confined = Confinement(types=(("query", (("a", ""),)),), scoped=(("a", ("b", "c")),), repositories=("o/app",))
+    confined = Confinement(
+        types=(("query", (("a", ""),)),), scoped=(("a", ("b", "c")),), ids_of=("query",), repositories=("o/app",)
+    )
     pattern = operation_pattern({"query": ["a"]}, confined)
     rules = tuple(replace(rule, conditions=replace(rule.conditions, graphql=pattern)) for rule in policy.rules.rules)
     written = Policy.of(replace(policy.rules, rules=rules))

@@ -73,6 +73,8 @@ def test_a_confinement_lists_the_fields_of_each_type() -> None:
             "types": {"query": [{"repository": "Repository", "search": "Repository"}], "Repository": ["id", "name"]},
             "scoped": {"repository": ["owner", "name"]},
             "searches": {"search": "query"},
+            "ids": {"node": ["id"]},
+            "ids_of": ["Repository"],
             "repositories": ["o/b", "o/a"],
         },
         strict=False,
@@ -86,6 +88,8 @@ def test_a_confinement_lists_the_fields_of_each_type() -> None:
             ),
             scoped=(("repository", ("owner", "name")),),
             searches=(("search", ("query",)),),
+            ids=(("node", ("id",)),),
+            ids_of=("Repository",),
             repositories=("o/a", "o/b"),
         ),
     )

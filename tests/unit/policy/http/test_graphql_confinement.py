@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from agent_sandbox.policy.http.graphql_body import read_operation
-from agent_sandbox.policy.http.graphql_confinement import LONGEST_SEARCH, beyond, is_search_within
-from agent_sandbox.policy.http.graphql_operation import Confinement
+from agent_sandbox.policy.http.graphql_confinement import LONGEST_SEARCH, beyond, ids_in, repository_searched
+from agent_sandbox.policy.http.graphql_operation import Confinement, Operation
 from table_tests import each
 
 LEAF = ""
@@ -23,7 +25,7 @@ CONFINED = Confinement(
 def outside(document: str) -> str:
     operation = read_operation(b'{"query": "%s"}' % document.replace('"', '\\"').encode())
     assert not operation.doubt
-    return beyond(CONFINED, operation.kind, operation.selections)
+    return beyond(CONFINED, operation)
 
 
 @each(
@@ -66,7 +68,7 @@ def test_the_first_thing_beyond_them_is_named(document: str, place: str | None) 
 
 
 def test_an_operation_that_was_not_read_is_beyond() -> None:
-    assert beyond(CONFINED, "query", None) == "an operation with directives, or nested too deeply"
+    assert beyond(CONFINED, Operation(kind="query")) == "an operation with directives, or nested too deeply"
 
 
 @pytest.mark.parametrize(
@@ -99,4 +101,77 @@ def test_an_operation_that_was_not_read_is_beyond() -> None:
     ],
 )
 def test_a_search_is_for_one_of_the_repositories(text: str, *, is_within: bool) -> None:
-    assert is_search_within(CONFINED, text) is is_within
+    assert CONFINED.names(repository_searched(text)) is is_within
+
+
+BY_ID = Confinement(
+    types=(
+        ("Item", (("id", LEAF), ("on Issue", "Issue"))),
+        ("Issue", (("author", "Person"), ("id", LEAF), ("items", "Item"))),
+        ("Made", (("issue", "Issue"),)),
+        ("Person", (("id", LEAF),)),
+        ("mutation", (("createIssue", "Made"),)),
+        ("query", (("node", "Item"), ("repository", "Issue"), ("search", "Item"), ("viewer", "Person"))),
+    ),
+    scoped=(("repository", ("owner", "name")),),
+    searches=(("search", ("query",)),),
+    ids=(("createIssue", ("input.repositoryId", "input.title")), ("node", ("id",))),
+    ids_of=("Issue",),
+    repositories=("o/app",),
+)
+KNOWN = {"R_1": "O/App", "R_2": "o/other"}
+
+
+def operation_of(document: str) -> Operation:
+    operation = read_operation(b'{"query": "%s"}' % document.replace('"', '\\"').encode())
+    assert not operation.doubt
+    return replace(operation, known=KNOWN)
+
+
+@each(
+    ("document", "place"),
+    [
+        ('{ node(id: "R_1") { id } }', ""),
+        ('mutation { createIssue(input: {repositoryId: "R_1", title: "x"}) { issue { id } } }', ""),
+        ('{ node(id: "R_2") { id } }', "node of an id that is not known"),
+        ('{ node(id: "R_3") { id } }', "node of an id that is not known"),
+        ("{ node { id } }", "node of an id that is not known"),
+        ('{ node(id: "R_1", a: "b", b: 1) { id } }', "node with a, b"),
+        (
+            'mutation { createIssue(input: {repositoryId: "R_1", projectIds: []}) { issue { id } } }',
+            "createIssue with input.projectIds",
+        ),
+    ],
+)
+def test_an_object_is_named_by_an_id_that_is_known(document: str, place: str) -> None:
+    assert beyond(BY_ID, operation_of(document)) == place
+
+
+@each(
+    ("document", "data", "found"),
+    [
+        (
+            '{ repository(owner: "o", name: "app") { x: id author { id } items { ...on Issue { id } id } } }',
+            {"repository": {"x": "I_1", "author": {"id": "U_1"}, "items": [{"id": "I_2"}, None, "I_3", {"id": 4}]}},
+            {"I_1": "o/app", "I_2": "o/app"},
+        ),
+        ('{ repository(owner: "o", name: "app") { id: author { id } } }', {"repository": {"id": {"id": "U_1"}}}, {}),
+        ('{ a: search(query: "repo:o/app") { ...on Issue { id } } }', {"a": [{"id": "I_1"}]}, {"I_1": "o/app"}),
+        ('{ node(id: "R_1") { ...on Issue { id } } }', {"node": {"id": "I_1"}}, {"I_1": "O/App"}),
+        (
+            'mutation { createIssue(input: {repositoryId: "R_1"}) { issue { id } } }',
+            {"createIssue": {"issue": {"id": "I_1"}}},
+            {"I_1": "O/App"},
+        ),
+        ("{ viewer { id } }", {"viewer": {"id": "U_1"}}, {}),
+        ('{ repository(owner: "o", name: "app") { id } }', None, {}),
+    ],
+)
+def test_ids_in_an_answer_belong_to_the_repository_that_it_is_about(
+    document: str, data: object, found: dict[str, str]
+) -> None:
+    assert ids_in(BY_ID, operation_of(document), data) == found
+
+
+def test_of_an_operation_that_was_not_read_no_ids_are_known() -> None:
+    assert ids_in(BY_ID, Operation(kind="query"), {"node": {"id": "I_1"}}) == {}

@@ -100,6 +100,11 @@ def arguments_of(document: str, **variables: object) -> tuple[tuple[str, str | N
         ('query($v: String = "w", $v: String = "other") { a(x: $v) }', {}, (("x", None),)),
         ("{ a(x: $v) }", {"v": "w"}, (("x", None),)),
         ('{ a(x: "y", x: "z") }', {}, (("x", None),)),
+        ('{ a(x: {y: "z", w: 1, v: {u: "t"}}) }', {}, (("x.y", "z"), ("x.w", None), ("x.v.u", "t"))),
+        ('{ a(x: {y: "z", y: "w"}) }', {}, (("x.y", None),)),
+        ("query($v: A) { a(x: $v) }", {"v": {"y": "z", "w": ["z"]}}, (("x.y", "z"), ("x.w", None))),
+        ("query($v: A) { a(x: {y: $v}) }", {"v": "z"}, (("x.y", "z"),)),
+        ("{ a(x: {}) }", {}, ()),
     ],
 )
 def test_an_argument_is_a_text_or_unknown(
@@ -109,11 +114,11 @@ def test_an_argument_is_a_text_or_unknown(
 
 
 def test_fragments_are_read_in_the_place_of_their_names() -> None:
-    document = "{ a { ...F ... { d } ...on B { e } } } fragment F on C { b { c } }"
+    document = "{ a { ...F ... { d } ...on B { x: e } } } fragment F on C { b { c } }"
     below = (
         Selection(name="on C", below=(Selection(name="b", below=(Selection(name="c"),)),)),
         Selection(name="d"),
-        Selection(name="on B", below=(Selection(name="e"),)),
+        Selection(name="on B", below=(Selection(name="e", alias="x"),)),
     )
     assert operation_of(document, None).selections == (Selection(name="a", below=below),)
 

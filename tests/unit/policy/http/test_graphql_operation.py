@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from agent_sandbox.policy.errors import InvalidValue
@@ -122,3 +124,9 @@ def test_it_is_written_with_all_that_it_takes() -> None:
         "named_by": {"repository": ["owner", "name"], "search": ["query"]},
         "types": {name: dict(fields) for name, fields in WIDE.types},
     }
+
+
+def test_types_whose_ids_are_learned_are_written() -> None:
+    by_id = replace(WIDE, ids=(("node", ("id",)),), ids_of=("Issue",))
+    assert by_id.written["ids_of"] == ["Issue"]
+    assert not by_id.within(WIDE)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.policy import Decision, Effect, Policy, decide_connect, parse_request
+from agent_sandbox.policy import Decision, Effect, Policy, compile_policy, decide_connect, parse_request
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.proxy.decide.enforcer import Enforcer, _refusal
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
@@ -781,3 +782,31 @@ def test_a_request_beyond_a_budget_is_denied(policy: Callable[[str], Policy]) ->
     assert spent == [("requests", 1), ("upload", size), ("requests", 1), ("upload", size)]
     assert (status(second), second.outcome) == (429, Outcome(Effect.DENY, "no more", "policy.yaml:2", "budget"))
     assert asked_about == [1, 1]  # a denied request does not count
+CONFINED = "services: [{name: github, repos: [o/app], api: {access: read, auth: {secret: token}}}]"
+
+
+def test_ids_in_the_answer_to_a_confined_operation_may_be_used_from_then_on(tmp_path: Path) -> None:
+    put_secret(tmp_path, "token", ["api.github.com"], b"correct horse")
+    services = shipped_services()
+    confined = compile_policy([parse_layer(CONFINED, name="project", file="p", shown="p", services=services)], services)
+    enforcer = Enforcer(lambda: confined, clock=lambda: 5.0, injector=Injector(tmp_path))
+    tunnel = replace(TUNNEL, host="api.github.com")
+
+    def ask(document: str) -> Exchange:
+        head = asking(JSON)._replace(host="api.github.com")
+        head = head._replace(fields=(*[one for one in head.fields if one[0] != b"Host"], (b"Host", b"api.github.com")))
+        exchange = open_exchange(head, tunnel, started=0.0)
+        enforcer.requestheaders(exchange, tunnel)
+        exchange.body = json.dumps({"query": document}).encode()
+        enforcer.request(exchange, tunnel)
+        return exchange
+
+    node = '{ node(id: "I_1") { ...on Issue { title } } }'
+    assert not ask(node).allowed
+    read = ask('{ repository(owner: "o", name: "app") { issue(number: 1) { id } } }')
+    assert read.allowed
+    assert read.received.copied is not None
+    read.received.copied += b'{"data": {"repository": {"issue": {"id": "I_1"}}}}'
+    enforcer.response(read, tunnel)
+    enforcer.response(read, tunnel)
+    assert ask(node).allowed

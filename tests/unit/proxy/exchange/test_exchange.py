@@ -12,7 +12,7 @@ from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial, Page
-from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Meter, Outcome, OverBudgetError, open_exchange
+from agent_sandbox.proxy.exchange.exchange import MAX_COPY, NOT_DECIDED, Exchange, Meter, Outcome, OverBudgetError, open_exchange
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redaction import Redactor
 from agent_sandbox.proxy.secrets.unpacking import UnpackError, Unpacking
@@ -50,6 +50,15 @@ def test_what_is_passed_on_is_looked_through_where_a_secret_was_put_in() -> None
     meter = Meter(redactor=Redactor([b"hunter22"]))
     assert [meter(b"a hunt"), meter(b"er22 b hunt"), meter(b"")] == [b"a ", b"******** b ", b"hunt"]
     assert meter.count == len(b"a hunter22 b hunt")
+
+
+def test_a_copy_has_what_was_passed_on_unless_it_is_too_large() -> None:
+    meter = Meter(redactor=Redactor([b"hunter22"]), copied=bytearray())
+    shown = [meter(data) for data in (b"a hunter22 b hun", b"", b"")]
+    assert (shown[0], bytes(meter.copied or b"")) == (b"a ******** b ", b"a ******** b hun")
+    meter(b"x" * MAX_COPY)
+    assert meter.copied is None
+    meter(b"x")
 
 
 def test_a_compressed_body_is_counted_as_it_came_and_passed_on_decompressed_and_redacted() -> None:

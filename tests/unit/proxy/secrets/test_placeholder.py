@@ -68,6 +68,10 @@ def test_a_placeholder_differs_per_secret_and_sandbox() -> None:
         (ENDING[1:], False),
         ("", False),
         ("\xff", False),
+        ("Basic ************==", True),
+        ("********", True),
+        ("Basic *******", False),
+        ("Basic ********x", False),
     ],
 )
 def test_a_placeholder_is_recognised_in_a_credential_of_any_kind(value: str, *, expected: bool) -> None:
