@@ -782,6 +782,8 @@ def test_a_request_beyond_a_budget_is_denied(policy: Callable[[str], Policy]) ->
     assert spent == [("requests", 1), ("upload", size), ("requests", 1), ("upload", size)]
     assert (status(second), second.outcome) == (429, Outcome(Effect.DENY, "no more", "policy.yaml:2", "budget"))
     assert asked_about == [1, 1]  # a denied request does not count
+
+
 CONFINED = "services: [{name: github, repos: [o/app], api: {access: read, auth: {secret: token}}}]"
 
 

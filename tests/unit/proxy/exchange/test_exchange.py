@@ -12,7 +12,15 @@ from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial, Page
-from agent_sandbox.proxy.exchange.exchange import MAX_COPY, NOT_DECIDED, Exchange, Meter, Outcome, OverBudgetError, open_exchange
+from agent_sandbox.proxy.exchange.exchange import (
+    MAX_COPY,
+    NOT_DECIDED,
+    Exchange,
+    Meter,
+    Outcome,
+    OverBudgetError,
+    open_exchange,
+)
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redaction import Redactor
 from agent_sandbox.proxy.secrets.unpacking import UnpackError, Unpacking
