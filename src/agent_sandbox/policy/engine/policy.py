@@ -115,7 +115,9 @@ def _digest(rules: RuleSet) -> str:
     places = sorted({f"{row.asked} {sorted(row.ports)} leads to {row.to}" for row in rules.host_services})
     settings = settings_of(rules.settings)
     asked = [f"asks about {settings.ask} for {settings.ask_timeout}"] if settings.ask else []
-    return _hashed([f"{settings} {rules.always_inspects}", *restrictions, *_lines(rules.rules), *places, *asked])
+    served = [f"served by {settings.engine}"] if settings.engine != "mitmproxy" else []
+    general = f"{settings} {rules.always_inspects}"
+    return _hashed([general, *restrictions, *_lines(rules.rules), *places, *asked, *served])
 
 
 def _lines(rules: Iterable[Rule]) -> list[str]:

@@ -16,6 +16,7 @@ class Settings:
 
     `inspect`: whether TLS is inspected for hosts that are allowed without conditions. `reload`: whether the proxy reads
     its policy again only on restart or `proxy reload`, or watches the files. `upstream`: the upstream proxy and CAs.
+    `engine`: what serves clients that speak HTTP/1.1; HTTP/2 is always mitmproxy's.
     `ask`: which denied requests wait for a person, at most `ask_timeout` seconds; empty for none.
     """
 
@@ -23,9 +24,10 @@ class Settings:
     inspect: bool = True
     reload: Literal["restart", "watch"] = "restart"
     upstream: Upstream | None = None
-    # Not in the text of which a digest is made: policies that do not ask keep theirs.
+    # Not in the text of which a digest is made: policies without these settings keep theirs.
     ask: str = field(default="", repr=False)
     ask_timeout: int = field(default=60, repr=False)
+    engine: Literal["lane", "mitmproxy"] = field(default="mitmproxy", repr=False)
 
 
 def settings_of(values: SettingValues) -> Settings:
