@@ -95,8 +95,6 @@ class Relay:
             why = await self._send_all(server, chunked=chunked)
         except h11.ProtocolError as error:
             why = ClientLeftError() if self._client.ended else self._denied(f"malformed body: {error}")
-        except OSError:
-            why = None  # the server takes no more, but may have answered
         except Exception as error:  # noqa: BLE001 - raised by the exchange instead
             why = error
         finally:
@@ -114,7 +112,10 @@ class Relay:
             data = bytes(exchange.sent(piece))
             server.write(chunk(data) if chunked else data)
             await self._be_fair(began)
-            await server.drain()
+            try:
+                await server.drain()
+            except ConnectionError:
+                return None  # the server takes no more, but may have answered
         if chunked:
             server.write(LAST_CHUNK)
         return None

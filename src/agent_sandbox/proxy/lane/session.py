@@ -46,7 +46,7 @@ class LaneSession:
                 while await self._serve_next():
                     pass
             self._client.close()
-        except OSError:
+        except ConnectionError:
             self.abort()  # the client has left
         except Exception as error:  # noqa: BLE001 - recorded, and nothing more is sent
             self._steps.fault(f"error in the protocol engine: {error}", error)

@@ -80,7 +80,7 @@ async def _secure(stream: ByteStream, engine: Engine, steps: Steps) -> None:
         raise DialError(NotReached("the server did not complete the TLS handshake in time")) from None
     except SSL.Error as error:
         raise DialError(NotReached(why_failed(error, start.connection))) from error
-    except OSError:
+    except ConnectionError:
         raise DialError(NotReached("connection closed")) from None
     if stream.alpn not in (b"", HTTP1):
         raise DialError(NotReached("the server chose a protocol that was not offered"))

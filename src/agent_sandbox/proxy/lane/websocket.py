@@ -47,6 +47,6 @@ async def _pass(source: ByteStream, target: ByteStream, frames: Frames, who: str
                 await target.drain()
     except BadFrameError as bad:
         return f"{who} sent {bad}"
-    except OSError:
+    except ConnectionError:
         pass
     return ""

@@ -163,6 +163,8 @@ async def test_a_websocket_passes_frames_after_its_handshake(stage: Stage) -> No
         assert (await on.answered(GET, switched, until=b"\r\n\r\n"))[1] == switched
         on.servers[0][1].write(b"\x81\x02ok")
         assert await on.get(b"ok") == b"\x81\x02ok"
+        on.servers[0][1].close()
+        assert await on.get() == b""
 
 
 async def test_a_response_that_no_hook_returns_is_not_sent(stage: Stage) -> None:
