@@ -1,6 +1,6 @@
 """Run all benchmarks but `shims` and `trees`, or those named.
 
-PYTHONPATH=. python -P -m benchmarks [startup] [policy] [stack] [proxy] [secrets] [shims] [trees]
+PYTHONPATH=. python -P -m benchmarks [startup] [policy] [stack] [proxy] [lane] [secrets] [shims] [trees]
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ GROUPS = {
     "policy": True,
     "stack": False,
     "proxy": False,
+    "lane": False,
     "secrets": True,
     "shims": False,
     "trees": False,

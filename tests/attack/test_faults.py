@@ -11,13 +11,14 @@ import pytest
 
 from capture_server import Capture
 from certificates import make_authority
-from proxy_stand import ProxyProcess, get, read_all, read_head
+from proxy_stand import ENGINE, ProxyProcess, get, read_all, read_head
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
     from pathlib import Path
 
+BODY_STEP = "_decide" if ENGINE == "lane" else "request"
 POLICY = "version: 1\ndomains: [{host: allowed.test, rules: [{max_body: 10}]}]\n"
 # Each of these raises what the file says, when the file names it.
 TAMPERED = """
@@ -26,6 +27,7 @@ from agent_sandbox.proxy.decide import enforcer, streamer
 from agent_sandbox.proxy.front import explicit_proxy
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.mitm import flows, session, stream
+from agent_sandbox.proxy.lane import serving, session as lane_session
 from agent_sandbox.proxy.tls import contexts
 from agent_sandbox.proxy.upstream import dialler
 
@@ -46,6 +48,10 @@ tamper(enforcer, "advise_with")
 tamper(explicit_proxy, "is_passthrough")
 tamper(session.Session, "review")
 tamper(stream.StrictStream, "revoke")
+tamper(lane_session.LaneSession, "review")
+tamper(lane_session, "revoke")
+tamper(lane_session.LaneSession, "abort")
+tamper(serving.Serving, "_decide")
 tamper(stream.StrictStream, "abort")
 tamper(Exchange, "too_large")
 tamper(enforcer.Enforcer, "requestheaders")
@@ -112,7 +118,13 @@ def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: st
 @pytest.mark.parametrize(
     "name",
     [
-        *("requestheaders", "request", "decide_tunnel", "what_it_carries", "is_passthrough", "dial"),
+        *(
+            "requestheaders",
+            BODY_STEP, "decide_tunnel",
+            "what_it_carries",
+            "is_passthrough",
+            "dial",
+        ),
         *("tls_start_client", "tls_established_client", "tls_start_server"),
     ],
 )

@@ -1,6 +1,7 @@
 """A fault, a cancellation or a time-out in any hook of any addon lets nothing through: invariant I2, row Y10.
 
-Nor does one in any function that maps mitmproxy's flows to exchanges and back, before or after it has done its work.
+Nor does one in any function between the hooks and the wire, before or after it has done its work: for mitmproxy, those
+that map its flows to exchanges and back; for the lane, all that serve a request.
 Hooks and functions are found, not listed: one that is added is tried by itself, and has to be reached by what is asked
 here.
 """
@@ -19,16 +20,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import agent_sandbox.proxy
+from agent_sandbox.proxy.lane import body, relay, serving, steps, upstream
 from agent_sandbox.proxy.mitm import flows
 from capture_server import ok
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, read_head
+from proxy_stand import ENGINE, get, read_head
 from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
     from pathlib import Path
+    from types import ModuleType
 
 POLICY = """\
 version: 1
@@ -41,9 +44,8 @@ domains:
 """
 # Each hook and each function of the mapping raises what the file says, when the file names it.
 TAMPERED = """
-import asyncio, pathlib, sys
+import asyncio, importlib, inspect, pathlib, sys
 from agent_sandbox.proxy import run
-from agent_sandbox.proxy.mitm import flows
 table = run.hook_table
 def fall_over(name):
     wanted, _, error = pathlib.Path("{file}").read_text().partition(" ")
@@ -56,25 +58,39 @@ def tamper(function, name):
         result = function(*args, **kwargs)
         fall_over(name + ":after")
         return result
-    return tampered
+    async def tampered_wait(*args, **kwargs):
+        fall_over(name)
+        result = await function(*args, **kwargs)
+        fall_over(name + ":after")
+        return result
+    return tampered_wait if inspect.iscoroutinefunction(function) else tampered
 def tampered_hook(function):
     return tamper(function, f"{type(function.__self__).__name__}.{function.__name__}")
 run.hook_table = lambda *addons: {hook: tuple(map(tampered_hook, found)) for hook, found in table(*addons).items()}
-for name in {functions}:
+for place, name in {functions}:
+    place = importlib.import_module(place)
     owner, _, attribute = name.rpartition(".")
     if owner:
-        owner = getattr(flows, owner)
+        owner = getattr(place, owner)
         setattr(owner, attribute, tamper(getattr(owner, attribute), name))
         continue
-    original = getattr(flows, name)
+    original = getattr(place, name)
     for module in [*sys.modules.values()]:
         if module.__name__.startswith("agent_sandbox.proxy.") and vars(module).get(name) is original:
             setattr(module, name, tamper(original, name))
 """
+# Of the lane: what runs when all has passed too, or is reached only by what unit tests ask.
+LEFT_OUT = {
+    *("_aborted_on_error", "_without_expect", "chunk", "Body._read", "Steps.fault", "Upstream.fits"),
+    *("Relay.run", "Relay._denied", "Relay._pass", "Relay._receive", "Relay._return", "Relay._safe", "Relay._send"),
+    *("Relay._send_all", "Relay._be_fair", "Relay._switch", "Serving.serve", "Serving.drop_upstream", "Serving._end"),
+    *("Serving._forward", "Serving._forward_again", "Serving._serve", "Serving._wait_for_person"),
+}
 # Where these fall over, no request is sent.
 ON_THE_WAY_THERE = {
     *("FlowHooks.requestheaders", "FlowHooks._call"),
     *("read_request", "write_decision", "write_request"),
+    *("Serving._open", "Serving._decide", "Steps.decide", "Steps.run", "reach", "_dial", "_secure"),
 }
 # What they write down was allowed, and has gone its way.
 WHEN_ALL_HAS_PASSED = ("response", "websocket_end")
@@ -98,14 +114,22 @@ def hooks() -> list[str]:
     return sorted(found)
 
 
-def mapping() -> list[str]:
-    """Find the functions that map flows to exchanges."""
-    ours = {name: value for name, value in vars(flows).items() if isfunction(value)}
-    found = [name for name, value in ours.items() if value.__module__ == flows.__name__]
-    of_class = [
-        f"FlowHooks.{name}" for name, value in vars(flows.FlowHooks).items() if isfunction(value) and name != "__init__"
-    ]
-    return sorted([*found, *of_class])
+def mapping() -> dict[str, str]:
+    """Find the functions between the hooks and the wire; return their modules by their names."""
+    modules = (steps, serving, relay, upstream, body) if ENGINE == "lane" else (flows,)
+    return dict(sorted((name, module.__name__) for module in modules for name in functions_of(module)))
+
+
+def functions_of(module: ModuleType) -> Iterator[str]:
+    """Yield the names of a module's functions, and of the methods of its classes."""
+    for name, value in vars(module).items():
+        if getattr(value, "__module__", "") != module.__name__ or name in LEFT_OUT:
+            continue
+        if isfunction(value):
+            yield name
+        elif isinstance(value, type):
+            methods = (f"{name}.{method}" for method, what in vars(value).items() if isfunction(what))
+            yield from (method for method in methods if "__" not in method and method not in LEFT_OUT)
 
 
 @dataclass
@@ -147,7 +171,8 @@ def sabotage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sabotage]:
     def half(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
 
-    tampered = TAMPERED.replace("{file}", str(file)).replace("{functions}", repr(mapping()))
+    functions = repr([(place, name) for name, place in mapping().items()])
+    tampered = TAMPERED.replace("{file}", str(file)).replace("{functions}", functions)
     with start_pair(folder, POLICY, sabotage=tampered) as pair:
         pair.server.answers |= {"/plain": ok(b"whole"), "/graphql": ok(b"whole"), "/plain/half": half, "/ws": echo}
         yield Sabotage(pair, file)

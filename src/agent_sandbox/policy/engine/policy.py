@@ -144,7 +144,9 @@ def _digest(rules: RuleSet) -> str:
     settings = settings_of(rules.settings)
     asked = [f"asks about {settings.ask} for {settings.ask_timeout}"] if settings.ask else []
     asked += sorted(f"{one.key}: {one.budget}" for one in rules.budgets)
-    return _hashed([f"{settings} {rules.always_inspects}", *restrictions, *_lines(rules.rules), *places, *asked])
+    served = [f"served by {settings.engine}"] if settings.engine != "mitmproxy" else []
+    general = f"{settings} {rules.always_inspects}"
+    return _hashed([general, *restrictions, *_lines(rules.rules), *places, *asked, *served])
 
 
 def _lines(rules: Iterable[Rule]) -> list[str]:

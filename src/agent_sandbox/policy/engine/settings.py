@@ -16,18 +16,20 @@ class Settings:
 
     `inspect`: whether TLS is inspected for hosts that are allowed without conditions. `reload`: whether the proxy reads
     its policy again only on restart or `proxy reload`, or watches the files. `upstream`: the upstream proxy and CAs.
-    `ask`: which requests wait for a person, at most `ask_timeout` seconds; empty for none. `ask_uploads`: so do uploads
-    of more bytes, unless it is negative.
+    `engine`: what serves clients that speak HTTP/1.1; HTTP/2 is always mitmproxy's. `ask`: which requests wait for a
+    person, at most `ask_timeout` seconds; empty for none. `ask_uploads`: so do uploads of more bytes, unless it is
+    negative.
     """
 
     block_status: Literal[403, 418] = 403
     inspect: bool = True
     reload: Literal["restart", "watch"] = "restart"
     upstream: Upstream | None = None
-    # Not in the text of which a digest is made: policies that do not ask keep theirs.
+    # Not in the text of which a digest is made: policies without these settings keep theirs.
     ask: str = field(default="", repr=False)
     ask_timeout: int = field(default=60, repr=False)
     ask_uploads: int = field(default=-1, repr=False)
+    engine: Literal["lane", "mitmproxy"] = field(default="mitmproxy", repr=False)
 
     @property
     def asks_first(self) -> bool:

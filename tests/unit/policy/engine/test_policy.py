@@ -37,7 +37,15 @@ def test_a_digest_tells_what_a_policy_does_not_how_it_is_written(policy_of: Poli
     assert policy_of(WRITTEN).digest == policy_of(THE_SAME).digest
 
 
-@pytest.mark.parametrize("change", ["deny: [c.test]", "settings: {block_status: 418}", "allow: [GET https://c.test/]"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "deny: [c.test]",
+        "settings: {block_status: 418}",
+        "settings: {engine: lane}",
+        "allow: [GET https://c.test/]",
+    ],
+)
 def test_a_digest_changes_with_what_a_policy_does(policy_of: PolicyOf, change: str) -> None:
     assert policy_of(WRITTEN).digest != policy_of(f"{WRITTEN}\n{change}").digest
 

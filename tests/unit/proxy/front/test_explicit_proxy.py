@@ -72,7 +72,7 @@ class Stage:
             def abort(self) -> None:
                 """Do nothing."""
 
-        monkeypatch.setattr(subject, "Session", Session)
+        monkeypatch.setattr(subject, "open_session", Session)
 
     async def serve(self, *pieces: bytes, end: bool = True) -> bytes:
         """Serve a client that says this; return what it is told."""
@@ -229,7 +229,7 @@ async def test_when_the_proxy_stops_what_is_open_is_ended_and_who_said_nothing_y
             """Wait."""
             await over.wait()
 
-    monkeypatch.setattr(subject, "Session", Session)
+    monkeypatch.setattr(subject, "open_session", Session)
     serving = asyncio.create_task(stage.serve(CONNECT, HTTP, end=False))
     for _ in range(5):
         await asyncio.sleep(0)

@@ -1,0 +1,133 @@
+"""The lane beside mitmproxy's layers, both in our proxy, round by round in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.client import Client, read_answer
+from benchmarks.proxy import first_event, kept_alive, new_connections
+from benchmarks.servers import HOST, Server, ours, upstream
+from benchmarks.table import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROUNDS = 3
+CONNECTIONS, REQUESTS = 60, 300
+CROWD, TURNS = 32, 40
+IDLE = 300
+ONE_WAY = 0.015
+DOWN = 200 * 1024 * 1024
+# Python that the proxy runs before it starts.
+LANE = "from agent_sandbox.proxy.lane import choice; choice.engine_of = lambda policy: 'lane'"
+
+WANTED = (
+    ("connection", "CPU per new TLS connection and GET", "us", "<= 2,000 us"),
+    ("request", "CPU per kept-alive GET", "us", "<= 216 us"),
+    ("crowd", "CPU per kept-alive GET, 32 connections in turn", "us", "<= 166 us"),
+    ("far", "host 30 ms away, new connection and GET", "ms", "<= 36 ms"),
+    ("down", "CPU for 200 MB down", "ms", ""),
+    ("event", "connect to first server-sent event", "ms", ""),
+    ("idle", "memory per idle connection", "KB", "<= 40 KB"),
+)
+
+
+def crowd(client: Client) -> None:
+    """Ask on many connections at once, again and again."""
+    ask = f"GET /bytes/10 HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(client.connection()) for _ in range(CROWD)]
+        for _ in range(TURNS):
+            for connection in connections:
+                connection.sendall(ask)
+            for connection in connections:
+                read_answer(connection)
+
+
+def measure(server: Server, far: Server, figures: defaultdict[str, list[float]]) -> None:
+    """Add one round of every figure."""
+    client = Client(server)
+    for figure, work, count in (
+        ("connection", new_connections, CONNECTIONS),
+        ("request", kept_alive, REQUESTS),
+    ):
+        before = server.cpu()
+        work(client)
+        figures[figure].append(1_000_000 * (server.cpu() - before) / count)
+    before = server.cpu()
+    crowd(client)
+    figures["crowd"].append(1_000_000 * (server.cpu() - before) / (CROWD * TURNS))
+    before = server.cpu()
+    with client.connection() as connection:
+        client.request(connection, f"GET /bytes/{DOWN}")
+    figures["down"].append(1000 * (server.cpu() - before))
+    figures["event"].append(1000 * first_event(client))
+    with contextlib.ExitStack() as stack:
+        memory = server.memory()
+        for _ in range(IDLE):
+            client.request(stack.enter_context(client.connection()), "GET /bytes/10")
+        figures["idle"].append(1024 * (server.memory() - memory) / IDLE)
+    started = time.perf_counter()
+    with Client(far).connection() as connection:
+        client.request(connection, "GET /bytes/10")
+    figures["far"].append(1000 * (time.perf_counter() - started))
+
+
+@contextlib.contextmanager
+def delayed(port: int) -> Iterator[int]:
+    """Relay to `port`, with a delay in both directions; hand out the port of the relay."""
+    loop, listening = asyncio.new_event_loop(), threading.Event()
+    ports: list[int] = []
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                loop.call_later(ONE_WAY, writer.write, data)
+        loop.call_later(2 * ONE_WAY, writer.close)
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(2 * ONE_WAY)  # of the TCP handshake
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer), return_exceptions=True)
+
+    async def serve() -> None:
+        server = await asyncio.start_server(relay, "127.0.0.1", 0)
+        ports.append(server.sockets[0].getsockname()[1])
+        listening.set()
+
+    serving = loop.create_task(serve())
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    listening.wait(5)
+    try:
+        yield ports[0]
+        assert serving.done()  # noqa: S101
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(5)
+
+
+def rows() -> list[Row]:
+    """Measure both engines in turn."""
+    figures: dict[str, defaultdict[str, list[float]]] = {LANE: defaultdict(list), "": defaultdict(list)}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        port = stack.enter_context(upstream(folder))
+        away = stack.enter_context(delayed(port))
+        for turn in range(ROUNDS):
+            for code in (LANE, "") if turn % 2 == 0 else ("", LANE):
+                with ours(folder, port, without=code) as server, ours(folder, away, without=code) as far:
+                    new_connections(Client(server))
+                    measure(server, far, figures[code])
+    lane, other = figures[LANE], figures[""]
+    return [
+        Row(figure=title, unit=unit, ours=lane[key], other=other[key], beside="mitmproxy", goal=goal)
+        for key, title, unit, goal in WANTED
+    ]

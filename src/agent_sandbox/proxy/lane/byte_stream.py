@@ -1,0 +1,230 @@
+"""One side of a connection: bytes in and out, inside TLS or not, with back-pressure in both directions."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Buffer, Callable
+from contextlib import suppress
+from typing import Any, override
+
+from OpenSSL import SSL
+
+from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ
+from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
+
+RECORD = 16_384
+HELD_BYTES = 65_536  # unread; beyond it, nothing more is read from the socket
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+# All streams read into the same memory: what is in it is taken out before anything else runs.
+INCOMING = memoryview(bytearray(LARGE_READ))
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class ByteStream(asyncio.BufferedProtocol):
+    """Takes over the transport of a pair of asyncio streams.
+
+    `on_data` is called whenever data arrived, `on_end` once, when the other side has sent its last byte.
+    """
+
+    def __init__(
+        self, writer: asyncio.StreamWriter, *, on_data: Callable[[], None], crowded: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.buffer = BodyBuffer()
+        self.ended = False
+        self.is_reset = False
+        self.on_end = _nothing
+        self._on_data = on_data
+        self._crowded = crowded
+        self._writer = writer
+        self._transport: Any = writer.transport  # of both kinds, which have no common type
+        self._beneath: asyncio.BaseProtocol = writer.transport.get_protocol()
+        self._tls: SSL.Connection | None = None
+        self._is_open = True  # the TLS handshake is over, or there is none
+        self._reading: asyncio.Future[bool] | None = None
+        self._writing: asyncio.Future[None] | None = None
+        self._is_full = self._is_lost = False
+
+    def take_over(self, reader: asyncio.StreamReader, ahead: bytes = b"") -> None:
+        """Receive what the transport reads from now on, after `ahead` and what `reader` has not returned yet."""
+        self._transport.set_protocol(self)
+        unread: bytearray = reader._buffer  # type: ignore[attr-defined] # noqa: SLF001 - `read` might wait
+        self.buffer += ahead + bytes(unread)
+        unread.clear()
+        if reader.at_eof() or self._transport.is_closing():
+            self._end()
+        else:
+            self._transport.resume_reading()
+
+    async def handshake(self, tls: SSL.Connection) -> None:
+        """Do the handshake of `tls`. Raises `SSL.Error`, `ConnectionError`."""
+        self._tls, self._is_open = tls, False
+        if begun := bytes(self.buffer):
+            self.buffer = BodyBuffer()
+            tls.bio_write(begun)
+        while not self._is_open:
+            try:
+                tls.do_handshake()
+                self._is_open = True
+            except SSL.WantReadError:
+                self._flush()
+                if not await self.more():
+                    raise ConnectionAbortedError("connection closed") from None
+            finally:
+                self._flush()
+        self._decrypt(tls)
+
+    @property
+    def alpn(self) -> bytes:
+        """The protocol that was negotiated, if any."""
+        return self._tls.get_alpn_proto_negotiated() if self._tls else b""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether another request may be sent: the other side has neither ended nor sent anything unexpected."""
+        return not (self.ended or self.buffer or self._is_lost or self._transport.is_closing())
+
+    async def more(self) -> bool:
+        """Wait for more data. Return False if there will be none. The caller has looked at `buffer` before."""
+        if self.ended:
+            return False
+        if not self._transport.is_reading():
+            self._transport.resume_reading()
+        self._reading = asyncio.get_running_loop().create_future()
+        try:
+            return await self._reading
+        finally:
+            self._reading = None
+
+    def write(self, data: bytes) -> None:
+        """Send `data`. Nothing happens if the connection is lost; `drain` tells."""
+        if self._tls is None:
+            self._transport.write(data)
+            return
+        try:
+            self._tls.send(data)
+        except SSL.Error:
+            self._transport.abort()
+            return
+        self._flush(len(data))
+
+    async def drain(self) -> None:
+        """Wait until there is room for more. Raises `ConnectionError` if the connection is lost."""
+        if self._is_full and not self._is_lost:
+            self._writing = asyncio.get_running_loop().create_future()
+            try:
+                await self._writing
+            finally:
+                self._writing = None
+        if self._is_lost or self._transport.is_closing():
+            raise ConnectionResetError("the connection is closed")
+
+    def close(self) -> None:
+        """Close after what was written, with close_notify. OpenSSL 3 reports an attack without it."""
+        if self._tls is not None and self._is_open and not self._transport.is_closing():
+            with suppress(SSL.Error):
+                self._tls.shutdown()
+            self._flush()
+        self._transport.close()
+
+    def cut(self) -> None:
+        """Close after what was written, without close_notify: the other side must see that something is missing."""
+        self._transport.close()
+
+    def reset(self) -> None:
+        """Close at once, with a reset, so that the other side sees an error."""
+        raw: socket.socket | None = self._transport.get_extra_info("socket")
+        if raw is not None and raw.fileno() >= 0:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        self._transport.abort()
+
+    def drop(self) -> None:
+        """Close a connection to which nothing is left to send, without waiting for the other side to read it."""
+        self.close()
+        if self._transport.get_write_buffer_size():
+            self._transport.abort()
+
+    @override
+    def get_buffer(self, sizehint: int) -> Buffer:
+        return INCOMING[:SMALL_READ] if self._crowded() else INCOMING
+
+    @override
+    def buffer_updated(self, nbytes: int) -> None:
+        self._on_data()
+        data = bytes(INCOMING[:nbytes])
+        if self._tls is None:
+            self.buffer += data
+        else:
+            self._tls.bio_write(data)
+            if self._is_open:
+                self._decrypt(self._tls)
+        if self._reading is not None:
+            _finish(self._reading, result=True)
+        elif len(self.buffer) > HELD_BYTES:
+            self._transport.pause_reading()
+
+    @override
+    def eof_received(self) -> bool | None:
+        self._end()
+        return self._beneath.eof_received() if isinstance(self._beneath, asyncio.Protocol) else None
+
+    @override
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    @override
+    def resume_writing(self) -> None:
+        self._is_full = False
+        if self._writing is not None:
+            _finish(self._writing, result=None)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_lost = True
+        self.is_reset |= isinstance(exc, ConnectionResetError)
+        self.resume_writing()
+        self._end()
+        self._beneath.connection_lost(exc)
+
+    def _end(self) -> None:
+        if self.ended:
+            return
+        self.ended = True
+        if self._reading is not None:
+            _finish(self._reading, result=False)
+        self.on_end()
+
+    def _decrypt(self, tls: SSL.Connection) -> None:
+        records: list[bytes] = []
+        has_ended = False
+        try:
+            while True:
+                records.append(tls.recv(RECORD))
+        except SSL.WantReadError:
+            pass
+        except SSL.ZeroReturnError:
+            has_ended = True
+        except SSL.Error:  # no more will come
+            has_ended = self.is_reset = True
+        self._flush()  # the data may have required an answer, such as a key update
+        if records:
+            self.buffer += b"".join(records) if len(records) > 1 else records[0]
+        if has_ended:
+            if records and self._reading is not None:
+                _finish(self._reading, result=True)
+            self._end()
+
+    def _flush(self, size: int = 0) -> None:
+        assert self._tls is not None  # noqa: S101 - only called with TLS
+        try:
+            while True:
+                self._transport.write(self._tls.bio_read(size + size // 64 + 4096))
+        except SSL.WantReadError:
+            return
+
+
+def _finish[T](future: asyncio.Future[T], *, result: T) -> None:
+    if not future.done():
+        future.set_result(result)

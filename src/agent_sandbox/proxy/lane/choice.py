@@ -1,0 +1,45 @@
+"""Choose what serves a client connection: our own HTTP/1.1 path, or mitmproxy, which also speaks HTTP/2."""
+
+import asyncio
+from typing import Protocol
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.proxy.mitm.session import Engine, Session
+from agent_sandbox.proxy.net.peekable_reader import PeekableReader
+from agent_sandbox.proxy.reload.transition import Reviewed
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.wire.client_hello import BadHelloError, read_hello
+
+H2 = b"\x02h2"  # in an ALPN extension
+
+
+class ClientSession(Reviewed, Protocol):
+    """Serves one client connection."""
+
+    async def handle_client(self) -> None:
+        """Serve requests until the connection ends."""
+
+
+def open_session(engine: Engine, tunnel: Tunnel, reader: PeekableReader, writer: asyncio.StreamWriter) -> ClientSession:
+    """Return what serves the connection, by its first bytes and the policy in force."""
+    if engine_of(engine.policy()) == "lane" and not may_speak_http2(tunnel, reader.ahead):
+        from agent_sandbox.proxy.lane.session import LaneSession  # noqa: PLC0415 - most policies do not need it
+
+        return LaneSession(engine, tunnel, reader, writer)
+    return Session(engine, tunnel, reader, writer)
+
+
+def engine_of(policy: Policy) -> str:
+    """Return the engine that the policy names."""
+    return policy.settings.engine
+
+
+def may_speak_http2(tunnel: Tunnel, hello: bytes) -> bool:
+    """Return whether the client offers HTTP/2, given its first bytes. In doubt, it does."""
+    if tunnel.carries is not Carries.TLS:
+        return False
+    try:
+        parsed = read_hello(hello)
+    except BadHelloError:
+        return True
+    return parsed is None or H2 in parsed.protocols

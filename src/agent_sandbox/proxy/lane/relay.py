@@ -1,0 +1,222 @@
+"""Forward one allowed request to its server, and the response to the client, both as they arrive."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import h11
+
+from agent_sandbox.proxy.exchange.exchange import Exchange
+from agent_sandbox.proxy.lane.body import LAST_CHUNK, Body, chunk, closes, head_bytes, is_chunked, response_body
+from agent_sandbox.proxy.lane.byte_stream import ByteStream
+from agent_sandbox.proxy.lane.interruptible import AbortedError, ClientLeftError
+from agent_sandbox.proxy.lane.steps import Steps
+from agent_sandbox.proxy.lane.upstream import Upstream
+from agent_sandbox.proxy.lane.websocket import relay_frames
+from agent_sandbox.proxy.mitm.session import Engine
+from agent_sandbox.proxy.secrets.redactable import safe_reason, why_unreadable
+from agent_sandbox.proxy.secrets.unpacking import UnpackError
+from agent_sandbox.proxy.wire.http1_head import SWITCHING, BadHeadError, BodyEnd, ResponseHead
+from agent_sandbox.proxy.wire.message import ResponseHead as Returned
+from agent_sandbox.proxy.wire.response_start import ResponseStart
+
+HALF_A_HEAD = "the server closed the connection before the end of its response head"
+PIECE = 65_536
+NOT_FORWARDED = "the server's response cannot be forwarded"
+
+
+class BrokenError(Exception):
+    """The response cannot be forwarded. The message says why."""
+
+
+class NoAnswerError(BrokenError):
+    """The server closed the connection before the first byte of a response."""
+
+
+class KilledError(Exception):
+    """No hook returned the response, or one raised: the client gets nothing more."""
+
+    def __init__(self) -> None:
+        super().__init__("Connection killed.")
+
+
+class Relay:
+    """One exchange on its way.
+
+    `is_begun`: the client has the head of the response, which `is_endless` if only the end of the connection ends it.
+    `is_reusable`: the server connection may carry another request. `keeps_client`: so may the client's.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - whom it connects
+        self,
+        exchange: Exchange,
+        body: Body,
+        client: ByteStream,
+        engine: Engine,
+        steps: Steps,
+        interrupt: Callable[[Exception], None],
+    ) -> None:
+        self._exchange = exchange
+        self._body = body
+        self._client = client
+        self._engine = engine
+        self._steps = steps
+        self._interrupt = interrupt
+        self._is_over = False
+        self.is_begun = self.is_endless = self.is_websocket = self.is_reusable = self.keeps_client = False
+
+    async def run(self, upstream: Upstream, buffered: bytes) -> None:
+        """Send the request with its `buffered` body, or else the one that arrives, and return the response."""
+        server, head = upstream.stream, self._exchange.forwarded
+        if head is None:
+            raise BrokenError("the request is not allowed")
+        upstream.echoes = self._exchange.echoes
+        first = head_bytes(b"%s %s %s" % (head.method, head.target, head.version), head.fields)
+        chunked = is_chunked(head.fields)
+        if buffered and chunked:
+            buffered = chunk(buffered)
+        server.write(first + buffered + (LAST_CHUNK if chunked and self._body.is_done else b""))
+        sending = None if self._body.is_done else asyncio.create_task(self._send(server, chunked=chunked))
+        try:
+            await self._receive(upstream)
+            if sending is not None:
+                await sending
+            self.is_reusable = self.is_reusable and self._body.is_done and server.is_usable
+        finally:
+            self._is_over = True
+            if sending is not None:
+                sending.cancel()
+                await asyncio.wait({sending})
+
+    async def _send(self, server: ByteStream, *, chunked: bool) -> None:
+        """Forward the request body as it arrives. What ends it early interrupts the exchange, unless that is over."""
+        why: Exception | None = RuntimeError("forwarding the request body was cancelled")
+        try:
+            why = await self._send_all(server, chunked=chunked)
+        except h11.ProtocolError as error:
+            why = ClientLeftError() if self._client.ended else self._denied(f"malformed body: {error}")
+        except Exception as error:  # noqa: BLE001 - raised by the exchange instead
+            why = error
+        finally:
+            if why is not None and not self._is_over:
+                self._interrupt(why)
+
+    async def _send_all(self, server: ByteStream, *, chunked: bool) -> AbortedError | None:
+        exchange = self._exchange
+        while piece := await self._body.read():
+            began = time.monotonic()
+            if not exchange.sent.takes(len(piece)):
+                denial = exchange.too_large()
+                exchange.abort(denial)
+                return AbortedError(denial)
+            data = bytes(exchange.sent(piece))
+            server.write(chunk(data) if chunked else data)
+            await self._be_fair(began)
+            try:
+                await server.drain()
+            except ConnectionError:
+                return None  # the server takes no more, but may have answered
+        if chunked:
+            server.write(LAST_CHUNK)
+        return None
+
+    def _denied(self, reason: str) -> AbortedError:
+        denial = self._exchange.denial(reason, status=400)
+        self._exchange.abort(denial)
+        return AbortedError(denial)
+
+    async def _receive(self, upstream: Upstream) -> None:
+        exchange, server = self._exchange, upstream.stream
+        try:
+            head = await self._response_head(server)
+            size = head.body(exchange.method)
+        except BadHeadError as problem:
+            raise BrokenError(self._safe(f"malformed response from the server: {problem}")) from problem
+        returned = self._returned(head)
+        declared = ResponseHead(
+            version=head.version, status=head.status, reason=returned.reason, fields=returned.fields
+        )
+        asked = exchange.head
+        goes_on = not closes(head.version, head.fields) and not closes(asked.version.decode(), asked.fields)
+        exchange.status = head.status
+        first = head_bytes(b"%s %d %s" % (head.version.encode(), head.status, returned.reason), returned.fields)
+        if head.status == SWITCHING:
+            await self._switch(first, server)
+            return
+        self.is_endless = declared.body(exchange.method) is BodyEnd.CLOSE
+        await self._return(first, response_body(server, size), chunked=is_chunked(returned.fields), server=server)
+        self.keeps_client = goes_on and not self.is_endless
+        self.is_reusable = goes_on and size is not BodyEnd.CLOSE
+
+    async def _switch(self, first: bytes, server: ByteStream) -> None:
+        if not self._steps.run("response", self._exchange):
+            raise KilledError
+        self.is_websocket = True
+        await self._pass(first)
+        await relay_frames(self._client, server, self._exchange, self._engine.limits)
+
+    async def _response_head(self, server: ByteStream) -> ResponseHead:
+        start, is_silent = ResponseStart(), True
+        while True:
+            if server.buffer:
+                is_silent = False
+                if head := start.read(server.buffer):
+                    return head
+            if not await server.more():
+                if is_silent:
+                    raise NoAnswerError("server closed connection")
+                raise BrokenError(HALF_A_HEAD if server.buffer else "server closed connection")
+
+    def _returned(self, head: ResponseHead) -> Returned:
+        """Have the hooks return the head of the response."""
+        exchange = self._exchange
+        if why := why_unreadable(head.forwarded) if exchange.echoes else "":
+            why = self._safe(f"{why}, so an echo of the injected secret could not be redacted")
+            raise BrokenError(f"{NOT_FORWARDED}: {why}")
+        exchange.response, exchange.returned = Returned(head.status, head.reason, head.forwarded), None
+        if not self._steps.run("responseheaders", exchange) or exchange.returned is None:
+            raise KilledError
+        return exchange.returned
+
+    async def _return(self, first: bytes, body: Body, *, chunked: bool, server: ByteStream) -> None:
+        """Send the response. What arrived together is sent together. The end follows once the record is written."""
+        meter, out = self._exchange.received, first
+        try:
+            while not body.is_done:
+                if (piece := body.take()) is None:
+                    out = await self._pass(out)
+                    piece = await body.read()
+                began = time.monotonic()
+                data = bytes(meter(piece)) if piece else b""
+                out += chunk(data) if chunked and data else data
+                if len(out) > PIECE:
+                    out = await self._pass(out)
+                await self._be_fair(began)
+            rest = bytes(meter(b""))
+        except h11.ProtocolError as error:
+            why = "the server reset the connection" if server.is_reset else f"HTTP/1 protocol error: {error}"
+            raise BrokenError(self._safe(why)) from error
+        except UnpackError as why:
+            raise BrokenError(f"{NOT_FORWARDED}: {why}") from why
+        if chunked:
+            rest = (chunk(rest) if rest else b"") + (LAST_CHUNK if self._exchange.method.upper() != "HEAD" else b"")
+        if not self._steps.run("response", self._exchange):
+            raise KilledError
+        await self._pass(out + rest)
+
+    async def _pass(self, data: bytes) -> bytes:
+        """Send data to the client, and wait until there is room for more."""
+        if data:
+            self.is_begun = True
+            self._client.write(data)
+        await self._client.drain()
+        return b""
+
+    async def _be_fair(self, began: float) -> None:
+        """Pause after much work, so that other connections have their turn."""
+        if seconds := self._engine.turns.wait(time.monotonic() - began):
+            await asyncio.sleep(seconds)
+
+    def _safe(self, reason: str) -> str:
+        """Return what the client and the audit log may read of a reason that may quote the server."""
+        return safe_reason(self._exchange.echoes, reason)

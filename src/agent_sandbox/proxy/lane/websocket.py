@@ -1,0 +1,52 @@
+"""Relay WebSocket frames as they arrive, until one side ends."""
+
+import asyncio
+from collections.abc import Callable
+
+from agent_sandbox.proxy.exchange.exchange import Exchange
+from agent_sandbox.proxy.lane.byte_stream import ByteStream
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
+
+
+async def relay_frames(client: ByteStream, server: ByteStream, exchange: Exchange, limits: Limits) -> None:
+    """Forward the frames of both sides, count their payload, and return when one side has left or both have closed."""
+    sent = Frames(masked=True, longest=limits.websocket_bytes)
+    received = Frames(masked=False, longest=limits.websocket_bytes)
+    passing = [
+        asyncio.create_task(_pass(client, server, sent, "the client")),
+        asyncio.create_task(_pass(server, client, received, "the server")),
+    ]
+    try:
+        await _until_over(passing, lambda: sent.closed or received.closed, limits)
+        exchange.error = next((why for task in passing if task.done() and (why := task.result())), "")
+    finally:
+        exchange.sent.count += sent.count
+        exchange.received.count += received.count
+        for task in passing:
+            task.cancel()
+        await asyncio.gather(*passing, return_exceptions=True)
+
+
+async def _until_over(passing: list[asyncio.Task[str]], is_closing: Callable[[], bool], limits: Limits) -> None:
+    done, left = await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
+    # The other side should send a Close too, but some never do.
+    if left and is_closing() and not any(task.result() for task in done):
+        await asyncio.wait(left, timeout=limits.websocket_closing_seconds)
+
+
+async def _pass(source: ByteStream, target: ByteStream, frames: Frames, who: str) -> str:
+    """Forward frames until a Close or the end. Return why they cannot be forwarded, if they cannot."""
+    try:
+        while not frames.closed:
+            if not source.buffer and not await source.more():
+                break
+            data = frames.read(bytes(source.buffer.maybe_extract_at_most(len(source.buffer)) or b""))
+            if data:
+                target.write(data)
+                await target.drain()
+    except BadFrameError as bad:
+        return f"{who} sent {bad}"
+    except ConnectionError:
+        pass
+    return ""

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import h11
+import pytest
+
+from agent_sandbox.proxy.lane.body import Body, chunk, closes, head_bytes, is_chunked, request_body, response_body
+from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
+from agent_sandbox.proxy.wire.http1_head import BodyEnd
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.wire.http1_head import Body as Size
+
+
+class Stream:
+    """Yields the pieces one after the other."""
+
+    def __init__(self, *pieces: bytes, is_reset: bool = False) -> None:
+        self.buffer = BodyBuffer()
+        self.pieces = [*pieces]
+        self.is_reset = is_reset
+
+    async def more(self) -> bool:
+        """Receive the next piece."""
+        if not self.pieces:
+            return False
+        self.buffer += self.pieces.pop(0)
+        return True
+
+
+async def whole(body: Body) -> bytes:
+    data = b""
+    while piece := await body.read():
+        data += piece
+    return data
+
+
+@pytest.mark.parametrize(
+    ("size", "pieces", "left"),
+    [
+        (0, [b"GET"], b""),
+        (5, [b"he", b"lloGET"], b"GET"),
+        (BodyEnd.CHUNKED, [b"2\r\nhe\r\n", b"3\r\nllo\r\n0\r\n\r\nGET"], b"GET"),
+    ],
+)
+@pytest.mark.parametrize("side", ["request", "response"])
+async def test_a_body_ends_where_its_framing_says(side: str, size: Size, pieces: list[bytes], left: bytes) -> None:
+    stream: Any = Stream(*pieces)
+    body = request_body(stream, size, line_bytes=20) if side == "request" else response_body(stream, size)
+    assert body.is_empty is (size == 0)
+    assert await whole(body) == (b"hello" if size else b"")
+    assert (body.is_done, bytes(stream.buffer), await body.read()) == (True, left, b"")
+
+
+async def test_a_body_may_end_with_the_connection() -> None:
+    body = response_body(Stream(b"he", b"llo"), BodyEnd.CLOSE)  # type: ignore[arg-type] # as much of one as it needs
+    assert (await whole(body), body.is_done) == (b"hello", True)
+
+
+@pytest.mark.parametrize(
+    ("size", "is_reset", "problem"),
+    [
+        (5, False, "peer closed connection without sending complete message body"),
+        (5, True, "the connection was reset"),
+        (BodyEnd.CLOSE, True, "the connection was reset"),
+        (BodyEnd.CHUNKED, False, "peer closed connection without sending complete message body"),
+    ],
+)
+async def test_a_body_that_ends_early_is_broken(size: Size, problem: str, *, is_reset: bool) -> None:
+    body = response_body(Stream(b"2", is_reset=is_reset), size)  # type: ignore[arg-type] # as above
+    with pytest.raises(h11.RemoteProtocolError, match=problem):
+        await whole(body)
+    assert (body.was_broken, body.is_done) == (True, False)
+
+
+def test_nothing_has_arrived_is_told_from_the_end() -> None:
+    stream: Any = Stream()
+    body = response_body(stream, 2)
+    assert body.take() is None
+    stream.buffer += b"ok"
+    assert [body.take(), body.take()] == [b"ok", b""]
+
+
+@pytest.mark.parametrize(
+    ("version", "connection", "wanted"),
+    [
+        ("HTTP/1.1", b"", False),
+        ("HTTP/1.1", b"Close", True),
+        ("HTTP/1.1", b"upgrade, close", True),
+        ("HTTP/1.0", b"", True),
+        ("HTTP/1.0", b"keep-alive", False),
+        ("HTTP/1.0", b"keep-alive, close", True),
+    ],
+)
+def test_a_message_says_whether_the_connection_goes_on(version: str, connection: bytes, *, wanted: bool) -> None:
+    assert closes(version, ((b"Connection", connection),)) is wanted
+
+
+def test_heads_and_chunks_are_written_as_they_are() -> None:
+    assert head_bytes(b"GET / HTTP/1.1", ((b"Host", b"a.test"),)) == b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
+    assert chunk(b"x" * 17) == b"11\r\n" + b"x" * 17 + b"\r\n"
+    assert is_chunked(((b"Transfer-Encoding", b"Chunked"),))
+    assert not is_chunked(())

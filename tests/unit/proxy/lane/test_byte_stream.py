@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from OpenSSL import SSL
+
+from agent_sandbox.proxy.lane.byte_stream import HELD_BYTES, ByteStream
+from agent_sandbox.proxy.tls.authority import load_authority, now_utc
+from agent_sandbox.proxy.tls.contexts import ClientTls, TlsStart
+from lane_stage import SECURE, Pair, pair_of_sockets, untrusting
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    type Kind = Callable[[Path], Awaitable[Both]]
+    type Both = tuple[ByteStream, asyncio.StreamReader, asyncio.StreamWriter]
+
+MANY = b"x" * (4 * 1024 * 1024)
+MOVED: list[str] = []
+
+
+OPENED: list[asyncio.StreamWriter] = []
+
+
+@pytest.fixture(autouse=True)
+async def closed() -> AsyncIterator[None]:
+    """Leave nothing open."""
+    yield
+    for writer in OPENED:
+        writer.transport.abort()
+    OPENED.clear()
+    await asyncio.sleep(0)
+
+
+async def raw() -> tuple[Pair, Pair]:
+    ours, theirs = await pair_of_sockets()
+    OPENED.extend((ours[1], theirs[1]))
+    return ours, theirs
+
+
+async def both(_: Path | None = None) -> Both:
+    (reader, writer), (end_reader, end) = await raw()
+    stream = ByteStream(writer, on_data=lambda: MOVED.append("moved"))
+    stream.take_over(reader)
+    return stream, end_reader, end
+
+
+def tls_for(folder: Path) -> SSL.Connection:
+    start = TlsStart()
+    ClientTls(load_authority(folder, now=now_utc()), now=now_utc).tls_start_client(start, SECURE)
+    assert start.connection
+    return start.connection
+
+
+async def secured(folder: Path) -> Both:
+    stream, reader, writer = await both()
+    await asyncio.gather(stream.handshake(tls_for(folder)), writer.start_tls(untrusting(), server_hostname="a.test"))
+    return stream, reader, writer
+
+
+def taken(stream: ByteStream) -> bytes:
+    return bytes(stream.buffer.maybe_extract_at_most(len(stream.buffer)) or b"")
+
+
+async def test_what_was_read_before_comes_first() -> None:
+    (reader, writer), (_, end) = await raw()
+    end.write(b"second")
+    await asyncio.sleep(0.02)
+    stream = ByteStream(writer, on_data=lambda: None)
+    stream.take_over(reader, b"first, ")
+    assert taken(stream) == b"first, second"
+    end.write(b"third")
+    assert await stream.more()
+    assert taken(stream) == b"third"
+
+
+async def test_an_end_that_came_before_is_noticed() -> None:
+    (reader, writer), (_, end) = await raw()
+    end.write_eof()
+    await asyncio.sleep(0.02)
+    stream = ByteStream(writer, on_data=lambda: None)
+    stream.take_over(reader)
+    assert (stream.ended, await stream.more()) == (True, False)
+
+
+@pytest.mark.parametrize("kind", [both, secured])
+async def test_bytes_pass_both_ways_and_the_end_is_told_once(kind: Kind, tmp_path: Path) -> None:
+    stream, reader, end = await kind(tmp_path)
+    ends: list[str] = []
+    stream.on_end = lambda: ends.append("ended")
+    end.write(MANY)
+    got = b""
+    while len(got) < len(MANY):
+        assert await stream.more()
+        got += taken(stream)
+    assert (got, ends) == (MANY, [])
+    stream.write(MANY)
+    assert await reader.readexactly(len(MANY)) == MANY
+    await stream.drain()
+    assert stream.is_usable
+    stream.close()
+    assert await reader.read() == b""
+    end.close()
+    await asyncio.sleep(0.05)
+    assert (ends, stream.ended, stream.is_reset, stream.is_usable) == (["ended"], True, False, False)
+    stream.close()
+
+
+@pytest.mark.parametrize("kind", [both, secured])
+async def test_a_stream_that_nobody_reads_stops_reading_and_goes_on(kind: Kind, tmp_path: Path) -> None:
+    stream, _, end = await kind(tmp_path)
+    end.write(MANY)
+    await asyncio.sleep(0.1)
+    held = len(stream.buffer)
+    assert HELD_BYTES < held < len(MANY) / 2
+    got = taken(stream)
+    while len(got) < len(MANY):
+        assert await stream.more()
+        got += taken(stream)
+    assert got == MANY
+
+
+async def test_small_reads_among_many() -> None:
+    (reader, writer), (_, end) = await raw()
+    stream = ByteStream(writer, on_data=lambda: None, crowded=lambda: True)
+    stream.take_over(reader)
+    end.write(b"x" * 200_000)
+    assert await stream.more()
+    assert len(stream.buffer) <= 32_768
+
+
+async def test_writing_waits_for_the_other_side_and_fails_when_it_is_gone() -> None:
+    stream, reader, end = await both()
+    stream.write(MANY)
+    waiting = asyncio.create_task(stream.drain())
+    await asyncio.sleep(0.02)
+    assert not waiting.done()
+    await reader.readexactly(len(MANY))
+    await waiting
+    stream.write(MANY * 2)
+    waiting = asyncio.create_task(stream.drain())
+    await asyncio.sleep(0.02)
+    end.transport.abort()
+    with pytest.raises(ConnectionResetError):
+        await waiting
+    with pytest.raises(ConnectionResetError):
+        await stream.drain()
+
+
+async def test_a_reset_is_told_from_an_end() -> None:
+    stream, _, _ = await both()
+    stream.connection_lost(ConnectionResetError())
+    assert (stream.ended, stream.is_reset) == (True, True)
+
+
+async def test_a_cut_tls_connection_has_no_close_notify(tmp_path: Path) -> None:
+    stream, reader, _ = await secured(tmp_path)
+    stream.write(b"part")
+    stream.cut()
+    assert await reader.readexactly(4) == b"part"
+    stream.write(b"nothing more")
+
+
+async def test_a_reset_is_a_reset() -> None:
+    stream, reader, _ = await both()
+    stream.reset()
+    assert await reader.read() == b""
+    stream.reset()
+
+
+async def test_a_dropped_connection_does_not_wait_for_a_reader() -> None:
+    stream, _, end = await both()
+    stream.write(MANY)
+    stream.drop()
+    await asyncio.sleep(0.02)
+    assert stream.ended
+    assert not end.is_closing()
+
+
+async def test_a_dropped_connection_with_nothing_to_send_is_closed() -> None:
+    stream, reader, _ = await both()
+    stream.drop()
+    assert await reader.read() == b""
+
+
+async def test_data_and_the_end_may_come_together(tmp_path: Path) -> None:
+    stream, _, end = await secured(tmp_path)
+    waiting = asyncio.create_task(stream.more())
+    await asyncio.sleep(0)
+    end.write(b"last words")
+    end.close()
+    assert await waiting
+    await asyncio.sleep(0.05)
+    assert (taken(stream), await stream.more()) == (b"last words", False)
+
+
+async def test_records_that_cannot_be_decrypted_end_the_stream_as_a_reset(tmp_path: Path) -> None:
+    stream, _, end = await secured(tmp_path)
+    stream._tls.bio_write(b"\x17\x03\x03\x00\x14" + b"junk" * 5)  # type: ignore[union-attr] # it has TLS
+    end.write(b"good")
+    await stream.more()
+    assert (stream.ended, stream.is_reset) == (True, True)
+    stream.close()
+
+
+async def test_a_handshake_may_have_begun_and_fails_with_the_connection(tmp_path: Path) -> None:
+    (reader, writer), (_, end) = await raw()
+    stream = ByteStream(writer, on_data=lambda: None)
+    stream.take_over(reader, b"\x16\x03\x01")
+    assert stream.alpn == b""
+    end.write_eof()
+    with pytest.raises(ConnectionAbortedError, match=r"^connection closed\Z"):
+        await stream.handshake(tls_for(tmp_path))
+
+
+async def test_junk_is_no_handshake(tmp_path: Path) -> None:
+    (reader, writer), _ = await raw()
+    stream = ByteStream(writer, on_data=lambda: None)
+    stream.take_over(reader, b"\x16\x03\x01junkjunk")
+    with pytest.raises(SSL.Error):
+        await stream.handshake(tls_for(tmp_path))
+    stream.write(b"no TLS, nothing is sent")
+    stream.close()

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from agent_sandbox.proxy.lane.choice import may_speak_http2, open_session
+from agent_sandbox.proxy.lane.session import LaneSession
+from agent_sandbox.proxy.mitm.session import Session
+from agent_sandbox.proxy.net.connection_limit import Held, Place
+from agent_sandbox.proxy.net.peekable_reader import PeekableReader
+from lane_stage import OPEN, PLAIN, SECURE, LaneStage, pair_of_sockets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.policy import Policy
+    from agent_sandbox.proxy.tunnel import Tunnel
+
+
+def real_hello(*protocols: str) -> bytes:
+    context, out = ssl.create_default_context(), ssl.MemoryBIO()
+    if protocols:
+        context.set_alpn_protocols([*protocols])
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), out, server_hostname="a.test").do_handshake()
+    return out.read()
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "hello", "wanted"),
+    [
+        (PLAIN, b"GET / HTTP/1.1\r\n", False),
+        (OPEN, b"GET http://a.test/ HTTP/1.1\r\n", False),
+        (SECURE, real_hello("http/1.1"), False),
+        (SECURE, real_hello(), False),
+        (SECURE, real_hello("http/1.1", "h2"), True),
+        (SECURE, b"", True),
+        (SECURE, b"no TLS", True),
+    ],
+)
+def test_a_client_that_may_speak_http2_is_left_to_mitmproxy(tunnel: Tunnel, hello: bytes, *, wanted: bool) -> None:
+    assert may_speak_http2(tunnel, hello) is wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("domains: [a.test]", Session),
+        ("settings: {engine: mitmproxy}", Session),
+        ("settings: {engine: lane}", LaneSession),
+    ],
+)
+async def test_the_policy_chooses(policy: Callable[[str], Policy], text: str, kind: type[object]) -> None:
+    engine = LaneStage(policy(text)).engine
+    (reader, writer), (_, other) = await pair_of_sockets()
+    session = open_session(engine, PLAIN, PeekableReader(reader, Place(Held())), writer)
+    assert isinstance(session, kind)
+    session.abort()
+    for one in (writer, other):
+        one.transport.abort()
+    await asyncio.sleep(0)
+    assert cast("object", session)

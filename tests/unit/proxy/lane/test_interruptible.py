@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent_sandbox.proxy.lane.interruptible import Interruptible
+
+
+async def test_an_error_is_raised_where_the_block_waits_and_the_task_goes_on() -> None:
+    block = Interruptible()
+    asyncio.get_running_loop().call_soon(block.interrupt, ValueError("first"))
+    asyncio.get_running_loop().call_soon(block.interrupt, ValueError("second"))
+    with pytest.raises(ValueError, match=r"^first\Z"), block:
+        await asyncio.sleep(60)
+    await asyncio.sleep(0)
+
+
+async def test_a_block_that_swallows_the_cancellation_fails_nevertheless() -> None:
+    block = Interruptible()
+    asyncio.get_running_loop().call_soon(block.interrupt, ValueError("first"))
+
+    async def swallow() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.sleep(60)
+
+    with pytest.raises(ValueError, match=r"^first\Z"), block:
+        await swallow()
+
+
+async def test_nothing_happens_outside_of_the_block() -> None:
+    block = Interruptible()
+    block.interrupt(ValueError("before"))
+    with block:
+        await asyncio.sleep(0)
+    block.interrupt(ValueError("after"))
+    await asyncio.sleep(0)
+
+
+async def test_the_end_of_the_task_wins_over_an_interruption() -> None:
+    block = Interruptible()
+
+    async def wait() -> None:
+        with block:
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    block.interrupt(ValueError("first"))
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import TYPE_CHECKING, override
+
+import pytest
+
+from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.lane import relay as subject
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.secrets.redaction import Redactor
+from agent_sandbox.proxy.secrets.unpacking import Unpacking
+from lane_stage import GET, OK, LaneStage
+from layer_harness import LetThrough
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.proxy.exchange.exchange import Exchange
+    from agent_sandbox.proxy.tunnel import Tunnel
+
+    type Stage = Callable[..., LaneStage]
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+class Secret(LetThrough):
+    """Injects a secret, and redacts it."""
+
+    @hook
+    @override
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Let it through with a secret."""
+        super().requestheaders(exchange, tunnel)
+        exchange.echoes = (b"hunter22",)
+
+    @hook
+    @override
+    def responseheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Redact."""
+        super().responseheaders(exchange, tunnel)
+        exchange.received.redactor = Redactor(exchange.echoes)
+        if exchange.response and b"deflate" in dict(exchange.response.fields).values():
+            exchange.received.unpacking = Unpacking(b"deflate")
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer", "wanted"),
+    [
+        (GET, OK, OK),
+        (GET, b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK, OK),
+        (GET, CHUNKED + b"2\r\nok\r\n0\r\nX: y\r\n\r\n", CHUNKED + b"2\r\nok\r\n0\r\n\r\n"),
+        (GET.replace(b"GET", b"HEAD"), CHUNKED, CHUNKED),
+        (GET, b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 204 No Content\r\n\r\n"),
+        (GET, b"HTTP/1.1 304 Not\r\nContent-Length: 5\r\n\r\n", b"HTTP/1.1 304 Not\r\nContent-Length: 5\r\n\r\n"),
+    ],
+)
+async def test_a_response_is_returned_and_both_connections_stay(
+    stage: Stage, request_: bytes, answer: bytes, wanted: bytes
+) -> None:
+    async with stage() as on:
+        for _ in range(2):
+            on.send(request_)
+            reader, writer = on.servers[0] if on.servers else await on.server()
+            assert await on.get(b"\r\n\r\n", reader=reader) == request_
+            writer.write(answer)
+            assert await on.reader.readexactly(len(wanted)) == wanted
+        assert on.dialled.empty()
+
+
+@pytest.mark.parametrize(
+    "answer", [HEAD + b"\r\nok", OK.replace(b"OK\r", b"OK\r\nConnection: close\r"), OK[:7] + b"0" + OK[8:]]
+)
+async def test_a_response_that_ends_the_connection_ends_both(stage: Stage, answer: bytes) -> None:
+    async with stage() as on:
+        assert (await on.answered(GET, answer, until=b""))[1] == answer
+        assert on.notes.ended == [("response", 200, "")]
+
+
+async def test_what_follows_a_response_unasked_is_not_used(stage: Stage) -> None:
+    async with stage() as on:
+        await on.answered(GET, OK + OK)
+        on.send(GET)
+        _, writer = await on.server()
+        writer.write(OK.replace(b"ok", b"no"))
+        assert await on.get(b"no") == OK.replace(b"ok", b"no")
+
+
+async def test_pieces_of_a_response_are_passed_on_as_they_come(stage: Stage) -> None:
+    async with stage() as on:
+        on.send(GET)
+        _, writer = await on.server()
+        writer.write(HEAD + b"Content-Length: 200000\r\n\r\n")
+        assert await on.get(b"\r\n\r\n") == HEAD + b"Content-Length: 200000\r\n\r\n"
+        for size in (1, 199_999):
+            writer.write(b"x" * size)
+            assert await on.reader.readexactly(size) == b"x" * size
+
+
+async def test_a_body_is_sent_as_it_comes_in_chunks_of_its_own(stage: Stage) -> None:
+    async with stage() as on:
+        on.send(POST)
+        reader, writer = await on.server()
+        assert await on.get(b"\r\n\r\n", reader=reader) == POST
+        for piece in (b"hello", b"you"):
+            on.send(b"%x\r\n%s\r\n" % (len(piece), piece))
+            assert await on.get(piece + b"\r\n", reader=reader) == b"%x\r\n%s\r\n" % (len(piece), piece)
+        on.send(b"0\r\n\r\n")
+        assert await on.get(b"0\r\n\r\n", reader=reader) == b"0\r\n\r\n"
+        writer.write(OK)
+        assert await on.get(b"ok") == OK
+        assert on.notes.exchanges[0].sent.count == 8
+
+
+class HoldAll(LetThrough):
+    """Reads each body before it is forwarded."""
+
+    @hook
+    @override
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Hold it."""
+        exchange.held = True
+
+    @hook
+    def request(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Let it through."""
+        super().requestheaders(exchange, tunnel)
+
+
+async def test_a_buffered_body_is_sent_in_one_chunk(stage: Stage) -> None:
+    async with stage(HoldAll()) as on:
+        on.send(POST + b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n")
+        reader, _ = await on.server()
+        assert await on.get(b"0\r\n\r\n", reader=reader) == POST + b"5\r\nhello\r\n0\r\n\r\n"
+
+
+async def test_a_body_with_a_length_is_sent_as_it_is_until_it_is_too_large(stage: Stage) -> None:
+    class Limited(LetThrough):
+        @hook
+        @override
+        def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+            """Allow little."""
+            super().requestheaders(exchange, tunnel)
+            exchange.sent.limit = 5
+
+    post = GET.replace(b"GET", b"POST")[:-2]
+    async with stage(Limited()) as on:
+        on.send(post + b"Content-Length: 5\r\n\r\nhello")
+        reader, writer = await on.server()
+        assert await on.get(b"hello", reader=reader) == post + b"Content-Length: 5\r\n\r\nhello"
+        writer.write(OK)
+        assert await on.get(b"ok") == OK
+        on.send(post + b"Content-Length: 6\r\n\r\nhello!")
+        assert (await on.get(b"\r\n\r\n")).startswith(b"HTTP/1.1 413 ")
+
+
+async def test_a_websocket_passes_frames_after_its_handshake(stage: Stage) -> None:
+    switched = b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n"
+    async with stage() as on:
+        assert (await on.answered(GET, switched, until=b"\r\n\r\n"))[1] == switched
+        on.servers[0][1].write(b"\x81\x02ok")
+        assert await on.get(b"ok") == b"\x81\x02ok"
+        on.servers[0][1].close()
+        assert await on.get() == b""
+
+
+async def test_a_response_that_no_hook_returns_is_not_sent(stage: Stage) -> None:
+    class Kill(LetThrough):
+        @hook
+        @override
+        def responseheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+            """Return nothing."""
+
+    async with stage(Kill()) as on:
+        assert (await on.answered(GET, OK, until=b""))[1] in (b"", b"reset")
+
+
+async def test_a_response_may_come_before_the_end_of_the_request(stage: Stage) -> None:
+    async with stage() as on:
+        on.send(POST)
+        reader, writer = await on.server()
+        writer.write(OK)
+        assert await on.get(b"ok") == OK
+        on.send(b"5\r\nhello\r\n0\r\n\r\n")
+        assert await on.get(b"0\r\n\r\n", reader=reader) == POST + b"5\r\nhello\r\n0\r\n\r\n"
+        on.send(GET)
+        assert await on.get(b"\r\n\r\n", reader=reader) == GET
+
+
+async def test_a_server_that_takes_no_more_may_have_answered(stage: Stage) -> None:
+    async with stage() as on:
+        on.send(POST)
+        _, writer = await on.server()
+        writer.write(OK)
+        assert await on.get(b"ok") == OK
+        writer.transport.abort()
+        await asyncio.sleep(0.02)
+        on.send(b"5\r\nhello\r\n" * 2 + b"0\r\n\r\n")
+        await asyncio.sleep(0.02)
+        assert on.notes.ended == [("response", 200, "")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"", b"server closed connection"),
+        (b"HTTP/1.1 200", b"the server closed the connection before the end of its response head"),
+        (b"HTTP/1.1 103 Hints\r\n\r\n", b"server closed connection"),
+        (b"SSH-2.0\r\n", b"malformed response from the server: it is not HTTP/1"),
+        (b"HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 20", b"before the end of its response head"),
+        (HEAD + b"Content-Length: x\r\n\r\n", b"malformed response from the server: the Content-Length"),
+        (CHUNKED + b"zz\r\n", b"HTTP/1 protocol error: illegal chunk header"),
+    ],
+)
+async def test_what_is_no_response_is_a_502(stage: Stage, answer: bytes, why: bytes) -> None:
+    async with stage() as on:
+        on.send(GET)
+        _, writer = await on.server()
+        writer.write(answer)
+        writer.close()
+        got = await on.get(b"}\n")
+        assert got.startswith(b"HTTP/1.1 502 ")
+        assert why in got
+
+
+async def test_echoes_are_redacted(stage: Stage) -> None:
+    async with stage(Secret()) as on:
+        answer = CHUNKED + b"a\r\na hunter22\r\n0\r\n\r\n"
+        _, got = await on.answered(GET, answer, until=b"0\r\n\r\n")
+        assert b"hunter22" not in got
+        assert b"********" in got
+
+
+@pytest.mark.parametrize(
+    ("fields", "body", "why"),
+    [
+        (b"Content-Encoding: compress\r\n", b"", b"cannot be forwarded"),
+        (b"X: deflate\r\n", b"no zlib", b"cannot be forwarded"),
+        (b"X: deflate\r\n", zlib.compress(b"text")[:-1], b"cannot be forwarded"),
+    ],
+)
+async def test_what_cannot_be_searched_is_not_forwarded(stage: Stage, fields: bytes, body: bytes, why: bytes) -> None:
+    async with stage(Secret()) as on:
+        on.send(GET)
+        _, writer = await on.server()
+        writer.write(HEAD + fields + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        got = await on.get(b"}\n")
+        assert got.startswith(b"HTTP/1.1 502 ")
+        assert why in got
+
+
+async def test_a_reset_in_a_response_is_its_reason(stage: Stage) -> None:
+    async with stage() as on:
+        on.send(GET)
+        _, writer = await on.server()
+        writer.write(HEAD + b"\r\npart")
+        await on.get(b"part")
+        on.session._serving.upstream.stream.connection_lost(ConnectionResetError())  # type: ignore[union-attr] # it has one
+        await on.over()
+        assert on.notes.ended == [("error", 200, "the server reset the connection")]
+
+
+@pytest.mark.parametrize("ended", ["malformed", "left", "fault"])
+async def test_a_request_body_that_ends_early_ends_the_request(
+    stage: Stage, ended: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stage() as on:
+        on.send(POST)
+        reader, _ = await on.server()
+        await on.get(b"\r\n\r\n", reader=reader)
+        if ended == "malformed":
+            on.send(b"no chunk\r\n")
+            assert (await on.get(b"\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+        elif ended == "left":
+            on.session._client.on_end = lambda: None
+            on.writer.write_eof()
+        else:
+            monkeypatch.setattr(subject, "chunk", lambda _: 1 // 0)
+            on.send(b"5\r\nhello\r\n")
+        assert await on.get(reader=reader) in (b"", b"reset")
+        await on.over()
+        assert [line.reason for line in on.lines] == (
+            ["error in the protocol engine: integer division or modulo by zero"] if ended == "fault" else []
+        )
+
+
+async def test_a_cancelled_body_is_not_a_whole_one(stage: Stage) -> None:
+    class Cancel(LetThrough):
+        @hook
+        @override
+        def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+            """Have its meter cancelled."""
+            super().requestheaders(exchange, tunnel)
+            exchange.sent = cancelled  # type: ignore[assignment] # as far as it is called
+
+    def cancelled(_: bytes) -> bytes:
+        raise asyncio.CancelledError
+
+    cancelled.takes = lambda _: True  # type: ignore[attr-defined] # as a meter has
+    cancelled.count = 0  # type: ignore[attr-defined] # as above
+    async with stage(Cancel()) as on:
+        on.send(POST + b"5\r\nhello\r\n")
+        await on.over()
+        assert [line.reason for line in on.lines] == [
+            "error in the protocol engine: forwarding the request body was cancelled"
+        ]
+
+
+async def test_much_work_for_one_connection_leaves_time_for_others(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stage() as on:
+        monkeypatch.setattr(on.engine.turns, "wait", lambda _: 0.01)
+        assert (await on.answered(GET, OK))[1] == OK
+
+
+@pytest.mark.parametrize("name", ["response", "websocket"])
+async def test_a_response_without_a_record_is_not_completed(stage: Stage, name: str) -> None:
+    class NoRecord(LetThrough):
+        @hook
+        def response(self, _: Exchange, __: Tunnel) -> None:
+            """Fall over."""
+            raise ValueError
+
+    switched = b"HTTP/1.1 101 Switching\r\n\r\n"
+    async with stage(NoRecord(), limits=Limits()) as on:
+        assert (await on.answered(GET, OK if name == "response" else switched, until=b""))[1] in (b"", b"reset")
+
+
+async def test_a_request_that_is_not_allowed_is_not_sent() -> None:
+    exchange = type("Denied", (), {"forwarded": None})()
+    relay = subject.Relay(exchange, None, None, None, None, lambda _: None)  # type: ignore[arg-type] # it needs none
+    upstream = type("Open", (), {"stream": None})()
+    with pytest.raises(subject.BrokenError, match="the request is not allowed"):
+        await relay.run(upstream, b"")

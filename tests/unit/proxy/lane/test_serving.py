@@ -1,0 +1,396 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, override
+
+import pytest
+
+from agent_sandbox.proxy.exchange.exchange import BodyLimit, Exchange
+from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.exchange.waiting import Waiting
+from agent_sandbox.proxy.lane import serving as subject
+from agent_sandbox.proxy.lane.relay import Relay
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
+from lane_stage import GET, OK, OPEN, LaneStage
+from layer_harness import Deny, LetThrough, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.proxy.tunnel import Tunnel
+
+    type Stage = Callable[..., LaneStage]
+
+POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n"
+DENIED = b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked\r\n"
+
+
+class Hold(LetThrough):
+    """Needs the body of each request, and allows the word `hello`."""
+
+    @hook
+    @override
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Hold it."""
+        exchange.held, exchange.body_limit = True, BodyLimit(size=8, reason="too long")
+
+    @hook
+    def request(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Decide it."""
+        assert exchange.held
+        if exchange.body == b"hello":
+            super().requestheaders(exchange, tunnel)
+        else:
+            exchange.deny(exchange.denial("no"))
+
+
+async def test_requests_on_one_connection_share_a_server_connection(stage: Stage) -> None:
+    async with stage() as on:
+        asked, answer = await on.answered(GET, OK)
+        assert (asked, answer) == (GET, OK)
+        assert on.asked == [("a.test", 80)]
+        on.send(GET)
+        reader, writer = on.servers[0]
+        assert await on.get(b"\r\n\r\n", reader=reader) == GET
+        writer.write(OK)
+        assert await on.get(b"ok") == OK
+        assert on.dialled.empty()
+        assert on.notes.ended == [("response", 200, "")] * 2
+
+
+async def test_a_denial_is_answered_the_rest_of_its_body_is_read_and_the_connection_stays(stage: Stage) -> None:
+    async with stage(Deny()) as on:
+        on.send(POST + b"\r\n")
+        first = await on.get(b"}\n")
+        assert first.startswith(DENIED)
+        on.send(b"hello" + GET)
+        assert (await on.get(b"}\n")).startswith(DENIED)
+        assert on.notes.ended == [("response", 403, ""), ("response", 403, "")]
+        assert on.asked == []
+
+
+@pytest.mark.parametrize("request_", [GET.replace(b"1.1\r", b"1.0\r"), GET[:-2] + b"Connection: close\r\n\r\n"])
+async def test_the_client_says_whether_the_connection_stays(stage: Stage, request_: bytes) -> None:
+    async with stage(Deny()) as on:
+        on.send(request_)
+        assert (await on.get()).startswith(DENIED)
+
+
+async def test_a_malformed_rest_of_a_denied_body_ends_the_connection(stage: Stage) -> None:
+    async with stage(Deny()) as on:
+        on.send(POST.replace(b"Content-Length: 5", b"Transfer-Encoding: chunked") + b"\r\nno chunk\r\n")
+        assert (await on.get()).startswith(DENIED)
+        assert on.notes.said == ["malformed body: a malformed chunk size line"]
+
+
+async def test_a_client_that_leaves_in_a_denied_body_is_let_go(stage: Stage) -> None:
+    async with stage(Deny()) as on:
+        on.send(POST + b"\r\nhel")
+        on.writer.write_eof()
+        assert (await on.get()).startswith(DENIED)
+        assert on.notes.said == []
+
+
+async def test_without_a_decision_nothing_is_forwarded(stage: Stage) -> None:
+    class Undecided(LetThrough):
+        @hook
+        @override
+        def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+            """Forget to decide."""
+
+    async with stage(Undecided()) as on:
+        on.send(GET)
+        assert await on.get(b"\r\n\r\n") == DENIED + b"content-length: 0\r\n\r\n"
+        assert on.asked == []
+
+
+async def test_a_record_that_cannot_be_written_ends_the_connection(stage: Stage) -> None:
+    class NoRecord(Deny):
+        @hook
+        def response(self, _: Exchange, __: Tunnel) -> None:
+            """Fall over."""
+            raise ValueError
+
+    async with stage(NoRecord()) as on:
+        on.send(GET)
+        assert await on.get() in (b"", b"reset")
+        assert [line.reason for line in on.lines] == ["error in hook response"]
+
+
+async def test_a_body_that_is_needed_is_decided_and_then_forwarded(stage: Stage) -> None:
+    async with stage(Hold()) as on:
+        on.send(POST + b"Expect: 100-continue\r\n\r\n")
+        assert await on.get(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert on.asked == []
+        on.send(b"hello")
+        reader, writer = await on.server()
+        assert await on.get(b"hello", reader=reader) == POST + b"\r\nhello"
+        writer.write(OK)
+        assert await on.get(b"ok") == OK
+        assert on.notes.exchanges[0].sent.count == 5
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"Content-Length: 5\r\n\r\nhullo", 403),
+        (b"Transfer-Encoding: chunked\r\n\r\nxx\r\n", 400),
+        (b"Content-Length: 9\r\n\r\nhello, yo", 413),
+        (b"Content-Length: 5\r\n\r\nhell", 408),
+    ],
+)
+async def test_a_body_that_is_needed_and_not_good_is_a_denial(stage: Stage, body: bytes, status: int) -> None:
+    async with stage(Hold(), limits=Limits(body_seconds=0.1)) as on:
+        on.send(b"POST /x HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n" + body)
+        assert (await on.get(b"\r\n\r\n")).startswith(b"HTTP/1.1 %d " % status)
+        assert on.asked == []
+        assert not on.notes.exchanges[0].held
+
+
+async def test_a_client_that_leaves_within_a_body_that_is_needed_gets_no_answer(stage: Stage) -> None:
+    async with stage(Hold()) as on:
+        on.send(POST + b"\r\nhel")
+        on.writer.write_eof()
+        assert await on.get() == b""
+        assert on.notes.ended == [("error", None, "Client disconnected.")]
+
+
+async def test_a_request_waits_for_a_person_and_is_decided_again(stage: Stage) -> None:
+    async with stage(wait := Wait()) as on:
+        on.send(GET)
+        await asyncio.sleep(0.05)
+        exchange = on.session._serving.exchange
+        assert exchange
+        assert exchange.waiting
+        assert exchange.waiting.resume
+        again = exchange.waiting.resume
+        exchange.waiting.end("")
+        again()
+        _, writer = await on.server()
+        writer.write(OK)
+        assert await on.get(b"ok") == OK
+        assert wait.left == []
+
+
+async def test_a_client_that_leaves_while_a_person_is_asked_takes_its_request_back(stage: Stage) -> None:
+    async with stage(wait := Wait()) as on:
+        on.send(GET)
+        await asyncio.sleep(0.05)
+        on.writer.close()
+        await on.over()
+        assert len(wait.left) == 1
+        assert on.asked == []
+
+
+class Left(LetThrough):
+    """Finds that the client has already left."""
+
+    stage: LaneStage
+
+    @hook
+    @override
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Find it."""
+        self.stage.session._client.ended = True
+        super().requestheaders(exchange, tunnel)
+
+
+class LeftWaiting(Left):
+    """Makes the request of such a client wait."""
+
+    @hook
+    @override
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Make it wait."""
+        super().requestheaders(exchange, tunnel)
+        exchange.waiting, exchange.forwarded = Waiting(leave=lambda: None), None
+
+
+class LeftHeld(Left):
+    """Needs the body of such a client's request."""
+
+    @hook
+    @override
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Hold it."""
+        super().requestheaders(exchange, tunnel)
+        exchange.held, exchange.forwarded = True, None
+
+
+@pytest.mark.parametrize("addon", [Left, LeftWaiting, LeftHeld])
+async def test_a_request_of_a_client_that_has_left_is_not_forwarded(stage: Stage, addon: type[Left]) -> None:
+    async with stage(left := addon()) as on:
+        left.stage = on
+        on.send(POST + b"\r\n")
+        await on.over()
+        assert on.asked == []
+        assert on.notes.ended == [("error", None, "Client disconnected.")]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_body_that_is_too_large_is_a_413_or_cuts_the_response(stage: Stage, *, begun: bool) -> None:
+    class Limited(LetThrough):
+        @hook
+        @override
+        def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+            """Allow little."""
+            super().requestheaders(exchange, tunnel)
+            exchange.sent.limit = 4
+
+    async with stage(Limited()) as on:
+        on.send(POST + b"\r\n")
+        reader, writer = await on.server()
+        await on.get(b"\r\n\r\n", reader=reader)
+        if begun:
+            writer.write(OK[:-1])
+            await on.get(b"o")
+        on.send(b"hello")
+        answer = await on.get(b"" if begun else b"\r\n\r\n")
+        assert not answer.endswith(b"ok") if begun else answer.startswith(b"HTTP/1.1 413 ")
+        assert await on.get(reader=reader) in (b"", b"reset")
+
+
+@pytest.mark.parametrize("addon", [Wait, LetThrough])
+async def test_a_request_whose_client_has_already_left_is_not_forwarded(stage: Stage, addon: type[object]) -> None:
+    async with stage(addon()) as on:
+        on.reached.clear()
+        on.send(GET)
+        on.writer.write_eof()
+        assert await on.get() == b""
+        assert on.dialled.empty()
+        assert on.notes.ended == [("error", None, "Client disconnected.")]
+
+
+async def test_a_server_that_cannot_be_reached_is_a_502(stage: Stage) -> None:
+    async with stage() as on:
+        on.refusal = DialError(NotReached("a.test does not resolve"))
+        on.send(GET)
+        answer = await on.get(b"}\n")
+        assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\nx-agent-sandbox: failed\r\n")
+        assert b"a.test does not resolve" in answer
+        assert on.notes.ended == [("response", 502, "")]
+
+
+async def test_an_idle_connection_that_the_server_closed_is_replaced_once(stage: Stage) -> None:
+    async with stage() as on:
+        on.send(GET)
+        reader, writer = await on.server()
+        await on.get(b"\r\n\r\n", reader=reader)
+        writer.write(OK)
+        await on.get(b"ok")
+        on.send(GET)
+        await on.get(b"\r\n\r\n", reader=reader)
+        writer.close()
+        _, again = await on.server()
+        again.write(OK)
+        assert await on.get(b"ok") == OK
+        on.send(POST + b"\r\nhello")
+        again.close()
+        assert (await on.get(b"\r\n\r\n")).startswith((b"HTTP/1.1 502", b"HTTP/1.1 200"))
+
+
+async def test_a_request_that_changes_something_is_not_repeated(stage: Stage) -> None:
+    async with stage() as on:
+        on.send(GET)
+        reader, writer = await on.server()
+        await on.get(b"\r\n\r\n", reader=reader)
+        writer.write(OK)
+        await on.get(b"ok")
+        on.send(POST + b"\r\nhello")
+        await on.get(b"hello", reader=reader)
+        writer.close()
+        assert (await on.get(b"\r\n\r\n")).startswith(b"HTTP/1.1 502 ")
+        assert on.dialled.empty()
+
+
+async def test_another_host_gets_a_connection_of_its_own(stage: Stage) -> None:
+    async with stage(tunnel=OPEN) as on:
+        for host in (b"a.test", b"b.test"):
+            on.send(b"GET http://%s/x HTTP/1.1\r\nHost: %s\r\n\r\n" % (host, host))
+            reader, writer = await on.server()
+            assert await on.get(b"\r\n\r\n", reader=reader) == GET.replace(b"a.test", host)
+            writer.write(OK)
+            assert await on.get(b"ok") == OK
+        assert on.asked == [("a.test", 80), ("b.test", 80)]
+
+
+async def test_a_malformed_target_is_refused(stage: Stage) -> None:
+    async with stage() as on:
+        on.send(GET.replace(b"/x", b"http://a.test/x"))
+        assert (await on.get()).startswith(b"HTTP/1.1 400 ")
+        assert on.notes.said == ["a full URL inside a tunnel; send only the path"]
+
+
+async def test_a_fault_in_the_code_ends_the_connection_with_a_record(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fall(*_: object) -> None:
+        raise LookupError("x")
+
+    async with stage() as on:
+        monkeypatch.setattr(Relay, "run", fall)
+        on.send(GET)
+        assert await on.get() in (b"", b"reset")
+        assert on.notes.ended == [("error", None, subject.STOPPED)]
+        assert [line.reason for line in on.lines] == ["error in the protocol engine: x"]
+
+
+async def test_half_a_response_is_cut(stage: Stage) -> None:
+    async with stage() as on:
+        _, answer = await on.answered(GET, OK[:-1], until=b"")
+        assert answer == OK[:-1]
+        assert on.notes.ended[0][:2] == ("error", 200)
+
+
+@pytest.mark.parametrize(("head", "broken"), [(b"Transfer-Encoding: chunked", b"zz\r\n"), (b"X-Endless: yes", b"")])
+async def test_a_response_that_breaks_off_is_ended_before_its_end(stage: Stage, head: bytes, broken: bytes) -> None:
+    async with stage() as on:
+        on.send(GET)
+        reader, writer = await on.server()
+        await on.get(b"\r\n\r\n", reader=reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n")
+        await on.get(b"\r\n\r\n")
+        if broken:
+            writer.write(broken)
+        else:
+            upstream = on.session._serving.upstream
+            assert upstream
+            upstream.stream.connection_lost(ConnectionResetError())
+        assert await on.get() in (b"", b"reset")
+        assert on.notes.ended[0][:2] == ("error", 200)
+
+
+async def test_a_response_that_no_hook_returns_is_not_sent(stage: Stage) -> None:
+    class Kill(LetThrough):
+        @hook
+        @override
+        def responseheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+            """Return nothing."""
+
+    async with stage(Kill()) as on:
+        assert (await on.answered(GET, OK, until=b""))[1] in (b"", b"reset")
+        assert on.notes.ended == [("error", None, "Connection killed.")]
+
+
+async def test_a_websocket_ends_with_its_client(stage: Stage) -> None:
+    class Switch(LetThrough):
+        @hook
+        @override
+        def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+            """Say that it is one."""
+            super().requestheaders(exchange, tunnel)
+            exchange.websocket = True
+
+    async with stage(Switch()) as on:
+        await on.answered(GET, b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n", until=b"\r\n\r\n")
+        on.writer.close()
+        await on.over()
+        assert [how for how, *_ in on.notes.ended] == ["response", "websocket"]
+
+
+async def test_a_websocket_ends_with_its_server(stage: Stage) -> None:
+    async with stage() as on:
+        switched = b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n"
+        assert (await on.answered(GET, switched, until=b""))[1] == switched
+        assert [how for how, *_ in on.notes.ended] == ["response", "websocket"]

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent_sandbox.proxy.exchange.denial import UNDECIDED
+from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
+from agent_sandbox.proxy.exchange.waiting import Waiting
+from agent_sandbox.proxy.lane.steps import NOT_DECIDED, Steps
+from agent_sandbox.proxy.wire.message import RequestHead
+from lane_stage import PLAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.proxy.audit.record import AuditRecord
+
+HEAD = RequestHead(b"GET", b"/x", b"HTTP/1.1", (), b"", "a.test", 80, b"http")
+
+
+def opened() -> Exchange:
+    return open_exchange(HEAD, PLAIN, started=0.0)
+
+
+def steps(function: Callable[[Exchange], None], name: str = "requestheaders") -> tuple[Steps, list[AuditRecord]]:
+    lines: list[AuditRecord] = []
+    return Steps({name: (lambda exchange, _: function(exchange),)}, PLAIN, lines.append), lines
+
+
+def allow(exchange: Exchange) -> None:
+    exchange.forwarded = exchange.head
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), asyncio.CancelledError(), TimeoutError(), MemoryError()])
+def test_a_fault_is_a_denial_and_a_line_even_after_an_allow(error: BaseException) -> None:
+    def fall(exchange: Exchange) -> None:
+        exchange.forwarded = exchange.head
+        raise error
+
+    subject, lines = steps(fall)
+    exchange = opened()
+    page = subject.decide(exchange)
+    assert page == exchange.render(UNDECIDED)
+    assert exchange.forwarded is None
+    assert [(line.event, line.reason, line.host) for line in lines] == [
+        ("fault", "error in hook requestheaders", "a.test")
+    ]
+
+
+def test_an_order_to_stop_is_obeyed() -> None:
+    def stop(_: Exchange) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        steps(stop)[0].decide(opened())
+
+
+def test_what_no_hook_decides_is_denied() -> None:
+    assert steps(lambda _: None)[0].decide(opened()) is NOT_DECIDED
+
+
+def test_a_decision_is_returned_and_an_earlier_one_forgotten() -> None:
+    exchange = opened()
+    assert steps(allow)[0].decide(exchange) is None
+    assert exchange.forwarded is exchange.head
+    denied = steps(lambda other: other.deny(other.denial("no")))[0].decide(exchange)
+    assert denied is exchange.answer
+    assert exchange.forwarded is None
+
+
+@pytest.mark.parametrize(
+    ("name", "pending", "wanted"),
+    [("requestheaders", {"held": True}, None), ("request", {"held": True}, NOT_DECIDED)],
+)
+def test_a_request_that_waits_for_its_body_waits_once(name: str, pending: dict[str, Any], wanted: object) -> None:
+    exchange = opened()
+    exchange.held = pending["held"]
+    assert steps(lambda _: None, name)[0].decide(exchange, name) is wanted
+
+
+def test_a_request_that_waits_for_a_person_is_not_answered() -> None:
+    exchange = opened()
+    exchange.waiting = Waiting(leave=lambda: None)
+    assert steps(lambda _: None)[0].decide(exchange) is None

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from OpenSSL import SSL
+
+from agent_sandbox.policy import Effect, parse_request
+from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
+from agent_sandbox.proxy.exchange.hooks import hook_table
+from agent_sandbox.proxy.lane import upstream as subject
+from agent_sandbox.proxy.lane.byte_stream import ByteStream
+from agent_sandbox.proxy.lane.steps import Steps
+from agent_sandbox.proxy.lane.upstream import Upstream, reach
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.tls.contexts import ServerTls
+from agent_sandbox.proxy.upstream.dialler import DialError
+from agent_sandbox.proxy.wire.message import RequestHead
+from certificates import make_authority
+from lane_stage import OPEN, PLAIN, SECURE, YES, LaneStage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+    from agent_sandbox.policy import Policy
+    from agent_sandbox.proxy.tunnel import Tunnel
+    from lane_stage import Pair
+
+    type Stage = Callable[..., LaneStage]
+    type Serve = Callable[[Pair], Coroutine[Any, Any, None]]
+
+HEAD = RequestHead(b"GET", b"/x", b"HTTP/1.1", (), b"", "a.test", 80, b"http")
+REQUEST = parse_request(scheme="http", host="a.test", port=80, method="GET", target="/x")
+
+
+def allowed(head: RequestHead = HEAD) -> Exchange:
+    exchange = open_exchange(head, PLAIN, started=0.0)
+    exchange.allow(YES, REQUEST, head)
+    return exchange
+
+
+def nothing() -> None:
+    """Note nothing."""
+
+
+async def reached(on: LaneStage, tunnel: Tunnel, exchange: Exchange, *addons: object) -> Upstream:
+    on.engine.hooks.update(hook_table(*addons))
+    return await reach(exchange, tunnel, on.engine, Steps(on.engine.hooks, tunnel, on.lines.append), nothing)
+
+
+@pytest.mark.parametrize("tunnel", [PLAIN, OPEN])
+async def test_a_connection_is_for_one_server_and_one_set_of_secrets(stage: Stage, tunnel: Tunnel) -> None:
+    async with stage(tunnel=tunnel) as on:
+        upstream = await reached(on, tunnel, allowed())
+        exchange = allowed()
+        assert upstream.fits(exchange)
+        upstream.echoes = ()
+        assert upstream.fits(exchange)
+        exchange.echoes = (b"hunter22",)
+        assert not upstream.fits(exchange)
+        assert not upstream.fits(allowed(HEAD._replace(host="b.test")))
+        assert not upstream.fits(open_exchange(HEAD, PLAIN, started=0.0))
+        (await on.server())[1].write(b"unexpected")
+        await asyncio.sleep(0.02)
+        assert not upstream.fits(allowed())
+
+
+@pytest.mark.parametrize("elsewhere", ["not allowed", "another host", "refused tunnel"])
+async def test_only_what_was_decided_is_dialled(stage: Stage, elsewhere: str) -> None:
+    exchange, tunnel = allowed(), PLAIN
+    if elsewhere == "not allowed":
+        exchange.forwarded = None
+    elif elsewhere == "another host":
+        exchange = allowed(HEAD._replace(host="b.test"))
+    else:
+        tunnel = type(PLAIN)(client="", carries=PLAIN.carries, host="a.test", port=80, decision=NO)
+    async with stage() as on:
+        with pytest.raises(DialError, match="only to the destination that was decided"):
+            await reached(on, tunnel, exchange)
+        assert on.asked == []
+
+
+@pytest.mark.parametrize(("new", "fails"), [("domains: [b.test]", True), ("domains: [a.test, b.test]", False)])
+async def test_a_policy_that_comes_meanwhile_is_asked_again(
+    stage: Stage, policy: Callable[[str], Policy], new: str, *, fails: bool
+) -> None:
+    async with stage() as on:
+        on.reached.clear()
+        connecting = asyncio.create_task(reached(on, PLAIN, allowed()))
+        await asyncio.sleep(0.01)
+        on.policy = policy(new)
+        on.reached.set()
+        if fails:
+            with pytest.raises(DialError, match="the policy was reloaded while the proxy connected"):
+                await connecting
+        else:
+            assert (await connecting).host == "a.test"
+
+
+NO = replace(YES, effect=Effect.DENY)
+SAFE = HEAD._replace(port=443)
+
+
+async def secure(on: LaneStage, server: Serve, *addons: object) -> Upstream:
+    async def serve() -> None:
+        await server(await on.server())
+
+    serving = asyncio.create_task(serve())
+    try:
+        return await reached(on, SECURE, allowed(SAFE), *addons)
+    finally:
+        serving.cancel()
+
+
+@pytest.fixture
+def trusted(tmp_path: Path) -> tuple[Path, Path]:
+    return make_authority(tmp_path, ["a.test"]), tmp_path / "leaf.pem"
+
+
+def speaking(leaf: Path, *protocols: bytes) -> Serve:
+    context = SSL.Context(SSL.TLS_SERVER_METHOD)
+    context.use_certificate_file(str(leaf))
+    context.use_privatekey_file(str(leaf))
+    if protocols:
+        context.set_alpn_select_callback(lambda _, __: protocols[-1])
+
+    async def serve(streams: Pair) -> None:
+        tls = SSL.Connection(context)
+        tls.set_accept_state()
+        stream = ByteStream(streams[1], on_data=nothing)
+        stream.take_over(streams[0])
+        with contextlib.suppress(SSL.Error, OSError):
+            await stream.handshake(tls)
+        await asyncio.sleep(60)
+
+    return serve
+
+
+async def say(data: bytes, streams: Pair) -> None:
+    streams[1].write(data)
+    await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize("protocols", [(), (b"http/1.1",)])
+async def test_tls_is_verified_for_the_host_of_the_tunnel(
+    stage: Stage, trusted: tuple[Path, Path], protocols: tuple[bytes, ...]
+) -> None:
+    async with stage(tunnel=SECURE) as on:
+        upstream = await secure(on, speaking(trusted[1], *protocols), ServerTls([trusted[0]]))
+        assert upstream.stream.alpn == (b"http/1.1" if protocols else b"")
+
+
+async def test_a_certificate_that_is_not_trusted_is_refused(stage: Stage, trusted: tuple[Path, Path]) -> None:
+    async with stage(tunnel=SECURE) as on:
+        with pytest.raises(DialError, match="Certificate verify failed: unable to get local issuer certificate"):
+            await secure(on, speaking(trusted[1]), ServerTls())
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"220 mail ready\r\n", r"The remote server does not speak TLS\."),
+        (b"\x15\x03\x03\x00\x02\x02\x28", r"OpenSSL Error\(.*handshake failure"),
+        (b"", "the server did not complete the TLS handshake in time"),
+    ],
+)
+async def test_a_server_without_tls_is_an_error(stage: Stage, data: bytes, why: str) -> None:
+    async with stage(tunnel=SECURE, limits=Limits(hello_seconds=0.1)) as on:
+        with pytest.raises(DialError, match=why):
+            await secure(on, lambda streams: say(data, streams), ServerTls())
+
+
+async def test_a_server_that_closes_is_an_error(stage: Stage) -> None:
+    async def close(streams: Pair) -> None:
+        streams[1].close()
+        await asyncio.sleep(60)
+
+    async with stage(tunnel=SECURE) as on:
+        with pytest.raises(DialError, match=r"^connection closed\Z"):
+            await secure(on, close, ServerTls())
+
+
+async def test_without_a_tls_object_there_is_no_connection(stage: Stage) -> None:
+    async with stage(tunnel=SECURE) as on:
+        with pytest.raises(DialError, match="an error in the proxy prevented TLS with the server"):
+            await reached(on, SECURE, allowed(SAFE))
+
+
+async def test_a_protocol_that_was_not_offered_is_refused(
+    stage: Stage, trusted: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subject, "HTTP1", b"other")
+    async with stage(tunnel=SECURE) as on:
+        with pytest.raises(DialError, match="chose a protocol that was not offered"):
+            await secure(on, speaking(trusted[1], b"http/1.1"), ServerTls([trusted[0]]))
+
+
+def test_an_error_without_a_reason_is_described() -> None:
+    tls = SSL.Connection(SSL.Context(SSL.TLS_CLIENT_METHOD))
+    assert subject.why_failed(SSL.Error(), tls) == "OpenSSL Error()"

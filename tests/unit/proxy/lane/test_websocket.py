@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent_sandbox.proxy.exchange.exchange import open_exchange
+from agent_sandbox.proxy.lane.byte_stream import ByteStream
+from agent_sandbox.proxy.lane.websocket import relay_frames
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.wire.message import RequestHead
+from lane_stage import PLAIN, pair_of_sockets
+from websocket_client import frame
+
+HEAD = RequestHead(b"GET", b"/x", b"HTTP/1.1", (), b"", "a.test", 80, b"http")
+CLOSE, CLOSE_MASKED = b"\x88\x00", b"\x88\x80\x00\x00\x00\x00"
+
+
+class Talk:
+    """A relay between two sockets."""
+
+    async def start(self, *, closing_seconds: float = 2.0) -> None:
+        """Start it."""
+        self.exchange = open_exchange(HEAD, PLAIN, started=0.0)
+        self.writers, streams = [], []
+        self.ends = []
+        for _ in range(2):
+            (reader, writer), end = await pair_of_sockets()
+            stream = ByteStream(writer, on_data=lambda: None)
+            stream.take_over(reader)
+            streams.append(stream)
+            self.ends.append(end)
+            self.writers += [writer, end[1]]
+        client, server = streams
+        limits = Limits(websocket_closing_seconds=closing_seconds)
+        self.task = asyncio.create_task(relay_frames(client, server, self.exchange, limits))
+
+    async def over(self) -> tuple[int, int, str]:
+        """Wait for its end; return what passed, and why it ended."""
+        async with asyncio.timeout(5):
+            await self.task
+        for writer in self.writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+        return self.exchange.sent.count, self.exchange.received.count, self.exchange.error
+
+
+async def test_frames_pass_both_ways_until_both_have_closed() -> None:
+    talk = Talk()
+    await talk.start()
+    (client_reader, client), (server_reader, server) = talk.ends
+    client.write(frame(b"hello", masked=True))
+    assert await server_reader.readexactly(11) == frame(b"hello", masked=True)
+    server.write(frame(b"yes", masked=False) + CLOSE)
+    assert await client_reader.readexactly(7) == frame(b"yes", masked=False) + CLOSE
+    client.write(CLOSE_MASKED)
+    assert await talk.over() == (5, 3, "")
+
+
+@pytest.mark.parametrize("side", [0, 1])
+async def test_a_side_that_leaves_ends_it(side: int) -> None:
+    talk = Talk()
+    await talk.start()
+    talk.ends[side][1].close()
+    assert await talk.over() == (0, 0, "")
+
+
+async def test_a_close_that_is_not_answered_ends_it_after_a_while() -> None:
+    talk = Talk()
+    await talk.start(closing_seconds=0.01)
+    talk.ends[0][1].write(CLOSE_MASKED)
+    assert await talk.over() == (0, 0, "")
+
+
+@pytest.mark.parametrize(("side", "who"), [(0, "the client"), (1, "the server")])
+async def test_a_bad_frame_ends_it_with_the_reason(side: int, who: str) -> None:
+    talk = Talk()
+    await talk.start()
+    talk.ends[side][1].write(frame(b"hello", masked=side == 1))
+    assert await talk.over() == (0, 0, f"{who} sent a frame with the wrong masking")
+
+
+async def test_half_a_frame_head_is_kept_until_the_rest_comes_and_a_reset_ends_it() -> None:
+    talk = Talk()
+    await talk.start()
+    whole = frame(b"hello", masked=True)
+    talk.ends[0][1].write(whole[:1])
+    await asyncio.sleep(0.02)
+    talk.ends[0][1].write(whole[1:])
+    assert await talk.ends[1][0].readexactly(11) == whole
+    talk.ends[1][1].transport.abort()
+    talk.ends[0][1].write(whole * 1000)
+    assert (await talk.over())[2] == ""
