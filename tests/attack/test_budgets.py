@@ -37,9 +37,10 @@ domains:
 LIMIT = 20 * 1024
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    with start_pair(tmp_path_factory.mktemp("budgets"), POLICY, names=NAMES) as started:
+@pytest.fixture(scope="module", params=["mitmproxy", "lane"])
+def pair(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Pair]:
+    policy = POLICY.replace("settings: {", f"settings: {{engine: {request.param}, ")
+    with start_pair(tmp_path_factory.mktemp("budgets"), policy, names=NAMES) as started:
         yield started
 
 
@@ -59,7 +60,7 @@ def test_many_connections_at_once_and_a_reload_get_no_more_than_the_budget(pair:
     assert (line["rule"], line["cause"]) == ("policy.yaml:4", "budget")
     assert line["reason"].startswith("the budget at policy.yaml:4 is used up: 3 requests per day; it resets at ")
 
-    pair.proxy.policy_file.write_text("\n" + POLICY)
+    pair.proxy.policy_file.write_text("\n" + pair.proxy.policy_file.read_text())
     assert pair.proxy.command("reload").returncode == 0
     assert ask(13) == 429
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import h11
 
-from agent_sandbox.proxy.exchange.exchange import Exchange
+from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudgetError
 from agent_sandbox.proxy.lane.body import LAST_CHUNK, Body, chunk, closes, head_bytes, is_chunked, response_body
 from agent_sandbox.proxy.lane.byte_stream import ByteStream
 from agent_sandbox.proxy.lane.interruptible import AbortedError, ClientLeftError
@@ -105,9 +105,7 @@ class Relay:
         exchange = self._exchange
         while piece := await self._body.read():
             began = time.monotonic()
-            if not exchange.sent.takes(len(piece)):
-                denial = exchange.too_large()
-                exchange.abort(denial)
+            if denial := exchange.refuse_data(len(piece)):
                 return AbortedError(denial)
             data = bytes(exchange.sent(piece))
             server.write(chunk(data) if chunked else data)
@@ -198,6 +196,8 @@ class Relay:
             raise BrokenError(self._safe(why)) from error
         except UnpackError as why:
             raise BrokenError(f"{NOT_FORWARDED}: {why}") from why
+        except OverBudgetError as why:
+            raise AbortedError(self._exchange.over_budget(str(why))) from why
         if chunked:
             rest = (chunk(rest) if rest else b"") + (LAST_CHUNK if self._exchange.method.upper() != "HEAD" else b"")
         if not self._steps.run("response", self._exchange):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.lane.byte_stream import ByteStream
@@ -14,8 +15,8 @@ async def relay_frames(client: ByteStream, server: ByteStream, exchange: Exchang
     sent = Frames(masked=True, longest=limits.websocket_bytes)
     received = Frames(masked=False, longest=limits.websocket_bytes)
     passing = [
-        asyncio.create_task(_pass(client, server, sent, "the client")),
-        asyncio.create_task(_pass(server, client, received, "the server")),
+        asyncio.create_task(_pass(client, server, sent, "the client", partial(_spend, exchange, "upload"))),
+        asyncio.create_task(_pass(server, client, received, "the server", partial(_spend, exchange, "download"))),
     ]
     try:
         await _until_over(passing, lambda: sent.closed or received.closed, limits)
@@ -35,13 +36,22 @@ async def _until_over(passing: list[asyncio.Task[str]], is_closing: Callable[[],
         await asyncio.wait(left, timeout=limits.websocket_closing_seconds)
 
 
-async def _pass(source: ByteStream, target: ByteStream, frames: Frames, who: str) -> str:
+def _spend(exchange: Exchange, kind: str, size: int) -> str:
+    if why := exchange.spend(kind, size):
+        exchange.over_budget(why)
+    return why
+
+
+async def _pass(source: ByteStream, target: ByteStream, frames: Frames, who: str, spend: Callable[[int], str]) -> str:
     """Forward frames until a Close or the end. Return why they cannot be forwarded, if they cannot."""
     try:
         while not frames.closed:
             if not source.buffer and not await source.more():
                 break
-            data = frames.read(bytes(source.buffer.maybe_extract_at_most(len(source.buffer)) or b""))
+            arrived = bytes(source.buffer.maybe_extract_at_most(len(source.buffer)) or b"")
+            data = frames.read(arrived)
+            if why := spend(len(arrived)):
+                return why
             if data:
                 target.write(data)
                 await target.drain()

@@ -9,6 +9,7 @@ import pytest
 from OpenSSL import SSL
 
 from agent_sandbox.policy import Effect, parse_request
+from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from agent_sandbox.proxy.exchange.hooks import hook_table
 from agent_sandbox.proxy.lane import upstream as subject
@@ -16,6 +17,7 @@ from agent_sandbox.proxy.lane.byte_stream import ByteStream
 from agent_sandbox.proxy.lane.steps import Steps
 from agent_sandbox.proxy.lane.upstream import Upstream, reach
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, secret_encodings
 from agent_sandbox.proxy.tls.contexts import ServerTls
 from agent_sandbox.proxy.upstream.dialler import DialError
 from agent_sandbox.proxy.wire.message import RequestHead
@@ -58,9 +60,9 @@ async def test_a_connection_is_for_one_server_and_one_set_of_secrets(stage: Stag
         upstream = await reached(on, tunnel, allowed())
         exchange = allowed()
         assert upstream.fits(exchange)
-        upstream.echoes = ()
+        upstream.echoes = NO_ECHOES
         assert upstream.fits(exchange)
-        exchange.echoes = (b"hunter22",)
+        exchange.echoes = secret_encodings("hunter22", KINDS["bearer"])
         assert not upstream.fits(exchange)
         assert not upstream.fits(allowed(HEAD._replace(host="b.test")))
         assert not upstream.fits(open_exchange(HEAD, PLAIN, started=0.0))
