@@ -120,7 +120,8 @@ def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: st
     [
         *(
             "requestheaders",
-            BODY_STEP, "decide_tunnel",
+            BODY_STEP,
+            "decide_tunnel",
             "what_it_carries",
             "is_passthrough",
             "dial",
