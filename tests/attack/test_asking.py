@@ -18,8 +18,10 @@ from proxy_stand import get, read_answer
 from watching import Person
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
+
+    type Learn = Callable[[int], None]
 
 # A host for each test: one that was denied is not asked about again for a while.
 HOSTS = tuple(f"h{number}.example.test" for number in range(20))
@@ -302,3 +304,72 @@ def test_a_person_sees_a_short_path_without_control_characters(
         (question,) = person.questions()
         assert question["path"] == shown
     person.questions(0)
+
+
+@pytest.fixture
+def learning(pair: Pair) -> Iterator[Learn]:
+    """Return what switches learning on, for so many seconds, or off."""
+
+    def learn(seconds: int) -> None:
+        done = pair.proxy.command("learn", "--seconds", str(seconds), "--who", "ana")
+        assert json.loads(done.stdout) == {"ok": True}
+
+    yield learn
+    learn(0)
+
+
+def test_while_a_policy_is_learned_a_request_is_allowed_by_a_grant_of_its_own(
+    pair: Pair, client: Client, learning: Learn, host: str
+) -> None:
+    learning(60)
+    assert client.asks(host, "/a").result(5)[0] == 200
+    line = pair.proxy.line(event="request", host=host)
+    assert (line["decision"], line["rule"][:6]) == ("allow", "grant:")
+    assert line["reason"].endswith(": learning, by ana")
+    query = dns.message.make_query(host, "A")
+    place = pair.proxy.entrance("dns")
+    assert dns.query.udp(query, place[0], port=place[1], timeout=5).answer
+    learning(0)
+    assert client.asks(host, "/a").result(5)[0] == 403
+    assert dns.query.udp(query, place[0], port=place[1], timeout=5).rcode() == dns.rcode.NXDOMAIN
+    pair.proxy.line(reason="learning ended: ana ended it")
+    assert [line["reason"] for line in pair.proxy.lines if line["event"] == "grant"] == [
+        "learning: for 1 minute, what no rule denies is allowed, by ana",
+        "learning ended: ana ended it",
+    ]
+
+
+def test_learning_allows_nothing_that_a_deny_stops_or_that_is_private(
+    pair: Pair, client: Client, learning: Learn, host: str
+) -> None:
+    learning(60)
+    assert client.asks(host, "/never/x").result(5)[0] == 403
+    for to in ("denied.test", "10.0.0.1", "169.254.169.254", "localhost", "[::1]", "metadata.google.internal"):
+        answer = pair.proxy.say(get("/", to).replace(b"GET /", f"GET http://{to}/".encode(), 1))
+        assert answer.startswith(b"HTTP/1.1 403 "), answer
+    for path in ("/..%2f..%2fadmin", "/%2e%2e/admin", "/a%00b"):
+        assert client.asks(host, path).result(5)[0] in {400, 403}
+    assert not pair.server.requests
+    assert not pair.plain.requests
+
+
+def test_the_end_of_learning_ends_what_it_allowed(pair: Pair, learning: Learn, host: str) -> None:
+    learning(60)
+    with pair.proxy.tls(host) as stream:
+        stream.sendall(f"POST /up HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n\r\n".encode() + b"x" * 10)
+        end = time.monotonic() + 5
+        while b"/up" not in pair.server.raw and time.monotonic() < end:
+            time.sleep(0.01)
+        learning(0)
+        assert read_answer(stream)[0] == 403
+    line = pair.proxy.line(event="request", host=host)
+    assert (line["decision"], line["path"]) == ("deny", "/up")
+
+
+def test_no_request_can_start_learning(pair: Pair, client: Client, host: str) -> None:
+    body = json.dumps({"verb": "learn", "seconds": 60}, separators=(",", ":"))
+    for to in ("agent-sandbox.internal", "localhost", "127.0.0.1"):
+        head = f"POST http://{to}/learn?{body} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n"
+        said = pair.proxy.say(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        assert said.split()[1] in {b"400", b"403", b"404", b"405"}, said
+    assert client.asks(host).result(5)[0] == 403

@@ -114,6 +114,9 @@ def test_the_real_key_arrives_where_the_placeholder_or_nothing_was_sent(pair: Pa
     length = "Content-Length: 0"
     sent = [(length,), (length, credential(auth, mine)), *((length, f"{name}: Bearer {mine}") for name in auth.others)]
     assert [ask(pair, auth.host, path, *fields, method=method)[0] for fields in sent] == [200] * len(sent)
+    for name in auth.parameters:
+        address = f"{path}{'&' if '?' in path else '?'}{name}={mine}"
+        assert ask(pair, auth.host, address, length, method=method)[0] == 200
     assert mine.encode() not in bytes(pair.server.raw)
 
 

@@ -20,11 +20,14 @@ import pytest
 import zstandard
 
 from agent_sandbox.proxy.secrets.store import put_secret, remove_secret
+from agent_sandbox.proxy.wire.websocket_frames import BINARY, CLOSE, CONTINUES, PING, TEXT
+from agent_sandbox.proxy.wire.websocket_frames import frame as server_frame
 from capture_server import ok
 from http2client import Http2Client, fields
 from http2server import Http2Server
 from proxy_pair import Pair, start_pair
 from proxy_stand import ProxyProcess, get, read_answer, read_head
+from websocket_client import handshake, switch
 
 if TYPE_CHECKING:
     import socket
@@ -481,12 +484,33 @@ def test_no_part_of_an_echo_can_be_asked_for(pair: Pair) -> None:
     assert request.field("accept-encoding") == ["identity"]
 
 
-def test_no_secret_goes_into_a_websocket(pair: Pair) -> None:
-    upgrade = ("Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
-    request = get("/issues/ws", "allowed.test", *upgrade).replace(b"Connection: close", b"Connection: Upgrade")
-    status, told = ask(pair, "allowed.test", request)
-    assert (status, told["reason"]) == (403, "no secret is injected into a WebSocket: its frames are not redacted")
-    assert pair.server.requests == []
+def test_an_echo_over_a_websocket_is_not_seen(pair: Pair) -> None:
+    def answer(stream: socket.socket, _: bytes) -> None:
+        credential = pair.server.requests[-1].field("authorization")[0].encode()
+        switch(stream)
+        for at in range(len(credential)):  # in fragments, with another echo between them
+            stream.sendall(server_frame(TEXT if not at else CONTINUES, credential[at : at + 1], ends=False))
+            stream.sendall(server_frame(PING, credential, ends=True))
+        stream.sendall(server_frame(CONTINUES, b"", ends=True))
+        stream.sendall(server_frame(BINARY, b64encode(credential), ends=True))
+        stream.sendall(server_frame(CLOSE, b"\x03\xe8" + credential, ends=True))
+
+    pair.server.answers["/issues/ws"] = answer
+    with pair.proxy.tls("allowed.test") as stream:
+        offer = b"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"
+        stream.sendall(handshake("/issues/ws").removesuffix(b"\r\n") + offer)
+        got = b"".join(iter(lambda: stream.recv(65_536), b""))
+    assert got.startswith(b"HTTP/1.1 101")
+    (request,) = pair.server.requests
+    assert (request.field("authorization"), request.field("sec-websocket-extensions")) == ([f"Bearer {VALUE}"], [])
+    assert got.count(b"*" * len(VALUE)) > len(VALUE)
+    assert shows(got) == []
+    message, rest = b"", got.partition(b"\r\n\r\n")[2]
+    while rest[0] != 0x80 | BINARY:
+        message += rest[2 : 2 + rest[1]] if rest[0] != 0x80 | PING else b""
+        rest = rest[2 + rest[1] :]
+    assert message == b"Bearer " + b"*" * len(VALUE)
+    assert pair.proxy.line(path="/issues/ws")["secrets"][0]["secret"] == "tracker.token"
 
 
 def test_streams_of_http2_are_filled_in_the_same_way(pair: Pair) -> None:

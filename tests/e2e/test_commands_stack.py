@@ -259,6 +259,30 @@ def test_ctrl_c_in_a_build_ends_it_and_tags_nothing(down: Project) -> None:
     assert {*run(*images).stdout.split()} == before
 
 
+# An image that is built on one of ours has our label; a volume can have any.
+FORGED = "FROM scratch\nLABEL agent-sandbox.digest=forged\n"
+
+
+def test_prune_finds_nothing_of_others_and_nothing_that_is_used(claude: Project) -> None:
+    name = json.loads(claude.sandbox("status", "--json").stdout)["project"]
+    volumes = {"agent-sandbox_forged": "com.docker.compose.project=agent-sandbox", "forged": f"agent-sandbox={name}"}
+    run("docker", "build", "--tag", "agent-sandbox-test-forged", "-", piped=FORGED)
+    run("docker", "tag", "agent-sandbox-test-forged", "agent-sandbox/test-forged:1")
+    for volume, label in volumes.items():
+        run("docker", "volume", "create", f"--label={label}", volume)
+    try:
+        found = json.loads(claude.sandbox("prune", "--dry-run", "--json").stdout)
+    finally:
+        run("docker", "volume", "rm", *volumes)
+        run("docker", "image", "rm", "agent-sandbox-test-forged", "agent-sandbox/test-forged:1")
+    assert name not in {one["name"] for one in found["stacks"]}
+    assert "agent-sandbox" not in {one["name"] for one in found["stacks"]}
+    names = {one["name"] for one in found["images"]}
+    used = {container["Config"]["Image"] for container in claude.containers().values()}
+    assert "agent-sandbox/test-forged:1" in names  # our name and our label
+    assert not names & {"agent-sandbox-test-forged:latest", *used}
+
+
 def test_destroy_leaves_nothing_on_the_engine_and_every_file(down: Project) -> None:
     files = sorted(path.name for path in (down.path / ".devcontainer").iterdir())
     down.sandbox("up")

@@ -33,6 +33,7 @@ ELSEWHERE = {
     "cd my-project": "the test is in a project already",
     "make demo": "test_demo.py",
     "make test": "this is it",
+    "agent-sandbox prune": "asks at a terminal, and would remove what other tests need; tests/unit/cli/test_prune.py",
     "make attack": "what it runs is run by `make test` too; tests/house/test_attack_rows.py holds that it is there",
     "agent-sandbox secret list": "test_secrets.py reads what it prints",
     "agent-sandbox secret set tracker.token --host api.example.com": "asks at a terminal; test_secrets.py pipes it in",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
+import sqlite3
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING, Self
 
 from real_stacks import STANDIN_ADDRESS, run
@@ -144,6 +147,42 @@ def test_a_person_answers_a_request_while_it_waits(claude: Project) -> None:
     finally:
         claude.write_policy(good)
         claude.sandbox("proxy", "reload")
+
+
+def test_a_task_is_learned_while_it_works_and_traffic_has_all_of_it(claude: Project) -> None:
+    """Allowed meanwhile, written without what an attacker asked for, and in force: the log is asked about it."""
+    good, host = claude.policy.read_text(), "denied.test"
+    build = f"https://{host}/logs/5d41402abc4b2a76b9719d911017c592/raw"
+    try:
+        assert (
+            "for 5m, requests that no rule denies are allowed"
+            in claude.sandbox("policy", "learn", "start", "--allow-for", "5m").stderr
+        )
+        assert claude.curl(build)[0] == 200
+        assert claude.curl(f"https://{host}/upload", "--data", "x")[0] == 200
+        assert claude.curl("http://169.254.169.254/latest/meta-data/")[0] == 403
+        time.sleep(1.5)  # the log is written in batches
+        said = claude.sandbox("policy", "learn", "stop", "--all")
+        assert "careful: it writes" in said.stdout
+        assert f"- GET https://{host}/logs/*/raw  # learned 2" in claude.policy.read_text()
+        assert "upload" not in claude.policy.read_text()
+        assert claude.curl(build.replace("5d41", "0123"))[0] == 200
+        assert claude.curl(f"https://{host}/upload", "--data", "x")[0] == 403
+    finally:
+        claude.write_policy(good)
+        claude.sandbox("proxy", "reload")
+    time.sleep(1.5)
+    listed = claude.sandbox("traffic", "--host", host, "--method", "POST", "--json").stdout.splitlines()
+    first, last = map(json.loads, listed)
+    assert (first["decision"], first["rule"][:6], last["decision"]) == ("allow", "grant:", "deny")
+    assert f"POST https://{host}/upload" in claude.sandbox("traffic", "--denied", "--since", "10m").stdout
+    assert "learning, by" in claude.sandbox("traffic", "show", first["id"][:10]).stdout
+    top = claude.sandbox("traffic", "top", "--host", host).stdout.splitlines()
+    assert top[1].split()[:3] == [host, "4", "1"]
+    database = claude.path.parent / "traffic.db"
+    claude.sandbox("traffic", "export", "--sqlite", str(database))
+    with closing(sqlite3.connect(database)) as records:
+        assert records.execute("SELECT count(*) FROM records WHERE host = ?", (host,)).fetchone() == (4,)
 
 
 class Watching:

@@ -332,8 +332,8 @@ def test_the_engine_sees_it_too(project: Project) -> None:
     [
         ("git config core.pager x", False),
         ("git branch gone && git branch --quiet -D gone", False),
-        ("git remote add other https://example.com/x.git && git remote get-url other", True),
-        ("git push --quiet -u /home/dev/origin.git HEAD:refs/heads/main", True),
+        ("git remote add other https://example.com/x.git && git remote | grep other", True),
+        ("git checkout -q -b mine && git push --quiet -u /home/dev/origin.git HEAD:refs/heads/main", True),
         ("git branch --set-upstream-to=origin/x && git rev-parse @{upstream}", True),
     ],
 )
@@ -355,7 +355,7 @@ def test_where_git_inside_cannot_save_a_setting_it_says_so_in_one_line(
 def test_the_user_saves_what_the_agent_could_not_while_it_works(project: Project) -> None:
     project.exec("git", "config", "--file", "/workspace/.git/agent-sandbox.settings", "core.fsmonitor", "./x")
     said = project.sandbox("review", "--accept", ".git/config").stderr
-    assert said.startswith("saved in .git/config: remote.other.fetch, remote.other.url, branch.")
+    assert said.startswith("saved in .git/config: remote.other.fetch, remote.other.url, branch.mine.")
     settings = (project.path / ".git" / "config").read_text()
     assert (
         '[remote "other"]\n\tfetch = +refs/heads/*:refs/remotes/other/*\n\turl = https://example.com/x.git\n'

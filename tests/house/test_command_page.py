@@ -13,10 +13,14 @@ from command_page import PAGE, page, section
 PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in GROUPS.items() for name in names]
 
 
-def options_in_help(path: tuple[str, ...]) -> set[str]:
+def help_of(path: tuple[str, ...]) -> str:
     command = command_for(path)
-    text = command.get_help(command.make_context(" ".join(path), [], resilient_parsing=True))
-    return set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", text, re.MULTILINE)) - {"--help"}
+    text: str = command.get_help(command.make_context(" ".join(path), [], resilient_parsing=True))
+    return text
+
+
+def options_in_help(path: tuple[str, ...]) -> set[str]:
+    return set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", help_of(path), re.MULTILINE)) - {"--help"}
 
 
 def options_in_section(path: tuple[str, ...]) -> set[str]:
@@ -25,6 +29,12 @@ def options_in_section(path: tuple[str, ...]) -> set[str]:
 
 def test_command_reference_is_up_to_date() -> None:
     assert page() == PAGE.read_text("utf-8"), "write it again: make golden"
+
+
+def test_help_of_every_command_fits_into_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    texts = {path: help_of(path) for path in PATHS}
+    assert {path: wide for path, text in texts.items() if (wide := [x for x in text.splitlines() if len(x) > 80])} == {}
 
 
 def test_every_command_has_one_section() -> None:

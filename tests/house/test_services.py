@@ -213,8 +213,20 @@ def test_graphql_reads_and_with_writing_chosen_writes_issues_and_pull_requests()
     assert by_graphql(COMMENT, readonly=True, **WRITES) == "deny"
 
 
-def test_graphql_is_shut_where_repositories_are_named() -> None:
-    assert {by_graphql(document, repos=["o/n"], **WRITES) for document in (ISSUES, FEATURES, COMMENT)} == {"deny"}
+NAMED = 'query { repository(owner: "o", name: "n") { issues { nodes { title } } } }'
+
+
+def test_graphql_reads_only_the_repositories_that_are_named() -> None:
+    for document, repositories, expected in (
+        (NAMED, ["o/n"], "allow"),
+        (NAMED, ["o/*"], "allow"),
+        (FEATURES, ["o/n"], "allow"),
+        (NAMED, ["o/other"], "deny"),
+        (ISSUES, ["o/n"], "deny"),
+        (COMMENT, ["o/n"], "deny"),
+    ):
+        assert by_graphql(document, repos=repositories, **WRITES) == expected
+    assert by_graphql(NAMED, repos=["o/n"], readonly=True) == "allow"
 
 
 def test_no_option_opens_the_rest_of_graphql() -> None:

@@ -39,7 +39,7 @@ class World:
 
     def __init__(self, policy: Policy, limits: Limits | None = None) -> None:
         self.now = 100.0
-        self.watched = True
+        self.watched, self.asking = True, False
         self.changes = 0
         self.timers: list[Timer] = []
         self.records: list[AuditRecord] = []
@@ -52,6 +52,7 @@ class World:
             lambda: self.store.current,
             self.grants,
             watched=lambda: self.watched,
+            asking=lambda: self.asking,
             on_change=self._change,
             clock=lambda: self.now,
             limits=limits or Limits(),

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, override
 
 import fake_model_api as chat
@@ -23,6 +24,7 @@ import fake_model_api as chat
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+KEYS = Path(__file__).with_name("keys.json")
 PRINT_LOCK = threading.Lock()
 
 
@@ -30,6 +32,14 @@ def capture(event: str, **facts: object) -> None:
     """Write down one thing that arrived."""
     with PRINT_LOCK:
         print(json.dumps({"event": event, **facts}), flush=True)
+
+
+def refused(host: str, fields: Iterable[str]) -> chat.Json | None:
+    """Return a 401 if the host takes only requests with a key, which `KEYS` names by host, and no header has it."""
+    keys = json.loads(KEYS.read_text()) if KEYS.exists() else {}
+    if host not in keys or any(keys[host] in value for value in fields):
+        return None
+    return chat.Json({"error": {"type": "authentication_error", "message": "wrong key"}}, status=401)
 
 
 class Visitor(BaseHTTPRequestHandler):
@@ -50,7 +60,7 @@ class Visitor(BaseHTTPRequestHandler):
             "request", scheme=self.scheme, sni=getattr(self.connection, "sni", None), method=self.command, host=host,
             path=self.path, body_bytes=len(body), headers=dict(self.headers.items()),
         )  # fmt: skip
-        answer = chat.answer(host, self.command, self.path, body)
+        answer = refused(host, self.headers.values()) or chat.answer(host, self.command, self.path, body)
         if answer is None:
             answer = chat.Json({"host": host, "method": self.command, "path": self.path, "body_bytes": len(body)})
         match answer:

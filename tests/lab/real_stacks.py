@@ -79,6 +79,10 @@ class Internet:
     name: str
     ca: Path
 
+    def require_keys(self, keys: Mapping[str, str]) -> None:
+        """Have these hosts answer 401 to requests without their key."""
+        self.ca.with_name("keys.json").write_text(json.dumps(keys))
+
     def events(self) -> list[dict[str, Any]]:
         """Return all that reached it, oldest first."""
         return [json.loads(line) for line in run("docker", "logs", self.name).stdout.splitlines()]

@@ -52,6 +52,29 @@ def test_no_grant_allows_more_than_a_restricting_layer(
     assert not after.allowed or decide(policy({**above, "deny": []}), request._replace(secrets=True)).allowed
 
 
+asks = st.sampled_from([{"about": ["writes"]}, {"uploads": 9}, {"about": ["unlisted", "writes"], "uploads": 15}])
+
+
+@given(specs, st.none() | specs, asks, requests)
+def test_questions_about_what_is_allowed_never_allow_more_and_an_answer_never_either(
+    spec: Entry, above: Entry | None, ask: Entry, request: Request
+) -> None:
+    over = (tightened(above),) if above else ()
+    plain, asking = policy(*over, spec), policy(*over, {**spec, "settings": {"ask": ask}})
+    before, after = decide(plain, request), decide(asking, request)
+    assert after.allowed is allowed(asking, request)
+    assert before.allowed or after == before
+    assert after.allowed or not before.allowed or after.cause is Cause.ASK
+    answered = with_grants(asking, [request])
+    if after.cause is Cause.ASK and offer_for(request, NOTHING):
+        assert decide(answered, request).allowed
+    if not before.allowed:
+        assert decide(answered, request) == decide(with_grants(plain, [request]), request)
+    if decide(answered, request).allowed and before.allowed:
+        assert decide_with_secrets(answered, request)[1] == decide_with_secrets(plain, request)[1]
+    assert decide(replace(answered, granted=None), request) == after
+
+
 @given(requests, requests)
 def test_a_grant_allows_the_request_and_no_other_host(asked: Request, request: Request) -> None:
     after = with_grants(policy({"domains": [], "deny": []}), [asked])

@@ -65,7 +65,7 @@ def filling(put_in: Injection, host: str, scheme: str, fields: Fields) -> Fillin
     with TemporaryDirectory() as folder:
         put_secret(Path(folder), "token", BOUND, VALUE.encode())
         try:
-            return Injector(Path(folder), placeholders=PLACEHOLDERS).filling(put_in, request, fields, websocket=False)
+            return Injector(Path(folder), placeholders=PLACEHOLDERS).filling(put_in, request, fields)
         except WithoutSecretError:
             return None
 

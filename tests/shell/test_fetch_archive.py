@@ -81,10 +81,17 @@ class Fetch:
         self.target = shell.home / "opt" / "bin" / "agent"
 
     def __call__(
-        self, path: str, *, program: str = "bin/agent", sha256: str = "", arch: str = "amd64", trusted: bool = True
+        self,
+        path: str,
+        *,
+        program: str = "bin/agent",
+        sha256: str = "",
+        arch: str = "amd64",
+        trusted: bool = True,
+        own: str = "",
     ) -> CompletedProcess[str]:
         sha256 = sha256 or hashlib.sha256(FILES.get(path, b"")).hexdigest()
-        (self.shell.home / "list").write_text(f"amd64 {sha256} {self.address}{path}\n")
+        (self.shell.home / "list").write_text(f"amd64 {sha256} {self.address}{path} {own}".rstrip() + "\n")
         return self.shell.run(
             *(IMAGE / "fetch-archive", "list", arch, program, self.target),
             check=False,
@@ -105,6 +112,11 @@ def test_program_is_taken_from_the_archive_or_as_it_is(fetch: Fetch, path: str) 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (fetch.target.read_bytes(), fetch.target.stat().st_mode & 0o777) == (PROGRAM, 0o755)
     assert not (fetch.shell.home.parent / "outside").exists()
+
+
+def test_program_of_one_architecture_can_have_another_path(fetch: Fetch) -> None:
+    assert fetch("/agent.tar.gz", program="bin/none", own="bin/agent").returncode == 0
+    assert fetch.target.read_bytes() == PROGRAM
 
 
 def test_another_sha256_is_refused_before_anything_is_unpacked(fetch: Fetch) -> None:

@@ -34,7 +34,7 @@ HOST_PATH = re.compile(r"[.*A-Za-z0-9_][*A-Za-z0-9_.-]*(?<!\.)(/[.*A-Za-z0-9_][*
 SETTINGS_FILE = re.compile(rf"(?=.*\.(json|toml)$){BELOW.pattern}")
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 EXTENSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*(\.[A-Za-z0-9][A-Za-z0-9-]*)+")
-DOWNLOAD: Mapping[str, Shape] = {"url": URL, "sha256": SHA256}
+DOWNLOAD: Mapping[str, Shape] = {"url": URL, "sha256": SHA256, "program?": BELOW}
 
 SHAPE: Mapping[str, Shape] = {
     "name": SLUG,
@@ -101,10 +101,11 @@ class PypiPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """A file to download, and its SHA-256."""
+    """A file to download, its SHA-256, and the program's path in it if that depends on the architecture."""
 
     url: str
     sha256: str
+    program: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +122,8 @@ class Archive:
 class Unattended:
     """What makes the agent act without asking for permission.
 
-    `run` adds the arguments and variables, except with `--ask`. The files answer the agent's first questions; each is
-    copied into the home directory where the user has none.
+    `run` adds the arguments and variables, except with `--agent-asks`. The files answer its first questions; each
+    is copied into the home directory where the user has none.
     """
 
     arguments: tuple[str, ...] = ()
@@ -206,7 +207,9 @@ class AgentManifest:
             case PypiPackage(lock=lock):
                 files["requirements.txt"] = lock
             case Archive(downloads=downloads):
-                lines = (f"{name} {one.sha256} {one.url}\n" for name, one in downloads.items())
+                lines = (
+                    f"{name} {one.sha256} {one.url} {one.program}".rstrip() + "\n" for name, one in downloads.items()
+                )
                 files["archive"] = "".join(lines)
             case NpmPackage():
                 pass

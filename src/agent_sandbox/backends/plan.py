@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, Freshness, Verb
+from agent_sandbox.backends.verbs import Build, Drop, Freshness, Verb
 from agent_sandbox.filetree import FileTree
 
 
@@ -70,6 +70,9 @@ class Planner(Protocol):
 
     def build(self, verb: Build) -> Plan:
         """Return the steps that build images; they need no project."""
+
+    def drop(self, verb: Drop) -> Plan:
+        """Return the steps that remove images; they need no project."""
 
 
 def describe(plan: Plan) -> str:

@@ -70,6 +70,13 @@ class Destroy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """Remove these images, except those that a container uses; they need no project."""
+
+    images: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
     """Restart one service and wait until it is healthy."""
 

@@ -12,10 +12,11 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
-from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.output import counted, say
+from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.settings import forget_settings
-from agent_sandbox.runtime.policies.learning import forget_learning
+from agent_sandbox.runtime.policies.learning import forget_recording
 from agent_sandbox.runtime.project.installed import open_project, own_images
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.recipes import recipes_of
@@ -58,8 +59,11 @@ def destroy(  # noqa: PLR0913 - each is an option
     execute(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
     if not dry_run:
         _forget(project)
-    if images and not (dry_run or quiet):
-        _report_images(things["images"])
+    if not (dry_run or quiet):
+        parts = (counted(len(found), kind.removesuffix("s")) for kind, found in things.items() if found)
+        say(f"removed {project.name}: {', '.join(parts)}")
+        if images:
+            _report_images(things["images"])
     return DONE
 
 
@@ -85,7 +89,7 @@ def _forget(project: Project) -> None:
     """Remove what is stored for the project on the host machine."""
     recipes_of(project.root, os.environ).forget()
     forget_settings(project.name, os.environ)
-    forget_learning(project.root, os.environ)
+    forget_recording(project.root, os.environ)
 
 
 def _report_images(found: Sequence[str]) -> None:
@@ -100,6 +104,4 @@ def _confirmed(project: Project, things: Mapping[str, Sequence[str]], option: st
         raise UserError([Problem(where=project.name, what=what, hint=f"agent-sandbox destroy{option} --yes")])
     for kind, names in things.items():
         say(f"{kind}: {', '.join(names) or 'none'}")
-    sys.stderr.write("Remove all of it? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    return agrees("Remove all of it?")

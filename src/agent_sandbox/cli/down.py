@@ -11,7 +11,7 @@ from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.unprotected_writes import put_off
 from agent_sandbox.cli.steps.unreviewed import report_unreviewed
-from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.output import counted, say
 from agent_sandbox.runtime.project.installed import open_project, trusted_projects
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.stack.engine import ENGINE
@@ -34,11 +34,19 @@ def down(
 
 
 def _stop(project: Project, *, dry_run: bool, quiet: bool) -> None:
-    if not dry_run:
-        put_off(project)
-        if not quiet:
-            report_unreviewed(project.root)
+    found = () if dry_run else put_off(project)
+    if not (dry_run or quiet):
+        report_unreviewed(project.root)
     execute(backend().plan(project, Down()), dry_run=dry_run, quiet=quiet)
+    if not (dry_run or quiet):
+        _report(project.name, len(found))
+
+
+def _report(name: str, containers: int) -> None:
+    if containers:
+        say(f"stopped {name}: {counted(containers, 'container')} removed; its volumes stay")
+    else:
+        say(f"{name} was not running")
 
 
 def _stop_all(*, dry_run: bool, quiet: bool) -> None:
@@ -46,13 +54,15 @@ def _stop_all(*, dry_run: bool, quiet: bool) -> None:
     from agent_sandbox.runtime.stack_list import without_directory  # noqa: PLC0415 - only for --all
 
     projects = trusted_projects(open_store(os.environ))
-    names = [stack.name for stack in driver().stacks() if stack.containers]
-    for name in names:
+    stacks = {stack.name: len(stack.containers) for stack in driver().stacks() if stack.containers}
+    for name, containers in stacks.items():
         if not quiet:
             say((name, "title"))
         if name in projects:
             _stop(projects[name], dry_run=dry_run, quiet=quiet)
         else:
             execute(backend().plan(without_directory(name), Down()), dry_run=dry_run, quiet=quiet)
-    if not (names or quiet):
+            if not (dry_run or quiet):
+                _report(name, containers)
+    if not (stacks or quiet):
         say(f"no stack runs on this {ENGINE}")

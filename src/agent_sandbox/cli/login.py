@@ -56,7 +56,7 @@ def login(agent: Agent = "", *, path: ProjectPath = None) -> None:
     if not _named(project, wanted):
         put_options(wanted.service, {OPTION: secret}, project.policy)
     if runs:
-        report(reload_stack(path))
+        report(reload_stack(path), unchanged=f"{secret} was replaced; the policy injects it already")
     say(f"{name}: {_described(found)}; the proxy sends it to {', '.join(wanted.hosts)}, the sandbox has placeholders")
     if not runs:
         say("agent-sandbox up passes it on")

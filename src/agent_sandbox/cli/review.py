@@ -13,7 +13,8 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps import git_offer
 from agent_sandbox.cli.steps.git_offer import SETTINGS
 from agent_sandbox.cli.terminal.excerpt import diff_lines
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.output import counted, emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.question import answer_to
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import find_project
@@ -34,7 +35,7 @@ MOST_LINES = 200
 # What `status` watches.
 REPOSITORY = ".git"
 NOT_YET = "nothing was reviewed yet: the first `agent-sandbox up` records the files as they are before the agent starts"
-QUESTION = "Accept this change? [y]es, [n]ot now, [r]estore, [a]ll of this kind, [q]uit: "
+QUESTION = "Accept this change? [y]es, [n]ot now, [r]estore, [a]ll of this kind, [q]uit:"
 TO_SAVE = f"git settings to save: agent-sandbox review at a terminal, or --accept {SETTINGS}, or --restore {SETTINGS}"
 INCOMPLETE = "the project has too many files: not all were searched"
 
@@ -94,7 +95,7 @@ def _require_valid(paths: list[str] | None, *, accept: bool, restore: bool) -> N
 def _act(root: Path, baseline: Baseline, changes: Sequence[Change], *, accept: bool) -> None:
     if accept:
         _save(root, reviewing.accept(baseline, changes))
-        say(f"{_counted(changes)} accepted")
+        say(f"{counted(len(changes), 'change')} accepted")
         return
     for change in changes:
         _restore(root, change)
@@ -153,15 +154,12 @@ def _unseen(found: Found) -> Iterator[str]:
 def _rest(changes: Sequence[Change], found: Found, offer: Offer | None) -> Iterator[str]:
     yield from _unseen(found)
     if changes:
-        yield f"{_counted(changes)} to review: agent-sandbox review at a terminal, or --accept, or --restore PATH"
+        count = counted(len(changes), "change")
+        yield f"{count} to review: agent-sandbox review at a terminal, or --accept, or --restore PATH"
     if offer and offer.offered:
         yield TO_SAVE
     if not (changes or offer):
         yield "nothing to review"
-
-
-def _counted(changes: Sequence[Change]) -> str:
-    return "1 change" if len(changes) == 1 else f"{len(changes)} changes"
 
 
 def _ask(root: Path, baseline: Baseline, changes: Sequence[Change], found: Found, offer: Offer | None) -> int:
@@ -189,11 +187,8 @@ def _ask(root: Path, baseline: Baseline, changes: Sequence[Change], found: Found
 
 def _answer(change: Change) -> str:
     emit_lines((styled((change.kind.name, "title"), f"  {change.kind.why}"), *_one(change)))
-    sys.stdout.flush()
-    sys.stderr.write(QUESTION)
-    sys.stderr.flush()
-    line = sys.stdin.readline()
-    return line.strip().lower()[:1] if line else "q"
+    answer = answer_to(QUESTION)
+    return "q" if answer is None else answer[:1]
 
 
 def _save(root: Path, baseline: Baseline) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import attach
@@ -13,6 +14,7 @@ from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.project.installed import has_stack
@@ -24,8 +26,15 @@ Arguments = Annotated[
         metavar="[AGENT] [-- ARG...]",
     ),
 ]
-Ask = Annotated[bool, Option(help="Let the agent ask for permission as it does outside.")]
+Ask = Annotated[bool, Option(help="Ask you, in this terminal, about requests that no rule allows.")]
+AgentAsks = Annotated[bool, Option(help="Let the agent ask for permission as it does outside.")]
 Resume = Annotated[bool, Option(help="Continue the agent's last session.")]
+
+NO_TERMINAL = Problem(
+    where="--ask",
+    what="there is no terminal here to ask on",
+    hint="leave it out, and run `agent-sandbox watch --ask` in a terminal at the same time",
+)
 
 
 def completions(*before: str) -> tuple[str, ...]:
@@ -38,6 +47,7 @@ def run(  # noqa: PLR0913 - each is an option
     *,
     path: ProjectPath = None,
     ask: Ask = False,
+    agent_asks: AgentAsks = False,
     resume: Resume = False,
     base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
@@ -48,9 +58,11 @@ def run(  # noqa: PLR0913 - each is an option
     """Start the stack as `up` does, then the agent in it, and return the agent's exit code.
 
     In a directory without a stack, `run AGENT` first writes one as `init AGENT` does. In a stack with several agents,
-    AGENT says which to start, by default the first. The agent acts without asking for
-    permission: the sandbox sets the limits.
+    AGENT says which to start, by default the first. The agent acts without asking for permission: the sandbox sets the
+    limits. With `--ask`, a request that no rule allows waits until you answer.
     """
+    if ask and not dry_run and terminal() is Terminal.NONE:
+        raise UserError([NO_TERMINAL])
     agent, words = _split(arguments or ())
     if not has_stack(path, cwd=Path.cwd()):
         _initialise(agent, path, quiet=quiet, dry_run=dry_run)
@@ -60,13 +72,17 @@ def run(  # noqa: PLR0913 - each is an option
     manifest = load_manifest(_chosen(project, agent))
     if resume and not manifest.resume:
         raise UserError([Problem(where="--resume", what=f"{manifest.name} cannot continue its last session")])
-    command = (*manifest.started(asks=ask, resumes=resume), *words)
+    command = (*manifest.started(asks=agent_asks, resumes=resume), *words)
     code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if code:
         return code
     if not dry_run:
         report_unwritable_project(project)
         keep_logins(project)
+    if ask and not dry_run:
+        from agent_sandbox.cli.steps.watching.asking_run import run_asking  # noqa: PLC0415 - only then
+
+        return run_asking(project, *command)
     attach(project, *command, dry_run=dry_run)
     return code
 

@@ -22,6 +22,7 @@ class Cause(StrEnum):
     OPERATION = "operation"  # the nearest rule matches everything except the GraphQL operation
     INJECTION = "injection"  # a rule matched, but its secret could not be injected
     HOST = "host"  # no rule names the host
+    ASK = "ask"  # a rule matched, but a person has to allow the request
     EMPTY = "empty"  # the policy allows nothing yet
     POLICY = "policy"  # the policy could not be loaded
 

@@ -1,4 +1,4 @@
-"""`python -P -m agent_sandbox.proxy run|status|reload|denials|verify|watch|log|secret|health`."""
+"""`python -P -m agent_sandbox.proxy run|status|reload|denials|verify|learn|watch|log|secret|health`."""
 
 import argparse
 import json
@@ -98,11 +98,16 @@ def verify_command(options: argparse.Namespace) -> int:
     return OK
 
 
+def learn_command(options: argparse.Namespace) -> int:
+    """Allow what no rule denies for some time, or end that with 0; return 1 if it was not done."""
+    return OK if _ask(options, {"verb": "learn", "seconds": options.seconds, "who": options.who}).get("ok") else FAILED
+
+
 def watch_command(options: argparse.Namespace) -> int:
     """Copy what the proxy reports to stdout, and answers from stdin to the proxy, until one of them ends."""
     from agent_sandbox.proxy.control.bridge import bridge  # noqa: PLC0415 - as above
 
-    bridge(options.control, {"verb": "subscribe", "answers": options.answers})
+    bridge(options.control, {"verb": "subscribe", "answers": options.answers, "asks": options.asks})
     return OK
 
 
@@ -219,8 +224,12 @@ def _parser() -> argparse.ArgumentParser:
     denials.add_argument("--count", type=int, default=20)
     verifying = _asking(commands, "verify", verify_command, "count the next denials as those of a verification")
     verifying.add_argument("--seconds", type=int, required=True, metavar="N", help="for so long; 0 ends it")
+    learning = _asking(commands, "learn", learn_command, "allow what no rule denies, for a while")
+    learning.add_argument("--seconds", type=int, required=True, metavar="N", help="for so long; 0 ends it")
+    learning.add_argument("--who", default="", metavar="NAME", help="who asked for it")
     watching = _asking(commands, "watch", watch_command, "report decisions and questions, until stdin is closed")
     watching.add_argument("--answers", action="store_true", help="stdin answers questions: one JSON object per line")
+    watching.add_argument("--asks", action="store_true", help="ask about unlisted hosts even without settings.ask")
     log = commands.add_parser("log", help="print the audit log", allow_abbrev=False)
     log.set_defaults(command=log_command)
     log.add_argument("--file", type=Path, required=True, metavar="FILE")

@@ -76,7 +76,7 @@ async def run(settings: Settings, limits: Limits) -> None:
     engine = _engine(
         settings, limits, store, audit_log, loop_guard, placeholders=placeholders, asking=asking, uses=uses
     )
-    front = ExplicitProxy(engine, lambda: store.current, asking.questions.would_ask)
+    front = ExplicitProxy(engine, lambda: store.current, asking.would_ask)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
     entrances = await _entrances(settings, limits, front, store, audit_log, asking)
@@ -150,7 +150,7 @@ async def _entrances(  # noqa: PLR0913, PLR0917 - as below
         policy=lambda: store.current,
         address=settings.listen[0],
         record=audit_log.record,
-        asks=asking.questions.would_ask,
+        asks=asking.would_ask,
     )
     return await open_entrances(settings.entrances, transparent, names)
 
@@ -213,6 +213,7 @@ def _hooks(  # noqa: PLR0913 - as above
             package_manager=hints.package_manager,
             own_page=OwnPage(audit_log.denials, hints.advise),
             questions=asking.questions,
+            learns=asking.learns,
             injector=Injector(
                 settings.secrets,
                 own_layers=(layer.name for layer in settings.layers),

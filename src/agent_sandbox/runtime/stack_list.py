@@ -98,7 +98,7 @@ def _root(stack: StackFound, project: Project | None) -> Path | None:
 def _is_orphaned(stack: StackFound, projects: Mapping[str, Project]) -> bool:
     """Return whether a stack has lost its directory: by what the user trusted, because anyone can write labels."""
     project = projects.get(stack.name)
-    return _is_gone(project.root) if project else _successor(stack, projects) is not None
+    return is_gone(project.root) if project else _successor(stack, projects) is not None
 
 
 def _successor(stack: StackFound, projects: Mapping[str, Project]) -> Project | None:
@@ -109,7 +109,7 @@ def _successor(stack: StackFound, projects: Mapping[str, Project]) -> Project | 
     return next((project for project in projects.values() if project.root == root), None)
 
 
-def _is_gone(root: Path) -> bool:
+def is_gone(root: Path) -> bool:
     """Return whether a directory was removed: not if it cannot be reached, or is on a drive that is not mounted."""
     try:
         return not stat.S_ISDIR(root.stat().st_mode)
@@ -158,7 +158,7 @@ def _notes(stack: StackFound, projects: Mapping[str, Project], current: Mapping[
         yield OTHER.format(successor.name)
     elif root is None or not (project or os.path.isdir(root)):
         yield UNKNOWN
-    elif _is_gone(root):
+    elif is_gone(root):
         yield GONE
     elif not os.path.exists(root):
         yield AWAY.format(removal_of(stack.name))

@@ -30,7 +30,8 @@ VALID: dict[str, Any] = {
 LOCK = f"example==1.2.3 \\\n    --hash=sha256:{'0' * 64}\n"
 PYPI = {"pypi": {"package": "example", "version": "1.2.3"}}
 FILES = {"url": "https://example.com/example.tar.gz", "sha256": "0" * 64}
-ARCHIVE = {"archive": {"version": "1.2.3", "program": "bin/example", "amd64": FILES, "arm64": FILES}}
+ARM = {**FILES, "program": "arm/example"}
+ARCHIVE = {"archive": {"version": "1.2.3", "program": "bin/example", "amd64": FILES, "arm64": ARM}}
 
 
 def faults(wrong: dict[str, Any], lock: str = "") -> list[str]:
@@ -84,7 +85,7 @@ def test_a_manifest_is_a_value() -> None:
             Archive(
                 version="1.2.3",
                 program="bin/example",
-                downloads=dict.fromkeys(("amd64", "arm64"), Download(**FILES)),
+                downloads={"amd64": Download(**FILES), "arm64": Download(**ARM)},
             ),
         ),
     ],
@@ -121,7 +122,8 @@ def test_recipe_says_what_to_install(install: dict[str, Any], lock: str, recipe:
             {
                 "apt": b"",
                 "archive": "".join(
-                    f"{name} {'0' * 64} https://example.com/example.tar.gz\n" for name in ("amd64", "arm64")
+                    f"{name} {'0' * 64} https://example.com/example.tar.gz{program}\n"
+                    for name, program in (("amd64", ""), ("arm64", " arm/example"))
                 ).encode(),
             },
         ),
@@ -179,6 +181,7 @@ def test_agent_starts_unattended_unless_it_is_to_ask(asks: bool, resumes: bool, 
         {"install": {"archive": {**ARCHIVE["archive"], "amd64": {**FILES, "url": "https://example.com/x y"}}}},
         {"install": {"archive": {**ARCHIVE["archive"], "arm64": {**FILES, "sha256": "0"}}}},
         {"install": {"archive": {**ARCHIVE["archive"], "program": "--help"}}},
+        {"install": {"archive": {**ARCHIVE["archive"], "arm64": {**FILES, "program": "../x"}}}},
         {"install": {}},
         {"editor": {"vscode": ["no-publisher"]}},
         {"editor": {"emacs": ["a.b"]}},

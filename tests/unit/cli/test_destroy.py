@@ -8,7 +8,7 @@ import pytest
 from agent_sandbox.cli.destroy import destroy
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.images import base_name
-from agent_sandbox.runtime.policies.learning import learning_since, start_learning
+from agent_sandbox.runtime.policies.learning import Recording, load_recording, save_recording
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from fake_stack import compose_line
@@ -26,8 +26,9 @@ def engine(project: Path, docker: FakeDocker) -> FakeDocker:
     return docker.says(LEFT).says("compose")
 
 
-def test_yes_removes_everything_without_asking(engine: FakeDocker) -> None:
+def test_yes_removes_everything_without_asking(engine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: destroy(yes=True)) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "removed app-1: 1 container, 1 volume"
     assert engine.calls[-2:] == [f"{compose_line(Path.cwd())}{REMOVE}", LEFT]
 
 
@@ -92,9 +93,9 @@ def test_a_dry_run_only_prints(engine: FakeDocker, capsys: pytest.CaptureFixture
 
 def test_a_recording_is_forgotten(engine: FakeDocker, project: Path) -> None:
     assert engine.rules
-    start_learning(project, "2026-01-02T10:00:00.000Z", os.environ)
+    save_recording(project, Recording(since="2026-01-02T10:00:00.000Z"), os.environ)
     assert exit_code(lambda: destroy(yes=True)) == 0
-    assert learning_since(project, os.environ) == ""
+    assert load_recording(project, os.environ) is None
 
 
 def test_the_sources_of_secrets_are_forgotten_but_not_if_nothing_is_removed(

@@ -6,9 +6,11 @@ import pytest
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli import run as module
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.run import run
+from agent_sandbox.cli.steps.watching import asking_run
 from agent_sandbox.render.paths import PATHS
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init import facts
@@ -120,10 +122,36 @@ def test_the_second_run_writes_nothing_and_needs_no_name(
 
 
 @pytest.mark.usefixtures("started")
-def test_ask_leaves_the_agent_its_questions(empty_project: Path, became: list[str], ask: Ask) -> None:
-    ask("run", AGENTS[0], "--ask", "--quiet")
+def test_agent_asks_leaves_the_agent_its_questions(empty_project: Path, became: list[str], ask: Ask) -> None:
+    ask("run", AGENTS[0], "--agent-asks", "--quiet")
     manifest = load_manifest(data_root() / "templates", AGENTS[0])
     assert became[0].endswith(f" {ENTER} {' '.join(manifest.command)} in {empty_project}")
+
+
+@pytest.mark.usefixtures("started")
+def test_ask_stays_on_the_terminal_to_ask_about_requests(
+    empty_project: Path, became: list[str], ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[tuple[Path, tuple[str, ...]]] = []
+
+    def run_asking(project: Project, *command: str) -> int:
+        ran.append((project.root, command))
+        return 7
+
+    monkeypatch.setattr(asking_run, "run_asking", run_asking)
+    monkeypatch.setattr(module, "terminal", lambda: Terminal.ATTACHED)
+    assert ask("run", AGENTS[0], "--ask", "--quiet").code == 7
+    manifest = load_manifest(data_root() / "templates", AGENTS[0])
+    assert (ran, became) == ([(empty_project, manifest.started(asks=False))], [])
+
+
+def test_ask_needs_a_terminal(empty_project: Path, ask: Ask) -> None:
+    answer = ask("run", AGENTS[0], "--ask")
+    said = (
+        "error: --ask: there is no terminal here to ask on\n"
+        "  hint: leave it out, and run `agent-sandbox watch --ask` in a terminal at the same time\n"
+    )
+    assert (answer.code, answer.err, list(empty_project.iterdir())) == (1, said, [])
 
 
 @pytest.mark.usefixtures("started")

@@ -48,6 +48,8 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, object]], 
         (["reload"], {"verb": "reload"}, {"ok": True}, 0),
         (["reload"], {"verb": "reload"}, {"ok": False}, 1),
         (["verify", "--seconds=9"], {"verb": "verify", "seconds": 9}, {"ok": True}, 0),
+        (["learn", "--seconds=9", "--who=ana"], {"verb": "learn", "seconds": 9, "who": "ana"}, {"ok": True}, 0),
+        (["learn", "--seconds=9"], {"verb": "learn", "seconds": 9, "who": ""}, {"error": "no"}, 1),
         (["denials", "--count=3"], {"verb": "denials", "count": 3}, {"denials": []}, 0),
     ],
 )
@@ -207,5 +209,5 @@ def test_a_secret_with_a_source_is_stored_without_its_value(
 def test_watching_passes_on_reports_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(bridge, "bridge", lambda path, question: asked.append((path, question)))
-    assert subject.main(["watch", "--control=/x", "--answers"]) == 0
-    assert asked == [(Path("/x"), {"verb": "subscribe", "answers": True})]
+    assert subject.main(["watch", "--control=/x", "--answers", "--asks"]) == 0
+    assert asked == [(Path("/x"), {"verb": "subscribe", "answers": True, "asks": True})]

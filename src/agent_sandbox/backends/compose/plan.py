@@ -15,6 +15,7 @@ from agent_sandbox.backends.verbs import (
     Cache,
     Destroy,
     Down,
+    Drop,
     Exec,
     Follow,
     Logs,
@@ -70,10 +71,8 @@ class ComposePlanner:
             case Down():
                 steps = (self._run(project, "stopping the stack", "down", "--remove-orphans"),)
             case Destroy():
-                unbuild = (self.program, "image", "rm")
-                images = (RemoveImages(argv=(*unbuild, name), once_built=False) for name in verb.images)
                 down = self._run(project, "removing the stack", "down", "--remove-orphans", "--volumes")
-                steps = (down, self._left_volumes(project), *images)
+                steps = (down, self._left_volumes(project), *self.drop(Drop(images=verb.images)))
             case Restart():
                 again = ("up", "--detach", "--no-build", "--no-deps", "--no-recreate", *_wait(), verb.service)
                 steps = (
@@ -103,6 +102,10 @@ class ComposePlanner:
     def build(self, verb: Build) -> Plan:
         """Return the steps that build images; they need no project."""
         return (*self._images(verb), self._replaced)
+
+    def drop(self, verb: Drop) -> Plan:
+        """Return the steps that remove images; they need no project."""
+        return tuple(RemoveImages(argv=(self.program, "image", "rm", name), once_built=False) for name in verb.images)
 
     def _images(self, verb: Build) -> Iterator[BuildImage]:
         return (

@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "ports": "Reach ports of the sandbox from this machine.",
     "logs": "Show the output of the stack's containers.",
     "destroy": "Remove the stack with its state and history.",
+    "prune": "Remove what no project uses any more.",
     "doctor": "Check this machine and this project.",
     "version": "Print the versions of everything.",
     "completion": "Print the completion script for a shell.",

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.audit_log import LogFile, Since, require_readable_log
-from agent_sandbox.cli.steps.execute import backend, driver, require_running
+from agent_sandbox.cli.steps.execute import backend, driver, require_made, require_running
 from agent_sandbox.cli.steps.policy.learned_entries import Chosen, as_text, choose, left_out, replayed, without_warning
 from agent_sandbox.cli.steps.policy.policy_edit import difference, resolve_added
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, named_policy
@@ -23,18 +23,20 @@ from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.policy.explain.advice import APPLY
+from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policytools.suggest.denials import read_traffic
 from agent_sandbox.policytools.suggest.learning import Learned, replay
 from agent_sandbox.policytools.suggest.learning import learn as learn_from
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.user_name import user_name
 from agent_sandbox.runtime.policies.edit import Entries, planned_entries, write_edit
 from agent_sandbox.runtime.policies.layers import load_here, offers_here
-from agent_sandbox.runtime.policies.learning import forget_learning, learning_since, start_learning
+from agent_sandbox.runtime.policies.learning import Recording, forget_recording, load_recording, save_recording
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import OTHER, ask_stack, watch_stack
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
-from agent_sandbox.runtime.traffic.wanted import since_time
+from agent_sandbox.runtime.traffic.wanted import since_time, span
 from agent_sandbox.runtime.trust.auto_trust import remembering
 
 
@@ -47,6 +49,15 @@ class Do(StrEnum):
 
 What = Annotated[Do, Argument(help="start to record, or stop and choose what to write.")]
 All = Annotated[bool, Option(help="For stop: write every entry without a warning, and do not ask.", name="--all")]
+AllowFor = Annotated[
+    str | None,
+    Option(
+        help="For start: meanwhile allow what no rule denies, for `30m` or up to `8h`; never private addresses.",
+        metavar="TIME",
+    ),
+]
+SHORTEST, LONGEST = timedelta(minutes=1), timedelta(hours=8)
+ALLOWING = "recording; for {}, requests that no rule denies are allowed, but none to private addresses or with secrets"
 NOT_STARTED = "agent-sandbox policy learn start, or --since to learn from the past"
 
 
@@ -77,6 +88,7 @@ class Source:
 def learn(  # noqa: PLR0913 - each is an option
     what: What,
     *,
+    allow_for: AllowFor = None,
     every: All = False,
     since: Since = None,
     file: LogFile = None,
@@ -90,30 +102,61 @@ def learn(  # noqa: PLR0913 - each is an option
     shows the change and writes it with comments. Then it decides the recorded requests again.
     """
     if what is Do.START:
-        return _start(open_project(path, cwd=Path.cwd()))
+        return _start(open_project(path, cwd=Path.cwd()), allow_for)
     if not (every or dry_run) and (file == STDIN or terminal() is Terminal.NONE):
         problem, hint = "`learn stop` needs a terminal to ask on", "--dry-run shows the entries; --all writes them"
         raise UserError([Problem(where="", what=problem, hint=f"{hint}, except those with a warning")])
+    if file is None and not dry_run:
+        _stop_allowing(open_project(path, cwd=Path.cwd()))
     source = Source(file=file, path=path, policy=named_policy(policy, path=path), since=_since(since, file, path))
     learned = _learned(source)
     chosen = without_warning(learned) if every or dry_run else choose(learned, _ask)
     emit_lines(as_text(learned) if every or dry_run else left_out(learned))
     code = _write(source, chosen, learned, dry_run=dry_run)
     if source.is_stack and not dry_run:
-        forget_learning(source.root(), os.environ)
+        forget_recording(source.root(), os.environ)
     return code
 
 
-def _start(project: Project) -> int:
+def _start(project: Project, allow_for: str | None) -> int:
     """Remember the proxy's time: with some engines, it has another clock."""
+    seconds = _seconds(allow_for) if allow_for else 0
     require_running(project, "proxy")
     clock = ask_stack(driver(), backend().plan(project, AskProxy(argv=("status",)))).get("clock")
     if not isinstance(clock, str):
         raise UserError([OTHER])
-    start_learning(project.root, since_time(clock, now=datetime.now(UTC)), os.environ)
-    say("recording; denied requests stay denied meanwhile")
+    before = load_recording(project.root, os.environ)
+    recording = Recording(since=since_time(clock, now=datetime.now(UTC)), allows=bool(seconds))
+    save_recording(project.root, recording, os.environ)
+    if seconds or (before and before.allows):
+        _allow(project, seconds)
+    say(ALLOWING.format(allow_for) if seconds else "recording; denied requests stay denied meanwhile")
     say("then: agent-sandbox policy learn stop")
     return DONE
+
+
+def _seconds(text: str) -> int:
+    """Return the length of a time such as `30m`."""
+    found = span(text)
+    if found is None or not SHORTEST <= found <= LONGEST:
+        what = f"not a time from 1m to 8h: {safe_repr(text)}"
+        raise UserError([Problem(where="--allow-for", what=what, hint="write `30m` or `2h`")])
+    return int(found.total_seconds())
+
+
+def _allow(project: Project, seconds: int) -> None:
+    """Have the proxy allow for so long what no rule denies, or end that with 0."""
+    argv = ("learn", "--seconds", str(seconds), "--who", user_name())
+    answer = ask_stack(driver(), backend().plan(project, AskProxy(argv=argv)))
+    if answer.get("ok") is not True:
+        raise UserError([OTHER])
+
+
+def _stop_allowing(project: Project) -> None:
+    """Deny again what no rule allows, before the person chooses."""
+    recording = load_recording(project.root, os.environ)
+    if recording and recording.allows and require_made(project, "proxy").state == "running":
+        _allow(project, 0)
 
 
 def _since(since: str | None, file: Path | None, path: Path | None) -> str:
@@ -122,10 +165,10 @@ def _since(since: str | None, file: Path | None, path: Path | None) -> str:
     if file is not None:
         return ""
     root = open_project(path, cwd=Path.cwd()).root
-    started = learning_since(root, os.environ)
-    if not started:
+    recording = load_recording(root, os.environ)
+    if recording is None:
         raise UserError([Problem(where=str(root), what="nothing is being recorded", hint=NOT_STARTED)])
-    return started
+    return recording.since
 
 
 def _learned(source: Source) -> Learned:

@@ -4,13 +4,16 @@ import os
 from pathlib import Path
 from typing import Annotated
 
+from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
 from agent_sandbox.cli.steps.secrets.secret_store import ask_store
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.policytools.unset_secrets import wanted
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.sources.all_recipes import shared_file, shared_recipes
 from agent_sandbox.runtime.sources.recipes import recipes_of
@@ -34,6 +37,19 @@ def remove(name: Name, *, path: ProjectPath = None) -> None:
         raise UserError([Problem(where=bound.name, what=what, hint=hint)])
     if had_source and not proxy_runs(project):
         say(f"{bound.name} is removed and will not be fetched again")
+    else:
+        ask_store(project, "remove", bound.name)
+        say(f"{bound.name} is removed: the proxy no longer injects it")
+    _report_needs(project, bound.name)
+
+
+def _report_needs(project: Project, name: str) -> None:
+    """Say that the policy still names the secret, if it does and can be read."""
+    try:
+        needed = [one for one in wanted(load_here(project.policy, os.environ), ()) if one.secret == name]
+    except UserError:
         return
-    ask_store(project, "remove", bound.name)
-    say(f"{bound.name} is removed: the proxy no longer injects it")
+    if needed:
+        places = ", ".join(dict.fromkeys(one.place for one in needed))
+        until = "so these requests are denied until it is set again or the policy changed"
+        say(f"the policy still needs it ({places}), {until}")

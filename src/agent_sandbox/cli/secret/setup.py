@@ -80,7 +80,7 @@ def setup(  # noqa: PLR0913 - each is an option
         if not named_secret(own, one, keyed[one][0]):
             put_options(one, {keyed[one][0]: secret.name}, project.policy)
     if is_there:
-        report(reload_stack(path))
+        report(reload_stack(path), unchanged=f"{secret.name} was replaced; the policy injects it already")
     else:
         say(f"{secret.name} will be fetched from its source by agent-sandbox up")
     say(f"the proxy sends {secret.name} to {auth.host}; in the sandbox, {auth.env} holds a placeholder for it")

@@ -1,11 +1,11 @@
 """Show the settings of git that the agent wanted to save, and save or drop them."""
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from agent_sandbox.cli.terminal.output import emit_lines, say
+from agent_sandbox.cli.terminal.question import answer_to
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.runtime.protect.offered_settings import Offer, forget_offer, save_offer
 
@@ -13,8 +13,8 @@ from agent_sandbox.runtime.protect.offered_settings import Offer, forget_offer, 
 SETTINGS = ".git/config"
 WHY = "settings that the agent wanted to save in your repository"
 REFUSED = "refused settings may run something or lead elsewhere: to have one, run `git config` yourself"
-QUESTION = "Save the new settings? [y]es, [n]ot now, [d]rop: "
-ONLY_REFUSED = "Drop these settings? [d]rop, [n]ot now: "
+QUESTION = "Save the new settings? [y]es, [n]ot now, [d]rop:"
+ONLY_REFUSED = "Drop these settings? [d]rop, [n]ot now:"
 
 
 def as_lines(offer: Offer) -> Iterator[str]:
@@ -47,10 +47,7 @@ def act(root: Path, offer: Offer, *, accept: bool) -> None:
 def ask(root: Path, offer: Offer) -> bool:
     """Ask whether to save what is offered; return whether something is left to decide."""
     emit_lines(as_lines(offer))
-    sys.stdout.flush()
-    sys.stderr.write(QUESTION if offer.offered else ONLY_REFUSED)
-    sys.stderr.flush()
-    answer = sys.stdin.readline().strip().lower()[:1]
+    answer = (answer_to(QUESTION if offer.offered else ONLY_REFUSED) or "")[:1]
     if answer == "d" or (answer == "y" and offer.offered):
         act(root, offer, accept=answer == "y")
         return False

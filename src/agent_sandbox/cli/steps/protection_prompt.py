@@ -26,9 +26,9 @@ def settle(options: InitOptions, prepared: Prepared) -> Prepared:
 
 
 def _yes(title: str, paths: Sequence[str]) -> bool:
+    from agent_sandbox.cli.terminal.question import agrees  # noqa: PLC0415 - rarely needed
+
     say(title)
     for path in paths:
         say(f"  {printable(path)}")
-    sys.stderr.write("Let the agent write this from now on? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    return agrees("Let the agent write this from now on?")

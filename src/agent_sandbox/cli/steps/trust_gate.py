@@ -11,6 +11,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY, SHARED
@@ -144,9 +145,7 @@ def agree(question: Question, *, yes: str) -> None:
         raise UserError([Problem(where=root, what=what, hint=f"review them, then use --yes {question.fingerprint}")])
     if not sys.stdin.isatty():
         _refuse(root, question)
-    sys.stderr.write("Trust this? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+    if not agrees("Trust this?"):
         raise UserError([Problem(where=root, what="you did not trust it, so nothing was written or started")])
 
 

@@ -8,6 +8,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.execute import driver
 from agent_sandbox.cli.steps.harmless_settings import protect_again, read_settings
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container
@@ -66,12 +67,13 @@ def _review_stopped(project: Project, found: Sequence[Container], inside: Inside
     return paths
 
 
-def put_off(project: Project) -> None:
-    """Record the lost mounts before the containers, which alone know them, are removed."""
+def put_off(project: Project) -> Sequence[Container]:
+    """Record the lost mounts before the containers, which alone know them, are removed; return the containers."""
     found, then = driver().observe(project.name), recorded(project.root, os.environ)
     _, paths = _to_be_seen(project, found, look_inside(driver(), found, project.root), then)
     if paths:
         leave_pending(project.root, os.environ, then, paths)
+    return found
 
 
 def _to_be_seen(
@@ -106,8 +108,6 @@ def _require_confirmation(project: Project, differences: Sequence[Rewritten]) ->
         what = f"this may run on your machine: {runs}; the agent was stopped, and nothing was started"
         hint = "fix it, or run agent-sandbox up at a terminal and confirm"
         raise UserError([Problem(where=str(project.root), what=what, hint=hint)])
-    sys.stderr.write(f"This may run on your machine: {runs}. Did you, or one of your tools, write it? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+    if not agrees(f"This may run on your machine: {runs}. Did you, or one of your tools, write it?"):
         what = "you did not confirm it, so the agent stays stopped"
         raise UserError([Problem(where=str(project.root), what=what, hint="fix the file, then run agent-sandbox up")])

@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.output import counted, say
+from agent_sandbox.runtime.protect.offered_settings import find_offer
 from agent_sandbox.runtime.review.baseline import load_baseline, save_baseline
 from agent_sandbox.runtime.review.changes import find_changes, take
 
@@ -15,11 +16,14 @@ def record_first_review(root: Path) -> None:
 
 
 def report_unreviewed(root: Path) -> None:
-    """Print one line if files that would run outside changed."""
+    """Print one line if files that would run outside changed, and one if the agent wanted to save settings of git."""
     baseline = load_baseline(root, os.environ)
     found = find_changes(root, baseline) if baseline else None
     if found and not found.complete:
         say(("review:", "warn"), " the project has too many files to look at all: agent-sandbox review")
     elif found and found.changes:
-        files = "1 file" if len(found.changes) == 1 else f"{len(found.changes)} files"
+        files = counted(len(found.changes), "file")
         say(("review:", "warn"), f" {files} that would run outside changed: agent-sandbox review")
+    offer = find_offer(root) if baseline else None
+    if offer and offer.offered:
+        say(("review:", "warn"), " the agent wanted to save settings of git: agent-sandbox review")

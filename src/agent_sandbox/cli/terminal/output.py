@@ -41,6 +41,15 @@ def say(*parts: Part) -> None:
     write_lines(sys.stderr, (line,))
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "file"), counted(0, "volume")
+    ('1 file', '0 volumes')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def say_problems(problems: Iterable[Problem], *, beside: Callable[[Problem], str] = lambda _: "") -> None:
     """Print each problem as `error: where: what`, then the text that `beside` returns, then its hint."""
     for problem in problems:

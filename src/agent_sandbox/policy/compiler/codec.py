@@ -17,7 +17,7 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.policy.engine.rule import Conditions, Rule, why
 from agent_sandbox.policy.engine.rule_set import RuleSet
-from agent_sandbox.policy.http.graphql_operation import OperationPattern
+from agent_sandbox.policy.http.graphql_operation import Confinement, OperationPattern
 from agent_sandbox.policy.http.headers import HeaderPattern
 from agent_sandbox.policy.http.query import QueryPattern
 from agent_sandbox.policy.match.host_list import ListedHosts
@@ -31,7 +31,7 @@ type Plain = Any  # JSON values that this module has written
 type Lists = Mapping[str, ListedHosts]
 
 # The fields of a policy that are JSON values already.
-PLAIN_FIELDS = ("digest", "asks_operations", "asks_secrets", "refusal", "empty")
+PLAIN_FIELDS = ("digest", "asks_operations", "asks_secrets", "asks_first", "refusal", "empty")
 
 
 class NotEncodableError(Exception):
@@ -131,12 +131,24 @@ def _pairs(form: Plain) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in form)
 
 
+def _write_operations(pattern: OperationPattern) -> Plain:
+    confined = pattern.confined
+    return [pattern.named, confined and [getattr(confined, name) for name in CONFINEMENT]]
+
+
 def _read_operations(form: Plain) -> OperationPattern:
-    return OperationPattern(named=tuple((kind, tuple(names)) for kind, names in form))
+    named, confined = form
+    parts = confined and dict(zip(CONFINEMENT, map(_tuples, confined), strict=True))
+    return OperationPattern(named=_tuples(named), confined=Confinement(**parts) if parts else None)
 
 
+def _tuples(form: Plain) -> Any:  # noqa: ANN401 - lists in lists of any depth
+    return tuple(map(_tuples, form)) if isinstance(form, list | tuple) else form
+
+
+CONFINEMENT = tuple(part.name for part in fields(Confinement))
 CREDENTIAL = tuple(part.name for part in fields(Credential))
-LISTS = ("others", "parameters")
+LISTS = ("also", "others", "parameters")
 
 
 def _write_injection(inject: Injection) -> Plain:
@@ -162,7 +174,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] 
     "path": (_write_path, _read_path),
     "query": (lambda query: query.parameters, lambda form: QueryPattern(parameters=_pairs(form))),
     "headers": (lambda headers: headers.named, lambda form: HeaderPattern(named=_pairs(form))),
-    "graphql": (lambda graphql: graphql.named, _read_operations),
+    "graphql": (_write_operations, _read_operations),
     "inject": (_write_injection, _read_injection),
     "max_body": (_unchanged, _unchanged),
     "encoded_slash": (_unchanged, _unchanged),

@@ -62,7 +62,7 @@ def _sent(asked: Conditions) -> Injection | None:
     inject = asked.inject
     if inject is None or not any(one.env for one in inject.credentials):
         return inject
-    return replace(inject, credentials=tuple(replace(one, env="", prefix="") for one in inject.credentials))
+    return replace(inject, credentials=tuple(replace(one, env="", also=(), prefix="") for one in inject.credentials))
 
 
 def _meet(asked: Conditions, other: Conditions) -> bool:

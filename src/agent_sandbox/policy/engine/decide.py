@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect
+from agent_sandbox.policy.engine.grants import unasked_body, why_asked
 from agent_sandbox.policy.engine.nearest import (
     beyond_for_port,
     beyond_for_request,
@@ -31,7 +32,7 @@ def decide(policy: Policy, request: Request) -> Decision:
     if policy.refusal and not policy.empty:
         return _refused(policy)
     ways = readings(request.path)
-    answer = None
+    answer, granted = None, False
     for rule in policy.index.rules_about(request.host, ways):
         if not rule.matches(request, ways):
             continue
@@ -41,10 +42,12 @@ def decide(policy: Policy, request: Request) -> Decision:
         if answer is None or rule.verdict.limit > answer.limit:
             answer = rule.verdict
     if answer is None:
-        answer = _granted(policy, request, ways)
+        answer, granted = _granted(policy, request, ways), True
     if answer is None:
         return _not_allowed(policy, request, ways)
     answer = _restricted(policy, request, ways, answer) if policy.rules.restrictions else answer
+    if policy.asks_first and answer.allowed and not granted:
+        answer = _asked_first(policy, request, ways, answer)
     return _as_push(policy, request, answer) if request.query == STARTS_PUSH and answer.allowed else answer
 
 
@@ -63,6 +66,8 @@ def allows(policy: Policy, request: Request) -> bool:
     """Return whether `decide` allows the request, without computing the reason for a denial."""
     if policy.refusal and not policy.empty:
         return False
+    if policy.asks_first:
+        return decide(policy, request).allowed
     ways = readings(request.path)
     effects = {rule.effect for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)}
     allowed = effects == {Effect.ALLOW} or (not effects and _granted(policy, request, ways) is not None)
@@ -70,6 +75,22 @@ def allows(policy: Policy, request: Request) -> bool:
         return False
     push = push_after(request)
     return push is None or allows(policy, push)
+
+
+def _asked_first(policy: Policy, request: Request, ways: Readings, answer: Decision) -> Decision:
+    """Return the denial of a request that a person has to allow, unless somebody did."""
+    if not _takes_grants(policy, request.host, request.port):
+        return answer
+    settings = policy.settings
+    rules = [rule for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)]
+    why = why_asked(settings, request, rules)
+    if not why:
+        unasked = unasked_body(settings, rules) if request.body_size is None else None
+        return answer if unasked is None or unasked > answer.limit else replace(answer, max_body=unasked)
+    granted = _granted(policy, request, ways)
+    if granted is not None:
+        return replace(answer, reason=f"{answer.reason}; {granted.reason}")
+    return Decision(effect=Effect.DENY, rule=answer.rule, origin=answer.origin, reason=why, cause=Cause.ASK)
 
 
 def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Injection | None]:
@@ -152,7 +173,8 @@ def _as_push(policy: Policy, request: Request, answer: Decision) -> Decision:
     """
     push = push_after(request)
     after = decide(policy, push) if push else answer
-    return answer if after.allowed else replace(after, reason=f"{NO_PUSH}: {after.reason}")
+    # A push that a person is asked about may start: the question comes with it.
+    return answer if after.allowed or after.cause is Cause.ASK else replace(after, reason=f"{NO_PUSH}: {after.reason}")
 
 
 def _not_allowed(policy: Policy, request: Request, ways: Readings) -> Decision:

@@ -18,7 +18,7 @@ def dump_conditions(asked: Conditions) -> dict[str, Any]:
         "query": asked.query and list(map(list, asked.query.parameters)),
         "headers": asked.headers and dict(asked.headers.named),
         "max_body": asked.max_body,
-        "graphql": asked.graphql and {kind: list(fields) for kind, fields in asked.graphql.named},
+        "graphql": asked.graphql and asked.graphql.written,
         "transform": asked.inject and asked.inject.written,
         "encoded_slash": asked.encoded_slash or None,
         "inspect": asked.inspect,

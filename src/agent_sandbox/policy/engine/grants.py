@@ -1,16 +1,25 @@
-"""Grants: what a person allowed for a while, on top of the policy.
+"""What a person is asked about although a rule allows it, and grants: what a person allowed for a while.
 
-They count only for a request that no rule matches: a deny wins over a grant, and so does a restricting layer.
+Grants count only for a request that no rule matches, or that is asked about: a deny wins over a grant, and so does a
+restricting layer.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agent_sandbox.policy.decision import Decision, Effect
 from agent_sandbox.policy.engine.index import HostIndex, build_index
 from agent_sandbox.policy.engine.rule import Readings, Rule
+from agent_sandbox.policy.engine.settings import Settings
+from agent_sandbox.policy.http.body_size import shown_size
+from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.host_pattern import Reach
 from agent_sandbox.policy.match.private_hosts import why_private
+
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+# Over HTTP/2, other requests rarely say that they have no body.
+UPLOADING = frozenset({"POST", "PUT", "PATCH"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +51,36 @@ def is_grantable(rule: Rule) -> bool:
     exact = asked.host.reach is Reach.EXACT and why_private(asked.host.name) is None
     narrow = asked.ports is not None and asked.methods is not None and asked.inspect is not False
     return rule.effect is Effect.ALLOW and exact and narrow and asked.inject is None and asked.graphql is None
+
+
+def why_asked(settings: Settings, request: Request, rules: Sequence[Rule]) -> str:
+    """Return why a person is asked about a request that these rules allow; "" if nobody is.
+
+    A rule that names its methods, or the size of a body, has answered that question already.
+    """
+    if (
+        settings.asks_about("writes")
+        and request.method not in READING
+        and not any(rule.conditions.methods not in {None, STANDARD} for rule in rules)
+    ):
+        return f"`ask: writes` has a person allow {request.method}"
+    if _is_sized(rules) or settings.ask_uploads < 0:
+        return ""
+    unknown = request.body_size is None and request.method in UPLOADING
+    if unknown or (request.body_size or 0) > settings.ask_uploads:
+        return f"`ask: uploads` has a person allow a body of {_size(request)}"
+    return ""
+
+
+def unasked_body(settings: Settings, rules: Sequence[Rule]) -> int | None:
+    """Return the largest body that nobody was asked about, for a request that does not say how large its body is."""
+    return None if _is_sized(rules) or settings.ask_uploads < 0 else settings.ask_uploads
+
+
+def _is_sized(rules: Sequence[Rule]) -> bool:
+    asked = (rule.conditions for rule in rules)
+    return any(one.max_body is not None or one.graphql is not None for one in asked)
+
+
+def _size(request: Request) -> str:
+    return "unknown size" if request.body_size is None else shown_size(request.body_size)

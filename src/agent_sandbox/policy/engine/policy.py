@@ -34,6 +34,8 @@ class Policy:
     asks_operations: bool = False
     # Whether some rule injects a secret.
     asks_secrets: bool = False
+    # Whether a person is asked about some requests that a rule allows.
+    asks_first: bool = False
     refusal: str = ""
     empty: bool = False
     # The names of the layers and services that its rules come from.
@@ -51,6 +53,7 @@ class Policy:
             digest=_digest(rules),
             asks_operations=any(rule.conditions.graphql for rule in every),
             asks_secrets=any(rule.conditions.inject for rule in rules.rules),
+            asks_first=settings_of(rules.settings).asks_first,
             refusal=refusal,
             empty=empty,
             layers=frozenset(rule.origin.layer for rule in rules.rules),
@@ -106,7 +109,9 @@ class Policy:
         if self.rules.always_inspects:
             return False
         above = [restriction.index.rules_for(host) for restriction in self.rules.restrictions]
-        return passes_through(self.index.rules_for(host), above, port=port, inspect=self.settings.inspect)
+        # What is not inspected cannot be asked about: then only `inspect: false` of an entry counts.
+        inspect = self.settings.inspect or self.asks_first
+        return passes_through(self.index.rules_for(host), above, port=port, inspect=inspect)
 
 
 def _digest(rules: RuleSet) -> str:

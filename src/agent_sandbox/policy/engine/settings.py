@@ -17,7 +17,8 @@ class Settings:
     `inspect`: whether TLS is inspected for hosts that are allowed without conditions. `reload`: whether the proxy reads
     its policy again only on restart or `proxy reload`, or watches the files. `upstream`: the upstream proxy and CAs.
     `engine`: what serves clients that speak HTTP/1.1; HTTP/2 is always mitmproxy's.
-    `ask`: which denied requests wait for a person, at most `ask_timeout` seconds; empty for none.
+    `ask`: which requests wait for a person, at most `ask_timeout` seconds; empty for none. `ask_uploads`: so do uploads
+    of more bytes, unless it is negative.
     """
 
     block_status: Literal[403, 418] = 403
@@ -28,6 +29,16 @@ class Settings:
     ask: str = field(default="", repr=False)
     ask_timeout: int = field(default=60, repr=False)
     engine: Literal["lane", "mitmproxy"] = field(default="mitmproxy", repr=False)
+    ask_uploads: int = field(default=-1, repr=False)
+
+    @property
+    def asks_first(self) -> bool:
+        """Whether a person is asked about some requests that a rule allows."""
+        return self.ask_uploads >= 0 or self.asks_about("writes")
+
+    def asks_about(self, kind: str) -> bool:
+        """Return whether requests of this kind wait for a person."""
+        return kind in self.ask.split(", ")
 
 
 def settings_of(values: SettingValues) -> Settings:
@@ -40,6 +51,6 @@ def settings_of(values: SettingValues) -> Settings:
 
 
 def dump_settings(settings: Settings) -> dict[str, object]:
-    """Return the settings as plain data."""
-    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    """Return the settings as plain data; `ask` has `ask_uploads` in words."""
+    values = {one.name: getattr(settings, one.name) for one in fields(settings) if one.name != "ask_uploads"}
     return {**values, "upstream": settings.upstream and settings.upstream.dumped()}

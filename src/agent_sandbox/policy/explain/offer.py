@@ -1,10 +1,10 @@
-"""What a person can allow of a request that no rule matches: it alone, or a rule that the policy can also say."""
+"""What a person can allow of a request that waits for an answer: it alone, or a rule that the policy can also say."""
 
 from dataclasses import dataclass, replace
 
-from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.decision import Cause, Effect, Origin
 from agent_sandbox.policy.engine.decide import decide
-from agent_sandbox.policy.engine.grants import is_grantable
+from agent_sandbox.policy.engine.grants import is_grantable, why_asked
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.errors import InvalidValue
@@ -32,7 +32,7 @@ class Offer:
 
 
 def offer_for(request: Request, policy: Policy) -> Offer | None:
-    """Return the offer: for reading all paths of the host, else this method and path.
+    """Return the offer: for reading all paths of an unlisted host, else for this method and path.
 
     None if no grant would allow the request: it is for a private host, or a deny or a restricting layer wins.
     """
@@ -50,10 +50,15 @@ def offer_for(request: Request, policy: Policy) -> Offer | None:
         or not decide(policy.granting((rule,)), request).allowed
     ):
         return None
-    path = EVERY_PATH if reads else _exactly(request)
+    asked_first = decide(policy, request).cause is Cause.ASK
+    path = EVERY_PATH if reads and not asked_first else _exactly(request)
     if path is None:
         return Offer(once=once)
-    return Offer(once=once, lasting=replace(once, path=path), text=_text(request, path, reads=reads))
+    lasting = replace(once, path=path)
+    # Large uploads are asked about one by one.
+    if asked_first and why_asked(policy.settings, request, (replace(rule, conditions=lasting),)):
+        return Offer(once=once)
+    return Offer(once=once, lasting=lasting, text=_text(request, path, reads=reads))
 
 
 def _exactly(request: Request) -> PathPattern | None:

@@ -23,8 +23,9 @@ class Auth:
     """How a service, or a part of one, takes a secret.
 
     It is sent to `host` and `more_hosts`, in `header`. `client_shim` is what clients need to send a placeholder, which
-    is in the variable `env` and begins with `prefix`. `others` and `parameters` are more headers, and parameters of the
-    query, in which the server takes a credential. `test` is the path of a harmless GET that needs the secret.
+    is in the variables `env` and `also` and begins with `prefix`. `others` and `parameters` are more headers, and
+    parameters of the query, in which the server takes a credential. `test` is the path of a harmless GET that needs the
+    secret.
     """
 
     host: str
@@ -36,6 +37,7 @@ class Auth:
     header: str = "authorization"
     client_shim: str = ""
     env: str = ""
+    also: tuple[str, ...] = ()
     prefix: str = ""
     others: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
@@ -51,6 +53,7 @@ class Auth:
             region=self.region,
             service=self.service,
             env=self.env if placeholder else "",
+            also=self.also if placeholder else (),
             prefix=self.prefix if placeholder else "",
             others=self.others,
             parameters=self.parameters,
@@ -130,6 +133,10 @@ class Chosen:
         if wanted == UNSET:
             return option not in self.keys
         return wanted in self.levels.get(option, ())
+
+    def reached(self, when: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the repositories whose access is enough for a rule with this `when`."""
+        return tuple(one for one in self.repositories if self._reaches(one, when))
 
     def _reaches(self, repository: str, when: Mapping[str, str]) -> bool:
         """Return whether the access to this repository is enough for a rule with this `when`."""

@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.file.entry_spec import DomainSpec, PathSpec, Reachable, RuleSpec
 from agent_sandbox.policy.file.fields import AtLeastOne, Strict, Written, written_out
+from agent_sandbox.policy.file.graphql_spec import ConfinedGraphqlSpec
 from agent_sandbox.policy.file.service_options import Access, Auth, Chosen, Declared, InvalidOption, choose
 from agent_sandbox.policy.file.short_form import write_out_host
 from agent_sandbox.policy.file.transform_spec import KindSpec, Prefix, TransformSpec, Variable
@@ -62,6 +63,7 @@ class AuthSpec(KindSpec):
     header: str = "authorization"
     client_shim: str = ""
     env: Written[Variable] = None
+    also: AtLeastOne[Variable] = ()
     prefix: Written[Prefix] = None
     others: AtLeastOne[str] = ()
     parameters: AtLeastOne[str] = ()
@@ -80,6 +82,7 @@ class AuthSpec(KindSpec):
             header=self.header,
             client_shim=self.client_shim,
             env=self.env or "",
+            also=self.also,
             prefix=self.prefix or "",
             others=self.others,
             parameters=self.parameters,
@@ -100,10 +103,14 @@ class AccessSpec(Strict):
 
 
 class ServiceRuleSpec(RuleSpec):
-    """A rule of a service: `when` it applies, and whether it only `reads`, whatever its method."""
+    """A rule of a service: `when` it applies, and whether it only `reads`, whatever its method.
+
+    `confined` is a condition on GraphQL operations that keeps them in the repositories of the policy.
+    """
 
     when: Mapping[str, str] = Field(default_factory=dict)
     reads: bool = False
+    confined: Written[ConfinedGraphqlSpec] = None
 
 
 class ServiceEntrySpec(DomainSpec):
@@ -125,7 +132,10 @@ def variants(host: HostPattern, rule: RuleSpec, chosen: Chosen) -> Iterator[Rule
         return
     secret = chosen.secret_for(str(host), when)
     transform = TransformSpec.model_validate(secret.written) if secret else rule.transform
+    confined = rule.confined if isinstance(rule, ServiceRuleSpec) else None
+    graphql = confined.model_copy(update={"repositories": chosen.reached(when)}) if confined else rule.graphql
     paths = chosen.paths(rule.path.pattern, when) if rule.path and rule.path.pattern else (None,)
     for pattern in paths:
         path = pattern and PathSpec.model_construct(None, **{str(pattern.kind): pattern})
-        yield rule.model_copy(update={"methods": methods, "path": path, "transform": transform})
+        changed = {"methods": methods, "path": path, "transform": transform, "graphql": graphql}
+        yield rule.model_copy(update=changed)

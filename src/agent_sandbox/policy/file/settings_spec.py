@@ -7,7 +7,8 @@ from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.settings import SettingValues
 from agent_sandbox.policy.errors import InvalidValue
-from agent_sandbox.policy.file.fields import AtLeastOne, Host, Listed, Strict, Written, call_parser, fits
+from agent_sandbox.policy.file.fields import AtLeastOne, BodySize, Host, Listed, Strict, Written, call_parser, fits
+from agent_sandbox.policy.http.body_size import shown_size
 from agent_sandbox.policy.match.host_pattern import EVERY
 from agent_sandbox.policy.match.upstream import (
     Authorities,
@@ -21,7 +22,7 @@ Proxy = Annotated[UpstreamProxy, PlainValidator(fits(parse_upstream_proxy), json
 CaName = Annotated[str, PlainValidator(fits(parse_ca_name), json_schema_input_type=str)]
 
 
-Kind = Literal["unlisted"]
+Kind = Literal["unlisted", "writes"]
 # Clients give up by themselves if they wait longer.
 LONGEST_WAIT = 600
 SECONDS = 60
@@ -63,10 +64,20 @@ def _refuse_what_does_nothing(written: UpstreamSpec) -> None:
 
 
 class AskSpec(Strict):
-    """Which denied requests wait for a person, and how long."""
+    """Which requests wait for a person, and how long. Without `about` and `uploads`, those to unlisted hosts."""
 
-    about: Listed[Kind] = ("unlisted",)
+    about: Listed[Kind] = ()
+    uploads: Written[BodySize] = None
     timeout: Annotated[int, Field(ge=1, le=LONGEST_WAIT)] = SECONDS
+
+    @property
+    def values(self) -> SettingValues:
+        """The settings, by name."""
+        uploads = -1 if self.uploads is None else self.uploads
+        default = () if {"about", "uploads"} & self.model_fields_set else ("unlisted",)
+        sizes = () if uploads < 0 else (f"uploads over {shown_size(uploads)}",)
+        kinds = ", ".join((*sorted({*self.about, *default}), *sizes))
+        return {"ask": kinds, "ask_timeout": self.timeout, "ask_uploads": uploads}
 
 
 AskForms = BeforeValidator(_write_out_ask, json_schema_input_type=Literal[False] | Kind | list[Kind] | AskSpec)
@@ -88,5 +99,5 @@ class SettingsSpec(Strict):
         if self.upstream:
             values["upstream"] = self.upstream.value(origin, authorities)
         if self.ask is not None:
-            values |= {"ask": ", ".join(sorted(set(self.ask.about))), "ask_timeout": self.ask.timeout}
+            values |= self.ask.values
         return values

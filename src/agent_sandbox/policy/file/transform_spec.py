@@ -135,10 +135,11 @@ class KindSpec(Strict):
 
 
 class ShimSpec(Strict):
-    """What clients in the sandbox send in place of the secret: a placeholder, from an environment variable."""
+    """What clients in the sandbox send in place of the secret: a placeholder, from one of these variables."""
 
     kind: Literal["env"]
     name: Variable
+    also: AtLeastOne[Variable] = ()
     prefix: Written[Prefix] = None
 
 
@@ -158,6 +159,7 @@ class ParameterSpec(Strict):
             secret=self.secret,
             kind=QUERY,
             env=shim.name if shim else "",
+            also=shim.also if shim else (),
             prefix=(shim.prefix or "") if shim else "",
             others=tuple(sorted({name.lower() for name in self.other_headers})),
             parameters=tuple(sorted(set(self.other_parameters))),

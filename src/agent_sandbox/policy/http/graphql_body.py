@@ -54,12 +54,12 @@ def read_operation(body: bytes) -> Operation:
     if len(body) > MAX_BODY:
         return Operation(doubt=TOO_LONG)
     try:
-        document, name = _parts(
+        document, name, variables = _parts(
             json.loads(body.decode("utf-8"), object_pairs_hook=_Unique(), parse_constant=_no_constant)
         )
         from agent_sandbox.policy.http.graphql_document import operation_of  # noqa: PLC0415 - its docstring says why
 
-        return operation_of(document, name)
+        return operation_of(document, name, variables)
     except Ambiguous as doubt:
         return Operation(doubt=str(doubt))
     except (ValueError, RecursionError):
@@ -86,8 +86,8 @@ def _no_constant(name: str) -> NoReturn:
     raise Ambiguous(f"a number that JSON does not have: {name}")
 
 
-def _parts(asked: object) -> tuple[str, str | None]:
-    """Return the document, and the name of the selected operation."""
+def _parts(asked: object) -> tuple[str, str | None, dict[str, Any] | None]:
+    """Return the document, the name of the selected operation, and the variables."""
     if not isinstance(asked, dict):
         raise Ambiguous("a body that is not one JSON object")
     if not asked.keys() <= KEYS:
@@ -99,4 +99,4 @@ def _parts(asked: object) -> tuple[str, str | None]:
         raise Ambiguous("an invalid `operationName`")
     if variables is not None and not isinstance(variables, dict):
         raise Ambiguous("`variables` that are not an object")
-    return document, name
+    return document, name, variables

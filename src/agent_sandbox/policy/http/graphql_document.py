@@ -14,19 +14,23 @@ from graphql.language import (
     FragmentDefinitionNode,
     FragmentSpreadNode,
     OperationDefinitionNode,
+    StringValueNode,
+    VariableNode,
     parse,
 )
 
 from agent_sandbox.policy.errors import Ambiguous
-from agent_sandbox.policy.http.graphql_operation import Operation
+from agent_sandbox.policy.http.graphql_operation import Operation, Selection
 
 MAX_LENGTH = 16 * 1024  # characters; clients send a tenth of that
 MAX_TOKENS = 2_000
+# Of the selections that are compared with a confinement, with all fragments in place; clients have a tenth of that.
+MAX_SELECTIONS, MAX_DEPTH = 2_000, 40
 # Parsers differ in what ends a comment or a word, and in what is white space.
 NOT_PLAIN = re.compile(r"[^\t\n\r\x20-\x7e]")
 
 
-def operation_of(document: str, name: str | None) -> Operation:
+def operation_of(document: str, name: str | None, variables: Mapping[str, object] | None = None) -> Operation:
     """Return the operation of this name, or without a name the only one; raise Ambiguous if there is not exactly one.
 
     >>> str(operation_of("query A { me: viewer { login } } query B { node { id } }", "A"))
@@ -43,7 +47,8 @@ def operation_of(document: str, name: str | None) -> Operation:
     fields = _fields(meant[0], fragments)
     if not fields:
         raise Ambiguous("an operation without fields")
-    return Operation(kind=meant[0].operation.value, fields=fields)
+    selections = _Selections(fragments, _texts(meant[0], variables or {})).of(meant[0], 0)
+    return Operation(kind=meant[0].operation.value, fields=fields, selections=selections)
 
 
 def _parsed(document: str) -> Sequence[DefinitionNode]:
@@ -76,3 +81,58 @@ def _fields(operation: OperationDefinitionNode, fragments: Mapping[str, Fragment
             spread.add(node.name.value)
             waiting.append(fragments[node.name.value])
     return frozenset(fields)
+
+
+def _texts(operation: OperationDefinitionNode, variables: Mapping[str, object]) -> Mapping[str, str]:
+    """Return the variables that are texts. A default counts where the client sends no value."""
+    found: dict[str, str] = {}
+    for one in operation.variable_definitions or ():
+        name, default = one.variable.name.value, one.default_value
+        value = variables.get(name, default.value if isinstance(default, StringValueNode) else None)
+        # Servers differ on which of two definitions counts.
+        if isinstance(value, str) and name not in found:
+            found[name] = value
+        else:
+            found.pop(name, None)
+    return found
+
+
+class _Selections:
+    """Reads what an operation selects, with fragments in the place of their names."""
+
+    def __init__(self, fragments: Mapping[str, FragmentDefinitionNode], variables: Mapping[str, str]) -> None:
+        self._fragments, self._variables = fragments, variables
+        self._left = MAX_SELECTIONS
+
+    def of(self, node: Any, depth: int) -> tuple[Selection, ...] | None:  # noqa: ANN401 - an operation, a field, a fragment
+        """Return the selections of a node, None if they are too many, or have directives."""
+        found: list[Selection] = []
+        for one in node.selection_set.selections:
+            self._left -= 1
+            if self._left < 0 or depth > MAX_DEPTH or one.directives:
+                return None
+            if isinstance(one, FragmentSpreadNode):
+                one = self._fragments.get(one.name.value)  # noqa: PLW2901 - a fragment is read in the place of its name
+                if one is None or one.directives:
+                    return None
+            below = self.of(one, depth + 1) if one.selection_set else ()
+            if below is None:
+                return None
+            if isinstance(one, FieldNode):
+                arguments = self._arguments(one)
+                found.append(Selection(name=one.name.value, arguments=arguments, below=below or None))
+            elif one.type_condition is None:
+                found += below
+            else:
+                found.append(Selection(name=f"on {one.type_condition.name.value}", below=below))
+        return tuple(found)
+
+    def _arguments(self, field: FieldNode) -> tuple[tuple[str, str | None], ...]:
+        given: dict[str, str | None] = {}
+        for one in field.arguments or ():
+            name, value = one.name.value, one.value
+            text = value.value if isinstance(value, StringValueNode) else None
+            text = self._variables.get(value.name.value) if isinstance(value, VariableNode) else text
+            # Servers differ on which of two arguments counts.
+            given[name] = None if name in given else text
+        return tuple(given.items())

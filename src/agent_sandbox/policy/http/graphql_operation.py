@@ -13,14 +13,33 @@ NAME = re.compile(r"[_A-Za-z][_0-9A-Za-z]{0,99}", re.ASCII)
 # The type name, which clients often select in addition. It discloses nothing.
 HARMLESS = frozenset({"__typename"})
 
+Links = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+Named = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """A field that an operation selects, or a fragment as `on TYPE`, with what is selected `below` it.
+
+    An argument that is not a plain text is None.
+    """
+
+    name: str
+    arguments: tuple[tuple[str, str | None], ...] = ()
+    below: tuple["Selection", ...] | None = None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """The GraphQL operation in a request body: its root fields, or in `doubt` why it is ambiguous."""
+    """The GraphQL operation in a request body: its root fields, or in `doubt` why it is ambiguous.
+
+    `selections` are all its fields, None if they were not read: there are too many levels, or directives.
+    """
 
     kind: str = ""
     fields: frozenset[str] = frozenset()
     doubt: str = ""
+    selections: tuple[Selection, ...] | None = None
 
     @override
     def __str__(self) -> str:
@@ -32,10 +51,58 @@ ANY_OPERATION = Operation(kind="any")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What keeps an operation within `repositories` (`owner/name` or `owner/*`, in lower case).
+
+    `types` lists the fields of each type, with the type that each leads to, empty for a value. The kinds of operations
+    are types, too. `scoped` are top-level fields with the arguments that name a repository, and `searches` those with
+    the argument that is a search.
+    """
+
+    types: Links
+    scoped: Named = ()
+    searches: Named = ()
+    repositories: tuple[str, ...] = ()
+
+    @property
+    def roots(self) -> Mapping[str, Sequence[str]]:
+        """The top-level fields of each kind."""
+        return {kind: tuple(dict(fields)) for kind, fields in self.types if kind in {"query", "mutation"}}
+
+    @property
+    def written(self) -> dict[str, object]:
+        """The confinement as data."""
+        types = {name: dict(fields) for name, fields in self.types}
+        named = {name: list(arguments) for name, arguments in (*self.scoped, *self.searches)}
+        return {"repositories": list(self.repositories), "named_by": named, "types": types}
+
+    def within(self, wide: "Confinement") -> bool:
+        """Return whether `wide` matches every operation that this one matches, as far as this is known."""
+        same = (self.types, self.scoped, self.searches) == (wide.types, wide.scoped, wide.searches)
+        return same and all(map(wide.names, self.repositories))
+
+    def names(self, repository: str) -> bool:
+        """Return whether this is one of the repositories."""
+        name = repository.lower()
+        owner, slash, _ = name.rpartition("/")
+        return name in self.repositories or f"{owner}{slash}*" in self.repositories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperationPattern:
-    """Kinds of operations, each with the root fields that it may select; sorted."""
+    """Kinds of operations, each with the root fields that it may select; sorted.
+
+    `confined` says which fields below those it may select, so that it stays within named repositories.
+    """
 
     named: tuple[tuple[str, tuple[str, ...]], ...]
+    confined: Confinement | None = None
+
+    @property
+    def written(self) -> dict[str, object]:
+        """The pattern as data."""
+        fields: dict[str, object] = {kind: list(fields) for kind, fields in self.named}
+        return fields | ({"confined": self.confined.written} if self.confined else {})
 
     def takes(self, operation: Operation | None) -> bool:
         """Return whether all fields are listed. An operation that was not read or is ambiguous does not match."""
@@ -49,24 +116,37 @@ class OperationPattern:
             return (f"ambiguous GraphQL ({operation.doubt})",)
         listed = dict(self.named).get(operation.kind)
         beyond = operation.fields if listed is None else operation.fields - HARMLESS - frozenset(listed)
-        return (f"graphql {operation.kind} {', '.join(sorted(beyond))}",) if beyond else ()
+        if beyond:
+            return (f"graphql {operation.kind} {', '.join(sorted(beyond))}",)
+        if self.confined is None:
+            return ()
+        # Few policies confine operations.
+        from agent_sandbox.policy.http.graphql_confinement import beyond as beyond_confinement  # noqa: PLC0415
+
+        outside = beyond_confinement(self.confined, operation.kind, operation.selections)
+        return (f"graphql {outside} (beyond the named repositories)",) if outside else ()
 
     def within(self, wide: "OperationPattern") -> bool:
         """Return whether `wide` matches every operation that this pattern matches."""
-        return all(frozenset(fields) <= frozenset(dict(wide.named).get(kind, ())) for kind, fields in self.named)
+        listed = all(frozenset(fields) <= frozenset(dict(wide.named).get(kind, ())) for kind, fields in self.named)
+        if wide.confined is None:
+            return listed
+        return listed and self.confined is not None and self.confined.within(wide.confined)
 
     @override
     def __str__(self) -> str:
-        return " and ".join(f"{kind} {', '.join(fields)}" for kind, fields in self.named)
+        fields = " and ".join(f"{kind} {', '.join(fields)}" for kind, fields in self.named)
+        return f"{fields} in {', '.join(self.confined.repositories)}" if self.confined else fields
 
 
-def operation_pattern(named: Mapping[str, Sequence[str]]) -> OperationPattern:
+def operation_pattern(named: Mapping[str, Sequence[str]], confined: Confinement | None = None) -> OperationPattern:
     """Return the pattern for kinds and fields as the policy file lists them.
 
     >>> str(operation_pattern({"query": ["viewer", "repository"]}))
     'query repository, viewer'
     """
-    return OperationPattern(named=tuple(sorted((kind, tuple(sorted(set(fields)))) for kind, fields in named.items())))
+    listed = tuple(sorted((kind, tuple(sorted(set(fields)))) for kind, fields in named.items()))
+    return OperationPattern(named=listed, confined=confined)
 
 
 def parse_field_name(text: str) -> str:

@@ -37,10 +37,11 @@ class Credential:
     service: str | None = None
     # The variable with the placeholder that clients send, and how the placeholder begins.
     env: str = ""
+    also: tuple[str, ...] = ()  # more variables
     prefix: str = ""
     # Other headers (lower-case names) in which the server takes a credential; the same applies to them as to `header`.
     others: tuple[str, ...] = ()
-    # Parameters of a query in which it takes one, too. They are never replaced.
+    # Parameters of a query in which it takes one, too. A placeholder there is removed; other values are never replaced.
     parameters: tuple[str, ...] = ()
 
     @property
@@ -113,7 +114,12 @@ def injection(credentials: Iterable[Credential], *, existing: Existing = Existin
 
 def _written(credential: Credential) -> dict[str, Any]:
     options = {name: getattr(credential, name) for name in credential.row.options}
-    shim = {"kind": "env", "name": credential.env, **({"prefix": credential.prefix} if credential.prefix else {})}
+    shim = {
+        "kind": "env",
+        "name": credential.env,
+        **({"also": list(credential.also)} if credential.also else {}),
+        **({"prefix": credential.prefix} if credential.prefix else {}),
+    }
     return {
         "secret": credential.secret,
         **({} if credential.row.in_query else {"transform": {"type": credential.kind, **options}}),

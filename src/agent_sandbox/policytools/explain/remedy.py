@@ -86,8 +86,8 @@ def remedy(
     policy: Policy, request: Request, decision: Decision, offers: Offers, choices: Choices = no_choices
 ) -> Remedy:
     """Return what the user can do about a denial."""
-    if decision.cause is Cause.RULE:
-        return Remedy(in_the_way=BEYOND_AN_ENTRY[Cause.RULE].format(decision.rule))
+    if decision.cause in {Cause.RULE, Cause.ASK}:
+        return Remedy(in_the_way=BEYOND_AN_ENTRY[decision.cause].format(decision.rule))
     if why_not := _no_line(request, decision):
         return Remedy(in_the_way=why_not)
     ways = readings(request.path)

@@ -19,6 +19,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", re.ASCII)
 # The causes of denials without a matching rule.
 WITHOUT_A_RULE = frozenset({"host", "request", "empty", "policy"})
 REASONS = {
+    "ask": "nobody answered: run agent-sandbox watch",
     "rule": "denied by a rule",
     "ceiling": "denied by a restricting layer",
     "operation": "GraphQL with fields that no rule lists",

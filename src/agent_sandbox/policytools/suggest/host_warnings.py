@@ -7,7 +7,9 @@ import idna
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.http.host import is_address
+from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
 from agent_sandbox.policytools.lint.checks.leaks import shared_store, upload_host
+from agent_sandbox.policytools.lint.lists import tenants_below
 from agent_sandbox.policytools.lint.subject import Subject
 
 
@@ -19,9 +21,22 @@ def careful(scheme: str, host: str, layer: Layer) -> Iterator[str]:
         yield "an address: no name says who owns it"
     if "xn--" in host:
         yield f"the host is displayed as {_unicode(host)}: check each letter"
+    if tenant := _tenant(host):
+        yield tenant
     subject = Subject(layer=layer, comments={}, policy=compile_policy([layer], {}))
     for finding in (*upload_host(subject), *shared_store(subject)):
         yield f"{finding.what}: {finding.why}"
+
+
+def _tenant(host: str) -> str:
+    """Return a warning if anyone could get a name such as this one."""
+    labels = host.split(".")
+    for start in range(1, len(labels)):
+        below = HostPattern(reach=Reach.BELOW, name=".".join(labels[start:]))
+        found = tenants_below(below)
+        if found and found[1].count(".") <= below.name.count("."):
+            return f"anyone can get a name below {found[1]}: check that this one is not a stranger's"
+    return ""
 
 
 def _unicode(host: str) -> str:

@@ -1,18 +1,24 @@
 """Questions, grants and watchers, connected to the policy, the audit log and the control socket."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from agent_sandbox.policy import Decision, Policy, Request
 from agent_sandbox.proxy.ask.grant_book import GrantBook
 from agent_sandbox.proxy.ask.questions import Questions
 from agent_sandbox.proxy.ask.verbs import answer_verb, state
 from agent_sandbox.proxy.ask.watchers import Watchers
 from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.control.channel import Answer, Stream, Verb
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.transition import PolicyTransition
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.ask.learning import Learning
 
 
 async def _nothing_open(_: PolicyTransition) -> int:
@@ -41,10 +47,14 @@ class Asking:
             lambda: store.current,
             self._grants,
             watched=lambda: self._watchers.answering,
+            asking=lambda: self._watchers.asking,
             on_change=self._watchers.change,
             clock=time.monotonic,
             limits=limits,
         )
+        self._record = audit_log.record
+        self._learning: Learning | None = None
+        self._reviews: set[asyncio.Task[int]] = set()
         store.on_change = self.questions.review
 
     def connect(self, *, review: Review, in_traffic: InTraffic) -> None:
@@ -58,7 +68,10 @@ class Asking:
         async def answer(question: Mapping[str, object]) -> Answer:
             return await self._in_traffic(self._answer(question))
 
-        return {"answer": answer}
+        async def learn(question: Mapping[str, object]) -> Answer:
+            return await self._in_traffic(self._learn(question))
+
+        return {"answer": answer, "learn": learn}
 
     @property
     def streams(self) -> Mapping[str, Stream]:
@@ -71,8 +84,40 @@ class Asking:
     async def _answer(self, question: Mapping[str, object]) -> Answer:
         return answer_verb(self.questions, self._grants, question)
 
+    async def _learn(self, question: Mapping[str, object]) -> Answer:
+        if self._learning is None:
+            from agent_sandbox.proxy.ask.learning import Learning  # noqa: PLC0415 - rarely needed
+
+            self._learning = Learning(
+                self._grants,
+                policy=lambda: self._store.current,
+                end_open=self._end_open,
+                record=self._record,
+                clock=time.monotonic,
+            )
+        return self._learning.verb(question)
+
+    def learns(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> bool:
+        """While a policy is learned, grant a denied request by itself; return whether it is to be decided again."""
+        return self._learning is not None and self._learning.allow(exchange, request, decision, policy)
+
+    def would_ask(self, host: str, port: int, decision: Decision) -> bool:
+        """Return whether a denied request to this host could be allowed after all, by a person or while learning."""
+        learns = self._learning is not None and self._learning.would_allow(host, port, decision)
+        return learns or self.questions.would_ask(host, port, decision)
+
+    def _end_open(self) -> None:
+        """Decide again on everything that is open, under the same policy."""
+        now = self._store.current
+        task = asyncio.get_running_loop().create_task(self._end(PolicyTransition(old=now, new=now)))
+        self._reviews.add(task)
+        task.add_done_callback(self._reviews.discard)
+
+    async def _end(self, revision: PolicyTransition) -> int:
+        return await self._reviewing(revision)
+
     async def _state_from_outside(self) -> Answer:
         return await self._in_traffic(self._state())
 
     async def _state(self) -> Answer:
-        return state(self.questions, self._grants, self._store.current.settings, now=time.monotonic())
+        return state(self.questions, self._grants, self._store.current, now=time.monotonic())

@@ -77,6 +77,10 @@ class GrantBook:
         self._write(Effect.ALLOW, rule, request, f"allowed once by {who}")
         return rule
 
+    def unrecorded(self, conditions: Conditions, reason: str) -> Rule:
+        """Return such a rule without an audit record: the request has its own, with the rule."""
+        return self._rule(conditions, reason)
+
     def add(self, offer: Offer, request: Request, scope: Scope, *, who: str, seconds: float | None) -> str:
         """Grant what the offer says; return why that is not possible, or an empty string."""
         if offer.lasting is None:

@@ -51,7 +51,11 @@ class Question:
 
 
 class Questions:
-    """The open questions. `watched` says whether somebody could answer; `on_change` is called after each change."""
+    """The open questions, about what the policy says (`settings.ask`) or those who watch.
+
+    `watched` returns whether somebody could answer, `asking` whether somebody wants questions about unlisted hosts
+    although the policy has no `settings.ask`. `on_change` is called after each change.
+    """
 
     def __init__(  # noqa: PLR0913 - whom it asks
         self,
@@ -59,6 +63,7 @@ class Questions:
         grants: GrantBook,
         *,
         watched: Callable[[], bool],
+        asking: Callable[[], bool],
         on_change: Callable[[], None],
         clock: Callable[[], float],
         limits: Limits,
@@ -67,6 +72,7 @@ class Questions:
         self._policy = policy
         self._grants = grants
         self._watched = watched
+        self._asking = asking
         self._on_change = on_change
         self._clock = clock
         self._limits = limits
@@ -91,7 +97,7 @@ class Questions:
 
         The request waits if `exchange.waits` is true afterwards.
         """
-        if decision.cause not in UNLISTED or "unlisted" not in policy.settings.ask:
+        if not self._asks_about(decision, policy):
             return ""
         offer = offer_for(request, policy)
         if offer is None:
@@ -127,10 +133,20 @@ class Questions:
     def would_ask(self, host: str, port: int, decision: Decision) -> bool:
         """Return whether a person would be asked about a request to this host, which `decision` denies."""
         policy = self._policy()
-        if decision.cause not in UNLISTED or "unlisted" not in policy.settings.ask or not self._watched():
+        if not self._asks_about(decision, policy) or not self._watched():
             return False
         request = Request(scheme="https", host=host, port=port, method="GET", path="/", query="")
         return self._denied.get(host, 0.0) <= self._clock() and offer_for(request, policy) is not None
+
+    def about(self, policy: Policy) -> str:
+        """Return which requests wait for a person; "" for none."""
+        said = policy.settings.ask
+        # `ask: false` in the policy is an answer; only where it says nothing, those who watch decide.
+        wanted = self._asking() and "unlisted" not in said and (said or "ask" not in policy.rules.settings)
+        return ", ".join(filter(None, (said, "unlisted"))) if wanted else said
+
+    def _asks_about(self, decision: Decision, policy: Policy) -> bool:
+        return decision.cause is Cause.ASK or (decision.cause in UNLISTED and "unlisted" in self.about(policy))
 
     def answer(self, number: int, scope: Scope, *, who: str, seconds: float | None = None) -> str:
         """Answer a question; return why that is not possible, or an empty string."""
@@ -165,8 +181,7 @@ class Questions:
         policy = self._policy()
         for question in [*self]:
             decision = decide(policy, question.request)
-            asks = decision.cause in UNLISTED and "unlisted" in policy.settings.ask
-            if not asks or offer_for(question.request, policy) is None:
+            if not self._asks_about(decision, policy) or offer_for(question.request, policy) is None:
                 self._close(question, "")
         self._on_change()
 

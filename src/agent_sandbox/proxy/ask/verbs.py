@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agent_sandbox.policy.engine.settings import Settings
+from agent_sandbox.policy import Policy
 from agent_sandbox.printable import printable
 from agent_sandbox.proxy.ask.grant_book import Grant, GrantBook, Scope
 from agent_sandbox.proxy.ask.questions import Question, Questions
@@ -30,11 +30,11 @@ def answer_verb(questions: Questions, grants: GrantBook, question: Mapping[str, 
     return {"error": why} if why else {"ok": True}
 
 
-def state(questions: Questions, grants: GrantBook, settings: Settings, *, now: float) -> Answer:
+def state(questions: Questions, grants: GrantBook, policy: Policy, *, now: float) -> Answer:
     """Return the open questions and the grants, bounded and escaped: their texts come from the sandbox."""
-    timeout = settings.ask_timeout
+    timeout = policy.settings.ask_timeout
     return {
-        "ask": settings.ask,
+        "ask": questions.about(policy),
         "questions": [_question(one, timeout=timeout, now=now) for one in questions],
         "grants": [_grant(one, now=now) for one in grants],
     }

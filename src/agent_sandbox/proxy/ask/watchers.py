@@ -25,6 +25,11 @@ class Watchers:
         self._all: tuple[_Watcher, ...] = ()
 
     @property
+    def asking(self) -> bool:
+        """Whether somebody who can answer wants to be asked, whatever the policy says."""
+        return any(watcher.answers and watcher.asks for watcher in self._all)
+
+    @property
     def answering(self) -> bool:
         """Whether somebody watches who can answer."""
         return any(watcher.answers for watcher in self._all)
@@ -44,7 +49,7 @@ class Watchers:
         if len(self._all) >= MOST:
             await reply(_line({"error": f"{MOST} others watch already"}))
             return
-        watcher = _Watcher(answers=question.get("answers") is True)
+        watcher = _Watcher(answers=question.get("answers") is True, asks=question.get("asks") is True)
         self._all = (*self._all, watcher)
         self.change()
         try:
@@ -61,8 +66,8 @@ class Watchers:
 
 
 class _Watcher:
-    def __init__(self, *, answers: bool) -> None:
-        self.answers = answers
+    def __init__(self, *, answers: bool, asks: bool) -> None:
+        self.answers, self.asks = answers, asks
         self.changed = False
         self._lines: deque[bytes] = deque()
         self._dropped = 0

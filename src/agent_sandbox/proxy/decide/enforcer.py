@@ -69,6 +69,7 @@ class Enforcer:
         injector: Injector | None = None,
         own_page: OwnPage | None = None,
         questions: Questions | None = None,
+        learns: Callable[[Exchange, Request, Decision, Policy], bool] = lambda *_: False,
         refresher: Refresher | None = None,
     ) -> None:
         self._policy = policy
@@ -78,6 +79,7 @@ class Enforcer:
         self._injector = injector or Injector(None)
         self._own_page = own_page
         self._questions = questions
+        self._learns = learns
         self._refresher = refresher or Refresher(None)
 
     @hook
@@ -133,20 +135,25 @@ class Enforcer:
                 return
             decision, put_in = _without(decision, stray), stray
         exchange.event = event_of_denial(request, tunnel)
-        self._deny(exchange, request, decision, policy, put_in)
+        self._deny(exchange, tunnel, request, decision, policy, put_in=put_in)
 
-    def _deny(
+    def _deny(  # noqa: PLR0913 - what was decided
         self,
         exchange: Exchange,
+        tunnel: Tunnel,
         request: Request,
         decision: Decision,
         policy: Policy,
+        *,
         put_in: Filling | WithoutSecretError | None,
     ) -> None:
-        """Answer with the denial, unless the request waits for a person."""
+        """Answer with the denial, unless the request waits for a person, or was granted because a policy is learned."""
         package_manager = self._package_manager(request)
         tool = package_manager.tool if package_manager else ""
         exchange.tool = git_tool(request) or tool
+        if self._granted(exchange, request, decision, policy):
+            self._decide(exchange, tunnel, body=None)
+            return
         why = self._ask(exchange, request, decision, policy)
         if exchange.waits:
             return
@@ -163,6 +170,11 @@ class Enforcer:
             decision.reason, status=status, rule=decision.rule, near_miss=decision.near_miss, hint=advice
         )
         exchange.deny(denial, cause=str(decision.cause))
+
+    def _granted(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> bool:
+        """Grant the request by itself while a policy is learned; return whether it is to be decided again, once."""
+        fits = exchange.waiting is None and not exchange.held and exchange.event is Event.REQUEST
+        return fits and self._learns(exchange, request, decision, policy)
 
     def _ask(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> str:
         """Have a denied request wait for a person, or return why it does not wait; "" if that needs no reason."""
@@ -184,7 +196,7 @@ class Enforcer:
             return decision, None
         try:
             self._injector.check_authorities(policy.settings.upstream)
-            filling = self._injector.filling(injection, request, exchange.head.fields, websocket=exchange.websocket)
+            filling = self._injector.filling(injection, request, exchange.head.fields)
         except WithoutSecretError as why:
             plain = decide(policy, request)
             return plain if plain.allowed else _without(decision, why), why

@@ -7,6 +7,7 @@ from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor, redact
+from agent_sandbox.proxy.secrets.search import SearchBudget
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.header_fields import from_server
@@ -64,4 +65,5 @@ def _redacted(fields: Fields, echoes: Echoes) -> Fields:
     lines = b"\n".join(chain.from_iterable(fields))
     if redact(echoes, lines) is lines:
         return fields
-    return tuple((redact(echoes, name), redact(echoes, value)) for name, value in fields)
+    budget = SearchBudget()
+    return tuple((redact(echoes, name, budget), redact(echoes, value, budget)) for name, value in fields)

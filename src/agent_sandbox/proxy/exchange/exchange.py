@@ -12,7 +12,7 @@ from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
 from agent_sandbox.proxy.audit.record import AuditRecord, SecretUse
 from agent_sandbox.proxy.exchange.denial import UNDECIDED, Denial, Page, page
 from agent_sandbox.proxy.exchange.waiting import Waiting
-from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor
+from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes, Redactor
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
@@ -108,7 +108,7 @@ class Exchange:
     forwarded: RequestHead | None = None
     websocket: bool = False
     # What echoes of the injected secrets look like, and which ones they are.
-    echoes: Echoes = field(default=(), repr=False)
+    echoes: Echoes = field(default=NO_ECHOES, repr=False)
     secrets: tuple[SecretUse, ...] = ()
     # Why an allowed request was aborted.
     aborted: Denial | None = None
@@ -145,7 +145,7 @@ class Exchange:
         request: Request,
         forwarded: RequestHead,
         *,
-        echoes: Echoes = (),
+        echoes: Echoes = NO_ECHOES,
         secrets: tuple[SecretUse, ...] = (),
     ) -> None:
         """Allow the request: `forwarded` is sent to the server, with these secrets."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from agent_sandbox.policy.engine.rule import Rule
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Waiting:
     """One request that waits. `leave` takes it back when the client has left, `resume` has it decided again.
 

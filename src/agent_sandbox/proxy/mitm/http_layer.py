@@ -30,6 +30,7 @@ from agent_sandbox.proxy.mitm.http1_client import AbortConnection, CutConnection
 from agent_sandbox.proxy.mitm.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.mitm.stream import AbortRequest, Carried, OwnConnection, StrictStream
+from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ, SMALL_READ
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
@@ -214,6 +215,15 @@ class Destination(layer.Layer):
         """The requests in progress."""
         owners = (stream for stream in self._http.streams.values() if isinstance(stream, StrictStream))
         return [owner.exchange for owner in owners if owner.exchange is not None]
+
+    @property
+    def searched_read(self) -> int:
+        """How much of a response that is searched for a secret to read at once, 0 if it does not matter."""
+        searched = [exchange for exchange in self.exchanges if exchange.echoes]
+        if any(exchange.received.unpacking for exchange in searched):
+            return COMPRESSED_READ
+        is_small = any(exchange.response is None or exchange.websocket for exchange in searched)
+        return SMALL_READ if is_small else 0
 
     def held(self, *, to_client: bool) -> int:
         """Return how many bytes are buffered for the client, or for servers."""

@@ -24,7 +24,7 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination, PolicyReplaced, Resumed
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
-from agent_sandbox.proxy.net.bulk_reader import BulkReader
+from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ, BulkReader
 from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.net.linger_close import linger_close
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
@@ -74,7 +74,7 @@ class Session(server.LiveConnectionHandler):
         self._paused = False
         self._resuming: set[asyncio.Task[None]] = set()
         self._took = 0.0
-        reader.small_reads = partial(self._small_reads, self.client)
+        reader.read_size = partial(self._read_size, self.client)
 
     @override
     async def handle_client(self) -> None:
@@ -84,10 +84,13 @@ class Session(server.LiveConnectionHandler):
         finally:
             self._engine.sessions.discard(self)
 
-    def _small_reads(self, connection: Connection) -> bool:
-        """Return whether to read little at once: if this is or may become HTTP/2, or if there are many sessions."""
+    def _read_size(self, connection: Connection) -> int:
+        """Return how much to read at once: little where a little may be much work."""
+        if connection is not self.client and (size := self.layer.searched_read):
+            return size
+        # If this is or may become HTTP/2, or if there are many sessions.
         in_frames = connection.tls and (connection.alpn == HTTP2 or not connection.tls_established)
-        return in_frames or self._engine.crowded > 1
+        return SMALL_READ if in_frames or self._engine.crowded > 1 else LARGE_READ
 
     @override
     async def handle_hook(self, hook: commands.StartHook) -> None:
@@ -213,7 +216,7 @@ class Session(server.LiveConnectionHandler):
             connection.peername = writer.get_extra_info("peername")
             connection.sockname = writer.get_extra_info("sockname")
             bulk = BulkReader(reader, on_reset=lambda: setattr(connection, "error", "the server reset the connection"))
-            bulk.small_reads = partial(self._small_reads, connection)
+            bulk.read_size = partial(self._read_size, connection)
             self.transports[connection] = server.ConnectionIO(asyncio.current_task(), _as_stream(bulk), writer)
             patience = self._wait_for_handshake(connection, writer)
             await self.server_event(events.OpenConnectionCompleted(command, None))

@@ -31,7 +31,7 @@ from agent_sandbox.proxy.mitm.flows import ExchangeOwner, deny
 from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redactable import safe_reason, why_unreadable
-from agent_sandbox.proxy.secrets.redaction import Echoes
+from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.upstream.dialler import NotReached
 
@@ -272,7 +272,7 @@ class StrictStream(HttpStream, ExchangeOwner):
     @property
     def _echoes(self) -> Echoes:
         """What echoes of the injected secrets look like."""
-        return self.exchange.echoes if self.exchange is not None else ()
+        return self.exchange.echoes if self.exchange is not None else NO_ECHOES
 
     @property
     def _flow(self) -> http.HTTPFlow:

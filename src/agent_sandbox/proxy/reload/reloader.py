@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.control.channel import Answer
-from agent_sandbox.proxy.reload.policy_diff import change
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.transition import PolicyTransition
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.reload.policy_diff import Change
 
 COUNTED = (
     "policy reloaded: {added} rules added, {removed} removed, {others} other changes; "
@@ -59,7 +61,7 @@ class Reloader:
                 return {**self._outcome(), "ok": False, "valid": self._store.valid}
             revision, closed = await self._in_traffic(self._replace(policy))
             await asyncio.to_thread(self._publish, policy)
-            changed = await asyncio.to_thread(change, revision.old, revision.new)
+            changed = await asyncio.to_thread(_change, revision.old, revision.new)
             self._record(_line(Effect.ALLOW, COUNTED.format(**changed.counts, closed=closed)))
             return {**self._outcome(), "ok": True, "change": changed.summary(), "closed": closed}
 
@@ -76,3 +78,9 @@ class Reloader:
 
 def _line(decision: Effect, reason: str) -> AuditRecord:
     return AuditRecord(event=Event.POLICY, decision=decision, reason=reason)
+
+
+def _change(old: Policy, new: Policy) -> "Change":
+    from agent_sandbox.proxy.reload.policy_diff import change  # noqa: PLC0415 - only a reload compares
+
+    return change(old, new)

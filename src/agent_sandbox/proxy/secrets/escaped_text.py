@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 
+from agent_sandbox.proxy.secrets.encoded_text import common_prefix
 from agent_sandbox.proxy.secrets.escapes import (
     LEADS,
     LONGEST,
@@ -19,6 +20,7 @@ from agent_sandbox.proxy.secrets.escapes import (
     escapes,
     is_sign,
 )
+from agent_sandbox.proxy.secrets.search import SearchBudget
 
 FIRST = 4  # characters of a text that are searched for
 # Each match contains the first characters as themselves, or one of them escaped with up to so many before it.
@@ -26,8 +28,6 @@ PLAIN = 8
 # Bytes of that escape sequence in a literal, by the number of characters before it, of which there are at most three.
 SIZES = (6, 2, 2, 1)
 LETTERS = 2  # in these bytes; there is a literal for each case
-# The comparisons allowed for a stream: per byte, and in addition. Only a repetitive text needs more.
-CREDIT_PER_BYTE, CREDIT = 3, 10_000
 
 Partial = tuple[int, int, int]  # where a match starts, how many characters it has, where the next one is expected
 
@@ -131,32 +131,22 @@ def _beginning(escape: bytes, size: int) -> bytes:
 class TextFinder:
     """Finds one text in one stream."""
 
-    def __init__(self, wanted: EscapedText) -> None:
+    def __init__(self, wanted: EscapedText, budget: SearchBudget | None = None) -> None:
         self._wanted = wanted
+        self._budget = budget or SearchBudget()
         self._partials: list[Partial] = []  # matches that may continue in the next data
-        self._credit: float = CREDIT
+
+    def begin(self, tail: bytes) -> None:
+        """Forget what was read; read the end of data that contains no match."""
+        self._partials = []
+        self.read(tail, 0)
 
     def read(self, data: bytes, known: int) -> list[slice]:
-        """Return the matches that end after the first `known` bytes; all of `data` once the search costs too much."""
-        self._credit += CREDIT_PER_BYTE * (len(data) - known)
-        return self._search(data, known)
-
-    def begin(self, tail: bytes, size: int) -> list[slice]:
-        """Forget what was read; read the end of `size` bytes without a match. Return matches only as `read` does."""
-        self._credit += CREDIT_PER_BYTE * size
-        self._partials = []
-        return self._search(tail, 0)
-
-    @property
-    def gave_up(self) -> bool:
-        """Whether the search costs too much."""
-        return self._credit <= 0
-
-    def _search(self, data: bytes, known: int) -> list[slice]:
+        """Return the matches that end after the first `known` bytes."""
         seen = {*self._partials, *self._starts(data, known)}
         found, partials, self._partials = [], list(seen), []
-        while partials and self._credit > 0:
-            self._credit -= 1
+        while partials:
+            self._budget.spend()
             start, count, at = partials.pop()
             if count == len(self._wanted.text):
                 found.append(slice(start, at))
@@ -166,10 +156,7 @@ class TextFinder:
             seen |= following
             if self._is_unfinished(data, count, at):
                 self._partials.append((start, count, at))
-        if self._credit > 0:
-            return found
-        self._credit, self._partials = float("-inf"), []
-        return [slice(0, len(data))]
+        return found
 
     def held(self, data: bytes) -> int:
         """Return how many bytes at the end may be the start of a match."""
@@ -181,14 +168,17 @@ class TextFinder:
 
     def _starts(self, data: bytes, known: int) -> Iterator[Partial]:
         """Yield the matches that may start after the first `known` bytes."""
+        spend = self._budget.spend
         text = self._wanted.text
         end = max(known, len(data) - self._wanted.longest)  # after it, the first characters may be incomplete
         at = data.find(text[:FIRST], known)
         while 0 <= at < end:
+            spend()
             yield (at, 0, at)
             at = data.find(text[:FIRST], at + 1)
         there = (pattern for lead, pattern in self._wanted.patterns if data.find(lead, known) >= 0)
         for at in (match.start() for pattern in there for match in pattern.finditer(data, known)):
+            spend()
             for count in range(min(FIRST, len(text))):
                 if known <= at - count < end and data.startswith(text[:count], at - count):
                     yield (at - count, count, at)
@@ -198,7 +188,8 @@ class TextFinder:
     def _following(self, data: bytes, count: int, at: int) -> Iterator[tuple[int, int]]:
         """Yield each way to extend a match at `at` as (number of characters matched, position after them)."""
         text = self._wanted.text
-        if same := _common(text[count : count + self._wanted.plain[count]], data[at : at + self._wanted.plain[count]]):
+        plain = self._wanted.plain[count]
+        if same := common_prefix(text[count : count + plain], data[at : at + plain]):
             yield (count + same, at + same)
             return
         if data[at : at + 1] == text[count : count + 1]:
@@ -220,15 +211,3 @@ class TextFinder:
         if len(data) - at < LONGEST and data[at:].lower() in beginnings(char):
             return True
         return is_sign(char) and len(data) - at < LONGEST_TWICE and begins_twice(char, data[at:].lower())
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """Return the length of the common prefix."""
-    least, most = 0, min(len(one), len(other))
-    while least < most:
-        middle = (least + most + 1) // 2
-        if one[least:middle] == other[least:middle]:
-            least = middle
-        else:
-            most = middle - 1
-    return least

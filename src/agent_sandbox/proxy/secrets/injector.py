@@ -15,7 +15,7 @@ from agent_sandbox.policy.match.upstream import Upstream
 from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.secrets.placeholder import Placeholders, is_placeholder
 from agent_sandbox.proxy.secrets.redactable import asks_to_hide, folded
-from agent_sandbox.proxy.secrets.redaction import Echoes, secret_encodings
+from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes, secret_encodings
 from agent_sandbox.proxy.secrets.store import Secret, Unresolved, read_secret
 from agent_sandbox.proxy.wire.message import Fields, RequestHead
 
@@ -37,11 +37,13 @@ class Filling:
     """What to inject into one request, and what echoes of it would look like."""
 
     fields: Fields = field(default=(), repr=False)
-    echoes: Echoes = field(default=(), repr=False)
+    echoes: Echoes = field(default=NO_ECHOES, repr=False)
     # Parameters of the query, as they are written.
     parameters: Fields = field(default=(), repr=False)
-    # Headers and parameters that are removed, as `folded` returns them.
+    # Headers that are removed, as `folded` returns them.
     replaced: frozenset[bytes] = frozenset()
+    # Parameters of the query that are removed.
+    dropped: tuple[str, ...] = ()
     uses: tuple[SecretUse, ...] = ()
     # How to sign the request, if the secret signs it.
     signing: "Signing | None" = None
@@ -66,13 +68,14 @@ class Filling:
 
     def into_target(self, target: bytes) -> bytes:
         """Return the target with the injected parameters added to its query, in place of those of the same names."""
-        if not self.parameters:
+        names = (*self.dropped, *(name.decode("ascii") for name, _ in self.parameters))
+        if not names:
             return target
         path, _, query = target.partition(b"?")
-        names = [name.decode("ascii") for name, _ in self.parameters]
         pieces = query.split(b"&") if query else []
-        kept = (one for one in pieces if not any(has_parameter(one.decode("ascii"), name) for name in names))
-        return path + b"?" + b"&".join((*kept, *(name + b"=" + value for name, value in self.parameters)))
+        kept = [one for one in pieces if not any(has_parameter(one.decode("ascii"), name) for name in names)]
+        written = b"&".join((*kept, *(name + b"=" + value for name, value in self.parameters)))
+        return path + b"?" + written if written else path
 
 
 NOTHING = Filling()
@@ -103,15 +106,13 @@ class Injector:
             why = "no secret is sent while the project's policy adds a CA, which can sign for every host"
             raise WithoutSecretError(why, "move its `upstream` setting to your own policy file")
 
-    def filling(self, injection: Injection, request: Request, sent: Fields, *, websocket: bool) -> Filling:
+    def filling(self, injection: Injection, request: Request, sent: Fields) -> Filling:
         """Return what to inject into an allowed request with the fields `sent`, or raise WithoutSecretError."""
         if request.scheme != "https":
             raise WithoutSecretError("a secret is sent only over https")
         own = next(self._own(injection, request.query, sent), None)
         if own and injection.existing is Existing.KEEP:
             return NOTHING
-        if websocket:
-            raise WithoutSecretError("no secret is injected into a WebSocket: its frames are not redacted")
         if own:
             raise _already(*own)
         now = self._clock()
@@ -121,8 +122,10 @@ class Injector:
         return Filling(
             fields=tuple(pair for in_query, pair in pairs if not in_query),
             parameters=tuple(pair for in_query, pair in pairs if in_query),
-            echoes=tuple(chain.from_iterable(_echoes(secret.value, one) for one, secret in sent_ones)),
+            echoes=_echoes(tuple((secret.value, one) for one, secret in sent_ones)),
             replaced=frozenset(chain.from_iterable(map(_headers, injection.credentials))),
+            # Those that are here hold the placeholder.
+            dropped=tuple(name for one, _ in found for name in one.parameters if has_parameter(request.query, name)),
             uses=tuple(_use(one, secret, now=now) for one, secret in found),
             # There is at most one: a signature has its own header.
             signing=next((_signing(one, secret, request, sent) for one, secret in found if one.row.signs), None),
@@ -139,8 +142,8 @@ class Injector:
         """Yield each place where the client sends its own credential that would not be replaced, with ours."""
         for one in injection.credentials:
             placeholder = self._placeholders.ending(one.secret)
-            parameters = (*one.parameters, *one.row.parameters)
-            yield from ((one, f"?{name}") for name in parameters if has_parameter(query, name))
+            yield from ((one, f"?{name}") for name in one.parameters if _has_own(query, name, placeholder))
+            yield from ((one, f"?{name}") for name in one.row.parameters if has_parameter(query, name))
             if injection.existing is not Existing.REPLACE:
                 if one.row.in_query and _has_own(query, one.header, placeholder):
                     yield one, one.place
@@ -217,5 +220,7 @@ def _how(name: str, *hosts: str) -> str:
 
 # Cached, because computing them takes as long as the rest of a request.
 @lru_cache(maxsize=64)
-def _echoes(value: str, credential: Credential) -> Echoes:
-    return secret_encodings(value, credential.row, credential.username or "")
+def _echoes(sent: tuple[tuple[str, Credential], ...]) -> Echoes:
+    """Return what echoes of these values look like, each sent as a credential."""
+    every = (secret_encodings(value, credential.row, credential.username or "") for value, credential in sent)
+    return Echoes(chain.from_iterable(every))

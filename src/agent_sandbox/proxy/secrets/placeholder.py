@@ -66,7 +66,7 @@ class Placeholders:
 
 
 def _variables(credential: Credential) -> tuple[str, ...]:
-    return credential.env, *credential.row.more_variables(credential.env)
+    return credential.env, *credential.row.more_variables(credential.env), *credential.also
 
 
 def _has(tag: bytes, value: bytes) -> bool:

@@ -10,14 +10,15 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cached_property
 from html import escape
 from itertools import chain
-from typing import Protocol, assert_never
+from typing import Protocol, Self, assert_never
 from urllib.parse import quote
 
 from agent_sandbox.policy.match.credential_kind import CredentialKind
 from agent_sandbox.proxy.secrets.encoded_text import (
+    BEGUN_OR_ENDED,
     LINE_ENDS,
     PART,
     ExactFinder,
@@ -27,8 +28,16 @@ from agent_sandbox.proxy.secrets.encoded_text import (
     HexText,
 )
 from agent_sandbox.proxy.secrets.escaped_text import PLAIN, EscapedText, TextFinder
-from agent_sandbox.proxy.secrets.escapes import LEADS, LONGEST
-from agent_sandbox.proxy.secrets.literals import LiteralSet
+from agent_sandbox.proxy.secrets.escapes import LONGEST
+from agent_sandbox.proxy.secrets.search import (
+    Beginnings,
+    LiteralSet,
+    SearchBudget,
+    TooCostlyError,
+    begun,
+    char,
+    exactly,
+)
 
 JSON_IN_HTML = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&"})
 # No escaping changes letters and digits. Shorter runs would match by chance.
@@ -44,7 +53,27 @@ TAIL = max(PREFIX, PLAIN + LONGEST, 2 * PART + len(LINE_ENDS[-1]))
 
 # One form of an echo: exactly these bytes, or a text that is written in one of several ways.
 Form = bytes | EscapedText | FoldedText | HexText
-Echoes = tuple[Form, ...]
+
+
+class Echoes(tuple[Form, ...]):  # noqa: SLOT001 - the cached properties are kept in its dictionary
+    """The forms of echoes of some secrets, each once, and what quickly tells that data has none of them."""
+
+    def __new__(cls, forms: Iterable[Form] = ()) -> Self:
+        """Leave out what is there twice: several secrets may share a form."""
+        return super().__new__(cls, dict.fromkeys(forms))
+
+    @cached_property
+    def literals(self) -> LiteralSet:
+        """Literals of which each match of a form contains one, near its start."""
+        return LiteralSet(chain.from_iterable(map(_literals, self)))
+
+    @cached_property
+    def beginnings(self) -> Beginnings:
+        """What data ends with that has the beginning of a match, but none of the literals."""
+        return Beginnings([_beginning(form) for form in self])
+
+
+NO_ECHOES = Echoes()
 
 
 def secret_encodings(value: str, kind: CredentialKind, username: str = "") -> Echoes:
@@ -62,11 +91,13 @@ def secret_encodings(value: str, kind: CredentialKind, username: str = "") -> Ec
     once = {part for text in texts for part in (base64.b64encode(text.encode()), *_in_base64(text.encode()))}
     twice = {part for text in once for part in _in_base64(text)}
     runs = {run.encode() for text in texts for run in RUN.findall(text) if run != text}
-    return (
-        *(EscapedText(text.encode("ascii")) for text in texts),
-        HexText(value.encode().hex().encode()),
-        *(FoldedText(text) for text in _sorted(base64s)),
-        *_sorted(twice - base64s | runs),
+    return Echoes(
+        (
+            *(EscapedText(text.encode("ascii")) for text in texts),
+            HexText(value.encode().hex().encode()),
+            *(FoldedText(text) for text in _sorted(base64s)),
+            *_sorted(twice - base64s | runs),
+        )
     )
 
 
@@ -96,7 +127,7 @@ class Finder(Protocol):
     """Finds one form in one stream. The data always starts with the bytes that were held back before."""
 
     def read(self, data: bytes, known: int) -> list[slice]:
-        """Return the matches that end after the first `known` bytes."""
+        """Return the matches that end after the first `known` bytes. Raises TooCostlyError, as all methods do."""
 
     def held(self, data: bytes) -> int:
         """Return how many bytes at the end may be the start of a match."""
@@ -104,77 +135,101 @@ class Finder(Protocol):
     def forget(self, size: int) -> None:
         """Shift all positions, because the first `size` bytes were passed on."""
 
-    def begin(self, tail: bytes, size: int, /) -> list[slice]:
-        """Forget what was read; read the end of `size` bytes that contain no match."""
-
-    @property
-    def gave_up(self) -> bool:
-        """Whether all data is now a match."""
+    def begin(self, tail: bytes, /) -> None:
+        """Forget what was read; read the end of data that contains no match."""
 
 
-@lru_cache(maxsize=256)
-def _literals(forms: tuple[Form, ...]) -> LiteralSet:
-    """Return literals of which each match of a form contains one, near its start."""
-    found = ((form[:PREFIX],) if isinstance(form, bytes) else form.literals() for form in forms)
-    return LiteralSet(chain.from_iterable(found), rare=LEADS)
+def _literals(form: Form) -> Iterable[bytes]:
+    return (form[:PREFIX],) if isinstance(form, bytes) else form.literals()
 
 
-def _finder(form: Form) -> Finder:
+def _beginning(form: Form) -> str:
+    """Return a pattern of what data ends with that has the beginning of a match, but no literal."""
+    if isinstance(form, FoldedText):
+        first, *others = map(char, b"".join(form.parts))
+        line_end, begun_end = (f"(?:{'|'.join(map(exactly, sorted(ends)))})?" for ends in (LINE_ENDS, BEGUN_OR_ENDED))
+        return begun((first, *(line_end + other for other in others))) + begun_end
+    return "|".join(begun([*map(char, literal)]) for literal in _literals(form))
+
+
+def _finder(form: Form, budget: SearchBudget) -> Finder:
     match form:
         case EscapedText():
-            return TextFinder(form)
+            return TextFinder(form, budget)
         case FoldedText():
-            return FoldedFinder(form)
+            return FoldedFinder(form, budget)
         case HexText():
-            return HexFinder(form)
+            return HexFinder(form, budget)
         case bytes():
-            return ExactFinder(form)
+            return ExactFinder(form, budget)
         case _:
             assert_never(form)
 
 
-def redact(secret_encodings: Iterable[Form], data: bytes) -> bytes:
-    """Return `data` with each byte of a match replaced by `*`.
+def redact(echoes: Iterable[Form], data: bytes, budget: SearchBudget | None = None) -> bytes:
+    """Return `data` with each byte of a match replaced by `*`, and all of it if the search is too costly.
 
     >>> redact([b"secret", b"retina"], b"a secretina")
     b'a *********'
     """
-    forms = tuple(secret_encodings)
-    if not forms or not _literals(forms).may_be_in(data):
+    forms = echoes if isinstance(echoes, Echoes) else Echoes(echoes)
+    if not forms or not forms.literals.may_be_in(data):
         return data
-    return _overwritten(data, [place for form in forms for place in _finder(form).read(data, 0)])
+    budget = budget or SearchBudget()
+    try:
+        return _overwritten(data, [place for form in forms for place in _finder(form, budget).read(data, 0)])
+    except TooCostlyError:
+        return b"*" * len(data)
 
 
 class Redactor:
-    """Redacts a stream. It passes on everything at once, except a tail that may be the start of a match."""
+    """Redacts a stream. It passes on everything at once, except a tail that may be the start of a match.
 
-    def __init__(self, secret_encodings: Iterable[Form]) -> None:
-        forms = tuple(dict.fromkeys(secret_encodings))  # several secrets may share a form
-        self._finders = tuple(map(_finder, forms))
-        self._literals = _literals(forms)
+    Once the search is too costly, all that follows is overwritten.
+    """
+
+    def __init__(self, echoes: Iterable[Form], budget: SearchBudget | None = None) -> None:
+        self._echoes = echoes if isinstance(echoes, Echoes) else Echoes(echoes)
+        self._budget = budget or SearchBudget()
+        self._finders: dict[Form, Finder] = {}  # of the forms of which a match may have begun
         self._held = b""  # original bytes, because matches may overlap
         self._shown = b""  # the same bytes, redacted
+        self._gave_up = False
         self.redacted = 0
 
     def feed(self, data: bytes) -> bytes:
         """Return the redacted bytes that can be passed on now."""
-        if not data:
-            return b""
+        if not data or not self._echoes:
+            return data
+        try:
+            return self._search(data) if not self._gave_up else b"*" * len(data)
+        except TooCostlyError:
+            self._gave_up = True
+            size, self._held, self._shown = len(self._shown) + len(data), b"", b""
+            self.redacted += 1
+            return b"*" * size
+
+    def _search(self, data: bytes) -> bytes:
         came = self._held + data
-        is_suspect = self._literals.may_be_in(came) or any(finder.gave_up for finder in self._finders)
-        if is_suspect and len(data) > PIECE:
+        has_literal = self._echoes.literals.may_be_in(came)
+        if has_literal and len(data) > PIECE:
             return b"".join(self.feed(data[at : at + PIECE]) for at in range(0, len(data), PIECE))
-        if is_suspect:
-            seen = came
-            found = [place for finder in self._finders for place in finder.read(seen, len(self._held))]
-        else:  # only a match that begins near the end may go on
-            seen = came[-TAIL:]
-            found = [place for finder in self._finders for place in finder.begin(seen, len(data))]
+        self._budget.earn(len(data))
+        seen = came if has_literal else came[-TAIL:]
+        # Without a literal, only a match goes on that begins near the end.
+        wanted = self._echoes if has_literal else [self._echoes[at] for at in self._echoes.beginnings.at_end(seen)]
+        self._finders = {form: self._finders.get(form) or _finder(form, self._budget) for form in wanted}
+        finders = self._finders.values()
+        found: list[slice] = []
+        for finder in finders:
+            if has_literal:
+                found += finder.read(seen, len(self._held))
+            else:
+                finder.begin(seen)
         self.redacted += len(found)
-        before = len(came) - len(seen)
-        shown = _overwritten(self._shown + data, [slice(one.start + before, one.stop + before) for one in found])
-        held = max((finder.held(seen) for finder in self._finders), default=0)
-        for finder in self._finders:
+        shown = _overwritten(self._shown + data, found)
+        held = max((finder.held(seen) for finder in finders), default=0)
+        for finder in finders:
             finder.forget(len(seen) - held)
         ready = len(came) - held
         self._held, self._shown = came[ready:], shown[ready:]
@@ -189,7 +244,10 @@ class Redactor:
 def _overwritten(data: bytes, places: list[slice]) -> bytes:
     if not places:
         return data
-    shown = bytearray(data)
-    for place in places:
-        shown[place] = b"*" * (place.stop - place.start)
+    shown, done = bytearray(data), 0
+    for place in sorted(places, key=lambda one: one.start):
+        if place.stop > done:
+            start = max(place.start, done)
+            shown[start : place.stop] = b"*" * (place.stop - start)
+            done = place.stop
     return bytes(shown)

@@ -84,17 +84,23 @@ def memory_of(folder: Path) -> Path:
 
 def read_secret(folder: Path, name: str) -> Secret | Unresolved | None:
     """Return the secret, None if it does not exist or its file is not valid."""
-    if not SECRET.fullmatch(name):
-        return None
-    found = _read(folder / name)
+    stored, in_memory = _paths(folder, name)
+    found = _read(stored)
     if isinstance(found, Unresolved):
-        found = _read(memory_of(folder) / name) or found
+        found = _read(in_memory) or found
     if isinstance(found, Secret) and found.until is not None and found.until <= uptime():
         return Unresolved(name=name, hosts=found.hosts, why=EXPIRED)
     return found
 
 
-def _read(path: Path) -> Secret | Unresolved | None:
+# Cached, because each injection needs them.
+@lru_cache(maxsize=256)
+def _paths(folder: Path, name: str) -> tuple[str, str]:
+    """Return where a secret may be, in the volume and in memory; nowhere if that is no name of a secret."""
+    return (str(folder / name), str(memory_of(folder) / name)) if SECRET.fullmatch(name) else ("", "")
+
+
+def _read(path: str) -> Secret | Unresolved | None:
     """Return what a regular file contains, without following a link; None if there is none."""
     try:
         found = os.lstat(path)
@@ -105,12 +111,12 @@ def _read(path: Path) -> Secret | Unresolved | None:
 
 
 @lru_cache(maxsize=256)
-def _loaded(path: Path, identity: tuple[int, int, int]) -> Secret | Unresolved | None:
+def _loaded(path: str, identity: tuple[int, int, int]) -> Secret | Unresolved | None:
     """Return what a file contains. Cached, because reading it takes longer than the rest of an injection."""
-    return _parsed(path.name, _content(path), since=identity[1] / 1e9)
+    return _parsed(path.rpartition("/")[2], _content(path), since=identity[1] / 1e9)
 
 
-def _content(path: Path) -> bytes:
+def _content(path: str | Path) -> bytes:
     """Return the content of a regular file, without following a link; nothing if there is none."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)

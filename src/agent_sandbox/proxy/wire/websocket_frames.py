@@ -30,6 +30,11 @@ class Frames:
         """Whether this side has sent a complete Close frame."""
         return self._kind == CLOSE and not self._left
 
+    @property
+    def message_ended(self) -> bool:
+        """Whether the last message is complete, and no other has begun."""
+        return self._message is None and not self._left
+
     def read(self, data: bytes) -> bytes:
         """Check `data` and return what can be forwarded now. Raises `BadFrameError`."""
         data, self._begun = self._begun + data, b""
@@ -86,3 +91,16 @@ class Frames:
             raise BadFrameError(f"a message of more than {self._longest} bytes")
         self._message = None if first & ENDS else message
         return kind
+
+
+def frame(opcode: int, payload: bytes, *, ends: bool) -> bytes:
+    r"""Return a frame of a server. `ends`: its message ends with it.
+
+    >>> frame(TEXT, b"hi", ends=True)
+    b'\x81\x02hi'
+    """
+    size, first = len(payload), opcode | (ENDS if ends else 0)
+    for marker, (following, least) in reversed(LENGTH_BYTES.items()):
+        if size >= least:
+            return bytes((first, marker)) + size.to_bytes(following) + payload
+    return bytes((first, size)) + payload

@@ -1,6 +1,6 @@
 """The driver for engines that are controlled by `docker`, or by a program with the same arguments."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_sandbox.backends.compose.plan import ComposePlanner
@@ -12,6 +12,7 @@ from agent_sandbox.runtime.compose.disk_limit import require_disk_limit
 from agent_sandbox.runtime.compose.engine import DOCKER, Engine
 from agent_sandbox.runtime.compose.execute import act, hand_on
 from agent_sandbox.runtime.compose.faults import known_fault
+from agent_sandbox.runtime.compose.own_images import own_images
 from agent_sandbox.runtime.compose.reprotect import reprotect
 from agent_sandbox.runtime.compose.resuming import resumed
 from agent_sandbox.runtime.compose.usage import usage
@@ -63,6 +64,10 @@ class ComposeDriver:
     def require_disk_limit(self, volumes: Mapping[str, str]) -> None:
         """Ask for the engine's storage driver, and inspect the volumes that exist."""
         require_disk_limit(self.engine, volumes)
+
+    def own_images(self, *, leaving: Collection[str] = ()) -> dict[str, int | None]:
+        """List images by our name and label."""
+        return own_images(self.engine, leaving=leaving)
 
     def labels_of(self, images: Sequence[str]) -> dict[str, Mapping[str, str]]:
         """Inspect the images."""

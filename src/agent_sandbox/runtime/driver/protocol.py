@@ -1,6 +1,6 @@
 """The protocol of a driver: everything that observes or acts on an engine is behind it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
@@ -59,6 +59,12 @@ class Driver(Protocol):
 
     def require_disk_limit(self, volumes: Mapping[str, str]) -> None:
         """Raise UserError unless the engine can bound a container and these volumes, each by name with its size."""
+
+    def own_images(self, *, leaving: Collection[str] = ()) -> dict[str, int | None]:
+        """Return our images that no container uses, except containers that are `leaving`, by their ids.
+
+        With each, the bytes that it has alone; None: the engine did not say.
+        """
 
     def labels_of(self, images: Sequence[str]) -> dict[str, Mapping[str, str]]:
         """Return the labels of the images that exist."""

@@ -5,6 +5,7 @@ anywhere, but only git, or the repository's owner, writes the entry that leads b
 """
 
 import os
+import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -27,7 +28,10 @@ REPAIR = "if it is yours, run `git worktree repair` here"
 SUBMODULE = (
     "run agent-sandbox in the directory of the repository that contains it: there, git works in its submodules too"
 )
-SUBDIRECTORY = "run agent-sandbox in that directory; `git sparse-checkout` in a worktree can leave the other files out"
+SUBDIRECTORY = (
+    "`agent-sandbox init AGENT --path {}` makes a sandbox for all of it; to leave files out, use a worktree with"
+    " `git sparse-checkout`"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,7 @@ def _of_a_parent(project: Path) -> NoGit | None:
     if parent is None:
         return None
     why = f"this directory is part of the repository in {parent}, which is not in the sandbox"
-    return NoGit(why=why, hint=SUBDIRECTORY)
+    return NoGit(why=why, hint=SUBDIRECTORY.format(shlex.quote(str(parent))))
 
 
 def _problems(project: Path, target: Path, homes: Iterable[Path]) -> Iterator[NoGit]:

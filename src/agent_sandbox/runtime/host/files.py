@@ -144,7 +144,7 @@ def make_folders(root: Path, paths: Iterable[str]) -> None:
     for path in paths:
         with ExitStack() as stack:
             try:
-                os.mkdir(Path(path).name, dir_fd=open_folder(stack, root, path))
+                _make_directory(open_folder(stack, root, path), Path(path).name)
             except FileExistsError:
                 continue
             except OSError as error:
@@ -260,11 +260,19 @@ def _let_others(handle: int, rights: int) -> None:
 
 
 def _make_folder(folder: Path) -> list[Path]:
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        return []
+    with ExitStack() as stack:
+        try:
+            _make_directory(open_folder(stack, folder.parent, folder.name), folder.name)
+        except FileExistsError:
+            return []
     return [folder]
+
+
+def _make_directory(folder: int, name: str) -> None:
+    """Create a directory; under sudo, it belongs to the owner of the one that contains it."""
+    os.mkdir(name, dir_fd=folder)
+    if os.geteuid() == 0:
+        os.chown(name, *_owner(folder), dir_fd=folder, follow_symlinks=False)
 
 
 def open_folder(stack: ExitStack, root: Path, path: str) -> int:

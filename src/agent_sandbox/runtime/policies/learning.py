@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
@@ -13,24 +14,32 @@ from agent_sandbox.runtime.host.user_dirs import state_directory
 FOLDER = "learning"
 
 
-def learning_since(root: Path, environ: Mapping[str, str]) -> str:
-    """Return the time in UTC, empty if nothing was started; a damaged record counts as nothing."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """Since when requests are recorded, in UTC, and whether the proxy was told to allow them meanwhile."""
+
+    since: str
+    allows: bool = False
+
+
+def load_recording(root: Path, environ: Mapping[str, str]) -> Recording | None:
+    """Return the recording, None if nothing was started; a damaged record counts as nothing."""
     try:
         found = read_json(_place(root, environ).read_text("utf-8"))
     except (OSError, ValueError, NotJsonError):
-        return ""
+        return None
     since = found.get("since") if isinstance(found, dict) else None
-    return since if isinstance(since, str) else ""
+    return Recording(since=since, allows=found.get("allows") is True) if isinstance(since, str) else None
 
 
-def start_learning(root: Path, since: str, environ: Mapping[str, str]) -> None:
+def save_recording(root: Path, recording: Recording, environ: Mapping[str, str]) -> None:
     """Replace the record."""
     place = _place(root, environ)
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_all(place.parent, {place.name: json.dumps({"root": str(root.absolute()), "since": since})})
+    write_all(place.parent, {place.name: json.dumps({"root": str(root.absolute()), **asdict(recording)})})
 
 
-def forget_learning(root: Path, environ: Mapping[str, str]) -> None:
+def forget_recording(root: Path, environ: Mapping[str, str]) -> None:
     """Remove the record."""
     with suppress(OSError):
         _place(root, environ).unlink()

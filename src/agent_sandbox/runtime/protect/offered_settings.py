@@ -24,7 +24,7 @@ from agent_sandbox.runtime.protect.snapshot import LOSSLESS, Held, accept, read_
 
 KEPT = "agent-sandbox.settings"
 CONFIG = "config"
-MOST_BYTES = 16 << 10
+MOST_BYTES = 4 << 10
 # A name, and where to push and pull. Other harmless settings, such as `core.bare`, can make a repository unusable.
 OFFERED = re.compile(r"user\.(?:name|email)|(?:remote|branch)\.(?P<name>.+)\.[^.]+")
 CHANGED = "it changed after it was read: run agent-sandbox review again"

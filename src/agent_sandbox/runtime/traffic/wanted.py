@@ -57,6 +57,16 @@ def wanted(  # noqa: PLR0913 - each is an option, or the clock
     )
 
 
+def span(text: str) -> timedelta | None:
+    """Return the length of a time such as `30m`, None if the text is none.
+
+    >>> span("90m"), span("soon")
+    (datetime.timedelta(seconds=5400), None)
+    """
+    found = AGO.fullmatch(text)
+    return int(found["number"]) * UNITS[found["unit"]] if found else None
+
+
 def since_time(text: str, *, now: datetime, zone: tzinfo | None = None) -> str:
     """Return a time in UTC, as the audit log writes it.
 
@@ -64,8 +74,8 @@ def since_time(text: str, *, now: datetime, zone: tzinfo | None = None) -> str:
     '2026-01-02T08:00:00.000Z'
     """
     try:
-        if ago := AGO.fullmatch(text):
-            when = now - int(ago["number"]) * UNITS[ago["unit"]]
+        if ago := span(text):
+            when = now - ago
         else:
             when = datetime.fromisoformat(text)
             when = when.replace(tzinfo=zone) if when.tzinfo is None else when

@@ -132,7 +132,7 @@ def _settings(now: Policy, before: Policy) -> Iterator[str]:
         yield "what `merge_mode: replace` removed"
     yield from map(REPLACES.format, sorted(map(str, now.rules.replaced - before.rules.replaced)))
     said, had = now.rules.settings, before.rules.settings
-    for name in sorted({*said, *had}):
+    for name in sorted({*said, *had} - {"ask_uploads"}):  # `ask` has it in words
         if said.get(name) != had.get(name) and said.get(name) not in NO_WIDER.get(name, ()):
             yield f"the setting `{name}`: {_said(said.get(name))}; {_before(had.get(name))}"
     if _others(now) != _others(before):

@@ -77,7 +77,7 @@ def test_all_else_is_for_typer(argv: tuple[str, ...]) -> None:
     ("words", "names"),
     [
         (["in"], ["init"]),
-        (["p"], ["ports", "policy", "project", "proxy"]),
+        (["p"], ["ports", "prune", "policy", "project", "proxy"]),
         (["proxy", ""], ["run", "reload", "restart", "logs"]),
         (["policy", "ch"], ["check"]),
         (["--v"], ["--version"]),

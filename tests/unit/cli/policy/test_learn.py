@@ -1,15 +1,20 @@
 import json
 import os
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
+import yaml
 
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy import learn as subject
 from agent_sandbox.cli.policy.learn import Do, completions, learn
-from agent_sandbox.runtime.policies.learning import learning_since, start_learning
+from agent_sandbox.policy import Ambiguous, Policy, decide, parse_request
+from agent_sandbox.policy.http.git_requests import with_query
+from agent_sandbox.runtime.policies.layers import load_here
+from agent_sandbox.runtime.policies.learning import Recording, load_recording, save_recording
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 from log_lines import denied
@@ -138,7 +143,7 @@ def stack(project: Path, docker: FakeDocker) -> FakeDocker:
 def test_the_start_is_the_proxys_time(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert stack.rules
     assert exit_code(lambda: learn(Do.START)) == 0
-    assert learning_since(Path.cwd(), os.environ) == "2026-01-02T10:00:00.000Z"
+    assert load_recording(Path.cwd(), os.environ) == Recording(since="2026-01-02T10:00:00.000Z")
     assert capsys.readouterr().err == (
         "recording; denied requests stay denied meanwhile\nthen: agent-sandbox policy learn stop\n"
     )
@@ -148,26 +153,26 @@ def test_what_was_chosen_is_in_force_and_the_recording_ends(
     stack: FakeDocker, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert stack.rules
-    start_learning(Path.cwd(), "2026-01-02T09:00:00.000Z", os.environ)
+    save_recording(Path.cwd(), Recording(since="2026-01-02T09:00:00.000Z"), os.environ)
     answers("y", "n")
     assert exit_code(lambda: learn(Do.STOP)) == 0
     assert POLICY.read_text().endswith("allow:\n  - GET https://docs.test/  # learned 2026-01-02 09:00\n")
     said = capsys.readouterr()
     assert said.err == "policy loaded, digest 0123456789ab\n"
     assert "replay: 1 of 2" in said.out
-    assert learning_since(Path.cwd(), os.environ) == ""
+    assert load_recording(Path.cwd(), os.environ) is None
 
 
 def test_a_dry_run_goes_on_recording(stack: FakeDocker) -> None:
     assert stack.rules
-    start_learning(Path.cwd(), "2026-01-02T10:00:00.000Z", os.environ)
+    save_recording(Path.cwd(), Recording(since="2026-01-02T10:00:00.000Z"), os.environ)
     assert exit_code(lambda: learn(Do.STOP, dry_run=True)) == 0
-    assert learning_since(Path.cwd(), os.environ) == "2026-01-02T10:00:00.000Z"
+    assert load_recording(Path.cwd(), os.environ) == Recording(since="2026-01-02T10:00:00.000Z")
 
 
 def test_what_was_denied_before_the_start_does_not_count(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert stack.rules
-    start_learning(Path.cwd(), "2026-01-02T10:00:01.000Z", os.environ)
+    save_recording(Path.cwd(), Recording(since="2026-01-02T10:00:01.000Z"), os.environ)
     assert exit_code(lambda: learn(Do.STOP, every=True)) == 0
     said = capsys.readouterr()
     assert said == ("nothing to learn: every request was allowed, or is left out\n", "nothing was written\n")
@@ -195,3 +200,111 @@ def test_a_proxy_without_a_clock_is_an_error(
 
 def test_the_actions_are_completed() -> None:
     assert (completions(), completions("start")) == (("start", "stop"), ())
+
+
+LEARN = "agent_sandbox.proxy learn --seconds"
+
+
+@pytest.fixture
+def allowing(stack: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
+    """Have a proxy that can allow what no rule denies, for a while."""
+    monkeypatch.setattr(subject, "user_name", lambda: "ana")
+    return stack.says(LEARN, out='{"ok": true}')
+
+
+def asked(docker: FakeDocker) -> list[str]:
+    """Return for how long the proxy was told to allow more, each time."""
+    return [call.partition("--seconds ")[2].partition(" --control")[0] for call in docker.calls if LEARN in call]
+
+
+def test_the_proxy_allows_more_until_stop(
+    allowing: FakeDocker, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(lambda: learn(Do.START, allow_for="30m")) == 0
+    assert capsys.readouterr().err == (
+        "recording; for 30m, requests that no rule denies are allowed, but none to private addresses or with secrets\n"
+        "then: agent-sandbox policy learn stop\n"
+    )
+    assert load_recording(Path.cwd(), os.environ) == Recording(since="2026-01-02T10:00:00.000Z", allows=True)
+    assert exit_code(lambda: learn(Do.STOP, dry_run=True)) == 0
+    assert asked(allowing) == ["1800 --who ana"]
+    answers("q")
+    assert exit_code(lambda: learn(Do.STOP)) == 0
+    assert asked(allowing) == ["1800 --who ana", "0 --who ana"]
+
+
+def test_another_start_ends_what_the_first_allowed(allowing: FakeDocker) -> None:
+    assert exit_code(lambda: learn(Do.START, allow_for="8h")) == 0
+    assert exit_code(lambda: learn(Do.START)) == 0
+    assert asked(allowing) == ["28800 --who ana", "0 --who ana"]
+
+
+@pytest.mark.parametrize("text", ["30", "59s", "9h", "1w", "-5m", "\x1b", "999999w"])
+def test_another_time_to_allow_for_is_an_error(
+    allowing: FakeDocker, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(lambda: learn(Do.START, allow_for=text)) == 1
+    first, hint = capsys.readouterr().err.splitlines()
+    assert first.startswith("error: --allow-for: not a time from 1m to 8h: '")
+    assert hint == "  hint: write `30m` or `2h`"
+    assert (load_recording(Path.cwd(), os.environ), asked(allowing)) == (None, [])
+
+
+def test_a_proxy_that_does_not_know_how_is_an_error(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    stack.says(LEARN, out='{"error": "unknown verb"}')
+    assert exit_code(lambda: learn(Do.START, allow_for="30m")) == 1
+    assert capsys.readouterr().err.startswith("error: proxy: the running proxy is of another version\n")
+
+
+TASKS = yaml.safe_load((Path(__file__).resolve().parents[3] / "lab" / "recorded_tasks.yaml").read_text("utf-8"))
+LONG = "a1" * 300
+
+
+def recorded() -> list[str]:
+    """Return the lines of a log with all tasks, and the attacks between them."""
+    wanted = [denied(line, tool=task["tool"]) for task in TASKS["tasks"].values() for line in task["requests"]]
+    attacks = [
+        denied(line.format(long=LONG), cause=attack.get("cause", "host"), tool=attack.get("tool", ""))
+        for attack in TASKS["attacks"].values()
+        for line in attack["sent"]
+    ]
+    return [line for pair in zip_longest(wanted, attacks) for line in pair if line]
+
+
+def allowed(policy: Policy, line: str, tool: str = "") -> bool:
+    """Return whether the policy allows a METHOD URL; an ambiguous one it does not."""
+    method, _, url = line.format(long=LONG).partition(" ")
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    try:
+        request = parse_request(
+            scheme=scheme,
+            host=host,
+            port={"http": 80, "https": 443}[scheme],
+            method=method,
+            target=with_query(slash + path, tool),
+            encoded_slash=policy.takes_encoded_slash(host),
+        )
+    except Ambiguous:
+        return False
+    return decide(policy, request._replace(secrets=True)).allowed
+
+
+def test_after_learning_every_task_works_and_no_attack_that_was_recorded_between(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Path(os.environ["HOME"])
+    (home / ".npmrc").write_text("registry=https://npm.example.test/\n")
+    (home / ".config" / "pip").mkdir(parents=True)
+    (home / ".config" / "pip" / "pip.conf").write_text("[global]\nindex-url = https://pypi.example.test/simple/\n")
+    policy.write_text("version: 1\n# Keep this.\ndomains: [example.org]\ndeny: [denied.example.net]\n")
+    Path("log.jsonl").write_text("\n".join(recorded()))
+    assert exit_code(lambda: learn(Do.STOP, every=True, file=Path("log.jsonl"))) == 0
+    after = load_here(policy, os.environ)
+    tasks = [(line, task["tool"]) for task in TASKS["tasks"].values() for line in task["requests"]]
+    assert [line for line, tool in tasks if not allowed(after, line, tool)] == []
+    attacks = [(line, attack.get("tool", "")) for attack in TASKS["attacks"].values() for line in attack["sent"]]
+    assert len(TASKS["attacks"]) > 10
+    assert [line for line, tool in attacks if allowed(after, line, tool)] == []
+    assert "# Keep this.\n" in policy.read_text()
+    assert "careful: left out, but an entry allows it" not in capsys.readouterr().out

@@ -22,6 +22,22 @@ def test_the_proxy_forgets_a_secret(project: Path, docker: FakeDocker, capsys: p
     assert docker.calls[-1] == expected
 
 
+def test_a_secret_that_the_policy_still_needs_is_named_with_its_place(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    docker.says(f"{PROGRAM} secret remove")
+    with_containers(docker, proxy="healthy")
+    policy = project / ".devcontainer" / "policy.yaml"
+    policy.write_text("version: 1\nservices: [{name: openai, secret: openai.key}]\n")
+    assert exit_code(lambda: remove("openai.key")) == 0
+    _, second = capsys.readouterr().err.splitlines()
+    until = "so these requests are denied until it is set again or the policy changed"
+    assert second == f"the policy still needs it (service openai), {until}"
+    policy.write_text("version: [\n")
+    assert exit_code(lambda: remove("openai.key")) == 0
+    assert capsys.readouterr().err == "openai.key is removed: the proxy no longer injects it\n"
+
+
 def test_one_that_it_does_not_have_is_told_as_it_says_it(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

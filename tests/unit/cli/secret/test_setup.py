@@ -21,7 +21,8 @@ def running(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) 
     """Have a proxy that keeps what it is told and reloads its policy, and a key on our stdin."""
     assert project.exists()
     docker.says(f"{PROGRAM} secret set", script=f"cat >{docker.folder / 'told'}")
-    docker.says("agent_sandbox.proxy reload", out=json.dumps({"ok": True, "digest": "0" * 64}))
+    unchanged = {"counts": {"added": 0, "removed": 0}}
+    docker.says("agent_sandbox.proxy reload", out=json.dumps({"ok": True, "digest": "0" * 64, "change": unchanged}))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{VALUE}\n".encode())))
     return with_containers(docker, proxy="healthy")
 
@@ -72,7 +73,8 @@ def test_a_key_that_the_policy_names_already_keeps_its_name(
     running: FakeDocker, ask: Ask, project: Path, given: str
 ) -> None:
     before = policy(project, f"version: 1\nservices: [{{name: gemini, secret: {given}}}]\n")
-    assert ask("secret", "setup", "gemini").code == 0
+    answer = ask("secret", "setup", "gemini")
+    assert (answer.code, answer.out) == (0, "own.key was replaced; the policy injects it already\n")
     assert policy(project) == before
     assert told(running) == ["set own.key --host generativelanguage.googleapis.com --folder /state/secrets"]
 

@@ -1,3 +1,4 @@
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,15 @@ def test_a_project_that_was_not_looked_at_wholly_is_mentioned(
     report_unreviewed(tmp_path)
     said = "review: the project has too many files to look at all: agent-sandbox review\n"
     assert capsys.readouterr().err == said
+
+
+def test_settings_of_git_that_the_agent_wanted_to_save_are_mentioned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    record_first_review(tmp_path)
+    kept = tmp_path / ".git" / "agent-sandbox.settings"
+    for text in ("[core]\n\tpager = evil\n", "[user]\n\tname = Bot\n"):
+        kept.write_text(text)
+        report_unreviewed(tmp_path)
+    assert capsys.readouterr().err == "review: the agent wanted to save settings of git: agent-sandbox review\n"

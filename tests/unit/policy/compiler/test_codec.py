@@ -9,6 +9,7 @@ from agent_sandbox.policy.compiler.codec import CONDITIONS, DEFAULTS, NotEncodab
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.http.graphql_operation import Confinement, operation_pattern
 from agent_sandbox.policy.match.host_list import parse_host_list
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.upstream import Authorities
@@ -62,6 +63,15 @@ def test_what_is_read_is_what_was_written(policy_of: PolicyOf, text: str) -> Non
         for one in (again(policy), policy)
     )
     assert read == written
+
+
+def test_a_confinement_comes_back(policy_of: PolicyOf) -> None:
+    policy = policy_of("domains: [a.test]")
+    confined = Confinement(types=(("query", (("a", ""),)),), scoped=(("a", ("b", "c")),), repositories=("o/app",))
+    pattern = operation_pattern({"query": ["a"]}, confined)
+    rules = tuple(replace(rule, conditions=replace(rule.conditions, graphql=pattern)) for rule in policy.rules.rules)
+    written = Policy.of(replace(policy.rules, rules=rules))
+    assert again(written) == written
 
 
 def test_a_restriction_comes_back_with_its_rules(policy_of: PolicyOf) -> None:

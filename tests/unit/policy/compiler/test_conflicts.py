@@ -76,7 +76,7 @@ def test_the_same_secret_twice_is_no_conflict() -> None:
 @each(
     ("shim", "other", "secrets", "differ"),
     [
-        ("{kind: env, name: A_KEY, prefix: a-}", "{kind: env, name: B_KEY}", "ss", 0),
+        ("{kind: env, name: A_KEY, prefix: a-}", "{kind: env, name: B_KEY, also: [C_KEY]}", "ss", 0),
         ("{kind: env, name: A_KEY}", "{kind: env, name: A_KEY}", "st", 1),
     ],
 )

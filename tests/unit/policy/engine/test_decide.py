@@ -335,6 +335,65 @@ def test_allows_a_granted_request_and_its_tunnel(policy_of: PolicyOf, request_of
         assert not decide_connect(policy, host="new.test", port=8443).allowed
 
 
+ASKING = """
+domains:
+  - a.test
+  - host: b.test
+    rules: [{methods: [POST], transform: {request: {headers: {x-key: {secret: key, transform: {type: bearer}}}}}}]
+allow: [PUT https://a.test/listed]
+host_services: {nas: {to: nas.example.com:8080}}
+settings: {ask: {about: [writes], uploads: 9}}
+"""
+
+
+@each(
+    ("line", "size", "reason"),
+    [
+        ("GET https://a.test/", 0, ""),
+        ("OPTIONS https://a.test/", 9, ""),
+        ("POST https://a.test/", 0, "`ask: writes` has a person allow POST"),
+        ("PUT https://a.test/listed", 9, ""),
+        ("PUT https://a.test/listed", 10, "`ask: uploads` has a person allow a body of 10B"),
+        ("PUT https://a.test/listed", None, "`ask: uploads` has a person allow a body of unknown size"),
+        ("POST http://nas.example.com:8080/", 99, ""),
+    ],
+)
+def test_asks_about_what_a_rule_allows_without_naming_it(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, size: int | None, reason: str
+) -> None:
+    policy, request = policy_of(ASKING), request_of(line)._replace(body_size=size)
+    decision = decide(policy, request)
+    assert (decision.reason if decision.cause is Cause.ASK else "") == reason
+    assert allows(policy, request) is decision.allowed is not bool(reason)
+    if reason:
+        after = decide(granted(policy, request), request)
+        assert (after.allowed, after.reason) == (True, f"allowed by {decision.rule}; allowed by grant:1: once")
+
+
+def test_a_body_of_unknown_size_that_nobody_is_asked_about_ends_at_the_size(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    get = request_of("GET https://a.test/")._replace(body_size=None)
+    assert decide(policy_of(ASKING), get).max_body == 9
+    assert decide(policy_of("domains: [a.test]\nsettings: {ask: writes}"), get).max_body is None
+
+
+def test_an_answer_injects_what_the_rule_injects(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    request = request_of("POST https://b.test/")._replace(body_size=10)
+    policy = policy_of(ASKING)
+    assert decide_with_secrets(policy, request)[1] is None
+    plain = decide_with_secrets(policy_of(ASKING.replace("ask: {about: [writes], uploads: 9}", "ask: false")), request)
+    decision, injection = decide_with_secrets(granted(policy, request._replace(secrets=True)), request)
+    assert (decision.allowed, injection) == (True, plain[1])
+    assert injection
+
+
+def test_a_push_that_a_person_is_asked_about_may_start(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of("domains: [git.test]\nsettings: {ask: writes}")
+    assert decide(policy, request_of("GET https://git.test/o/r/info/refs?service=git-receive-pack")).allowed
+    assert decide(policy, request_of("POST https://git.test/o/r/git-receive-pack")).cause is Cause.ASK
+
+
 def test_does_not_grant_a_host_service(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("host_services: {nas: {to: nas.example.com:8080}}")
     request = request_of("POST http://nas.example.com:8080/")

@@ -5,12 +5,14 @@ import pytest
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.decision import Effect, Origin
-from agent_sandbox.policy.engine.grants import Grants
+from agent_sandbox.policy.engine.grants import Grants, unasked_body, why_asked
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.engine.settings import Settings
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from table_tests import each
 
 type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]
@@ -49,3 +51,51 @@ def test_the_first_grant_that_matches_decides(request_of: RequestOf) -> None:
 def test_a_grant_is_one_public_host_and_no_secret(unfit: Rule) -> None:
     with pytest.raises(ValueError, match="not a valid grant"):
         Grants(rules=(unfit,))
+
+
+WRITES, UPLOADS = Settings(ask="unlisted, writes"), Settings(ask="uploads over 9B", ask_uploads=9)
+WHOLE, NAMED, SIZED = (
+    "{host: a.test}",
+    "{host: a.test, rules: [{methods: [POST]}]}",
+    "{host: a.test, rules: [{max_body: 99}]}",
+)
+GRAPHQL = "{host: a.test, rules: [{graphql: {query: [a]}}]}"
+
+
+@each(
+    ("settings", "rule", "sent", "why"),
+    [
+        (Settings(ask="unlisted"), WHOLE, ("POST", 99), ""),
+        (WRITES, WHOLE, ("GET", 99), ""),
+        (WRITES, WHOLE, ("HEAD", 0), ""),
+        (WRITES, WHOLE, ("DELETE", 0), "`ask: writes` has a person allow DELETE"),
+        (WRITES, SIZED, ("POST", 0), "`ask: writes` has a person allow POST"),
+        (WRITES, NAMED, ("POST", 0), ""),
+        (UPLOADS, NAMED, ("POST", 10), "`ask: uploads` has a person allow a body of 10B"),
+        (UPLOADS, NAMED, ("POST", 9), ""),
+        (UPLOADS, WHOLE, ("GET", 10), "`ask: uploads` has a person allow a body of 10B"),
+        (UPLOADS, WHOLE, ("PATCH", None), "`ask: uploads` has a person allow a body of unknown size"),
+        (UPLOADS, WHOLE, ("DELETE", None), ""),
+        (UPLOADS, SIZED, ("POST", 99), ""),
+        (UPLOADS, GRAPHQL, ("POST", None), ""),
+    ],
+)
+def test_a_person_is_asked_about_what_the_rule_does_not_name(  # noqa: PLR0917 - a table
+    policy_of: Callable[[str], Policy],
+    request_of: Callable[[str], Request],
+    settings: Settings,
+    rule: str,
+    sent: tuple[str, int | None],
+    why: str,
+) -> None:
+    method, size = sent
+    request = request_of(f"{method} https://a.test/")._replace(body_size=size)
+    rules = policy_of(f"domains: [{rule}]").rules.rules
+    assert why_asked(settings, request, rules) == why
+
+
+@each(("settings", "rule", "most"), [(UPLOADS, WHOLE, 9), (UPLOADS, SIZED, None), (WRITES, WHOLE, None)])
+def test_a_body_that_does_not_say_its_size_is_limited(
+    policy_of: Callable[[str], Policy], settings: Settings, rule: str, most: int | None
+) -> None:
+    assert unasked_body(settings, policy_of(f"domains: [{rule}]").rules.rules) == most

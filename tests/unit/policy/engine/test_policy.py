@@ -137,3 +137,10 @@ def test_a_digest_says_who_is_asked_about_what(policy_of: PolicyOf) -> None:
     digests = [policy_of(f"domains: [a.test]\n{text}").digest for text in texts]
     assert len(set(digests)) == 3
     assert digests[0] == digests[3]
+
+
+def test_what_is_asked_about_is_inspected_unless_an_entry_says_otherwise(policy_of: PolicyOf) -> None:
+    hosts = "domains: [a.test, {host: b.test, inspect: false}]\nsettings: {inspect: false, ask: %s}"
+    for ask, whole in (("unlisted", True), ("writes", False), ("{uploads: 0}", False)):
+        policy = policy_of(hosts % ask)
+        assert [policy.passthrough(host, 443) for host in ("a.test", "b.test")] == [whole, True]

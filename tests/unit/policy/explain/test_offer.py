@@ -4,6 +4,7 @@ import pytest
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
@@ -40,6 +41,17 @@ def test_a_request_that_no_rule_can_express_is_offered_once(request_of: RequestO
     offer = offer_for(request_of(line), NOTHING)
     assert offer
     assert (offer.lasting, offer.text) == (None, "")
+
+
+def test_what_a_rule_allows_is_offered_by_itself(policy_of: Callable[[str], Policy], request_of: RequestOf) -> None:
+    policy = policy_of("domains: [a.test]\nsettings: {ask: {about: [writes], uploads: 9}}")
+    for line, size, text in (
+        ("POST https://a.test/x", 0, "POST https://a.test/x"),
+        ("POST https://a.test/x", 10, ""),
+        ("GET https://a.test/x", 10, ""),
+    ):
+        offer = offer_for(request_of(line)._replace(body_size=size), policy)
+        assert (offer and offer.text) == text
 
 
 @pytest.mark.parametrize(

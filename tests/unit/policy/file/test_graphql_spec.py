@@ -1,7 +1,9 @@
 import pytest
+from pydantic import ValidationError
 
+from agent_sandbox.policy.file.graphql_spec import ConfinedGraphqlSpec
 from agent_sandbox.policy.file.spec import PolicySpec
-from agent_sandbox.policy.http.graphql_operation import operation_pattern
+from agent_sandbox.policy.http.graphql_operation import Confinement, operation_pattern
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.problems import UserError
 from table_tests import each
@@ -63,3 +65,32 @@ def test_a_deny_has_no_graphql() -> None:
         "remove it; `graphql` belongs in an entry that allows, and what it does not list is denied"
     )
     assert problems(rule("graphql: {query: [a]}", "deny")) == [expected]
+
+
+def test_a_confinement_lists_the_fields_of_each_type() -> None:
+    spec = ConfinedGraphqlSpec.model_validate(
+        {
+            "types": {"query": [{"repository": "Repository", "search": "Repository"}], "Repository": ["id", "name"]},
+            "scoped": {"repository": ["owner", "name"]},
+            "searches": {"search": "query"},
+            "repositories": ["o/b", "o/a"],
+        },
+        strict=False,
+    )
+    assert spec.pattern == operation_pattern(
+        {"query": ["repository", "search"]},
+        Confinement(
+            types=(
+                ("Repository", (("id", ""), ("name", ""))),
+                ("query", (("repository", "Repository"), ("search", "Repository"))),
+            ),
+            scoped=(("repository", ("owner", "name")),),
+            searches=(("search", ("query",)),),
+            repositories=("o/a", "o/b"),
+        ),
+    )
+
+
+def test_each_type_that_a_field_leads_to_is_listed() -> None:
+    with pytest.raises(ValidationError, match="unknown type Other"):
+        ConfinedGraphqlSpec.model_validate({"types": {"query": [{"a": "Other"}]}, "scoped": {}}, strict=False)

@@ -252,6 +252,13 @@ def test_a_service_can_have_repositories_in_groups(name: str, *, is_one: bool) -
             choose("x", NESTED, {"repos": [name]})
 
 
+def test_only_repositories_with_enough_access_are_reached() -> None:
+    given = {"repos": ["a/b", {"name": "a/c", "access": "read"}], "git": {"access": "readwrite"}}
+    chosen = choose("github", DECLARED, given)
+    assert chosen.reached({"git": "read"}) == ("a/b", "a/c")
+    assert chosen.reached({"git": "readwrite"}) == ("a/b",)
+
+
 def test_a_repository_is_a_name_or_has_its_access() -> None:
     assert [repository_name(item) for item in ("a/b", {"name": "c/d", "access": "read"})] == ["a/b", "c/d"]
 
@@ -376,13 +383,13 @@ def test_a_secret_of_a_service_is_a_name(value: object, what: str, hint: str, at
 
 
 def test_only_a_part_with_a_client_shim_has_a_placeholder() -> None:
-    auth = Auth(host="api.test", client_shim="env", env="GH_TOKEN", prefix="ghp_")
+    auth = Auth(host="api.test", client_shim="env", env="GH_TOKEN", also=("B_KEY",), prefix="ghp_")
     declared: Declared = {"api": Access(levels=("read",), auth=auth)}
     for more, env in (({}, ""), ({"client_shim": {"kind": "env"}}, "GH_TOKEN")):
         chosen = choose("s", declared, {"api": {"access": "read", "auth": {"secret": "t", **more}}})
         secret = chosen.secret_for("api.test", {"api": "read"})
         assert secret is not None
-        assert secret.credentials[0].env == env
+        assert (secret.credentials[0].env, secret.credentials[0].also) == (env, ("B_KEY",) if env else ())
 
 
 def test_a_secret_goes_to_each_host_of_the_service_and_no_host_gets_two() -> None:

@@ -76,6 +76,21 @@ def test_a_rule_is_one_for_each_repository() -> None:
     assert paths == ["/a/b/...", "/c/*", "/c/*/**"]
 
 
+def test_a_confined_rule_is_one_for_all_repositories_with_enough_access() -> None:
+    chosen = choose(
+        "github",
+        GITHUB.declared,
+        {"repos": ["a/b", {"name": "a/c", "access": "read"}], "git": {"access": "readwrite"}},
+    )
+    confined = {"types": {"query": ["viewer"]}, "scoped": {}}
+    for access, repositories in (("read", ("a/b", "a/c")), ("readwrite", ("a/b",))):
+        rule = ServiceRuleSpec.model_validate({"when": {"git": access}, "confined": confined}, strict=False)
+        (variant,) = variants(HOST, rule, chosen)
+        assert variant.graphql
+        assert variant.graphql.pattern.confined
+        assert variant.graphql.pattern.confined.repositories == repositories
+
+
 def test_an_entry_without_rules_can_be_read_alone_too() -> None:
     (rule,) = variants(HOST, RuleSpec(), choose("x", {}, {}, readonly=True))
     assert rule.methods == ("GET", "HEAD")

@@ -54,17 +54,22 @@ def test_what_does_nothing_or_makes_no_sense_is_refused(written: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    ("written", "ask", "timeout"),
+    ("written", "ask", "timeout", "uploads"),
     [
-        ("unlisted", "unlisted", 60),
-        (["unlisted"], "unlisted", 60),
-        ({"timeout": 5}, "unlisted", 5),
-        ({"about": ["unlisted"], "timeout": 600}, "unlisted", 600),
-        (False, "", 60),
+        ("unlisted", "unlisted", 60, -1),
+        (["writes", "unlisted"], "unlisted, writes", 60, -1),
+        ({"timeout": 5}, "unlisted", 5, -1),
+        ({"about": ["unlisted"], "timeout": 600}, "unlisted", 600, -1),
+        ({"uploads": "1MiB"}, "uploads over 1MiB", 60, 1 << 20),
+        ({"about": ["writes"], "uploads": 0}, "writes, uploads over 0B", 60, 0),
+        (False, "", 60, -1),
     ],
 )
-def test_ask_says_which_requests_wait_for_a_person_and_how_long(written: object, ask: str, timeout: int) -> None:
-    assert SettingsSpec.model_validate({"ask": written}).values(HERE, None) == {"ask": ask, "ask_timeout": timeout}
+def test_ask_says_which_requests_wait_for_a_person_and_how_long(
+    written: object, ask: str, timeout: int, uploads: int
+) -> None:
+    values = SettingsSpec.model_validate({"ask": written}).values(HERE, None)
+    assert values == {"ask": ask, "ask_timeout": timeout, "ask_uploads": uploads}
 
 
 @pytest.mark.parametrize("written", [True, None, "everything", {"about": ["unlisted"], "timeout": 0}, {"timeout": 601}])

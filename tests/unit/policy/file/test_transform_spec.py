@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from agent_sandbox.policy.file.spec import PolicySpec
@@ -28,7 +30,7 @@ domains:
           X-Key:
             secret: key
             transform: {type: raw}
-            client_shim: {kind: env, name: KEY_TOKEN}
+            client_shim: {kind: env, name: KEY_TOKEN, also: [B_KEY], prefix: k-}
             other_headers: [X-B, A]
             other_parameters: [k, b]
         on_existing_header: replace
@@ -44,11 +46,22 @@ domains:
         [
             basic,
             Credential(
-                header="x-key", secret="key", kind="raw", env="KEY_TOKEN", others=("a", "x-b"), parameters=("b", "k")
+                header="x-key",
+                secret="key",
+                kind="raw",
+                env="KEY_TOKEN",
+                also=("B_KEY",),
+                prefix="k-",
+                others=("a", "x-b"),
+                parameters=("b", "k"),
             ),
         ],
         existing=Existing.REPLACE,
     )
+    again = read(f"domains:\n  - {{host: a.test, transform: {json.dumps(entry.transform.injection.written)}}}\n")
+    read_again = again.domains[0].transform
+    assert read_again is not None
+    assert read_again.injection == entry.transform.injection
     assert own.injection == injection([Credential(header="x-key", secret="other")])
 
 

@@ -1,7 +1,7 @@
 import json
 
 from agent_sandbox.policy.http.graphql_body import MAX_BODY, read_operation, with_body, with_doubt
-from agent_sandbox.policy.http.graphql_operation import Operation
+from agent_sandbox.policy.http.graphql_operation import Operation, Selection
 from agent_sandbox.policy.http.request import Request, parse_request
 from table_tests import each
 
@@ -13,7 +13,8 @@ def doubt_of(request: Request) -> str:
 
 
 JSON = (("content-type", "application/json"),)
-VIEWER = Operation(kind="query", fields=frozenset({"viewer"}))
+SELECTED = Selection(name="viewer", below=(Selection(name="login"),))
+VIEWER = Operation(kind="query", fields=frozenset({"viewer"}), selections=(SELECTED,))
 NOT_JSON = "not exactly `content-type: application/json` without a content encoding"
 
 

@@ -1,7 +1,8 @@
 import pytest
 
 from agent_sandbox.policy.errors import Ambiguous
-from agent_sandbox.policy.http.graphql_document import MAX_LENGTH, operation_of
+from agent_sandbox.policy.http.graphql_document import MAX_DEPTH, MAX_LENGTH, MAX_SELECTIONS, operation_of
+from agent_sandbox.policy.http.graphql_operation import Selection
 from table_tests import each
 
 
@@ -77,3 +78,57 @@ def test_what_leaves_doubt_is_told(document: str, name: str | None, doubt: str) 
     with pytest.raises(Ambiguous) as raised:
         operation_of(document, name)
     assert doubt == str(raised.value)
+
+
+def arguments_of(document: str, **variables: object) -> tuple[tuple[str, str | None], ...]:
+    selections = operation_of(document, None, variables).selections
+    assert selections
+    return selections[0].arguments
+
+
+@each(
+    ("document", "variables", "arguments"),
+    [
+        ('{ a(x: "y") }', {}, (("x", "y"),)),
+        ("{ a(x: 1, y: Z, z: [$v]) }", {"v": "w"}, (("x", None), ("y", None), ("z", None))),
+        ("query($v: String) { a(x: $v) }", {"v": "w"}, (("x", "w"),)),
+        ("query($v: String) { a(x: $v) }", {"v": 1}, (("x", None),)),
+        ("query($v: String) { a(x: $v) }", {}, (("x", None),)),
+        ('query($v: String = "w") { a(x: $v) }', {}, (("x", "w"),)),
+        ('query($v: String = "w") { a(x: $v) }', {"v": "other"}, (("x", "other"),)),
+        ('query($v: String = "w") { a(x: $v) }', {"v": None}, (("x", None),)),
+        ('query($v: String = "w", $v: String = "other") { a(x: $v) }', {}, (("x", None),)),
+        ("{ a(x: $v) }", {"v": "w"}, (("x", None),)),
+        ('{ a(x: "y", x: "z") }', {}, (("x", None),)),
+    ],
+)
+def test_an_argument_is_a_text_or_unknown(
+    document: str, variables: dict[str, object], arguments: tuple[tuple[str, str | None], ...]
+) -> None:
+    assert arguments_of(document, **variables) == arguments
+
+
+def test_fragments_are_read_in_the_place_of_their_names() -> None:
+    document = "{ a { ...F ... { d } ...on B { e } } } fragment F on C { b { c } }"
+    below = (
+        Selection(name="on C", below=(Selection(name="b", below=(Selection(name="c"),)),)),
+        Selection(name="d"),
+        Selection(name="on B", below=(Selection(name="e"),)),
+    )
+    assert operation_of(document, None).selections == (Selection(name="a", below=below),)
+
+
+@each(
+    "document",
+    [
+        "{ a { b @skip(if: true) } }",
+        "{ a { ...F @skip(if: true) } } fragment F on A { b }",
+        "{ a { ...F } } fragment F on A @x { b }",
+        "{ a { ...F } }",
+        "{ a { ...F } } fragment F on A { ...F }",
+        "{" + "a {" * (MAX_DEPTH + 2) + "b" + "}" * (MAX_DEPTH + 3),
+        f"{{ a {{ {'...F ' * 60} }} }} fragment F on A {{ {'b ' * (MAX_SELECTIONS // 50)} }}",
+    ],
+)
+def test_selections_that_cannot_be_compared_are_not_read(document: str) -> None:
+    assert operation_of(document, None).selections is None

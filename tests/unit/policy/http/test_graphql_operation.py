@@ -1,7 +1,14 @@
 import pytest
 
 from agent_sandbox.policy.errors import InvalidValue
-from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION, Operation, operation_pattern, parse_field_name
+from agent_sandbox.policy.http.graphql_operation import (
+    ANY_OPERATION,
+    Confinement,
+    Operation,
+    Selection,
+    operation_pattern,
+    parse_field_name,
+)
 from table_tests import each
 
 PATTERN = operation_pattern({"query": ["viewer", "repository"], "mutation": ["addComment"]})
@@ -65,3 +72,53 @@ def test_a_field_has_a_name_of_graphql(name: str) -> None:
 
 def test_introspection_can_be_named() -> None:
     assert parse_field_name("__schema") == "__schema"
+
+
+CONFINED = operation_pattern(
+    {"query": ["viewer"]}, Confinement(types=(("query", (("viewer", ""),)),), repositories=("o/app",))
+)
+
+
+def test_a_confined_pattern_takes_what_stays_within_its_repositories() -> None:
+    within = Operation(kind="query", fields=frozenset({"viewer"}), selections=(Selection(name="viewer"),))
+    assert CONFINED.takes(within)
+    assert CONFINED.takes(ANY_OPERATION)
+    assert CONFINED.differences(asks("query", "viewer")) == (
+        "graphql an operation with directives, or nested too deeply (beyond the named repositories)",
+    )
+    assert CONFINED.differences(asks("query", "node")) == ("graphql query node",)
+    assert str(CONFINED) == "query viewer in o/app"
+
+
+def test_a_confined_pattern_is_within_a_list_but_not_the_other_way_round() -> None:
+    plain = operation_pattern({"query": ["viewer"]})
+    assert (CONFINED.within(plain), plain.within(CONFINED), CONFINED.within(CONFINED)) == (True, False, True)
+
+
+def test_a_pattern_is_written_as_data() -> None:
+    assert PATTERN.written == {"mutation": ["addComment"], "query": ["repository", "viewer"]}
+    confined = {"repositories": ["o/app"], "named_by": {}, "types": {"query": {"viewer": ""}}}
+    assert CONFINED.written == {"query": ["viewer"], "confined": confined}
+
+
+WIDE = Confinement(
+    types=(("Issue", (("id", ""),)), ("query", (("repository", "Issue"), ("search", "Issue")))),
+    scoped=(("repository", ("owner", "name")),),
+    searches=(("search", ("query",)),),
+    repositories=("o/app", "team/*"),
+)
+
+
+def test_a_confinement_to_more_repositories_is_wider() -> None:
+    few = Confinement(types=WIDE.types, scoped=WIDE.scoped, searches=WIDE.searches, repositories=("team/a",))
+    assert (few.within(WIDE), WIDE.within(few)) == (True, False)
+    assert not few.within(Confinement(types=(), scoped=WIDE.scoped, repositories=("team/a",)))
+
+
+def test_it_is_written_with_all_that_it_takes() -> None:
+    assert WIDE.roots == {"query": ("repository", "search")}
+    assert WIDE.written == {
+        "repositories": ["o/app", "team/*"],
+        "named_by": {"repository": ["owner", "name"], "search": ["query"]},
+        "types": {name: dict(fields) for name, fields in WIDE.types},
+    }

@@ -1,3 +1,6 @@
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from agent_sandbox.policy.errors import InvalidValue
@@ -49,12 +52,13 @@ def test_what_is_written_reads_back_as_it_was(existing: Existing, kind: str) -> 
         header=KINDS[kind].header or "x-api-key",
         secret="key",
         kind=kind,
-        **dict.fromkeys(KINDS[kind].options, "bot"),
         env="A_KEY",
         prefix="sk-",
         others=("cookie", "x-other"),
         parameters=("key",),
     )
+    options: dict[str, Any] = dict.fromkeys(KINDS[kind].options, "bot")
+    shimmed = replace(shimmed, **options)
     both = injection([KEY, shimmed], existing=existing)
     assert TransformSpec.model_validate(both.written).injection == both
 

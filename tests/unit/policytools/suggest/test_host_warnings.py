@@ -20,3 +20,21 @@ from table_tests import each
 )
 def test_what_is_to_be_known_of_a_host_is_told(scheme: str, host: str, said: list[str]) -> None:
     assert list(careful(scheme, host, read_short_rule(Effect.ALLOW, (f"POST https://{host}/**",)).alone)) == said
+
+
+@each(
+    ("host", "suffix"),
+    [
+        ("loot.s3.amazonaws.com", "s3.amazonaws.com"),
+        ("loot.s3.eu-west-1.amazonaws.com", "s3.*.amazonaws.com"),
+        ("a.b.blob.core.windows.net", "blob.core.windows.net"),
+        ("s3.amazonaws.com", ""),
+        ("ec2.amazonaws.com", ""),
+        ("docs.example.com", ""),
+    ],
+)
+def test_a_name_that_anyone_could_get_carries_a_warning(host: str, suffix: str) -> None:
+    rule = read_short_rule(Effect.ALLOW, (f"GET https://{host}/x",))
+    found = [warning for warning in careful("https", host, rule.alone) if warning.startswith("anyone can get")]
+    expected = f"anyone can get a name below {suffix}: check that this one is not a stranger's"
+    assert found == ([expected] if suffix else [])

@@ -11,6 +11,7 @@ from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.exchange.exchange import open_exchange
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
+from agent_sandbox.proxy.reload.transition import PolicyTransition
 from asking_world import HEAD, TUNNEL, request
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from agent_sandbox.policy import Policy
     from agent_sandbox.proxy.control.channel import Answer
-    from agent_sandbox.proxy.reload.transition import PolicyTransition
 
 GET = request("GET https://new.test/x")
 
@@ -63,3 +63,30 @@ async def test_an_answer_reaches_the_request_and_watchers_see_it(policy: Callabl
     assert len(reviewed) == 1
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
+
+
+async def test_learning_grants_requests_until_it_ends_and_then_reviews_what_is_open(
+    policy: Callable[[str], Policy],
+) -> None:
+    current = policy("domains: [a.test]")
+    store = PolicyStore(Path("policy.yaml"), load=lambda _: current)
+    asking = Asking(store, AuditLog([], clock=lambda: 0.0), Limits())
+    reviewed: list[PolicyTransition] = []
+
+    async def review(revision: PolicyTransition) -> int:
+        reviewed.append(revision)
+        return 0
+
+    async def in_traffic(work: Coroutine[Any, Any, Answer]) -> Answer:
+        return await work
+
+    asking.connect(review=review, in_traffic=in_traffic)
+    exchange, denied = open_exchange(HEAD, TUNNEL, started=0), decide(current, GET)
+    assert not asking.learns(exchange, GET, denied, current)
+    assert not asking.would_ask("new.test", 443, denied)
+    assert await asking.verbs["learn"]({"seconds": 60}) == {"ok": True}
+    assert asking.learns(exchange, GET, denied, current)
+    assert asking.would_ask("new.test", 443, denied)
+    assert await asking.verbs["learn"]({"seconds": 0}) == {"ok": True}
+    await turns()
+    assert (exchange.grants, reviewed) == ((), [PolicyTransition(old=current, new=current)])

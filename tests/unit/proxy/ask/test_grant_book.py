@@ -96,3 +96,8 @@ async def test_says_why_a_grant_is_not_possible(world: World) -> None:
     for _ in range(MOST):
         await add(world, Scope.STOP)
     assert world.grants.add(offer(world), GET, Scope.STOP, who="ana", seconds=None) == FULL
+
+
+def test_a_rule_for_a_request_can_do_without_a_record(world: World) -> None:
+    rule = world.grants.unrecorded(offer(world).once, "because")
+    assert (rule.verdict.rule, rule.reason, world.records, [*world.grants]) == ("grant:1", "because", [], [])

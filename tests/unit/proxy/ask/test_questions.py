@@ -36,6 +36,36 @@ def test_asks_nobody_unless_the_policy_says_so(policy: Callable[[str], Policy]) 
     assert (exchange.waiting, why) == (None, "")
 
 
+async def test_asks_about_a_write_that_a_rule_allows_without_naming_it(policy: Callable[[str], Policy]) -> None:
+    world = World(policy("domains: [a.test]\nsettings: {ask: writes}"))
+    exchange, _ = world.ask("POST https://a.test/x")
+    assert (exchange.waits, [one.reason for one in world.questions]) == (
+        True,
+        ["`ask: writes` has a person allow POST"],
+    )
+    assert not world.ask("POST https://new.test/x")[0].waits
+    world.questions.answer(1, Scope.STOP, who="ana")
+    assert not exchange.waits
+    assert decide(world.store.current, request("POST https://a.test/x")).allowed
+    world.watched = False
+    assert world.ask("PUT https://a.test/x")[1] == subject.UNWATCHED
+
+
+@pytest.mark.parametrize(
+    ("settings", "about"),
+    [("", "unlisted"), ("settings: {block_status: 418}", "unlisted"), ("settings: {ask: false}", "")],
+)
+def test_somebody_who_watches_can_want_questions_where_the_policy_says_nothing(
+    policy: Callable[[str], Policy], settings: str, about: str
+) -> None:
+    world = World(policy(f"domains: [a.test]\n{settings}"))
+    world.asking = True
+    exchange, why = world.ask(GET)
+    assert (exchange.waits, why, world.questions.about(world.store.current)) == (bool(about), "", about)
+    denied, _ = world.ask("GET https://10.0.0.1/")
+    assert not denied.waits
+
+
 def test_asks_nobody_when_nobody_watches(world: World) -> None:
     world.watched = False
     exchange, why = world.ask(GET)

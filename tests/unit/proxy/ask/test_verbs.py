@@ -20,7 +20,7 @@ def world(policy: Callable[[str], Policy]) -> World:
 
 
 def shown(world: World) -> dict[str, object]:
-    return state(world.questions, world.grants, world.store.current.settings, now=world.now)
+    return state(world.questions, world.grants, world.store.current, now=world.now)
 
 
 async def test_the_state_is_what_is_open(world: World) -> None:

@@ -52,7 +52,7 @@ async def test_a_watcher_gets_the_state_and_then_what_happens(watchers: Watchers
     watchers.add(b'{"lost": 1}\n')
     reader = Reader(watchers, answers=True)
     await turns()
-    assert (reader.lines, watchers.answering) == ([{"state": {"number": 0}}], True)
+    assert (reader.lines, watchers.answering, watchers.asking) == ([{"state": {"number": 0}}], True, False)
     watchers.add(b'{"x": 1}\n')
     watchers.add(b'{"x": 2}\n')
     await turns()
@@ -61,6 +61,14 @@ async def test_a_watcher_gets_the_state_and_then_what_happens(watchers: Watchers
     assert reader.lines[1:] == [{"record": {"x": 1}}, {"record": {"x": 2}}, {"state": {"number": 1}}]
     await reader.end()
     assert watchers.answering is False
+
+
+async def test_only_a_watcher_who_can_answer_can_want_questions(watchers: Watchers) -> None:
+    for answers in (False, True):
+        reader = Reader(watchers, answers=answers, asks=True)
+        await turns()
+        assert watchers.asking is answers
+        await reader.end()
 
 
 async def test_a_slow_watcher_loses_records_but_no_state(watchers: Watchers) -> None:

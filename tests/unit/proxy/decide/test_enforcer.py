@@ -621,6 +621,57 @@ def test_why_nobody_answered_is_part_of_the_reason(policy: Callable[[str], Polic
     assert told(exchange)["reason"] == "no rule allows host new.test; nobody was asked"
 
 
+def learning(current: Policy, given: list[str]) -> Enforcer:
+    """Return an enforcer that grants every request that may be granted, by itself."""
+
+    def learns(exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> bool:
+        given.append(f"{request.method} {request.url} {decision.cause}")
+        offer = offer_for(request, policy)
+        if offer is None:
+            return False
+        rule = Rule(effect=Effect.ALLOW, conditions=offer.once, origin=Origin(file="grant", line=1, layer="grant"))
+        exchange.waiting = Waiting(leave=lambda: None)
+        exchange.waiting.end("", grant=rule)
+        return True
+
+    return Enforcer(lambda: current, clock=lambda: 5.0, learns=learns)
+
+
+def test_a_request_is_allowed_at_once_while_a_policy_is_learned(policy: Callable[[str], Policy]) -> None:
+    current, given = policy(RULES), list[str]()
+    decision = decide_connect(current, host="new.test", port=443)
+    tunnel = Tunnel(client="", carries=Carries.TLS, host="new.test", port=443, decision=decision)
+    exchange = opened(asked(host=b"new.test"), tunnel)
+    learning(current, given).requestheaders(exchange, tunnel)
+    assert (exchange.outcome.effect, exchange.outcome.rule) == (Effect.ALLOW, "grant:1")
+    assert (exchange.forwarded is None, exchange.waits, tunnel.refused) == (False, False, None)
+    assert given == ["GET https://new.test/api/x host"]
+
+
+def test_a_grant_that_does_not_allow_the_request_leaves_it_denied(policy: Callable[[str], Policy]) -> None:
+    given = list[str]()
+    exchange = opened(asked(host=b"new.test"), UNLISTED)
+
+    def learns(exchange: Exchange, *_: object) -> bool:
+        given.append(exchange.host)
+        exchange.waiting = Waiting(leave=lambda: None)
+        exchange.waiting.end("")
+        return True
+
+    current = policy(RULES)
+    Enforcer(lambda: current, clock=lambda: 5.0, learns=learns).requestheaders(exchange, UNLISTED)
+    assert (told(exchange)["reason"], given) == ("no rule allows host new.test", ["new.test"])
+
+
+def test_nothing_is_learned_from_the_stacks_own_checks(policy: Callable[[str], Policy]) -> None:
+    given, tunnel = list[str](), Tunnel(client="", carries=Carries.PROXY)
+    host = b"agent-sandbox.invalid"
+    head = RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"Host", host),), b"", host.decode(), 80, b"http")
+    exchange = opened(head, tunnel)
+    learning(policy(RULES), given).requestheaders(exchange, tunnel)
+    assert (exchange.outcome.effect, given) == (Effect.DENY, [])
+
+
 def test_the_stacks_own_checks_wait_for_nobody(policy: Callable[[str], Policy]) -> None:
     questions, tunnel = Waits(), Tunnel(client="", carries=Carries.PROXY)
     host = b"agent-sandbox.invalid"

@@ -7,6 +7,7 @@ import pytest
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome, open_exchange
+from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead
 from table_tests import each
@@ -70,7 +71,7 @@ def test_an_echo_of_a_secret_is_seen_in_no_part_of_an_answer() -> None:
     exchange = answered(200, (b"X-You", b"said: hunter22!"), (b"hunter22", b"a"))
     assert exchange.response
     exchange.response = exchange.response._replace(reason=b"OK hunter22")
-    exchange.echoes = (b"hunter22",)
+    exchange.echoes = Echoes([b"hunter22"])
     Streamer().responseheaders(exchange, TUNNEL)
     assert exchange.returned == ResponseHead(200, b"OK ********", ((b"X-You", b"said: ********!"), (b"********", b"a")))
     passed = [bytes(exchange.received(data)) for data in (b"a hunt", b"er22 b", b"")]
@@ -83,14 +84,14 @@ def test_an_echo_of_a_secret_is_seen_in_no_part_of_an_answer() -> None:
 
 def test_fields_that_repeat_nothing_stay_as_they_are() -> None:
     exchange = answered(200, (b"X", b"hunter"), (b"22", b"y"))
-    exchange.echoes = (b"hunter22",)
+    exchange.echoes = Echoes([b"hunter22"])
     assert returned(exchange) == ((b"X", b"hunter"), (b"22", b"y"))
 
 
 @pytest.mark.parametrize("echoes", [(), (b"hunter22",)])
 def test_an_answer_without_trailers_or_secrets_has_its_own(echoes: tuple[bytes, ...]) -> None:
     exchange = answered()
-    exchange.echoes = echoes
+    exchange.echoes = Echoes(echoes)
     exchange.trailers = None if echoes else ((b"a", b"hunter22"),)
     Streamer().response(exchange, TUNNEL)
     assert exchange.trailers == (None if echoes else ((b"a", b"hunter22"),))
@@ -114,7 +115,7 @@ def test_a_compressed_response_with_a_secret_is_decompressed_and_framed_anew(
 ) -> None:
     exchange = answered(200, *fields)
     exchange.head = exchange.head._replace(version=version)
-    exchange.echoes = (b"hunter22",)
+    exchange.echoes = Echoes([b"hunter22"])
     assert returned(exchange) == wanted
     body = (gzip.compress(b"a hunter22 b"), b"")
     assert b"".join(bytes(exchange.received(data)) for data in body) == b"a ******** b"
@@ -124,7 +125,7 @@ def test_a_compressed_response_with_a_secret_is_decompressed_and_framed_anew(
 def test_a_response_without_a_body_keeps_what_it_says_about_its_compression(method: bytes, status: int) -> None:
     exchange = answered(status, GZIP, LENGTH)
     exchange.head = exchange.head._replace(method=method)
-    exchange.echoes = (b"hunter22",)
+    exchange.echoes = Echoes([b"hunter22"])
     assert returned(exchange) == (GZIP, LENGTH)
     assert exchange.received(b"") == b""
 

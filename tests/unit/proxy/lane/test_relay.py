@@ -9,7 +9,7 @@ import pytest
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.lane import relay as subject
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.secrets.redaction import Redactor
+from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from lane_stage import GET, OK, LaneStage
 from layer_harness import LetThrough
@@ -35,7 +35,7 @@ class Secret(LetThrough):
     def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
         """Let it through with a secret."""
         super().requestheaders(exchange, tunnel)
-        exchange.echoes = (b"hunter22",)
+        exchange.echoes = Echoes([b"hunter22"])
 
     @hook
     @override

@@ -16,6 +16,7 @@ from agent_sandbox.proxy.lane.byte_stream import ByteStream
 from agent_sandbox.proxy.lane.steps import Steps
 from agent_sandbox.proxy.lane.upstream import Upstream, reach
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.tls.contexts import ServerTls
 from agent_sandbox.proxy.upstream.dialler import DialError
 from agent_sandbox.proxy.wire.message import RequestHead
@@ -58,9 +59,9 @@ async def test_a_connection_is_for_one_server_and_one_set_of_secrets(stage: Stag
         upstream = await reached(on, tunnel, allowed())
         exchange = allowed()
         assert upstream.fits(exchange)
-        upstream.echoes = ()
+        upstream.echoes = Echoes()
         assert upstream.fits(exchange)
-        exchange.echoes = (b"hunter22",)
+        exchange.echoes = Echoes([b"hunter22"])
         assert not upstream.fits(exchange)
         assert not upstream.fits(allowed(HEAD._replace(host="b.test")))
         assert not upstream.fits(open_exchange(HEAD, PLAIN, started=0.0))

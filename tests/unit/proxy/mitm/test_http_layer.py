@@ -15,9 +15,13 @@ from agent_sandbox.proxy.mitm.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.mitm.http_layer import PolicyReplaced, RejectionTls, StrictHttpLayer
 from agent_sandbox.proxy.mitm.stream import StrictStream
+from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ, SMALL_READ
 from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.secrets.redaction import Echoes
+from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached
+from agent_sandbox.proxy.wire.message import ResponseHead
 from layer_harness import HTTP2_FIELDS, PLAIN, Deny, Http2Wire, Malformed, Wait, Wire
 
 if TYPE_CHECKING:
@@ -47,6 +51,20 @@ def test_one_connection_serves_the_next_request_too() -> None:
         wire.client_sends(GET % b"a.test")
         wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     assert len(wire.servers) == 1
+
+
+def test_a_response_that_is_searched_is_read_in_small_parts_until_its_head_shows_that_it_is_not_compressed() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(GET % b"a.test")
+    seen = [wire.layer.searched_read]
+    (exchange,) = wire.layer.exchanges
+    exchange.echoes = Echoes([b"hunter22"])
+    seen.append(wire.layer.searched_read)
+    exchange.response = ResponseHead(200, b"OK", ())
+    seen.append(wire.layer.searched_read)
+    exchange.received.unpacking = Unpacking(b"gzip")
+    seen.append(wire.layer.searched_read)
+    assert seen == [0, SMALL_READ, 0, COMPRESSED_READ]
 
 
 def test_the_strict_ends_are_in_place() -> None:

@@ -22,6 +22,7 @@ from agent_sandbox.proxy.mitm import http1_client
 from agent_sandbox.proxy.mitm import session as subject
 from agent_sandbox.proxy.mitm.options import EngineOptions
 from agent_sandbox.proxy.mitm.session import Engine, Session
+from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ, LARGE_READ, SMALL_READ
 from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
@@ -242,13 +243,22 @@ async def test_who_made_much_work_waits_for_as_long_as_it_took(monkeypatch: pyte
 async def test_what_is_or_may_be_http2_is_read_in_sips() -> None:
     session = Stage().session
     client = session.client
-    seen = [session._small_reads(client)]
+    seen = [session._read_size(client)]
     client.tls = True
     for alpn in (None, b"http/1.1", b"h2"):
         client.alpn = alpn
         client.timestamp_tls_setup = 1.0 if alpn else None
-        seen.append(session._small_reads(client))
-    assert seen == [False, True, False, True]
+        seen.append(session._read_size(client))
+    assert seen == [LARGE_READ, SMALL_READ, LARGE_READ, SMALL_READ]
+
+
+async def test_what_a_server_sends_is_read_in_small_parts_while_a_search_of_it_may_be_costly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = Stage().session
+    monkeypatch.setattr(type(session.layer), "searched_read", COMPRESSED_READ)
+    server = Server(address=("a.test", 80))
+    assert (session._read_size(server), session._read_size(session.client)) == (COMPRESSED_READ, LARGE_READ)
 
 
 async def test_of_a_crowd_each_reads_and_holds_less() -> None:
@@ -259,8 +269,8 @@ async def test_of_a_crowd_each_reads_and_holds_less() -> None:
     seen = []
     for one in (session, *others):
         sessions.add(one)
-        seen.append((session._small_reads(session.client), session._holds_much(to_client=True)))
-    assert seen == [(False, False), (False, False), (True, False)]
+        seen.append((session._read_size(session.client), session._holds_much(to_client=True)))
+    assert seen == [(LARGE_READ, False), (LARGE_READ, False), (SMALL_READ, False)]
     sessions.add(Stage().session)
     assert session._holds_much(to_client=True)
 

@@ -19,6 +19,7 @@ from agent_sandbox.proxy.mitm.flows import FlowHooks
 from agent_sandbox.proxy.mitm.http_layer import PolicyReplaced
 from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from layer_harness import PLAIN, Deny, LetThrough, Wait, Wire
 
@@ -506,7 +507,7 @@ class Filled(LetThrough):
     def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
         """Put it in."""
         super().requestheaders(exchange, tunnel)
-        exchange.echoes = (b"hunter22",)
+        exchange.echoes = Echoes([b"hunter22"])
 
 
 @pytest.mark.parametrize(("encoding", "status"), [(b"identity", b"200"), (b"COMPRESS", b"502"), (b"br, gzip", b"502")])
@@ -554,7 +555,7 @@ class FilledThere(LetThrough):
     def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
         """Put it in where it belongs."""
         super().requestheaders(exchange, tunnel)
-        exchange.echoes = (b"hunter22",) if exchange.path == "/secret" else ()
+        exchange.echoes = Echoes([b"hunter22"] if exchange.path == "/secret" else [])
 
 
 def test_no_other_request_has_the_answer_to_one_with_a_secret() -> None:

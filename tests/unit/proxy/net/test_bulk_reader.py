@@ -26,7 +26,7 @@ async def test_where_it_is_to_be_read_in_sips_others_come_between() -> None:
     reader = asyncio.StreamReader()
     reader.feed_data(b"x" * (SMALL_READ + 1))
     gulps = BulkReader(reader)
-    gulps.small_reads = lambda: True
+    gulps.read_size = lambda: SMALL_READ
     asyncio.get_running_loop().call_soon(steps.append, "another")
     assert (steps, len(await gulps.read()), steps, len(await gulps.read())) == (["another"], SMALL_READ, ["another"], 1)
 

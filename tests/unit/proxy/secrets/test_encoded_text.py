@@ -52,6 +52,14 @@ def test_a_text_in_lines_is_found_if_one_of_its_parts_is_whole(data: bytes, foun
     assert any(literal in data for literal in TEXT.literals()) or not found
 
 
+@each("width", [60, 255, 256, 257, 600])
+def test_a_long_text_in_lines_is_found(width: int) -> None:
+    text = bytes(97 + place * place % 26 for place in range(600))
+    lines = b"\n".join(text[at : at + width] for at in range(0, 600, width))
+    assert FoldedFinder(FoldedText(text)).read(lines, 0) == [slice(0, len(lines))]
+    assert FoldedFinder(FoldedText(text)).held(lines[:-1]) == len(lines) - 1
+
+
 def test_no_more_of_a_text_in_lines_is_held_than_may_go_on() -> None:
     assert FoldedFinder(TEXT).held(b"xx0123\\r") == 6
     assert FoldedFinder(TEXT).held(b"xx0123\n\n") == 0
@@ -61,6 +69,7 @@ def test_no_more_of_a_text_in_lines_is_held_than_may_go_on() -> None:
 
 @each("finder", [ExactFinder(b"012345"), HexFinder(HexText(b"012345")), FoldedFinder(FoldedText(b"012345"))])
 def test_a_match_that_begins_in_a_piece_without_a_literal_is_found_in_the_next(finder: ExactFinder) -> None:
-    assert (finder.begin(b"xx01", 4), finder.held(b"xx01")) == ([], 2)
+    finder.begin(b"xx01")
+    assert finder.held(b"xx01") == 2
     finder.forget(2)
     assert finder.read(b"012345", 2) == [slice(0, 6)]

@@ -43,7 +43,7 @@ def filling(
 ) -> Filling:
     put_in = injection(credentials, existing=existing)
     fields = ((brought, b"own"),) if brought else ()
-    return injector.filling(put_in, asked(), fields, websocket=False)
+    return injector.filling(put_in, asked(), fields)
 
 
 def test_each_secret_is_written_as_the_policy_says(injector: Injector) -> None:
@@ -96,17 +96,15 @@ def test_a_secret_is_for_the_hosts_that_it_is_bound_to(tmp_path: Path) -> None:
         (None, "a.test", "the proxy has no secret token"),
     ):
         with pytest.raises(WithoutSecretError) as raised:
-            Injector(folder).filling(injection([BEARER]), asked(host), (), websocket=False)
+            Injector(folder).filling(injection([BEARER]), asked(host), ())
         assert str(raised.value) == why
         bound = "--host a.test " if host == "b.test" else ""
         assert raised.value.hint == f"agent-sandbox secret set token {bound}--host {host}"
 
 
-def test_it_goes_over_tls_alone_and_into_no_websocket(injector: Injector) -> None:
+def test_it_goes_over_tls_alone(injector: Injector) -> None:
     with pytest.raises(WithoutSecretError, match="a secret is sent only over https"):
-        injector.filling(injection([BEARER]), asked(scheme="http"), (), websocket=False)
-    with pytest.raises(WithoutSecretError, match="no secret is injected into a WebSocket"):
-        injector.filling(injection([BEARER]), asked(), (), websocket=True)
+        injector.filling(injection([BEARER]), asked(scheme="http"), ())
 
 
 def test_none_is_put_in_where_a_project_says_who_may_sign() -> None:
@@ -121,8 +119,8 @@ def test_none_is_put_in_where_a_project_says_who_may_sign() -> None:
     assert raised.value.hint == "move its `upstream` setting to your own policy file"
 
 
-def with_own(injector: Injector, existing: Existing, *sent: tuple[bytes, bytes], websocket: bool = False) -> Filling:
-    return injector.filling(injection([RAW], existing=existing), asked(), sent, websocket=websocket)
+def with_own(injector: Injector, existing: Existing, *sent: tuple[bytes, bytes]) -> Filling:
+    return injector.filling(injection([RAW], existing=existing), asked(), sent)
 
 
 @pytest.mark.parametrize("existing", Existing)
@@ -150,7 +148,6 @@ def test_a_credential_that_is_not_the_placeholder_is_denied_kept_or_replaced(
         with_own(injector, Existing.FAIL, (name, MINE), (name, own))
     kept = with_own(injector, Existing.KEEP, (name, own))
     assert (kept.into(((name, own), (b"range", b"x"))), kept.echoes) == (((name, own), (b"range", b"x")), ())
-    assert with_own(injector, Existing.KEEP, (name, own), websocket=True) == kept
     assert with_own(injector, Existing.REPLACE, (name, own)).into(((name, own),)) == (
         (b"x-api-key", VALUE),
         (b"accept-encoding", b"identity"),
@@ -198,20 +195,40 @@ def test_a_secret_whose_source_failed_is_a_fault_and_only_its_hosts_learn_that(t
         True,
     )
     with pytest.raises(WithoutSecretError, match=r"secret token is not bound to b\.test"):
-        injector.filling(injection([BEARER]), asked("b.test"), (), websocket=False)
+        injector.filling(injection([BEARER]), asked("b.test"), ())
 
 
-@pytest.mark.parametrize("query", ["key=own", "a=b&K%65y=own", "a=b;key=own", "key=" + MINE.decode()])
+@pytest.mark.parametrize("query", ["key=own", "a=b&K%65y=own", "a=b;key=own", f"key={MINE.decode()}&key=own"])
 def test_a_key_in_the_query_is_denied_or_kept_but_never_replaced(injector: Injector, query: str) -> None:
     one = Credential(header="x-api-key", secret="token", kind="raw", parameters=("key",))
     request = asked()._replace(query=query)
     for existing in (Existing.FAIL, Existing.REPLACE):
         with pytest.raises(WithoutSecretError) as raised:
-            injector.filling(injection([one], existing=existing), request, (), websocket=False)
+            injector.filling(injection([one], existing=existing), request, ())
         assert str(raised.value) == "the request has its own credential in `?key`, where the proxy would inject token"
-    assert injector.filling(injection([one], existing=Existing.KEEP), request, (), websocket=False).fields == ()
+    assert injector.filling(injection([one], existing=Existing.KEEP), request, ()).fields == ()
     other = asked()._replace(query="a=key&keys=1")
-    assert injector.filling(injection([one]), other, (), websocket=False).fields
+    assert injector.filling(injection([one]), other, ()).fields
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (f"/x?key={MINE.decode()}", b"/x"),
+        (f"/x?alt=sse&K%65y=sk-{MINE.decode()}&a=key", b"/x?alt=sse&a=key"),
+        ("/x?alt=sse", b"/x?alt=sse"),
+        ("/x?", b"/x?"),
+    ],
+)
+def test_a_placeholder_in_a_parameter_is_removed_and_the_header_injected(
+    injector: Injector, target: str, expected: bytes
+) -> None:
+    one = Credential(header="x-api-key", secret="token", kind="raw", parameters=("key",))
+    request = parse_request(scheme="https", host="a.test", port=443, method="GET", target=target)
+    for existing in Existing:
+        found = injector.filling(injection([one], existing=existing), request, ())
+        assert found.into_target(target.encode()) == expected
+        assert dict(found.fields) == {b"x-api-key": VALUE}
 
 
 IN_QUERY = Credential(header="key", secret="token", kind="query")
@@ -228,7 +245,7 @@ IN_QUERY = Credential(header="key", secret="token", kind="query")
 )
 def test_a_parameter_is_added_in_place_of_the_placeholder(injector: Injector, target: str, expected: bytes) -> None:
     request = parse_request(scheme="https", host="a.test", port=443, method="GET", target=target)
-    found = injector.filling(injection([IN_QUERY]), request, (), websocket=False)
+    found = injector.filling(injection([IN_QUERY]), request, ())
     assert found.into_target(target.encode()) == expected
     assert found.into(((b"range", b"x"), (b"a", b"b"))) == ((b"a", b"b"), (b"accept-encoding", b"identity"))
     assert EscapedText(VALUE) in found.echoes
@@ -239,11 +256,11 @@ def test_a_parameter_is_added_in_place_of_the_placeholder(injector: Injector, ta
 def test_a_parameter_of_the_clients_own_is_denied_kept_or_replaced(injector: Injector, query: str) -> None:
     request = asked()._replace(query=query)
     with pytest.raises(WithoutSecretError) as raised:
-        injector.filling(injection([IN_QUERY]), request, (), websocket=False)
+        injector.filling(injection([IN_QUERY]), request, ())
     assert str(raised.value) == "the request has its own credential in `?key`, where the proxy would inject token"
-    kept = injector.filling(injection([IN_QUERY], existing=Existing.KEEP), request, (), websocket=False)
+    kept = injector.filling(injection([IN_QUERY], existing=Existing.KEEP), request, ())
     assert (kept.into_target(b"/?" + query.encode()), kept.echoes) == (b"/?" + query.encode(), ())
-    replaced = injector.filling(injection([IN_QUERY], existing=Existing.REPLACE), request, (), websocket=False)
+    replaced = injector.filling(injection([IN_QUERY], existing=Existing.REPLACE), request, ())
     assert replaced.into_target(b"/?" + query.encode()) == b"/?key=correct%20horse"
 
 
@@ -265,7 +282,7 @@ def claim(key_id: str = f"AKIA{AWS}") -> tuple[bytes, bytes]:
 def sign(folder: Path, *fields: tuple[bytes, bytes], existing: Existing = Existing.FAIL, query: str = "") -> Filling:
     injector = Injector(folder, placeholders=PLACEHOLDERS)
     request = asked()._replace(query=query)
-    return injector.filling(injection([SIGNED], existing=existing), request, fields, websocket=False)
+    return injector.filling(injection([SIGNED], existing=existing), request, fields)
 
 
 def test_a_secret_that_signs_is_not_sent_and_leaves_nothing_to_redact(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ domains:
           X-API-Key:
             secret: key
             transform: {type: raw}
-            client_shim: {kind: env, name: A_KEY, prefix: sk-ant-api03-}
+            client_shim: {kind: env, name: A_KEY, also: [C_KEY], prefix: sk-ant-api03-}
   - {host: b.test, transform: {request: {headers: {Authorization: {secret: other, transform: {type: bearer}}}}}}
   - c.test
 """
@@ -109,7 +109,7 @@ def test_any_placeholder_of_the_sandbox_is_found_in_a_request(
 
 
 def test_only_secrets_with_a_variable_have_a_placeholder_in_the_environment(policy: Callable[[str], Policy]) -> None:
-    assert PLACEHOLDERS.environment(policy(POLICY)) == {"A_KEY": PLACEHOLDERS.of(KEY)}
+    assert PLACEHOLDERS.environment(policy(POLICY)) == dict.fromkeys(("A_KEY", "C_KEY"), PLACEHOLDERS.of(KEY))
 
 
 def test_both_variables_of_an_aws_key_have_the_placeholder(policy: Callable[[str], Policy]) -> None:

@@ -10,6 +10,7 @@ from agent_sandbox.proxy.secrets.redactable import (
     unquoted,
     why_unreadable,
 )
+from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes
 
 PACKED, SIGNS = "it is compressed", "its charset is not ASCII-compatible"
 
@@ -73,9 +74,10 @@ def test_headers_about_the_compressed_body_are_removed() -> None:
 
 @pytest.mark.parametrize("reason", ["no header: b'x'", 'bytearray(b"x")', "<ConnectionTerminated additional_data:00>"])
 def test_words_that_quote_an_answer_are_not_told_where_it_could_hold_a_secret(reason: str) -> None:
-    assert safe_reason((b"secret",), reason) == "the details are hidden, because they could contain the injected secret"
-    assert safe_reason((), reason) == reason
-    assert safe_reason((b"secret",), "server closed connection") == "server closed connection"
+    echoes = Echoes([b"secret"])
+    assert safe_reason(echoes, reason) == "the details are hidden, because they could contain the injected secret"
+    assert safe_reason(NO_ECHOES, reason) == reason
+    assert safe_reason(echoes, "server closed connection") == "server closed connection"
 
 
 @pytest.mark.parametrize(

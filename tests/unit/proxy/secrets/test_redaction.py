@@ -231,3 +231,15 @@ def test_a_last_character_that_is_escaped_twice_is_found_at_the_end_of_the_data(
     forms, echo = secret_encodings(f"correct horse{last}", BEARER), f"correct horse{escaped}".encode()
     redactor = Redactor(forms)
     assert redactor.feed(echo) + redactor.end() == redact(forms, echo) == b"*" * len(echo)
+
+
+def test_what_would_cost_too_much_is_overwritten_from_there_on() -> None:
+    redactor = Redactor(secret_encodings("a" * 1_000 + "b", BEARER))
+    shown = [redactor.feed(data) for data in (b"a word ", b"&#97;" * 30_000, b"more", b"x")]
+    assert (shown[0], shown[2:], redactor.end()) == (b"a word ", [b"****", b"*"], b"")
+    assert shown[1].endswith(b"*" * 100_000)
+
+
+def test_a_text_whose_search_costs_too_much_is_overwritten() -> None:
+    found = secret_encodings("a" * 1_000 + "b", BEARER)
+    assert redact(found, b"&#97;" * 30_000) == b"*" * 150_000

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
+from agent_sandbox.proxy.wire.websocket_frames import frame as server_frame
 from table_tests import each
 
 MIB = 1_048_576
@@ -79,3 +80,13 @@ def test_no_more_is_held_than_a_head() -> None:
     side = Frames(masked=True, longest=MIB)
     data = frame(0x02, 65_536, masked=True)
     assert (side.read(data[:13]), side.read(data[13:]), side.count) == (b"", data, 65_536)
+
+
+@each("size", [0, 1, 125, 126, 65_535, 65_536])
+def test_a_frame_that_is_made_here_is_valid(size: int) -> None:
+    frames = Frames(masked=False, longest=MIB)
+    first, last = server_frame(0x01, b"x" * size, ends=False), server_frame(0x00, b"x" * size, ends=True)
+    assert frames.read(first) == first == frame(0x01, size)
+    assert not frames.message_ended
+    assert frames.read(last) == last == frame(0x80, size)
+    assert frames.message_ended

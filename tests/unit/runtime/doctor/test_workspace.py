@@ -7,6 +7,7 @@ from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.doctor import workspace
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import fail, ok, warn
+from agent_sandbox.runtime.git.worktree import SUBDIRECTORY
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, LOOK, MADE, REPLACED, SHARING, STRANGER
 from agent_sandbox.stack.services.agent import PROTECTED
 from fake_docker import FakeDocker
@@ -118,6 +119,6 @@ def test_doctor_says_why_git_does_not_work_in_a_subdirectory_of_a_repository(mac
     web.mkdir()
     (root / "moved").rename(web / ".devcontainer")
     repository(root)
-    hint = "run agent-sandbox in that directory; `git sparse-checkout` in a worktree can leave the other files out"
+    hint = SUBDIRECTORY.format(root)
     why = f"does not work inside: this directory is part of the repository in {root}, which is not in the sandbox"
     assert list(workspace.git(Machine(path=web, cwd=web, driver=DRIVER))) == [warn("git", why, hint)]

@@ -57,7 +57,7 @@ def test_a_subdirectory_of_a_repository_has_no_git_inside(tmp_path: Path) -> Non
     repository(tmp_path)
     (tmp_path / "packages" / "one").mkdir(parents=True)
     why = f"this directory is part of the repository in {tmp_path}, which is not in the sandbox"
-    assert repository_outside(tmp_path / "packages" / "one") == NoGit(why=why, hint=SUBDIRECTORY)
+    assert repository_outside(tmp_path / "packages" / "one") == NoGit(why=why, hint=SUBDIRECTORY.format(tmp_path))
 
 
 def test_a_submodule_has_no_git_inside(tmp_path: Path) -> None:

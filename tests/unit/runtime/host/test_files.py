@@ -128,11 +128,17 @@ def test_what_a_person_has_closed_stays_closed(tmp_path: Path) -> None:
 
 
 def test_what_root_writes_belongs_to_whom_the_folder_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[tuple[int, int]] = []
+    given: list[tuple[object, ...]] = []
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(os, "fchown", lambda _, uid, gid: given.append((uid, gid)))
+    monkeypatch.setattr(os, "chown", lambda *given_to, **how: given.append((*given_to, how["follow_symlinks"])))
+    owner = (tmp_path.stat().st_uid, tmp_path.stat().st_gid)
     write_all(tmp_path, {".env": "A=1\n"})
-    assert given == [(tmp_path.stat().st_uid, tmp_path.stat().st_gid)]
+    assert given == [owner]
+    given.clear()
+    write_all(tmp_path, {f"{FOLDER}/x": ""})
+    make_folders(tmp_path, ("hooks",))
+    assert given == [(FOLDER, *owner, False), owner, ("hooks", *owner, False)]
 
 
 def test_what_stands_there_already_is_left_unless_another_name_or_owner_could_change_it(

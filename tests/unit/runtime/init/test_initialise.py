@@ -300,7 +300,7 @@ def test_a_repository_that_is_not_used_is_named_with_the_reason(tmp_path: Path) 
     (tmp_path / "web").mkdir()
     prepared = prepare(wish(tmp_path / "web"), {})
     why = f"this directory is part of the repository in {tmp_path}, which is not in the sandbox"
-    assert prepared.notes == (f"git does not work inside: {why}; {SUBDIRECTORY}",)
+    assert prepared.notes == (f"git does not work inside: {why}; {SUBDIRECTORY.format(tmp_path)}",)
 
 
 def test_a_repository_around_the_home_directory_is_not_mounted(tmp_path: Path) -> None:

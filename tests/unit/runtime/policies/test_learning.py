@@ -1,25 +1,27 @@
 from pathlib import Path
 
-from agent_sandbox.runtime.policies.learning import forget_learning, learning_since, start_learning
+from agent_sandbox.runtime.policies.learning import Recording, forget_recording, load_recording, save_recording
 
-SINCE = "2026-01-02T10:00:00.000Z"
+RECORDING = Recording(since="2026-01-02T10:00:00.000Z", allows=True)
 
 
-def test_the_start_is_remembered_for_each_project_until_it_is_forgotten(tmp_path: Path) -> None:
+def test_a_recording_is_remembered_for_each_project_until_it_is_forgotten(tmp_path: Path) -> None:
     environ, root = {"HOME": str(tmp_path)}, tmp_path / "app"
-    assert learning_since(root, environ) == ""
-    forget_learning(root, environ)
-    start_learning(root, SINCE, environ)
-    assert learning_since(root, environ) == SINCE
-    assert learning_since(tmp_path / "other", environ) == ""
-    forget_learning(root, environ)
-    assert learning_since(root, environ) == ""
+    assert load_recording(root, environ) is None
+    forget_recording(root, environ)
+    save_recording(root, RECORDING, environ)
+    assert load_recording(root, environ) == RECORDING
+    assert load_recording(tmp_path / "other", environ) is None
+    forget_recording(root, environ)
+    assert load_recording(root, environ) is None
 
 
 def test_a_damaged_record_counts_as_none(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
-    start_learning(tmp_path, SINCE, environ)
+    save_recording(tmp_path, RECORDING, environ)
     (file,) = (tmp_path / ".local" / "state" / "agent-sandbox" / "learning").iterdir()
     for text in ("no json", "[]", '{"since": 3}', "\xff"):
         file.write_text(text, encoding="latin-1")
-        assert learning_since(tmp_path, environ) == ""
+        assert load_recording(tmp_path, environ) is None
+    file.write_text('{"since": "x", "allows": 1}')
+    assert load_recording(tmp_path, environ) == Recording(since="x")

@@ -125,7 +125,7 @@ def test_a_setting_that_is_there_already_keeps_its_value(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"[", b"[user\n", b"[user]\n\tname = \xff\xfe\n", b"\0", b"[user]\n\tname = x\n" + b"#" * (17 << 10)]
+    "text", [b"[", b"[user\n", b"[user]\n\tname = \xff\xfe\n", b"\0", b"[user]\n\tname = x\n" + b"#" * (5 << 10)]
 )
 def test_what_git_cannot_read_is_not_offered(root: Path, text: bytes) -> None:
     offer = wished(root, text)

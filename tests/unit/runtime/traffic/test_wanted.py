@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.audit_event import Event
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.traffic.record import read_record
-from agent_sandbox.runtime.traffic.wanted import TIMES, Wanted, since_time, wanted
+from agent_sandbox.runtime.traffic.wanted import TIMES, Wanted, since_time, span, wanted
 from log_lines import denied
 from table_tests import each
 
@@ -78,3 +78,8 @@ def test_a_host_that_is_none_is_an_error() -> None:
         wanted(since=None, host="https://a.test/", method=None, denied=False, now=NOW)
     (problem,) = caught.value.problems
     assert str(problem) == "--host: 'https://a.test/' is a URL, not a host; write only the host; paths go under `rules`"
+
+
+@each(("text", "expected"), [("90m", timedelta(minutes=90)), ("2w", timedelta(weeks=2)), ("soon", None), ("", None)])
+def test_a_span_is_a_number_and_a_unit(text: str, expected: timedelta | None) -> None:
+    assert span(text) == expected

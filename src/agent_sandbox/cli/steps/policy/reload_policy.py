@@ -40,9 +40,9 @@ def require_loaded(answer: Answer) -> Answer:
     return answer
 
 
-def report(answer: Answer) -> None:
-    """Print what a reload changed."""
-    emit_lines(_changes(answer.get("change", {})))
+def report(answer: Answer, *, unchanged: str = "nothing changed") -> None:
+    """Print what a reload changed; `unchanged` if it changed nothing."""
+    emit_lines(_changes(answer.get("change", {}), unchanged))
     say(loaded(answer))
 
 
@@ -52,7 +52,7 @@ def loaded(answer: Answer) -> str:
     return f"policy loaded, digest {str(answer.get('digest', ''))[:12]}{closed}"
 
 
-def _changes(change: Mapping[str, Any]) -> Iterator[str]:
+def _changes(change: Mapping[str, Any], unchanged: str) -> Iterator[str]:
     counts = change.get("counts", {})
     for kind, sign in (("added", "+"), ("removed", "-")):
         for origin, rules in groupby(change.get(kind, ()), key=_cause):
@@ -63,7 +63,7 @@ def _changes(change: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"no longer reachable: {host}" for host in change.get("unreachable", ()))
     yield from _more(change, "unreachable", "no longer reachable: {} more hosts")
     if counts and not any(counts.values()):
-        yield "nothing changed"
+        yield unchanged
 
 
 def _cause(rule: Mapping[str, Any]) -> str:

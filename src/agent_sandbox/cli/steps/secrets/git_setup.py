@@ -26,6 +26,7 @@ from agent_sandbox.cli.steps.secrets.git_repositories import (
 from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
 from agent_sandbox.cli.steps.secrets.secret_sources import store
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.file.service_options import Access, Declared
 from agent_sandbox.policyfile import load_layer, services_beside
@@ -98,9 +99,7 @@ def _confirm() -> None:
     """
     if not sys.stdin.isatty():
         return
-    sys.stderr.write("Allow this? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+    if not agrees("Allow this?"):
         hint = "name the repositories with --repo owner/name and --read owner/name"
         raise UserError([Problem(where="git", what="nothing was changed", hint=hint)])
 

@@ -1,11 +1,12 @@
 """The connection of `watch` to one stack: one command in the proxy container, kept open, and answers over it."""
 
+import io
 import json
 import os
+import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from getpass import getuser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agent_sandbox.backends.plan import RunCommand
@@ -19,10 +20,14 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import Input
+from agent_sandbox.runtime.host.user_name import user_name
 from agent_sandbox.runtime.proxy.reports import Question, Report, read_report
 
 AGAIN_SECONDS = (1.0, 2.0, 5.0)
 HOUR = 3_600
+SCOPES = {"once": "once", "hour": "time", "stop": "stop", "deny": "deny"}
+# Keys that come so soon after another question appeared were meant for the one before it.
+SETTLE_SECONDS = 0.7
 CLOSED = "the connection to the proxy is closed; it is opened again"
 
 
@@ -37,7 +42,7 @@ class Connection:
         self._on_lost = on_lost
         self._input: Input | None = None
         self._over = threading.Event()
-        self._who = _user()
+        self._who = user_name()
 
     def end(self) -> None:
         """End `watch`, from another thread."""
@@ -45,10 +50,10 @@ class Connection:
         if self._input is not None:
             self._input.close()
 
-    def watch(self, *, answers: bool) -> None:
+    def watch(self, *, answers: bool, asks: bool = False) -> None:
         """Pass on reports until `end` is called. Connects again after the proxy or the engine has restarted."""
         require_running(self.project, "proxy")
-        argv = ("watch", *(("--answers",) if answers else ()))
+        argv = ("watch", *(("--answers",) if answers else ()), *(("--asks",) if asks else ()))
         tried = 0
         while not self._over.is_set():
             (step,) = (one for one in backend().plan(self.project, AskProxy(argv=argv)) if isinstance(one, RunCommand))
@@ -85,6 +90,16 @@ class Connection:
         except OSError as error:
             raise UserError([Problem(where=self.project.name, what=CLOSED)]) from error
 
+    def answer_for(self, number: int, word: str) -> None:
+        """Answer with one of the words of `SCOPES`."""
+        self.answer(number, SCOPES[word], seconds=HOUR if word == "hour" else None)
+
+    def allow_quietly(self, question: Question) -> str:
+        """Allow it for the project from a screen; return what the command would have printed."""
+        with _quiet() as said:
+            self.allow_for_project(question)
+        return said.getvalue().strip() or "done"
+
     def allow_for_project(self, question: Question) -> None:
         """Write the rule into the project's policy and load it; the proxy then decides all questions again."""
         if not question.rule:
@@ -95,8 +110,13 @@ class Connection:
         report(reload_stack(self.project.root))
 
 
-def _user() -> str:
-    try:
-        return getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
+@contextmanager
+def _quiet() -> Iterator[io.StringIO]:
+    """Catch what a command prints, and give it no terminal to ask on."""
+    said, before = io.StringIO(), (sys.stdin, sys.stdout, sys.stderr)
+    with Path(os.devnull).open(encoding="utf-8") as nothing:
+        sys.stdin, sys.stdout, sys.stderr = nothing, said, said
+        try:
+            yield said
+        finally:
+            sys.stdin, sys.stdout, sys.stderr = before

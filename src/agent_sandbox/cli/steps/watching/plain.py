@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterable, Iterator
 
 from agent_sandbox.cli.steps.decision_line import decision_line
-from agent_sandbox.cli.steps.watching.connection import HOUR, Connection
+from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.cli.terminal.output import emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import UserError
@@ -21,6 +21,7 @@ WORDS = {
     "p": "for the project (adds the line to policy.yaml)",
     "d": "deny",
 }
+ANSWERS = {"a": "once", "h": "hour", "s": "stop", "d": "deny"}
 WAITS = "connected; these requests wait for your answer: {}"
 NONE_WAIT = "connected; no request waits for an answer: the policy does not set `ask` under `settings`"
 HELP = (
@@ -104,8 +105,7 @@ class Plain:
         elif word == "p":
             connection.allow_for_project(question)
         else:
-            scope = {"a": "once", "h": "time", "s": "stop", "d": "deny"}[word]
-            connection.answer(number, scope, seconds=HOUR if word == "h" else None)
+            connection.answer_for(number, ANSWERS[word])
 
     def _deny_all(self, domain: str, connection: Connection) -> None:
         several = next((several for name, several in groups(self._state.questions) if name == domain), ())

@@ -3,15 +3,10 @@
 All texts of the sandbox are shown as they are, never as Textual's markup.
 """
 
-import io
-import os
-import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -20,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from agent_sandbox.cli.steps.watching.connection import HOUR, Connection
+from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS, Connection
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.proxy.decisions import asked, is_probe, local_time
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, Report, State, groups
@@ -29,10 +24,7 @@ if TYPE_CHECKING:
     from textual.widgets.data_table import RowKey
 
 KEPT = 1_000  # requests
-# Keys that come so soon after the selection moved were meant for the question before it.
-SETTLE_SECONDS = 0.7
 STYLES = {"allow": "green", "deny": "bold red"}
-SCOPES = {"once": "once", "hour": "time", "stop": "stop", "deny": "deny"}
 
 
 class WatchScreen(App[None]):
@@ -192,7 +184,7 @@ class WatchScreen(App[None]):
 
     def _send(self, number: int, word: str) -> None:
         if self.connection is not None:
-            self.connection.answer(number, SCOPES[word], seconds=HOUR if word == "hour" else None)
+            self.connection.answer_for(number, word)
 
     def _answerable(self, word: str) -> tuple[str, list[Question]]:
         name, several = self._group()
@@ -212,9 +204,7 @@ class WatchScreen(App[None]):
 
     def _write(self, question: Question) -> None:
         if self.connection is not None:
-            with _quiet() as said:
-                self.connection.allow_for_project(question)
-            self._say(said.getvalue().strip() or "done")
+            self._say(self.connection.allow_quietly(question))
 
     def _try(self, act: Callable[[], None]) -> None:
         try:
@@ -285,15 +275,3 @@ def _line(name: str, several: Sequence[Question]) -> Text:
         return Text(f"? {len({one.host for one in several})} hosts under {name}")
     (one,) = several
     return Text(f"? {one.method} {one.url}")
-
-
-@contextmanager
-def _quiet() -> Iterator[io.StringIO]:
-    """Catch what a command prints, and give it no terminal to ask on."""
-    said, before = io.StringIO(), (sys.stdin, sys.stdout, sys.stderr)
-    with Path(os.devnull).open(encoding="utf-8") as nothing:
-        sys.stdin, sys.stdout, sys.stderr = nothing, said, said
-        try:
-            yield said
-        finally:
-            sys.stdin, sys.stdout, sys.stderr = before

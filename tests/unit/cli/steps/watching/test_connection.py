@@ -42,9 +42,9 @@ class Watched:
         if len(self.slept) >= self.losses:
             self.connection.end()
 
-    def watch(self) -> None:
+    def watch(self, *, asks: bool = False) -> None:
         """Watch."""
-        self.connection.watch(answers=True)
+        self.connection.watch(answers=True, asks=asks)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def up(project: Path, docker: FakeDocker) -> FakeDocker:
 
 
 def test_reports_come_in_and_answers_go_out_over_one_command(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject, "getuser", lambda: "ana")
+    monkeypatch.setattr(subject, "user_name", lambda: "ana")
     heard = Path("heard")
     up.says(WATCH, script=f"echo {shlex.quote(STATE)}; echo noise; head -n 1 > {heard}")
     watched = Watched()
@@ -67,11 +67,14 @@ def test_reports_come_in_and_answers_go_out_over_one_command(up: FakeDocker, mon
     assert len([call for call in up.calls if "watch --answers" in call]) == 1
 
 
-def test_connects_again_and_more_slowly_each_time(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nameless() -> str:
-        raise KeyError
+def test_somebody_can_ask_although_the_policy_does_not(up: FakeDocker) -> None:
+    up.says(WATCH.replace(" --control", " --asks --control"), script=f"echo {shlex.quote(STATE)}")
+    watched = Watched()
+    watched.watch(asks=True)
+    assert len(watched.reports) == 1
 
-    monkeypatch.setattr(subject, "getuser", nameless)
+
+def test_connects_again_and_more_slowly_each_time(up: FakeDocker) -> None:
     up.says(WATCH, code=1)
     watched = Watched(losses=4)
     watched.watch()

@@ -1,33 +1,34 @@
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, override
 
 import pytest
 
+from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.cli.steps.watching.plain import HELP, Plain, read_answers
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, State, read_report
-
-if TYPE_CHECKING:
-    from agent_sandbox.cli.steps.watching.connection import Connection
 
 RECORD = {"time": "x", "decision": "deny", "method": "GET", "host": "b.test", "port": 443, "path": "/", "reason": "no"}
 RULE = "GET https://new.test/**"
 
 
-class Answers:
+class Answers(Connection):
     """A connection that records its answers."""
 
     def __init__(self) -> None:
         self.given: list[tuple[object, ...]] = []
 
+    @override
     def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
         """Keep it."""
         self.given.append((number, scope, seconds))
 
+    @override
     def end(self) -> None:
         """Keep that it was ended."""
         self.given.append(("ended",))
 
+    @override
     def allow_for_project(self, question: Question) -> None:
         """Keep it, or fail."""
         if not question.rule:
@@ -59,7 +60,7 @@ class Seat:
 
     def types(self, text: str) -> bool:
         """Type a line; return whether the program goes on."""
-        return self.screen.command(text, cast("Connection", self.connection))
+        return self.screen.command(text, self.connection)
 
     @property
     def sees(self) -> list[str]:
@@ -172,8 +173,8 @@ def test_grants_are_listed(seat: Seat) -> None:
 
 
 def test_answers_are_read_until_one_says_to_end(seat: Seat) -> None:
-    read_answers(["g", "q", "g"], seat.screen, cast("Connection", seat.connection))
-    read_answers(["g"], seat.screen, cast("Connection", seat.connection))
+    read_answers(["g", "q", "g"], seat.screen, seat.connection)
+    read_answers(["g"], seat.screen, seat.connection)
     assert (seat.sees, seat.connection.given) == (["no grants", "no grants"], [("ended",)])
 
 

@@ -3,17 +3,15 @@ from __future__ import annotations
 import sys
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import override
 
 import pytest
 from textual.widgets import DataTable, OptionList, Static
 
-from agent_sandbox.cli.steps.watching.screen import SETTLE_SECONDS, WatchScreen
+from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS, Connection
+from agent_sandbox.cli.steps.watching.screen import WatchScreen
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.reports import Dropped, Grant, Question, Reply, State
-
-if TYPE_CHECKING:
-    from agent_sandbox.cli.steps.watching.connection import Connection
 
 RECORD = {
     "time": "x",
@@ -40,18 +38,20 @@ ASKED = Question(
 )
 
 
-class Answers:
+class Answers(Connection):
     """A connection that records its answers."""
 
     def __init__(self) -> None:
         self.given: list[tuple[object, ...]] = []
 
+    @override
     def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
         """Keep it, or have no connection."""
         if number == 99:
             raise UserError([Problem(where="app-1", what="the connection to the proxy is closed")])
         self.given.append((number, scope, seconds))
 
+    @override
     def allow_for_project(self, question: Question) -> None:
         """Keep it, and print as the command does."""
         self.given.append((question.id, question.rule, sys.stdin.isatty()))
@@ -64,7 +64,7 @@ class Seat:
     def __init__(self) -> None:
         self.now, self.connection = 0.0, Answers()
         self.screen = WatchScreen("app-1", clock=lambda: self.now)
-        self.screen.connection = cast("Connection", self.connection)
+        self.screen.connection = self.connection
 
     def shows(self, selector: str) -> str:
         """Return the text of a part of the screen."""

@@ -1,0 +1,162 @@
+"""The questions of `run --ask`: shown over the agent in its own terminal, one at a time, and answered with one key."""
+
+import os
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS, Connection
+from agent_sandbox.cli.steps.watching.plain import ANSWERS
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.proxy.reports import Question, Reply, Report, State, groups
+
+BELL = b"\x07"
+LONGEST = 100  # of a notification
+WIDEST = 100  # a longer line is hard to read
+LONGEST_URL, LONGEST_RULE = 240, 240  # the whole question fits on a terminal of 24 lines
+LATER = "  Esc  back to the agent; the request goes on waiting"
+
+
+class Overlay:
+    """Shows the questions of one connection. `report` and `lost` may be called from another thread."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        changed: Callable[[], None],
+        environ: Mapping[str, str] = os.environ,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.connection: Connection | None = None
+        self._name, self._changed, self._clock = name, changed, clock
+        self._notification = partial(_notification, environ)
+        self._lock = threading.Lock()
+        self._state, self._since = State(), clock()
+        self._later: set[int] = set()
+        self._called: set[int] = set()
+        self._current, self._appeared = 0, 0.0
+        self._said = ""
+
+    def report(self, found: Report) -> None:
+        """Take in what the connection reports."""
+        with self._lock:
+            match found:
+                case State():
+                    self._state, self._since = found, self._clock()
+                    self._later &= {one.id for one in found.questions}
+                    self._called &= {one.id for one in found.questions}
+                case Reply(error=error):
+                    self._said = error
+                case _:
+                    return
+        self._changed()
+
+    def lost(self, _: str) -> None:
+        """Forget the questions: they mean nothing to a new proxy."""
+        self.report(State())
+
+    def _groups(self) -> list[tuple[str, Sequence[Question]]]:
+        asked = (one for one in self._state.questions if one.id not in self._later)
+        return [*groups(asked)]
+
+    def lines(self, columns: int) -> list[str]:
+        """Return the lines about the oldest question; none if there is none."""
+        with self._lock:
+            waiting = self._groups()
+            if not waiting:
+                self._current, self._said = 0, ""
+                return []
+            name, several = waiting[0]
+            if several[0].id != self._current:
+                self._current, self._appeared = several[0].id, self._clock()
+            left = max(0, several[0].seconds_left - int(self._clock() - self._since))
+            said = [f"  {self._said}"] if self._said else []
+        count = f", 1 of {len(waiting)}" if len(waiting) > 1 else ""
+        title = f"{self._name}: a request waits for you{count}, {left} seconds left"
+        body = _group(name, several) if name else _single(several[0])
+        width = min(columns, WIDEST) - 1
+        return [f"\x1b[1m{title[:width]}\x1b[0m", "", *_wrapped([*body, LATER, *said], width)]
+
+    def signal(self) -> bytes:
+        """Return a bell and a notification, once for each question."""
+        with self._lock:
+            new = [one for one in self._state.questions if one.id not in self._called]
+            self._called |= {one.id for one in new}
+        return BELL + self._notification(f"{new[0].method} {new[0].host} waits for you") if new else b""
+
+    def press(self, key: str) -> None:
+        """Answer the shown question."""
+        with self._lock:
+            shown = next((group for group in self._groups() if group[1][0].id == self._current), None)
+            settled = self._clock() - self._appeared >= SETTLE_SECONDS
+        if shown is None or not settled or self.connection is None:
+            return
+        name, several = shown
+        if key == "escape":
+            self._later |= {one.id for one in several}
+        elif key == "d" or (not name and (key == "a" or (key in "hsp" and _fits(several[0])))):
+            self._said = self._answered(self.connection, key, several)
+
+    def _answered(self, connection: Connection, key: str, several: Sequence[Question]) -> str:
+        """Send the answers; return why that failed."""
+        try:
+            for question in several:
+                if key == "p":
+                    connection.allow_quietly(question)
+                else:
+                    connection.answer_for(question.id, ANSWERS[key])
+        except UserError as error:
+            return "; ".join(map(str, error.problems))
+        return ""
+
+
+def _single(question: Question) -> Iterator[str]:
+    yield f"  {question.method} {_cut(question.url)}"
+    if question.details:
+        yield f"    with {question.details}"
+    yield f"    {_cut(question.reason)}"
+    if question.services:
+        yield f"    allowed by the service {', or '.join(question.services)}"
+    yield ""
+    yield "    a  allow this request, once"
+    if _fits(question):
+        yield f"    h  allow for an hour: {question.rule}"
+        yield "    s  the same, until the sandbox stops"
+        yield "    p  the same, for the project: adds the line to policy.yaml"
+    yield "    d  deny, and do not ask about this host for ten minutes"
+
+
+def _fits(question: Question) -> bool:
+    """Return whether there is a rule for longer than once that can be shown whole."""
+    return 0 < len(question.rule) <= LONGEST_RULE
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_URL else f"{text[:LONGEST_URL]}..."
+
+
+def _group(name: str, several: Sequence[Question]) -> Iterator[str]:
+    hosts = sorted({one.host for one in several})
+    yield f"  {len(hosts)} hosts under {name}"
+    yield f"    {', '.join(hosts)[:300]}"
+    yield ""
+    yield "    d  deny them all; they cannot be allowed at once"
+
+
+def _wrapped(lines: Sequence[str], width: int) -> Iterator[str]:
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        yield from textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
+
+
+def _notification(environ: Mapping[str, str], text: str) -> bytes:
+    """Return the sequence with which this terminal shows a notification on the desktop."""
+    kind, shown = environ.get("TERM", ""), text[:LONGEST].encode("ascii", "replace")
+    if kind in {"linux", "dumb", ""}:
+        return b""
+    if kind.startswith(("foot", "rxvt")) or "VTE_VERSION" in environ:
+        return b"\x1b]777;notify;agent-sandbox;%s\x1b\\" % shown
+    return b"\x1b]9;agent-sandbox: %s\x1b\\" % shown

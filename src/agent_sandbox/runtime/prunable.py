@@ -1,0 +1,72 @@
+"""Find what nothing uses any more: stacks without a directory, images without a project, and our cache."""
+
+import os
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_sandbox.images import base_name
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.driver.container import StackFound
+from agent_sandbox.runtime.driver.protocol import Driver
+from agent_sandbox.runtime.host.user_dirs import cache_directory
+from agent_sandbox.runtime.project.installed import images_of, trusted_projects
+from agent_sandbox.runtime.project.trust_store import Store
+from agent_sandbox.runtime.stack_list import is_gone, orphans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prunable:
+    """What can be removed, with sizes in bytes; None: the engine did not say."""
+
+    stacks: Mapping[str, int | None]
+    images: Mapping[str, int | None]
+    # The files of our cache.
+    cache: Mapping[Path, int]
+
+    @property
+    def total(self) -> int:
+        """The sum of the known sizes: layers that several of the images share are not in it."""
+        return sum(size or 0 for part in (self.stacks, self.images, self.cache) for size in part.values())
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything."""
+        return bool(self.stacks or self.images or self.cache)
+
+
+def find_prunable(driver: Driver, store: Store, environ: Mapping[str, str]) -> Prunable:
+    """Return what no trusted project uses whose directory exists, or may exist on another drive."""
+    gone, needed = orphans(driver, store), _needed(store)
+    images = driver.own_images(leaving=[container.id for stack in gone for container in stack.containers])
+    return Prunable(
+        stacks=_stacks(driver, gone),
+        images={name: size for name, size in images.items() if name not in needed},
+        cache=_cache(environ),
+    )
+
+
+def _needed(store: Store) -> Collection[str]:
+    needed = set[str]()
+    for project in trusted_projects(store).values():
+        if not is_gone(project.root):
+            needed.update(project.images)
+            with suppress(UserError):  # made by another version: `up` builds its images
+                needed.update(image.name for image in images_of(project))
+    return needed and {*needed, base_name()}
+
+
+def _stacks(driver: Driver, gone: Collection[StackFound]) -> dict[str, int | None]:
+    disk = driver.usage(()).disk if gone else None
+    return {stack.name: None if disk is None else sum(disk.get(name, 0) for name in stack.volumes) for stack in gone}
+
+
+def _cache(environ: Mapping[str, str]) -> dict[Path, int]:
+    """Return the files of our cache; a link is one of them, and is not followed."""
+    folder = cache_directory(environ)
+    found = {}
+    for root, _, names in os.walk(folder or "/nonexistent"):
+        for path in (Path(root, name) for name in names):
+            with suppress(FileNotFoundError):
+                found[path] = path.lstat().st_size
+    return found

@@ -1,0 +1,200 @@
+"""gh and GraphQL by hand: the token reads the repositories that the policy names, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.proxy.secrets.store import put_secret
+from certificates import make_authority
+from github_api import TOKEN, github_api
+from proxy_stand import ProxyProcess, read_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from github_api import Api
+
+API = "api.github.com"
+POLICY = """\
+version: 1
+services:
+  - name: github
+    repos: [O/app, {name: o/lib, access: read}]
+    git: {access: readwrite, auth: {secret: github.token}}
+    api: {access: readwrite, auth: {secret: github.token, client_shim: {kind: env}}}
+"""
+
+
+@dataclass
+class Stand:
+    """The proxy, the server that the API is, and a directory for gh."""
+
+    proxy: ProxyProcess
+    server: Api
+    folder: Path
+
+    @property
+    def placeholder(self) -> str:
+        """The value of GH_TOKEN in the sandbox."""
+        script = (self.proxy.folder / "state" / "ca" / "placeholders.sh").read_text()
+        return str(re.findall(r'^export GH_TOKEN="\$\{GH_TOKEN:-([\w-]+)\}"$', script, re.MULTILINE)[0])
+
+    def gh(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run gh as in the sandbox."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "GH_TOKEN": self.placeholder,
+            "HTTPS_PROXY": f"http://127.0.0.1:{self.proxy.address[1]}",
+            "SSL_CERT_FILE": self.proxy.ready["ca"],
+            "GH_PROMPT_DISABLED": "1",
+            "GH_NO_UPDATE_NOTIFIER": "1",
+        }
+        return subprocess.run(
+            ("gh", *words), cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    def ask(self, document: str, **variables: object) -> tuple[int, str]:
+        """Send one operation and return the status, and the reason if it is denied."""
+        body = json.dumps({"query": document, "variables": variables})
+        head = (
+            f"POST /graphql HTTP/1.1\r\nHost: {API}\r\nConnection: close\r\nAccept: application/json\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+            f"Authorization: token {self.placeholder}\r\n\r\n"
+        )
+        with self.proxy.tls(API) as stream:
+            stream.sendall((head + body).encode())
+            status, answer = read_answer(stream)
+        return status, json.loads(answer).get("reason", "")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    folder = tmp_path_factory.mktemp("gh")
+    authority = make_authority(folder, [API])
+    (folder / "state" / "secrets").mkdir(parents=True)
+    put_secret(folder / "state" / "secrets", "github.token", [API], TOKEN.encode())
+    with (
+        github_api(folder / "leaf.pem") as server,
+        ProxyProcess(folder, POLICY, resolve={(API, 443): server.port}, upstream_ca=authority) as proxy,
+    ):
+        yield Stand(proxy, server, folder)
+
+
+@pytest.fixture
+def stand(whole: Stand) -> Stand:
+    whole.server.seen.clear()
+    whole.server.raw.clear()
+    return whole
+
+
+READING = [
+    "pr list -R {0}",
+    "pr list -R {0} --label bug --state all",
+    "pr list -R {0} --json number,title,author,labels,statusCheckRollup,reviews,files,commits,mergedBy",
+    "pr view 1 -R {0}",
+    "pr view 1 -R {0} --comments",
+    "pr diff 1 -R {0}",
+    "issue list -R {0}",
+    "issue list -R {0} --search 'is:open label:\"good first issue\" crash'",
+    "issue view 1 -R {0}",
+    "label list -R {0}",
+    "release list -R {0}",
+    "repo view {0}",
+    "repo view {0} --json name,parent,languages,issues,assignableUsers,latestRelease",
+    "run list -R {0}",
+    "api repos/{0}/pulls",
+]
+
+
+@pytest.mark.parametrize("command", READING if shutil.which("gh") else [])
+def test_gh_reads_the_repositories_with_a_token_that_it_never_has(stand: Stand, command: str) -> None:
+    for repository in ("o/app", "O/LIB"):
+        done = stand.gh(*shlex.split(command.format(repository)))
+        assert (done.returncode, "HTTP 403" in done.stderr) == (0, False), done.stderr
+    assert stand.server.seen
+    stand.server.seen.clear()
+    done = stand.gh(*shlex.split(command.format("o/other")))
+    assert (done.returncode, "403" in done.stderr, stand.server.seen) == (1, True, []), done.stderr
+
+
+REPOSITORY = 'repository(owner: "o", name: "app")'
+SEARCH = "search beyond one named repository"
+
+
+def test_several_repositories_of_the_policy_are_read_at_once(stand: Stand) -> None:
+    two = 'query { viewer { login } a: %s { ...r parent { ...r } } b: repository(owner: "O", name: "LIB") { ...r } }'
+    assert stand.ask(f"{two % REPOSITORY} fragment r on Repository {{ id name owner {{ login }} }}")[0] == 200
+    variables = {"owner": "o", "repo": "app"}
+    named = "query Q($owner: String!, $repo: String!) { repository(owner: $owner, name: $repo) { id } }"
+    assert stand.ask(named, **variables)[0] == 200
+    assert stand.ask('mutation { addStar(input: {starrableId: "x"}) { clientMutationId } }')[0] == 403
+    assert len(stand.server.seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("document", "where"),
+    [
+        ('{ repository(owner: "o", name: "other") { id } }', "repository o/other"),
+        ('{ repository(owner: "o", name: "app-private") { id } }', "repository o/app-private"),
+        ('{ repository(owner: "o/app", name: "x") { id } }', "repository o/app/x"),
+        ('{ repository(owner: "", name: "o/app") { id } }', "repository ?/o/app"),
+        ('{ repository(owner: "o", name: "*") { id } }', "repository o/*"),
+        ('{ repository(name: "app") { id } }', "repository ?/app"),
+        ("{ repository(owner: $o, name: $n) { id } }", "repository ?/?"),
+        ('query($o: String = "x") { repository(owner: $o, name: "app") { id } }', "repository x/app"),
+        ('{ repository(owner: "o", name: "app", followRenames: true) { id } }', "repository o/app"),
+        ('{ repository(owner: "o", owner: "x", name: "app") { id } }', "repository ?/app"),
+        ('{ a: %s { id } b: repository(owner: "x", name: "y") { id } }', "repository x/y"),
+        ("{ %s { owner { repositories(first: 9) { nodes { name } } } } }", "query.repository.owner.repositories"),
+        ("{ %s { owner { ...on User { issues { totalCount } } } } }", "query.repository.owner.issues"),
+        ("{ %s { parent { issues { totalCount } } } }", "query.repository.parent.issues"),
+        ("{ %s { parent { ...r } } } fragment r on Repository { issues { id } }", "query.repository.parent.issues"),
+        ("{ %s { parent { defaultBranchRef { target { ...on Commit { oid } } } } } }",
+         "query.repository.parent.defaultBranchRef.target on Commit"),
+        ("{ %s { pullRequest(number: 1) { headRepository { pullRequests { totalCount } } } } }",
+         "query.repository.pullRequest.headRepository.pullRequests"),
+        ("{ %s { pullRequest(number: 1) { author { ...on User { pullRequests { totalCount } } } } } }",
+         "query.repository.pullRequest.author.pullRequests"),
+        ("{ %s { issue(number: 1) { author { ...on Node { id } } } } }", "query.repository.issue.author on Node"),
+        ("{ %s { issue(number: 1) { timelineItems { totalCount } } } }", "query.repository.issue.timelineItems"),
+        ("{ %s { collaborators { totalCount } } }", "query.repository.collaborators"),
+        ('{ %s { object(expression: "x") { id } } }', "query.repository.object"),
+        ("{ viewer { repositories { totalCount } } }", "query.viewer.repositories"),
+        ("{ viewer { email } }", "query.viewer.email"),
+        ("{ ...q } fragment q on Query { viewer { email } }", "query on Query"),
+        ('{ user(login: "x") { gists { totalCount } } }', "query.user.gists"),
+        ("{ %s @include(if: true) { id } }", ""),
+        ("{ %s { ...r @include(if: true) } } fragment r on Repository { id }", "an operation with directives"),
+        ("{ %s { ...a } } fragment a on Repository { ...a }", "an operation with directives, or nested too deeply"),
+        ('{ search(query: "x", type: ISSUE) { issueCount } }', SEARCH),
+        ('{ search(query: "repo:o/other x", type: ISSUE) { issueCount } }', SEARCH),
+        ('{ search(query: "repo:o/app repo:x/y", type: ISSUE) { issueCount } }', SEARCH),
+        ('{ search(query: "repo:o/app org:x", type: ISSUE) { issueCount } }', SEARCH),
+        ('{ search(query: "repo:o/app OR is:issue", type: ISSUE) { issueCount } }', SEARCH),
+        ('{ search(query: "(repo:o/app) is:issue", type: ISSUE) { issueCount } }', SEARCH),
+        ('{ search(query: "-repo:o/app is:issue", type: ISSUE) { issueCount } }', SEARCH),
+        ('{ search(query: "\\"repo:o/app\\" x", type: ISSUE) { issueCount } }', SEARCH),
+        ('{ search(query: "repo:o/app", type: REPOSITORY) { nodes { ...on Repository { id } } } }',
+         "query.search.nodes on Repository"),
+    ],
+)  # fmt: skip
+def test_what_leads_out_of_the_repositories_is_denied_with_its_place(stand: Stand, document: str, where: str) -> None:
+    status, reason = stand.ask(document.replace("%s", REPOSITORY))
+    assert (status, stand.server.raw) == (403, []), reason
+    assert f"graphql {where}" in reason or not where, reason
+
+
+def test_gh_is_told_what_is_denied_and_the_token_stays_here(stand: Stand) -> None:
+    status, reason = stand.ask('{ node(id: "PR_1") { id } }')
+    assert (status, "graphql query node is not" in reason, stand.server.raw) == (403, True, [])

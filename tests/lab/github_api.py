@@ -1,0 +1,139 @@
+"""A stand-in for GitHub's API over TLS on loopback: it answers 401 without the token.
+
+GraphQL answers have exactly the fields that were asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, override
+
+from graphql.language import FieldNode, FragmentDefinitionNode, FragmentSpreadNode, OperationDefinitionNode, parse
+
+from fake_internet import SecureServer, tls_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+TOKEN = "ghp_0123456789abcdefghijOfTheOwner"
+LISTS = frozenset({"edges", "fields", "issueTemplates", "nodes", "pullRequestTemplates", "reactionGroups"})
+NUMBERS = frozenset(
+    {"additions", "count", "deletions", "forkCount", "issueCount", "number", "size", "stargazerCount", "totalCount"}
+)
+TRUE = frozenset({"hasIssuesEnabled", "hasWikiEnabled", "mergeCommitAllowed", "squashMergeAllowed"})
+NOTHING = frozenset({"autoMergeRequest", "branchProtectionRule", "endCursor", "milestone", "parent", "projectItems"})
+TEXTS = {
+    "__typename": "Issue",
+    "baseRefName": "main",
+    "headRefName": "fix",
+    "login": "o",
+    "mergeable": "MERGEABLE",
+    "name": "app",
+    "state": "OPEN",
+    "url": "https://github.com/o/app/pull/1",
+    "viewerPermission": "WRITE",
+}
+
+
+class Api(SecureServer):
+    """The server: `seen` has the path or the name of the operation of each request with the token, `raw` all bytes."""
+
+    seen: list[str]
+    raw: list[str]
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self.server_address[1])
+
+
+class Visitor(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    server: Api
+
+    def answer_any(self) -> None:
+        """Answer whatever is asked for."""
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        self.server.raw.append(f"{self.path}\n{self.headers}\n{body.decode()}")
+        status, said = 200, {"id": 1, "node_id": "R_1", "name": "app", "owner": {"login": "o"}, "workflow_runs": []}
+        if self.headers.get("Authorization") not in {f"token {TOKEN}", f"Bearer {TOKEN}"}:
+            status, said = 401, {"message": "Bad credentials"}
+        elif self.path == "/graphql":
+            asked = json.loads(body)
+            self.server.seen.append(asked["query"])
+            said = {"data": answer(asked["query"])}
+        else:
+            self.server.seen.append(f"{self.command} {self.path}")
+        answered = json.dumps(said).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answered)))
+        self.end_headers()
+        self.wfile.write(answered)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer_any  # noqa: N815
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def answer(document: str) -> dict[str, Any]:
+    """Return a value for each field of the operation."""
+    definitions = parse(document).definitions
+    fragments = {one.name.value: one for one in definitions if isinstance(one, FragmentDefinitionNode)}
+    (operation,) = (one for one in definitions if isinstance(one, OperationDefinitionNode))
+    return values(operation, fragments)
+
+
+def values(node: Any, fragments: Mapping[str, FragmentDefinitionNode]) -> dict[str, Any]:
+    """Return the values of what a node selects."""
+    found: dict[str, Any] = {}
+    for one in node.selection_set.selections:
+        if isinstance(one, FieldNode):
+            found[one.alias.value if one.alias else one.name.value] = value(one, fragments)
+        else:
+            spread = fragments[one.name.value] if isinstance(one, FragmentSpreadNode) else one
+            found |= values(spread, fragments)
+    return found
+
+
+def value(field: FieldNode, fragments: Mapping[str, FragmentDefinitionNode]) -> object:
+    """Return the value of a field."""
+    name = field.name.value
+    if name in NOTHING:
+        return None
+    if field.selection_set:
+        below = values(field, fragments)
+        return [below] if name in LISTS else below
+    if name in NUMBERS:
+        return 1
+    if name in TRUE or name.startswith(
+        ("is", "has", "includes", "maintainerCan", "viewerDid", "viewerHas", "viewerCan")
+    ):
+        return name in TRUE
+    if name.endswith(("At", "Date", "dueOn")):
+        return "2026-01-01T00:00:00Z"
+    return TEXTS.get(name, f"{name}-1" if name == "id" else "")
+
+
+@contextmanager
+def github_api(certificate: Path) -> Iterator[Api]:
+    """Serve the API."""
+    ThreadingHTTPServer.daemon_threads = True
+    server = Api(("127.0.0.1", 0), Visitor)
+    server.context, server.seen, server.raw = tls_context(str(certificate)), [], []
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,145 @@
+"""`prune`: what no project uses is listed with its size, and removed after a yes."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.prune import prune
+from agent_sandbox.images import base_name
+from agent_sandbox.runtime.project.installed import read_project
+from fake_docker import FakeDocker
+from fake_tty import Person
+
+PROJECT = "com.docker.compose.project"
+OLD = ("agent-sandbox/project:0123456789abcdef", "agent-sandbox/old:0.0.9")
+# Whoever builds on one of our images inherits its label; anyone can write the labels of a volume.
+FORGED = ("theirs/app:1", "agent-sandbox-evil/app:1")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have a cached policy of 1000 bytes."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "cache" / "agent-sandbox" / "policies"
+    folder.mkdir(parents=True)
+    (folder / "a").write_text("x" * 1000)
+    return folder
+
+
+@pytest.fixture
+def machine(project: Path, docker: FakeDocker, cache: Path) -> FakeDocker:
+    """Have a trusted project, its images, and others."""
+    assert cache.exists()
+    needed = {*read_project(project).images, base_name()}
+    images = [*sorted(needed), *OLD, *FORGED, "agent-sandbox/used:1"]
+    volumes = ["app-1 app-1_ca-private", "app-1 app-1_state", "other other_ca-private", "other forged"]
+    sizes = [{"Repository": OLD[0].split(":")[0], "Tag": OLD[0].split(":")[1], "UniqueSize": "41MB"}]
+    docker.says("volume ls", out="\n".join(volumes))
+    docker.says("ps --all --quiet")
+    docker.says("ps --all --format", out="1 agent-sandbox/used:1\n2 postgres\n")
+    docker.says("image ls --filter label=agent-sandbox.digest", out="\n".join(images))
+    docker.says("df --verbose --format {{json .Images}}", out=json.dumps(sizes))
+    docker.says("df --verbose", out=json.dumps([{"Name": "app-1_state", "Size": "2MB", "Labels": ""}]))
+    docker.says("image inspect", out=json.dumps({"tags": [OLD[1]], "labels": {}}))
+    return docker.says("image rm").says("compose").says("volume prune")
+
+
+def removed(docker: FakeDocker) -> list[str]:
+    words = ("image rm ", "volume prune ", "down ")
+    return [call for call in docker.calls if any(word in call for word in words)]
+
+
+def test_nothing_of_a_project_or_of_others_is_removed(
+    machine: FakeDocker, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(lambda: prune(yes=True)) == 0
+    assert removed(machine) == [f"image rm {OLD[1]}", f"image rm {OLD[0]}"]
+    assert list(cache.iterdir()) == []
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [
+        "images that no project uses, without shared layers:",
+        f"  {OLD[1]:<38}  size unknown",
+        f"  {OLD[0]}  41 MB",
+        "cached policies:",
+        f"  {cache}  1 kB",
+        "together at least 41 MB",
+    ]
+    assert told.err == f"removed, except images that a container uses: {OLD[1]}\n"
+
+
+def test_a_stack_whose_directory_is_gone_goes_with_its_images(
+    machine: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = read_project(project).images
+    monkeypatch.chdir(project.parent)
+    shutil.rmtree(project)
+    assert exit_code(lambda: prune(yes=True, quiet=True)) == 0
+    stacks, names = removed(machine)[:2], removed(machine)[2:]
+    assert [call.split()[2] for call in stacks[:1]] == ["app-1"]
+    assert stacks[1].endswith(f"label={PROJECT}=app-1")
+    assert {name.removeprefix("image rm ") for name in names} == {*images, base_name(), *OLD}
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("n\n", 1), ("", 1)])
+def test_a_person_is_asked(
+    machine: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, code: int
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Person(typed))
+    assert exit_code(lambda: prune(quiet=True)) == code
+    assert bool(removed(machine)) == (code == 0)
+    assert capsys.readouterr().err == "Remove all of it? [y/N] " + ("nothing was removed\n" if code else "")
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({}, "error: prune: there is no terminal to confirm it on\n  hint: agent-sandbox prune --yes, or --dry-run\n"),
+        ({"as_json": True}, "error: --json: does not ask\n  hint: add --dry-run or --yes\n"),
+    ],
+)
+def test_without_a_yes_nothing_is_removed(
+    machine: FakeDocker, capsys: pytest.CaptureFixture[str], options: dict[str, Any], error: str
+) -> None:
+    assert exit_code(lambda: prune(**options)) == 1
+    assert (capsys.readouterr().err, removed(machine)) == (error, [])
+
+
+def test_a_program_gets_json(machine: FakeDocker, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: prune(as_json=True, dry_run=True)) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "stacks": [],
+        "images": [{"name": OLD[1], "size": None}, {"name": OLD[0], "size": 41_000_000}],
+        "cache": {"files": 1, "size": 1000},
+        "size": 41_001_000,
+        "removed": False,
+        "kept": [],
+    }
+    assert (removed(machine), [one.name for one in cache.iterdir()]) == ([], ["a"])
+
+
+def test_a_machine_without_anything_says_so(
+    docker: FakeDocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    docker.says("volume ls").says("ps --all").says("image ls").says("df --verbose", code=1)
+    assert exit_code(prune) == 0
+    said = "nothing to remove: all that agent-sandbox made on this Docker engine is in use\n"
+    assert capsys.readouterr() == (said, "")
+
+
+def test_a_link_in_the_cache_is_removed_and_not_followed(machine: FakeDocker, cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("")
+    (cache / "folder").symlink_to(tmp_path / "mine")
+    (cache / "link").symlink_to(tmp_path / "mine" / "file")
+    assert exit_code(lambda: prune(yes=True, quiet=True)) == 0
+    assert (tmp_path / "mine" / "file").exists()
+    assert not os.path.lexists(cache / "link")
+    assert removed(machine)

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import termios
+import threading
+import time
+from typing import TYPE_CHECKING, Self
+
+import pytest
+
+from agent_sandbox.runtime.host import pty_session as subject
+from agent_sandbox.runtime.host.pty_session import PtySession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+SHOWN = rb"\x1b\[\?1049h\x1b\[0m\x1b\[2J\x1b\[Hwaits"
+HIDDEN = rb"\x1b\[0m\x1b\[\?1049l"
+
+
+class Question:
+    """Shows one line while it is open, and rings once."""
+
+    def __init__(self) -> None:
+        self.open, self.rung = False, False
+        self.keys: list[str] = []
+
+    def lines(self, columns: int) -> Sequence[str]:
+        """Return the line."""
+        return [f"waits {columns}", "second"] if self.open else []
+
+    def signal(self) -> bytes:
+        """Ring."""
+        self.rung, before = True, self.rung
+        return b"" if before else b"\x07"
+
+    def press(self, key: str) -> None:
+        """Keep the key, and close."""
+        self.keys.append(key)
+        self.open = False
+
+
+class Seat:
+    """A terminal, and somebody at it: what they do runs in a thread, the session in this one."""
+
+    def __init__(self) -> None:
+        self.leader, self.follower = pty.openpty()
+        termios.tcsetwinsize(self.follower, (24, 80))
+        self.question = Question()
+        self.session = PtySession(self.question, source=self.follower, target=self.follower)
+        self.seen = b""
+        self.failed: list[BaseException] = []
+
+    def __enter__(self) -> Self:
+        """Sit down."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave."""
+        for descriptor in (self.leader, self.follower):
+            os.close(descriptor)
+
+    def run(self, script: str, act: Callable[[], None]) -> int:
+        """Run a shell script on the terminal while somebody acts; return its exit code."""
+
+        def acting() -> None:
+            try:
+                act()
+            except BaseException as error:  # noqa: BLE001 - raised below
+                self.failed.append(error)
+                os.kill(self.session._child, signal.SIGKILL)
+
+        thread = threading.Thread(target=acting)
+        code = self.session.run(lambda: os.execvp("sh", ("sh", "-c", script)), on_start=thread.start)  # noqa: S606 - a shell is the point
+        thread.join()
+        if self.failed:
+            raise self.failed[0]
+        self.read_all()
+        return code
+
+    def read_all(self) -> None:
+        """Take in what the terminal shows."""
+        while select.select([self.leader], [], [], 0)[0] and (data := os.read(self.leader, 65536)):
+            self.seen += data
+
+    def sees(self, pattern: bytes) -> None:
+        """Wait until the terminal has shown this, and forget what it showed."""
+        end = time.monotonic() + 10
+        while not (found := re.search(pattern, self.seen, re.DOTALL)):
+            assert time.monotonic() < end, self.seen
+            if select.select([self.leader], [], [], 0.1)[0]:
+                self.seen += os.read(self.leader, 65536)
+        self.seen = self.seen[found.end() :]
+
+    def types(self, keys: bytes) -> None:
+        """Type."""
+        os.write(self.leader, keys)
+
+    def asks(self) -> None:
+        """Have a question."""
+        self.question.open = True
+        self.session.wake()
+
+
+@pytest.fixture
+def seat(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seat]:
+    """Somebody who need not wait."""
+    for name in ("TYPING_SECONDS", "SETTLE_SECONDS", "QUIET_SECONDS"):
+        monkeypatch.setattr(subject, name, 0.01)
+    monkeypatch.setattr(subject, "RESIZED_SECONDS", 0.05)
+    with Seat() as seat:
+        yield seat
+
+
+def test_a_program_runs_as_on_the_terminal_itself(seat: Seat) -> None:
+    before = termios.tcgetattr(seat.follower)
+
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.types(b"one line\r")
+        seat.sees(b"got one line")
+
+    assert seat.run("stty size; echo ready; read x; echo got $x; exit 7", act) == 7
+    assert b"24 80" not in seat.seen
+    after = termios.tcgetattr(seat.follower)
+    assert (before, seat.question.rung) == (after, False)
+
+
+def test_a_program_that_a_signal_ended_has_the_exit_code_of_a_shell(seat: Seat) -> None:
+    assert seat.run("kill -9 $$", lambda: None) == 137
+    for program, code in ((lambda: 3, 3), (lambda: 1 // 0, 127)):
+        with Seat() as other:
+            assert other.session.run(program) == code
+
+
+def test_a_question_is_shown_over_the_program_and_a_key_goes_to_it(seat: Seat) -> None:
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.asks()
+        seat.sees(rb"\x07" + SHOWN + rb" 80\r\nsecond")
+        time.sleep(0.05)
+        seat.types(b"pasted text")
+        time.sleep(0.05)
+        seat.types(b"a")
+        seat.sees(HIDDEN)
+        seat.types(b"typed\r")
+        seat.sees(b"got typed")
+
+    assert seat.run("echo ready; read x; echo got $x", act) == 0
+    assert seat.question.keys == ["a"]
+
+
+def test_no_question_appears_while_somebody_types(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "TYPING_SECONDS", 60)
+
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.types(b"y")
+        seat.sees(b"y")
+        seat.asks()
+        seat.sees(rb"\x07")
+        seat.types(b"es\r")
+        seat.sees(b"got yes")
+
+    assert seat.run("echo ready; read x; echo got $x", act) == 0
+    assert (seat.question.keys, b"waits" in seat.seen) == ([], False)
+
+
+def test_a_key_that_comes_at_once_answers_nothing(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "SETTLE_SECONDS", 60)
+
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.asks()
+        seat.sees(SHOWN)
+        seat.types(b"a")
+        time.sleep(0.1)
+        seat.question.open = False
+        seat.session.wake()
+        seat.sees(HIDDEN)
+        seat.types(b"x\r")
+
+    assert seat.run("echo ready; read x", act) == 0
+    assert seat.question.keys == []
+
+
+def test_the_program_waits_while_a_question_is_shown(seat: Seat) -> None:
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.asks()
+        seat.sees(SHOWN)
+        time.sleep(0.3)
+        seat.read_all()
+        assert b"tick" not in seat.seen
+        seat.types(b"d")
+        seat.sees(HIDDEN + b".*tick")
+        seat.types(b"\r")
+
+    assert seat.run("echo ready; sleep 0.2; echo tick; read x", act) == 0
+
+
+def test_a_program_that_fills_the_screen_draws_it_anew(seat: Seat) -> None:
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.asks()
+        seat.sees(rb"\x1b7\x1b\[0m\x1b\[2J\x1b\[Hwaits")
+        time.sleep(0.05)
+        seat.types(b"d")
+        seat.sees(rb"\x1b\[0m\x1b\[2J\x1b8.*drawn 23 80.*drawn 24 80")
+
+    # The sequence of the alternate screen comes in two pieces.
+    script = r"""
+        trap 'echo drawn $(stty size)' WINCH
+        printf '\033[?25;10'; sleep 0.1; printf '49hready'
+        for _ in 1 2 3 4 5 6; do sleep 0.1; done
+    """
+    assert seat.run(script, act) == 0
+
+
+def test_a_program_that_never_pauses_is_interrupted_between_two_sequences(
+    seat: Seat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subject, "QUIET_SECONDS", 0.02)
+    monkeypatch.setattr(subject, "LONGEST_SECONDS", 0.1)
+
+    def act() -> None:
+        seat.sees(b"y\r\ny")
+        seat.asks()
+        seat.sees(rb"\x18\x07\x18" + SHOWN)
+        time.sleep(0.05)
+        seat.types(b"\x1b[97u")
+        seat.sees(HIDDEN)
+        seat.types(b"\x03")
+
+    assert seat.run("exec yes", act) == 130
+    assert seat.question.keys == ["a"]
+
+
+def test_a_question_goes_when_the_program_ends(seat: Seat) -> None:
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.asks()
+        seat.sees(SHOWN)
+        seat.sees(HIDDEN)
+
+    assert seat.run("echo ready; sleep 0.2; exit 3", act) == 3
+
+
+def test_a_question_is_drawn_anew_for_another_size(seat: Seat) -> None:
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.asks()
+        seat.sees(SHOWN + b" 80")
+        termios.tcsetwinsize(seat.follower, (1, 40))
+        os.kill(os.getpid(), signal.SIGWINCH)
+        seat.sees(rb"waits 40(?!.*second)")
+        time.sleep(0.05)
+        seat.types(b"\x03")
+        seat.sees(HIDDEN)
+        seat.types(b"\r")
+        seat.sees(b"1 40")
+
+    assert seat.run("echo ready; read x; stty size", act) == 0
+    assert seat.question.keys == ["escape"]
+
+
+def test_signals_go_to_the_program(seat: Seat) -> None:
+    def act() -> None:
+        seat.sees(b"ready")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert seat.run("trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done", act) == 5
+
+
+def test_the_program_ends_with_the_terminal(seat: Seat) -> None:
+    def act() -> None:
+        seat.sees(b"ready")
+        os.close(seat.leader)
+        seat.leader = os.open(os.devnull, os.O_RDONLY)
+
+    assert seat.run("trap 'exit 5' HUP; echo ready; while :; do echo x; sleep 0.05; done", act) == 5
+
+
+def test_another_process_that_keeps_the_terminal_does_not_keep_the_session(seat: Seat) -> None:
+    began = time.monotonic()
+    assert seat.run("trap '' HUP; (trap '' HUP; sleep 20) & exit 4", lambda: None) == 4
+    assert time.monotonic() - began < 10

@@ -1,0 +1,69 @@
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from agent_sandbox.images import base_name
+from agent_sandbox.render.paths import STACK
+from agent_sandbox.runtime.driver.container import Container, StackFound, Usage
+from agent_sandbox.runtime.driver.protocol import Driver
+from agent_sandbox.runtime.project.trust_snapshot import Standing
+from agent_sandbox.runtime.project.trust_store import Store
+from agent_sandbox.runtime.prunable import Prunable, find_prunable
+from agent_sandbox.stack.naming import stack_name
+
+USED, FREE = "agent-sandbox/example:1", "agent-sandbox/example:0"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Have a directory beside another one."""
+    (tmp_path / "src" / "beside").mkdir(parents=True)
+    (tmp_path / "src" / "app").mkdir()
+    return tmp_path / "src" / "app"
+
+
+@pytest.fixture
+def store(tmp_path: Path, root: Path) -> Store:
+    """Trust the stack of that directory, made by another version, so that only its file says what it uses."""
+    found = Store(folder=tmp_path / "trust", owners=frozenset({os.geteuid()}))
+    text = f"name: {stack_name('app', str(root))}\nx-agent-sandbox: {{agent: example, dev: 1000:1000}}\n"
+    text += f"services: {{agent: {{image: {USED}}}}}\n"
+    found.save(Standing(root=root, owner=None, stack_files=(STACK,), files={STACK: text}))
+    return found
+
+
+def driver(root: Path) -> Driver:
+    agent = Container(id="1", service="agent", image=USED, state="running")
+    stack = StackFound(name=stack_name("app", str(root)), containers=(agent,), volumes=("v",))
+
+    def own_images(*, leaving: tuple[str, ...] = ()) -> dict[str, int | None]:
+        return {name: 1 for name in (USED, FREE, base_name()) if name != USED or "1" in leaving}
+
+    made = SimpleNamespace(
+        stacks=lambda: (stack,), usage=lambda _found: Usage(memory=None, disk={"v": 7}), own_images=own_images
+    )
+    return cast("Driver", made)
+
+
+def test_what_a_project_uses_stays(root: Path, store: Store) -> None:
+    assert find_prunable(driver(root), store, {}) == Prunable(stacks={}, images={FREE: 1}, cache={})
+
+
+def test_a_directory_that_is_gone_uses_nothing(root: Path, store: Store) -> None:
+    shutil.rmtree(root)
+    found = find_prunable(driver(root), store, {})
+    assert (dict(found.stacks), set(found.images)) == ({stack_name("app", str(root)): 7}, {USED, FREE, base_name()})
+    assert found.total == 10
+
+
+def test_a_directory_on_a_drive_that_is_away_still_uses_its_images(root: Path, store: Store) -> None:
+    shutil.rmtree(root.parent)
+    assert set(find_prunable(driver(root), store, {}).images) == {FREE}
+
+
+def test_nothing_is_nothing() -> None:
+    assert not Prunable(stacks={}, images={}, cache={})
