@@ -136,7 +136,6 @@ class Relay:
         )
         asked = exchange.head
         goes_on = not closes(head.version, head.fields) and not closes(asked.version.decode(), asked.fields)
-        exchange.status = head.status
         first = head_bytes(b"%s %d %s" % (head.version.encode(), head.status, returned.reason), returned.fields)
         if head.status == SWITCHING:
             await self._switch(first, server)
@@ -147,6 +146,8 @@ class Relay:
         self.is_reusable = goes_on and size is not BodyEnd.CLOSE
 
     async def _switch(self, first: bytes, server: ByteStream) -> None:
+        if self._exchange.echoes:
+            raise BrokenError(f"{NOT_FORWARDED}: `engine: lane` does not redact WebSocket frames")
         if not self._steps.run("response", self._exchange):
             raise KilledError
         self.is_websocket = True
@@ -171,6 +172,7 @@ class Relay:
         if why := why_unreadable(head.forwarded) if exchange.echoes else "":
             why = self._safe(f"{why}, so an echo of the injected secret could not be redacted")
             raise BrokenError(f"{NOT_FORWARDED}: {why}")
+        exchange.status = head.status
         exchange.response, exchange.returned = Returned(head.status, head.reason, head.forwarded), None
         if not self._steps.run("responseheaders", exchange) or exchange.returned is None:
             raise KilledError

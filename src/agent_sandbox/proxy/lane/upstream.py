@@ -51,7 +51,7 @@ async def reach(
         raise DialError(ELSEWHERE)
     reader, writer = await _dial(exchange, head.host, head.port, engine)
     with _aborted_on_error(writer):
-        stream = ByteStream(writer, on_data=on_data, crowded=lambda: engine.crowded > 1)
+        stream = ByteStream(writer, on_data=on_data, crowded=lambda: engine.crowded > 1 or bool(exchange.echoes))
         stream.take_over(reader)
         if tunnel.carries is Carries.TLS:
             await _secure(stream, engine, steps)

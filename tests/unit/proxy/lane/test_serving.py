@@ -370,7 +370,7 @@ async def test_a_response_that_no_hook_returns_is_not_sent(stage: Stage) -> None
 
     async with stage(Kill()) as on:
         assert (await on.answered(GET, OK, until=b""))[1] in (b"", b"reset")
-        assert on.notes.ended == [("error", None, "Connection killed.")]
+        assert on.notes.ended == [("error", 200, "Connection killed.")]
 
 
 async def test_a_websocket_ends_with_its_client(stage: Stage) -> None:
