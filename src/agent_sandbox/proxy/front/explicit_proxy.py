@@ -14,7 +14,6 @@ from agent_sandbox.proxy.front.connect import ConnectDeniedError, Opened, decide
 from agent_sandbox.proxy.front.first_bytes import judged, whole_head
 from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.front.rejection import Rejection
-from agent_sandbox.proxy.lane.choice import open_session
 from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter
 from agent_sandbox.proxy.net.linger_close import closing_with, linger_close
@@ -85,6 +84,8 @@ class ExplicitProxy:
             with self._connections.holding(relay), closing_with(writer, relay.abort):
                 await relay.run()
         else:
+            from agent_sandbox.proxy.lane.choice import open_session  # noqa: PLC0415 - not needed to start
+
             session = open_session(self._engine, tunnel, peekable, writer)
             with self._connections.holding(session), closing_with(writer, session.abort):
                 await session.handle_client()

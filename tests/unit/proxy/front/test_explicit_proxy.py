@@ -11,6 +11,7 @@ from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Policy, decide_connect
 from agent_sandbox.proxy.front import explicit_proxy as subject
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, is_own
+from agent_sandbox.proxy.lane import choice
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.options import EngineOptions
 from agent_sandbox.proxy.mitm.session import Engine
@@ -72,7 +73,7 @@ class Stage:
             def abort(self) -> None:
                 """Do nothing."""
 
-        monkeypatch.setattr(subject, "open_session", Session)
+        monkeypatch.setattr(choice, "open_session", Session)
 
     async def serve(self, *pieces: bytes, end: bool = True) -> bytes:
         """Serve a client that says this; return what it is told."""
@@ -229,7 +230,7 @@ async def test_when_the_proxy_stops_what_is_open_is_ended_and_who_said_nothing_y
             """Wait."""
             await over.wait()
 
-    monkeypatch.setattr(subject, "open_session", Session)
+    monkeypatch.setattr(choice, "open_session", Session)
     serving = asyncio.create_task(stage.serve(CONNECT, HTTP, end=False))
     for _ in range(5):
         await asyncio.sleep(0)
