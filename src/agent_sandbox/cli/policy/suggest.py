@@ -14,6 +14,7 @@ from agent_sandbox.cli.steps.policy.policy_edit import put, put_service
 from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
+from agent_sandbox.cli.terminal.question import choice
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.policy.explain.advice import APPLY, SETUP
@@ -171,7 +172,7 @@ def _choose(found: Suggestions, file: Path) -> int:
             continue
         service = proposal.package_manager.service if proposal.package_manager else next(iter(proposal.services), "")
         keys = f"y/s/N/q; s adds the service {service}" if service else "y/N/q"
-        answer = _ask(f"add the rule? ({number} of {len(proposals)}) [{keys}] ")
+        answer = choice(f"add the rule? ({number} of {len(proposals)}) [{keys}]")
         if answer == "q":
             break
         if answer == "y" or (answer == "s" and service):
@@ -192,10 +193,3 @@ def _put(proposal: Proposal, file: Path, *, service: str) -> bool:
         say_problems(error.problems)
         return False
     return True
-
-
-def _ask(question: str) -> str:
-    try:
-        return input(question).strip().lower()
-    except EOFError:
-        return "q"

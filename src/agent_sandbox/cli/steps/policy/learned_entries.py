@@ -60,7 +60,7 @@ def choose(learned: Learned, ask: Callable[[str], str]) -> Chosen:
         offers = entry.proposals[0].services if not entry.service else ()
         keys = "y/r/N/q; r adds the single rules" if entry.service else "y/N/q"
         keys = f"y/s/N/q; s adds the service {offers[0]}" if offers else keys
-        answer = ask(f"add it? ({number} of {len(entries)}) [{keys}] ")
+        answer = ask(f"add it? ({number} of {len(entries)}) [{keys}]")
         if answer == "q":
             break
         if answer == "y":
