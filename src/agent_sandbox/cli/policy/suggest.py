@@ -13,7 +13,7 @@ from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy.policy_edit import put, put_service
 from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems, times
 from agent_sandbox.cli.terminal.question import choice
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.cli.terminal.tty import terminal
@@ -110,7 +110,7 @@ def _proposal(proposal: Proposal) -> Iterator[str]:
     first = proposal.package_manager is not None or any(map(is_source, proposal.services))
     title, *others = (*services, rule) if first else (rule, *services)
     yield styled((title, "command"))
-    yield f"  {_times(proposal.seen)}{_span(proposal.seen)}"
+    yield f"  {times(proposal.seen.count)}{_span(proposal.seen)}"
     for values in proposal.values:
         more = ", ..." if len(values) > MOST_VALUES else ""
         yield f"  `*` stands for {len(values)} values: {', '.join(values[:MOST_VALUES])}{more}"
@@ -122,14 +122,10 @@ def _proposal(proposal: Proposal) -> Iterator[str]:
 
 def _left_out(found: Suggestions) -> Iterator[str]:
     for why, seen in sorted(found.left_out.items(), key=lambda item: -item[1].count):
-        yield f"  {_times(seen)}, {why}: {seen.example}"
+        yield f"  {times(seen.count)}, {why}: {seen.example}"
     if found.unreadable:
         lines = "line is not an audit record" if found.unreadable == 1 else "lines are not audit records"
         yield f"  {found.unreadable} {lines}"
-
-
-def _times(seen: Seen) -> str:
-    return "once" if seen.count == 1 else f"{seen.count} times"
 
 
 def _span(seen: Seen) -> str:
