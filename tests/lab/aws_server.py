@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, override
 from urllib.parse import parse_qsl, quote, unquote
 
@@ -30,11 +29,6 @@ class AwsServer(SecureServer):
     seen: list[tuple[str, str, str]]
     raw: list[str]
     stored: dict[str, bytes]
-
-    @property
-    def port(self) -> int:
-        """The port that it listens on."""
-        return int(self.server_address[1])
 
 
 class Visitor(BaseHTTPRequestHandler):
@@ -154,15 +148,8 @@ def fault(  # noqa: PLR0917 - the parts of a request
 @contextmanager
 def aws_server(certificate: Path) -> Iterator[AwsServer]:
     """Serve everything that the key may do."""
-    ThreadingHTTPServer.daemon_threads = True
     server = AwsServer(("127.0.0.1", 0), Visitor)
     server.context, server.token = tls_context(str(certificate)), None
     server.seen, server.raw, server.stored = [], [], {}
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with server.running():
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -15,6 +15,7 @@ import ssl
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, override
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, override
 import fake_model_api as chat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 KEYS = Path(__file__).with_name("keys.json")
 PRINT_LOCK = threading.Lock()
@@ -143,6 +144,23 @@ class SecureServer(ThreadingHTTPServer):
             return
         with secured:
             super().finish_request(secured, client_address)
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return self.server_port
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Serve until the end of the block."""
+        thread = threading.Thread(target=self.serve_forever)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.shutdown()
+            thread.join()
+            self.server_close()
 
 
 def tls_context(cert: str) -> ssl.SSLContext:

@@ -11,10 +11,9 @@ import asyncio
 import json
 import re
 import subprocess
-import threading
 from base64 import b64encode
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, override
 
 from fake_forge import http_backend
@@ -44,11 +43,6 @@ class GitServer(SecureServer):
     root: Path
     seen: list[tuple[str, str, str]]
     large: dict[str, bytes]
-
-    @property
-    def port(self) -> int:
-        """The port that it listens on."""
-        return int(self.server_address[1])
 
 
 class Visitor(BaseHTTPRequestHandler):
@@ -136,15 +130,8 @@ def make(place: Path) -> None:
 @contextmanager
 def git_server(root: Path, certificate: Path) -> Iterator[GitServer]:
     """Serve the repositories below `root`."""
-    ThreadingHTTPServer.daemon_threads = True
     server = GitServer(("127.0.0.1", 0), Visitor)
     server.context, server.root = tls_context(str(certificate)), root
     server.seen, server.large = [], {}
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with server.running():
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, override
 
 from graphql.language import FieldNode, FragmentDefinitionNode, FragmentSpreadNode, OperationDefinitionNode, parse
@@ -46,11 +45,6 @@ class Api(SecureServer):
 
     seen: list[str]
     raw: list[str]
-
-    @property
-    def port(self) -> int:
-        """The port that it listens on."""
-        return int(self.server_address[1])
 
 
 class Visitor(BaseHTTPRequestHandler):
@@ -137,14 +131,7 @@ class Values:
 @contextmanager
 def github_api(certificate: Path) -> Iterator[Api]:
     """Serve the API."""
-    ThreadingHTTPServer.daemon_threads = True
     server = Api(("127.0.0.1", 0), Visitor)
     server.context, server.seen, server.raw = tls_context(str(certificate)), [], []
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with server.running():
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

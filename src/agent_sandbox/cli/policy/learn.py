@@ -21,6 +21,7 @@ from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, named_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_lines, say, say_problems
+from agent_sandbox.cli.terminal.question import choice
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.text import safe_repr
@@ -110,7 +111,7 @@ def learn(  # noqa: PLR0913 - each is an option
         _stop_allowing(open_project(path, cwd=Path.cwd()))
     source = Source(file=file, path=path, policy=named_policy(policy, path=path), since=_since(since, file, path))
     learned = _learned(source)
-    chosen = without_warning(learned) if every or dry_run else choose(learned, _ask)
+    chosen = without_warning(learned) if every or dry_run else choose(learned, choice)
     emit_lines(as_text(learned) if every or dry_run else left_out(learned))
     code = _write(source, chosen, learned, dry_run=dry_run)
     if source.is_stack and not dry_run:
@@ -217,10 +218,3 @@ def _apply(source: Source, entries: Entries, services: Iterable[str]) -> None:
         report(reload_stack(source.path))
     else:
         say(APPLY)
-
-
-def _ask(question: str) -> str:
-    try:
-        return input(question).strip().lower()
-    except EOFError:
-        return "q"

@@ -10,6 +10,7 @@ from agent_sandbox.cli.framework.options import DryRun, Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, find_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.policyfile.resolved import MIRRORED, RESOLVED, resolved_for
 from agent_sandbox.problems import Problem, UserError
@@ -236,10 +237,7 @@ def _ask(name: str, offer: "Offer") -> bool:
     from agent_sandbox.cli.steps.policy.policy_services import offer_as_text  # noqa: PLC0415 - as above
 
     say(offer_as_text(name, offer))
-    try:
-        return input("include it? [y/N]  ").strip().lower() in {"y", "yes"}
-    except EOFError:
-        return False
+    return agrees("include it?")
 
 
 def _say_left_out(plan: "Resolved") -> None:

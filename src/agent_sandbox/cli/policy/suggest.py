@@ -13,7 +13,8 @@ from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy.policy_edit import put, put_service
 from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems, times
+from agent_sandbox.cli.terminal.question import choice
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.policy.explain.advice import APPLY, SETUP
@@ -109,7 +110,7 @@ def _proposal(proposal: Proposal) -> Iterator[str]:
     first = proposal.package_manager is not None or any(map(is_source, proposal.services))
     title, *others = (*services, rule) if first else (rule, *services)
     yield styled((title, "command"))
-    yield f"  {_times(proposal.seen)}{_span(proposal.seen)}"
+    yield f"  {times(proposal.seen.count)}{_span(proposal.seen)}"
     for values in proposal.values:
         more = ", ..." if len(values) > MOST_VALUES else ""
         yield f"  `*` stands for {len(values)} values: {', '.join(values[:MOST_VALUES])}{more}"
@@ -121,14 +122,10 @@ def _proposal(proposal: Proposal) -> Iterator[str]:
 
 def _left_out(found: Suggestions) -> Iterator[str]:
     for why, seen in sorted(found.left_out.items(), key=lambda item: -item[1].count):
-        yield f"  {_times(seen)}, {why}: {seen.example}"
+        yield f"  {times(seen.count)}, {why}: {seen.example}"
     if found.unreadable:
         lines = "line is not an audit record" if found.unreadable == 1 else "lines are not audit records"
         yield f"  {found.unreadable} {lines}"
-
-
-def _times(seen: Seen) -> str:
-    return "once" if seen.count == 1 else f"{seen.count} times"
 
 
 def _span(seen: Seen) -> str:
@@ -171,7 +168,7 @@ def _choose(found: Suggestions, file: Path) -> int:
             continue
         service = proposal.package_manager.service if proposal.package_manager else next(iter(proposal.services), "")
         keys = f"y/s/N/q; s adds the service {service}" if service else "y/N/q"
-        answer = _ask(f"add the rule? ({number} of {len(proposals)}) [{keys}] ")
+        answer = choice(f"add the rule? ({number} of {len(proposals)}) [{keys}]")
         if answer == "q":
             break
         if answer == "y" or (answer == "s" and service):
@@ -192,10 +189,3 @@ def _put(proposal: Proposal, file: Path, *, service: str) -> bool:
         say_problems(error.problems)
         return False
     return True
-
-
-def _ask(question: str) -> str:
-    try:
-        return input(question).strip().lower()
-    except EOFError:
-        return "q"

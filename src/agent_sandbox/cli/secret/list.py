@@ -8,7 +8,7 @@ from pathlib import Path
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.secrets.secret_store import secrets_of
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, times
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policytools.unset_secrets import Wanted, kinds_of, wanted
 from agent_sandbox.runtime.policies.layers import load_here
@@ -72,13 +72,12 @@ def _used(kinds: Kinds, secret: Held) -> str:
 def _about(sources: Sources, secret: Held) -> str:
     """Return where a value is from, why there is none, until when it is used, and when it was used."""
     source = sources.get(secret.name, "")
-    count = "once" if secret.uses == 1 else f"{secret.uses} times"
-    times = f"used {count}, last {_shown(secret.last_use)}" if secret.last_use else "never used"
+    uses = f"used {times(secret.uses)}, last {_shown(secret.last_use)}" if secret.last_use else "never used"
     parts = (
         f"from {source}" if source else "",
         f"no value now: {secret.problem}" if secret.problem else "",
         f"expires {_shown(secret.expires)}" if secret.expires else "",
-        times,
+        uses,
     )
     return "; ".join(filter(None, parts))
 

@@ -50,6 +50,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def times(number: int) -> str:
+    """Return how often something happened.
+
+    >>> times(1), times(3)
+    ('once', '3 times')
+    """
+    return "once" if number == 1 else f"{number} times"
+
+
 def say_problems(problems: Iterable[Problem], *, beside: Callable[[Problem], str] = lambda _: "") -> None:
     """Print each problem as `error: where: what`, then the text that `beside` returns, then its hint."""
     for problem in problems:

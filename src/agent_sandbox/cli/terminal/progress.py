@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event as Flag
 from threading import Lock, Thread
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.wrapping import cells, width_of
@@ -24,19 +24,6 @@ WIDE = 110  # of a plain line
 ERASE = "\r\x1b[K"
 
 type Clock = Callable[[], float]
-
-
-class Display(Protocol):
-    """Shows the events of one step after the other; `tick` is called regularly."""
-
-    def tell(self, event: Event) -> None:
-        """Receive an event."""
-
-    def tick(self) -> None:
-        """Show what is due."""
-
-    def end(self) -> None:
-        """Clear the terminal's line for the next message."""
 
 
 @contextmanager

@@ -17,6 +17,12 @@ def answer_to(question: str) -> str | None:
     return line.strip().lower() if line else None
 
 
+def choice(question: str) -> str:
+    """Return the answer to a question that names the possible ones; `q` at the end of the input."""
+    answer = answer_to(question)
+    return "q" if answer is None else answer
+
+
 def agrees(question: str) -> bool:
     """Return whether the user says yes to a question; nothing typed is a no."""
     return answer_to(f"{question} [y/N]") in {"y", "yes"}

@@ -1,5 +1,6 @@
 """The user's directories for configuration, state and cache, by the XDG rules on every system."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +22,12 @@ def config_directory(environ: Mapping[str, str]) -> Path | None:
 def state_directory(environ: Mapping[str, str]) -> Path:
     """Return `~/.local/state/agent-sandbox`; without a home directory, a folder under /tmp."""
     return _place(environ, "XDG_STATE_HOME", ".local/state") or Path(f"/tmp/{NAME}-{environ.get('USER', 'state')}")  # noqa: S108 - no home is left
+
+
+def state_file(folder: str, path: Path, environ: Mapping[str, str]) -> Path:
+    """Return the file in a folder of the user's state that is about this path."""
+    name = hashlib.sha256(str(path.absolute()).encode("utf-8", "surrogateescape")).hexdigest()
+    return state_directory(environ) / folder / f"{name}.json"
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path | None:

@@ -1,13 +1,12 @@
 """Remember which suggestions the user declined for a policy file, in the user's state directory."""
 
-import hashlib
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.runtime.host.files import write_all
-from agent_sandbox.runtime.host.user_dirs import state_directory
+from agent_sandbox.runtime.host.user_dirs import state_file
 
 FOLDER = "declined"
 MOST = 1_000
@@ -16,7 +15,7 @@ MOST = 1_000
 def load_declined(policy: Path, environ: Mapping[str, str]) -> frozenset[str]:
     """Return the declined rules; a damaged record counts as none."""
     try:
-        found = read_json(_place(policy, environ).read_text("utf-8"))
+        found = read_json(state_file(FOLDER, policy, environ).read_text("utf-8"))
     except (OSError, ValueError, NotJsonError):
         return frozenset()
     return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
@@ -24,11 +23,6 @@ def load_declined(policy: Path, environ: Mapping[str, str]) -> frozenset[str]:
 
 def save_declined(policy: Path, rules: Collection[str], environ: Mapping[str, str]) -> None:
     """Replace the record."""
-    place = _place(policy, environ)
+    place = state_file(FOLDER, policy, environ)
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_all(place.parent, {place.name: json.dumps(sorted(rules)[:MOST])})
-
-
-def _place(policy: Path, environ: Mapping[str, str]) -> Path:
-    name = hashlib.sha256(str(policy.absolute()).encode("utf-8", "surrogateescape")).hexdigest()
-    return state_directory(environ) / FOLDER / f"{name}.json"

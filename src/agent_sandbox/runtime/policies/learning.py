@@ -1,6 +1,5 @@
 """Remember since when a project's traffic is recorded for `policy learn`, in the user's state directory."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.runtime.host.files import write_all
-from agent_sandbox.runtime.host.user_dirs import state_directory
+from agent_sandbox.runtime.host.user_dirs import state_file
 
 FOLDER = "learning"
 
@@ -25,7 +24,7 @@ class Recording:
 def load_recording(root: Path, environ: Mapping[str, str]) -> Recording | None:
     """Return the recording, None if nothing was started; a damaged record counts as nothing."""
     try:
-        found = read_json(_place(root, environ).read_text("utf-8"))
+        found = read_json(state_file(FOLDER, root, environ).read_text("utf-8"))
     except (OSError, ValueError, NotJsonError):
         return None
     since = found.get("since") if isinstance(found, dict) else None
@@ -34,7 +33,7 @@ def load_recording(root: Path, environ: Mapping[str, str]) -> Recording | None:
 
 def save_recording(root: Path, recording: Recording, environ: Mapping[str, str]) -> None:
     """Replace the record."""
-    place = _place(root, environ)
+    place = state_file(FOLDER, root, environ)
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_all(place.parent, {place.name: json.dumps({"root": str(root.absolute()), **asdict(recording)})})
 
@@ -42,9 +41,4 @@ def save_recording(root: Path, recording: Recording, environ: Mapping[str, str])
 def forget_recording(root: Path, environ: Mapping[str, str]) -> None:
     """Remove the record."""
     with suppress(OSError):
-        _place(root, environ).unlink()
-
-
-def _place(root: Path, environ: Mapping[str, str]) -> Path:
-    name = hashlib.sha256(str(root.absolute()).encode("utf-8", "surrogateescape")).hexdigest()
-    return state_directory(environ) / FOLDER / f"{name}.json"
+        state_file(FOLDER, root, environ).unlink()

@@ -1,6 +1,12 @@
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from agent_sandbox.backends.verbs import Terminal
+from agent_sandbox.cli.policy import learn, services, suggest
+from fake_tty import Person
 
 POLICY = """\
 version: 1
@@ -20,3 +26,15 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / ".devcontainer" / "policy.yaml").write_text(POLICY)
     monkeypatch.chdir(tmp_path)
     return Path(".devcontainer/policy.yaml")
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have a person at the terminal who types these lines, and then nothing more."""
+
+    def answer(*lines: str) -> None:
+        monkeypatch.setattr(sys, "stdin", Person("".join(f"{line}\n" for line in lines)))
+        for module in (learn, services, suggest):
+            monkeypatch.setattr(module, "terminal", lambda: Terminal.ATTACHED)
+
+    return answer

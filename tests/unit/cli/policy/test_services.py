@@ -1,10 +1,9 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.verbs import Terminal
-from agent_sandbox.cli.policy import services as subject
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.runtime.policies import registries
 from run_cli import Ask
@@ -226,16 +225,10 @@ def test_what_only_the_project_names_is_left_out_and_told(ask: Ask, evil: Path) 
 
 @pytest.mark.parametrize(("typed", "taken"), [("y", True), ("Yes ", True), ("", False), (None, False)])
 def test_at_a_terminal_a_person_is_asked_for_each(
-    ask: Ask, evil: Path, monkeypatch: pytest.MonkeyPatch, typed: str | None, *, taken: bool
+    ask: Ask, evil: Path, answers: Callable[..., None], typed: str | None, *, taken: bool
 ) -> None:
-    def answered(_: str) -> str:
-        if typed is None:
-            raise EOFError
-        return typed
-
-    monkeypatch.setattr(subject, "terminal", lambda: Terminal.ATTACHED)
-    monkeypatch.setattr("builtins.input", answered)
-    assert ask("policy", "services", "resolve", "node").err.startswith(EVIL)
+    answers(*[] if typed is None else [typed])
+    assert ask("policy", "services", "resolve", "node").err.startswith(f"{EVIL}include it? [y/N] ")
     assert ("evil.example.org" in evil.read_text()) is taken
 
 

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.errors import exit_code
-from agent_sandbox.cli.policy import suggest as subject
 from agent_sandbox.cli.policy.suggest import suggest
 from fake_docker import FakeDocker
 from fake_stack import with_containers
@@ -31,6 +29,7 @@ STARS = (
     "`*` replaces a value after 3 different values with digits, in otherwise equal requests,"
     " or 10 of any kind in requests that only read\n"
 )
+FIRST = "add the rule? (1 of 2) [y/N/q] "
 
 
 @pytest.fixture
@@ -130,25 +129,6 @@ def test_a_program_gets_all_of_it(log: Path, capsys: pytest.CaptureFixture[str])
     }
 
 
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Have a person at the terminal who answers so."""
-
-    def answer(*words: str) -> None:
-        rest = iter(words)
-
-        def typed(_: str) -> str:
-            try:
-                return next(rest)
-            except StopIteration:
-                raise EOFError from None
-
-        monkeypatch.setattr("builtins.input", typed)
-        monkeypatch.setattr(subject, "terminal", lambda: Terminal.ATTACHED)
-
-    return answer
-
-
 def test_a_person_chooses_one_by_one(
     log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,7 +139,7 @@ def test_a_person_chooses_one_by_one(
     assert policy.read_text() == f"{before}allow:\n  - GET https://docs.test/\n"
     told = capsys.readouterr()
     assert told.out.endswith(f"\n{policy}:9: added `- GET https://docs.test/` under `allow`\n")
-    assert told.err == "then: agent-sandbox proxy reload\n"
+    assert told.err == f"{FIRST}add the rule? (2 of 2) [y/N/q] then: agent-sandbox proxy reload\n"
 
 
 def test_a_person_can_choose_the_service_instead_of_the_rule(
@@ -184,7 +164,9 @@ def test_what_a_person_declined_is_not_asked_again(
     answers("q")
     assert exit_code(lambda: suggest(log, choose=True)) == 0
     told = capsys.readouterr()
-    assert told.err == "1 that you declined before left out; agent-sandbox policy suggest lists them\n"
+    assert told.err == (
+        "1 that you declined before left out; agent-sandbox policy suggest lists them\nadd the rule? (1 of 1) [y/N/q] "
+    )
     assert told.out.startswith("agent-sandbox policy allow 'GET https://docs.test/'\n")
     assert exit_code(lambda: suggest(log)) == 0
     assert capsys.readouterr().out == TEXT
@@ -198,8 +180,9 @@ def test_what_can_not_be_put_in_stops_no_other(
     answers("y", "y")
     assert exit_code(lambda: suggest(log, choose=True)) == 0
     assert capsys.readouterr().err == "".join(
-        f"error: {policy}: cannot add {line} to this file automatically\n  hint: add `- {line}` under `allow` by hand\n"
-        for line in ("POST https://api.example.com/i/*", "GET https://docs.test/")
+        f"add the rule? ({number} of 2) [y/N/q] error: {policy}: cannot add {line} to this file automatically\n"
+        f"  hint: add `- {line}` under `allow` by hand\n"
+        for number, line in ((1, "POST https://api.example.com/i/*"), (2, "GET https://docs.test/"))
     )
 
 
@@ -210,7 +193,7 @@ def test_whoever_leaves_has_chosen_nothing(
     before = Path(".devcontainer/policy.yaml").read_text()
     answers(*words)
     assert exit_code(lambda: suggest(log, choose=True)) == 0
-    assert (Path(".devcontainer/policy.yaml").read_text(), capsys.readouterr().err) == (before, "")
+    assert (Path(".devcontainer/policy.yaml").read_text(), capsys.readouterr().err) == (before, FIRST)
 
 
 def test_nobody_is_asked_where_nobody_sits(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -239,4 +222,4 @@ def test_choosing_from_a_running_stack_reloads_its_policy(
     docker.says("agent_sandbox.proxy reload", out='{"ok": true, "digest": "0123456789abcdef"}')
     assert exit_code(lambda: suggest(choose=True)) == 0
     assert "POST https://api.example.com/i/*" in (project / ".devcontainer" / "policy.yaml").read_text()
-    assert capsys.readouterr().err == "policy loaded, digest 0123456789ab\n"
+    assert capsys.readouterr().err == "add the rule? (1 of 1) [y/N/q] policy loaded, digest 0123456789ab\n"

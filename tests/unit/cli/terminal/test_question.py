@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox import cli
-from agent_sandbox.cli.terminal.question import agrees, answer_to
+from agent_sandbox.cli.terminal.question import agrees, answer_to, choice
 from fake_tty import Person, Screen
 
 
@@ -24,6 +24,11 @@ def test_only_a_typed_yes_is_one(
     assert capsys.readouterr() == ("", "Which? Sure? [y/N] ")
 
 
+def test_the_end_of_the_input_leaves_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Person("Y\n"))
+    assert (choice("Add it? [y/N/q]"), choice("Add it? [y/N/q]")) == ("y", "q")
+
+
 def test_a_long_question_is_wrapped_and_shows_no_control_character(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(sys, "stdin", io.StringIO())
@@ -35,7 +40,7 @@ def test_a_long_question_is_wrapped_and_shows_no_control_character(monkeypatch: 
 
 def test_nothing_is_printed_past_the_wrapping() -> None:
     """All other modules of `cli` print through `terminal`, which wraps, escapes and colours."""
-    past = re.compile(r"std(?:out|err)\.write|\bprint\(|typer\.(?:echo|confirm)|\.readline\(")
+    past = re.compile(r"std(?:out|err)\.write|\bprint\(|typer\.(?:echo|confirm)|\binput\(|\.readline\(")
     folder = Path(cli.__file__).parent
     files = [file for file in folder.rglob("*.py") if file.relative_to(folder).parts[0] != "terminal"]
     assert {file.name: found for file in files if (found := past.findall(file.read_text()))} == {}

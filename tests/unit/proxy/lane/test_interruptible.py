@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from agent_sandbox.proxy.lane.interruptible import Interruptible
+from agent_sandbox.proxy.exchange.denial import UNDECIDED
+from agent_sandbox.proxy.lane.interruptible import AbortedError, Interruptible
 
 
 async def test_an_error_is_raised_where_the_block_waits_and_the_task_goes_on() -> None:
@@ -50,3 +51,11 @@ async def test_the_end_of_the_task_wins_over_an_interruption() -> None:
     block.interrupt(ValueError("first"))
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_an_abort_carries_its_denial_and_says_its_reason() -> None:
+    block = Interruptible()
+    asyncio.get_running_loop().call_soon(block.interrupt, AbortedError(UNDECIDED))
+    with pytest.raises(AbortedError) as raised, block:
+        await asyncio.sleep(60)
+    assert (raised.value.denial, str(raised.value)) == (UNDECIDED, UNDECIDED.reason)

@@ -158,6 +158,53 @@ async def test_a_body_with_a_length_is_sent_as_it_is_until_it_is_too_large(stage
         assert (await on.get(b"\r\n\r\n")).startswith(b"HTTP/1.1 413 ")
 
 
+class Budget(LetThrough):
+    """Allows five bytes each way."""
+
+    def __init__(self) -> None:
+        self.left = {"upload": 5, "download": 5}
+
+    def spend(self, kind: str, amount: int) -> str:
+        """Count it."""
+        self.left[kind] -= amount
+        return f"no {kind} left" if self.left[kind] < 0 else ""
+
+    @hook
+    @override
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Let it through with a budget."""
+        super().requestheaders(exchange, tunnel)
+        exchange.spend = exchange.received.spend = self.spend
+
+
+async def test_a_request_body_beyond_a_budget_is_a_429(stage: Stage) -> None:
+    async with stage(Budget()) as on:
+        on.send(POST + b"5\r\nhello\r\n")
+        reader, _ = await on.server()
+        assert await on.get(b"hello\r\n", reader=reader) == POST + b"5\r\nhello\r\n"
+        on.send(b"1\r\n!\r\n")
+        got = await on.get(b"}\n")
+        assert got.startswith(b"HTTP/1.1 429 ")
+        assert b"no upload left" in got
+        assert await on.get(reader=reader) in (b"", b"reset")
+
+
+async def test_a_response_beyond_a_budget_is_a_429(stage: Stage) -> None:
+    async with stage(Budget()) as on:
+        _, got = await on.answered(GET, HEAD + b"Content-Length: 6\r\n\r\nhello!", until=b"}\n")
+        assert got.startswith(b"HTTP/1.1 429 ")
+        assert b"no download left" in got
+
+
+async def test_a_response_that_exceeds_a_budget_later_is_cut_off(stage: Stage) -> None:
+    async with stage(Budget()) as on:
+        _, got = await on.answered(GET, HEAD + b"Content-Length: 6\r\n\r\nhello", until=b"hello")
+        assert got == HEAD + b"Content-Length: 6\r\n\r\nhello"
+        on.servers[0][1].write(b"!")
+        assert await on.get() in (b"", b"reset")
+        assert on.notes.exchanges[-1].outcome.cause == "budget"
+
+
 async def test_a_websocket_passes_frames_after_its_handshake(stage: Stage) -> None:
     switched = b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n"
     async with stage() as on:

@@ -91,3 +91,25 @@ async def test_half_a_frame_head_is_kept_until_the_rest_comes_and_a_reset_ends_i
     talk.ends[1][1].transport.abort()
     talk.ends[0][1].write(whole * 1000)
     assert (await talk.over())[2] == ""
+
+
+@pytest.mark.parametrize(("side", "kind", "passed"), [(0, "upload", (10, 0)), (1, "download", (0, 10))])
+async def test_a_budget_that_is_used_up_ends_it_before_the_frame_is_forwarded(
+    side: int, kind: str, passed: tuple[int, int]
+) -> None:
+    talk = Talk()
+    await talk.start()
+    whole = frame(b"hello", masked=side == 0)
+    left = {kind: len(whole)}
+
+    def spend(kind: str, amount: int) -> str:
+        left[kind] -= amount
+        return "used up" if left[kind] < 0 else ""
+
+    talk.exchange.spend = spend
+    talk.ends[side][1].write(whole)
+    assert await talk.ends[1 - side][0].readexactly(len(whole)) == whole
+    talk.ends[side][1].write(whole)
+    assert await talk.over() == (*passed, "used up")
+    assert await talk.ends[1 - side][0].read() == b""
+    assert talk.exchange.outcome.cause == "budget"

@@ -9,6 +9,7 @@ from agent_sandbox.runtime.host.user_dirs import (
     home_directory,
     layer_folders,
     state_directory,
+    state_file,
 )
 from table_tests import each
 
@@ -34,6 +35,12 @@ def test_without_a_home_state_has_a_place_all_the_same() -> None:
     assert state_directory({}) == Path("/tmp/agent-sandbox-state")  # noqa: S108 - what is left
     assert state_directory({"USER": "me"}) == Path("/tmp/agent-sandbox-me")  # noqa: S108 - the same
     assert state_directory({"HOME": "/home/me"}) == Path("/home/me/.local/state/agent-sandbox")
+
+
+def test_each_path_has_a_file_of_its_own_whatever_its_name() -> None:
+    files = [state_file("kind", Path("/home/me") / name, {"HOME": "/home/me"}) for name in ("app", "b", "b\udcff")]
+    assert {file.parent for file in files} == {Path("/home/me/.local/state/agent-sandbox/kind")}
+    assert len({file.name for file in files}) == 3
 
 
 def test_what_can_be_made_again_lies_in_the_cache_and_nowhere_without_a_home() -> None:

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from agent_sandbox.cli.terminal.output import emit_lines, say
+from agent_sandbox.cli.terminal.output import emit_lines, say, times
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policy.explain.advice import SETUP
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request
 from agent_sandbox.policytools.edit.short_rule import ShortRule
-from agent_sandbox.policytools.suggest.denials import Seen
 from agent_sandbox.policytools.suggest.learning import Entry, Learned, Replay
 
 MOST_ENTRIES = 100
@@ -60,7 +59,7 @@ def choose(learned: Learned, ask: Callable[[str], str]) -> Chosen:
         offers = entry.proposals[0].services if not entry.service else ()
         keys = "y/r/N/q; r adds the single rules" if entry.service else "y/N/q"
         keys = f"y/s/N/q; s adds the service {offers[0]}" if offers else keys
-        answer = ask(f"add it? ({number} of {len(entries)}) [{keys}] ")
+        answer = ask(f"add it? ({number} of {len(entries)}) [{keys}]")
         if answer == "q":
             break
         if answer == "y":
@@ -88,13 +87,13 @@ def left_out(learned: Learned) -> Iterator[str]:
     if learned.left_out:
         yield styled(("left out:", "title"))
     for why, seen in sorted(learned.left_out.items(), key=lambda item: -item[1].count):
-        yield f"  {_times(seen)}, {why}: {seen.example}"
+        yield f"  {times(seen.count)}, {why}: {seen.example}"
 
 
 def _entry(entry: Entry) -> Iterator[str]:
     yield styled((f"{entry.section}: {entry.text}", "command"))
     tool = entry.seen.tool
-    yield f"  {_times(entry.seen)}{f', it looks like {tool}' if tool else ''}, such as {entry.seen.example}"
+    yield f"  {times(entry.seen.count)}{f', it looks like {tool}' if tool else ''}, such as {entry.seen.example}"
     if not entry.service:
         for values in entry.proposals[0].values:
             more = ", ..." if len(values) > MOST_VALUES else ""
@@ -131,7 +130,3 @@ def _asked(request: Request) -> str:
     host = f"[{request.host}]" if ":" in request.host else request.host
     port = "" if request.port == DEFAULT_PORTS[request.scheme] else f":{request.port}"
     return f"{request.method} {request.scheme}://{host}{port}{request.path}"
-
-
-def _times(seen: Seen) -> str:
-    return "once" if seen.count == 1 else f"{seen.count} times"

@@ -19,7 +19,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.remotes import named_repositories, parse_address
 
 READ, WRITE = "read", "readwrite"
-REPOSITORIES, GIT, WEB = "repos", "git", "web"
+REPOSITORIES, GIT = "repos", "git"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

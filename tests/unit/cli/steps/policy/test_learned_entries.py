@@ -117,10 +117,10 @@ def test_a_question_names_its_keys() -> None:
 
     choose(learned(*LINES), ask)
     assert questions == [
-        "add it? (1 of 5) [y/r/N/q; r adds the single rules] ",
-        "add it? (2 of 5) [y/N/q] ",
-        "add it? (3 of 5) [y/s/N/q; s adds the service statuspage] ",
-        "add it? (5 of 5) [y/N/q] ",
+        "add it? (1 of 5) [y/r/N/q; r adds the single rules]",
+        "add it? (2 of 5) [y/N/q]",
+        "add it? (3 of 5) [y/s/N/q; s adds the service statuspage]",
+        "add it? (5 of 5) [y/N/q]",
     ]
 
 
