@@ -336,7 +336,7 @@ def test_while_a_policy_is_learned_a_request_is_allowed_by_a_grant_of_its_own(
     assert dns.query.udp(query, place[0], port=place[1], timeout=5).rcode() == dns.rcode.NXDOMAIN
     pair.proxy.line(reason="learning ended: ana ended it")
     assert [line["reason"] for line in pair.proxy.lines if line["event"] == "grant"] == [
-        "learning: for 1 minute, what no rule denies is allowed, by ana",
+        "learning: for 1 minute, ana allowed what no rule denies",
         "learning ended: ana ended it",
     ]
 

@@ -154,7 +154,7 @@ def test_gh_writes_to_the_repositories_that_may_be_written(stand: Stand, command
 
 
 REPOSITORY = 'repository(owner: "o", name: "app")'
-SEARCH = "search beyond one named repository"
+SEARCH = "search not limited to one named repository"
 
 
 def test_several_repositories_of_the_policy_are_read_at_once(stand: Stand) -> None:
@@ -275,4 +275,4 @@ def test_a_mutation_has_only_ids_that_are_known(stand: Stand, given: object) -> 
 
 def test_queries_by_an_unknown_id_are_denied_and_the_token_stays_here(stand: Stand) -> None:
     status, reason = stand.ask('{ node(id: "PR_1") { id } }')
-    assert (status, "graphql node of an id that is not known" in reason, stand.server.raw) == (403, True, [])
+    assert (status, "graphql node with an unknown id" in reason, stand.server.raw) == (403, True, [])

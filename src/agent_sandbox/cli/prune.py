@@ -34,7 +34,7 @@ def prune(*, yes: Yes = False, dry_run: DryRun = False, as_json: Json = False, q
     """
     found = find_prunable(driver(), open_store(os.environ), os.environ)
     if as_json and not (yes or dry_run):
-        raise UserError([Problem(where="--json", what="does not ask", hint="add --dry-run or --yes")])
+        raise UserError([Problem(where="--json", what="cannot ask for confirmation", hint="add --dry-run or --yes")])
     if not (as_json or quiet):
         emit_lines(_as_text(found))
     agreed = found and not dry_run and (yes or _confirmed(found))
@@ -82,7 +82,7 @@ def _as_text(found: Prunable) -> Iterator[str]:
         yield from (f"{title}:",) if sizes else ()
         width = min(max(map(len, sizes), default=0), WIDEST)
         yield from (f"  {name:<{width}}  {_size(size)}" for name, size in sizes.items())
-    yield f"together at least {size_text(found.total)}"
+    yield f"in total, at least {size_text(found.total)}"
 
 
 def _size(size: int | None) -> str:

@@ -51,7 +51,7 @@ def review(
     """Show what changed since the last review that a person or CI would run, and accept or restore it.
 
     It shows build files, CI, package scripts, lock files, executables, containers, tests, linters' settings, and links
-    that lead out; and settings of git that the agent wanted to save. At a terminal, it asks about each change. Exits
+    that lead out; and git settings that the agent wanted to save. At a terminal, it asks about each change. Exits
     with 1 if anything is left to review.
     """
     _require_valid(paths, accept=accept, restore=restore)

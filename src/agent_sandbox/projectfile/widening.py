@@ -33,7 +33,7 @@ def _image(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
     if now.build_file and now.build_file != before.build_file:
         yield f"{BUILD_KEY}: builds the image with {now.build_file}, which follows"
     if now.setup and now.setup != before.setup:
-        yield f"setup: runs {now.setup} in each new container; it follows"
+        yield f"setup: runs {now.setup} in each new container; its text follows"
 
 
 def _places(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:

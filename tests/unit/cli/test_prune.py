@@ -68,7 +68,7 @@ def test_nothing_of_a_project_or_of_others_is_removed(
         f"  {OLD[0]}  41 MB",
         "cached policies:",
         f"  {cache}  1 kB",
-        "together at least 41 MB",
+        "in total, at least 41 MB",
     ]
     assert told.err == f"removed, except images that a container uses: {OLD[1]}\n"
 
@@ -101,7 +101,7 @@ def test_a_person_is_asked(
     ("options", "error"),
     [
         ({}, "error: prune: there is no terminal to confirm it on\n  hint: agent-sandbox prune --yes, or --dry-run\n"),
-        ({"as_json": True}, "error: --json: does not ask\n  hint: add --dry-run or --yes\n"),
+        ({"as_json": True}, "error: --json: cannot ask for confirmation\n  hint: add --dry-run or --yes\n"),
     ],
 )
 def test_without_a_yes_nothing_is_removed(

@@ -32,7 +32,7 @@ TAKEN = "is set by the sandbox, or changes how its checks run"
             ProjectSpec(tools=ToolsSpec(pip=("uv", "ruff==0.14.1", "a[b]>=1,<2"), npm=("pnpm@10", "@scope/name@^1.2"))),
         ),
         ("base_image: registry.test/debian:13", ProjectSpec(base_image="registry.test/debian:13")),
-        ("setup: scripts/setup-box.sh", ProjectSpec(setup="scripts/setup-box.sh")),
+        ("setup: scripts/setup-sandbox.sh", ProjectSpec(setup="scripts/setup-sandbox.sh")),
         ("dockerfile: Dockerfile.box", ProjectSpec(dockerfile="Dockerfile.box")),
     ],
 )

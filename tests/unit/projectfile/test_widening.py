@@ -19,7 +19,7 @@ from table_tests import each
         ("base_image: debian:13", "", ("base_image: builds the image on debian:13",)),
         ("base_image: a", "base_image: b", ("base_image: builds the image on a",)),
         ("", "base_image: b", ()),
-        ("setup: a/b.sh", "", ("setup: runs a/b.sh in each new container; it follows",)),
+        ("setup: a/b.sh", "", ("setup: runs a/b.sh in each new container; its text follows",)),
         ("setup: a/b.sh", "setup: a/b.sh", ()),
         ("", "setup: a/b.sh", ()),
         ("mounts: [{path: ../a}]", "", ("mounts: ../a, read-only",)),

@@ -54,7 +54,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "allow": "Add a rule that allows a request or a host.",
             "deny": "Add a rule that denies a request or a host.",
             "suggest": "Suggest rules for denied requests.",
-            "learn": "Record what is needed, then write it into the policy.",
+            "learn": "Record what a task needs, then add rules for it.",
             "import": "Convert an allow-list or an older policy, and print it.",
             "schema": "Print the JSON Schema of policy.yaml, for editors.",
             "services": "List, show, compare and resolve services.",

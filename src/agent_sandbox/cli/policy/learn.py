@@ -48,12 +48,12 @@ class Do(StrEnum):
     STOP = "stop"
 
 
-What = Annotated[Do, Argument(help="start to record, or stop and choose what to write.")]
-All = Annotated[bool, Option(help="For stop: write every entry without a warning, and do not ask.", name="--all")]
+What = Annotated[Do, Argument(help="`start` recording, or `stop` and choose what to write.")]
+All = Annotated[bool, Option(help="With stop: write all entries that carry no warning, without asking.", name="--all")]
 AllowFor = Annotated[
     str | None,
     Option(
-        help="For start: meanwhile allow what no rule denies, for `30m` or up to `8h`; never private addresses.",
+        help="With start: for `30m`, or up to `8h`, allow what no rule denies, except private addresses.",
         metavar="TIME",
     ),
 ]

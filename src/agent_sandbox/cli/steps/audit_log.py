@@ -17,7 +17,7 @@ from agent_sandbox.runtime.traffic.record import Record, read_record
 from agent_sandbox.runtime.traffic.wanted import Wanted, wanted
 
 Since = Annotated[
-    str | None, Option(help="Only requests since then: `30m`, `2h`, `7d`, or a time such as 2026-01-31T10:00.")
+    str | None, Option(help="Only requests since this time: `30m`, `2h`, `7d`, or a time such as 2026-01-31T10:00.")
 ]
 Host = Annotated[str | None, Option(help="Only this host; `*.example.com` for all below it.")]
 Method = Annotated[str | None, Option(help="Only these methods: `POST`, or `POST,PUT`.")]

@@ -1,4 +1,4 @@
-"""Show the settings of git that the agent wanted to save, and save or drop them."""
+"""Show the git settings that the agent wanted to save, and save or drop them."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from agent_sandbox.runtime.protect.offered_settings import Offer, forget_offer, 
 # The argument of `review` that names them.
 SETTINGS = ".git/config"
 WHY = "settings that the agent wanted to save in your repository"
-REFUSED = "refused settings may run something or lead elsewhere: to have one, run `git config` yourself"
+REFUSED = "refused settings could run a program or connect elsewhere: to save one anyway, run `git config` yourself"
 QUESTION = "Save the new settings? [y]es, [n]ot now, [d]rop:"
 ONLY_REFUSED = "Drop these settings? [d]rop, [n]ot now:"
 

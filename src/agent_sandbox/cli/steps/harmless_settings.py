@@ -24,7 +24,7 @@ SAME = "replaced on the host machine with the same content; it is protected agai
 
 
 def accept_harmless(project: Project, found: Sequence[Container], inside: Inside) -> Inside:
-    """Protect what was lost again if only harmless settings of git changed, and return what is lost then.
+    """Protect what was lost again if only harmless git settings changed, and return what is lost then.
 
     Nothing is accepted that the agent can still write: what counts is the content that is protected again. Whatever
     fails, the paths stay lost.

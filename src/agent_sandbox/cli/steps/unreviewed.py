@@ -16,7 +16,7 @@ def record_first_review(root: Path) -> None:
 
 
 def report_unreviewed(root: Path) -> None:
-    """Print one line if files that would run outside changed, and one if the agent wanted to save settings of git."""
+    """Print one line if files that would run outside changed, and one if the agent wanted to save git settings."""
     baseline = load_baseline(root, os.environ)
     found = find_changes(root, baseline) if baseline else None
     if found and not found.complete:
@@ -26,4 +26,4 @@ def report_unreviewed(root: Path) -> None:
         say(("review:", "warn"), f" {files} that would run outside changed: agent-sandbox review")
     offer = find_offer(root) if baseline else None
     if offer and offer.offered:
-        say(("review:", "warn"), " the agent wanted to save settings of git: agent-sandbox review")
+        say(("review:", "warn"), " the agent wanted to save git settings: agent-sandbox review")

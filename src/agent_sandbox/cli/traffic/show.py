@@ -49,7 +49,7 @@ def _problem(wanted: str, found: Sequence[Record]) -> Problem:
     return Problem(
         where="",
         what=f"the IDs of {len(found)} requests begin with {wanted}:\n{lines}",
-        hint="write more digits",
+        hint="give more digits of the ID",
     )
 
 

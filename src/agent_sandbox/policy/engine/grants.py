@@ -63,12 +63,12 @@ def why_asked(settings: Settings, request: Request, rules: Sequence[Rule]) -> st
         and request.method not in READING
         and not any(rule.conditions.methods not in {None, STANDARD} for rule in rules)
     ):
-        return f"`ask: writes` has a person allow {request.method}"
+        return f"`settings.ask` requires a person to allow {request.method}"
     if _is_sized(rules) or settings.ask_uploads < 0:
         return ""
     unknown = request.body_size is None and request.method in UPLOADING
     if unknown or (request.body_size or 0) > settings.ask_uploads:
-        return f"`ask: uploads` has a person allow a body of {_size(request)}"
+        return f"`settings.ask` requires a person to allow a body of {_size(request)}"
     return ""
 
 

@@ -93,8 +93,8 @@ def _elsewhere(confined: Confinement, one: Selection, known: Mapping[str, str]) 
     if one.name in dict(confined.scoped):
         return f"{one.name} {'/'.join(given.get(name) or '?' for name in taken[one.name])}"
     if one.name in dict(confined.ids):
-        return f"{one.name} with {', '.join(sorted(more))}" if more else f"{one.name} of an id that is not known"
-    return f"{one.name} beyond one named repository"
+        return f"{one.name} with {', '.join(sorted(more))}" if more else f"{one.name} with an unknown id"
+    return f"{one.name} not limited to one named repository"
 
 
 def repository_searched(text: str) -> str:

@@ -20,7 +20,7 @@ from agent_sandbox.policytools.suggest.suggesting import Proposal, suggest
 
 # No ID, hash or file name is longer: a longer segment could carry data out.
 LONGEST_SEGMENT = 128
-TOO_LONG = f"a part of the path has more than {LONGEST_SEGMENT} characters, which can carry data out"
+TOO_LONG = f"a path segment has more than {LONGEST_SEGMENT} characters, which can carry data out"
 FEW = 5  # hosts below one domain, beyond which their names can carry data out
 
 

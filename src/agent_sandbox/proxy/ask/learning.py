@@ -61,7 +61,7 @@ class Learning:
         """Start for `seconds`, or end it with 0; the answer to the control socket."""
         seconds, who = question.get("seconds"), printable(str(question.get("who") or "somebody"))[:LONGEST_NAME]
         if not isinstance(seconds, int) or isinstance(seconds, bool) or not 0 <= seconds <= LONGEST_SECONDS:
-            return {"error": f"`seconds` is a whole number from 0 to {LONGEST_SECONDS}"}
+            return {"error": f"`seconds` must be a whole number from 0 to {LONGEST_SECONDS}"}
         if seconds:
             self._start(seconds, who)
         else:
@@ -73,7 +73,7 @@ class Learning:
         self._until, self._who = self._clock() + seconds, who
         self._timer = self._later(seconds, lambda: self.end(EXPIRED))
         minutes = "1 minute" if seconds < 90 else f"{seconds / 60:.0f} minutes"
-        reason = f"learning: for {minutes}, what no rule denies is allowed, by {who}"
+        reason = f"learning: for {minutes}, {who} allowed what no rule denies"
         self._record(AuditRecord(event=Event.GRANT, decision=Effect.ALLOW, reason=reason))
 
     def end(self, why: str) -> None:

@@ -26,7 +26,7 @@ from agent_sandbox.proxy.wire.message import RequestHead, has_field
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 REPEATABLE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 LEFT = "Client disconnected."
-STOPPED = "an error in the proxy, or its end"
+STOPPED = "the proxy failed or was stopped"
 PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 

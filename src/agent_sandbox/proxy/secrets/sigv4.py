@@ -123,7 +123,8 @@ def signing(credential: Credential, keys: Keys, request: Request, sent: Fields) 
         )
     date = value_of(sent, DATED).encode("utf-8", "surrogateescape")
     if not DATE.fullmatch(date) or date[:8] != claim["date"]:
-        raise NotSignableError("the request has no `x-amz-date` of the day of its signature", "send it once")
+        what = "the request has no `x-amz-date` of the day of its signature"
+        raise NotSignableError(what, "send one `x-amz-date`, with the signing time")
     if "+" in request.query:
         raise NotSignableError("the query has a `+`, which servers read in two ways", "write it as %20 or %2B")
     return Signing(keys=keys, credential=credential, date=date, body_hash=_body_hash(request, sent))

@@ -106,7 +106,7 @@ def owner_by(status: os.stat_result) -> Owner:
 
 
 def identity_in(project: Path) -> Identity:
-    """Return who commits in this project by the user's own settings of git; the repository's are visible inside.
+    """Return who commits in this project by the user's own git settings; the repository's are visible in the sandbox.
 
     What must be protected is found first, which reads the repository's settings, so they are not read here again.
     """

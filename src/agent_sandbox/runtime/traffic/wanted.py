@@ -22,7 +22,7 @@ UNITS = {
     "d": timedelta(days=1),
     "w": timedelta(weeks=1),
 }
-TIMES = "write `30m`, `2h` or `7d` for so long ago, or a time such as 2026-01-31 or 2026-01-31T10:00"
+TIMES = "write how long ago, as in `30m`, `2h` or `7d`, or a time such as 2026-01-31 or 2026-01-31T10:00"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`review` and the settings of git that the agent wanted to save."""
+"""`review` and the git settings that the agent wanted to save."""
 
 import json
 import os
@@ -19,7 +19,7 @@ OFFERED = [
     "git  settings that the agent wanted to save in your repository",
     "  new      user.name = Bot",
     "  refused  core.pager = \\x1bevil",
-    "  refused settings may run something or lead elsewhere: to have one, run `git config` yourself",
+    "  refused settings could run a program or connect elsewhere: to save one anyway, run `git config` yourself",
 ]
 TO_SAVE = "git settings to save: agent-sandbox review at a terminal, or --accept .git/config, or --restore .git/config"
 SAVED = "saved in .git/config: user.name"
@@ -27,7 +27,7 @@ SAVED = "saved in .git/config: user.name"
 
 @pytest.fixture
 def wished(project: Path) -> Path:
-    """Have settings of git that the agent could not save."""
+    """Have git settings that the agent could not save."""
     subprocess.run(["git", "init", "--quiet", project], check=True)
     save_baseline(project, os.environ, take(project))
     (project / ".git" / "agent-sandbox.settings").write_text(KEPT)

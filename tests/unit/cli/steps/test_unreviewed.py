@@ -44,4 +44,4 @@ def test_settings_of_git_that_the_agent_wanted_to_save_are_mentioned(
     for text in ("[core]\n\tpager = evil\n", "[user]\n\tname = Bot\n"):
         kept.write_text(text)
         report_unreviewed(tmp_path)
-    assert capsys.readouterr().err == "review: the agent wanted to save settings of git: agent-sandbox review\n"
+    assert capsys.readouterr().err == "review: the agent wanted to save git settings: agent-sandbox review\n"

@@ -108,4 +108,4 @@ def test_several_ids_that_begin_alike_are_listed(log: Path, capsys: pytest.Captu
     said = capsys.readouterr().err.splitlines()
     assert said[0] == f"error: the IDs of 2 requests begin with {id_of(one)[:4]}:"
     assert [text.split()[0] for text in said[1:3]] == [id_of(one), id_of(other)]
-    assert said[3] == "  hint: write more digits"
+    assert said[3] == "  hint: give more digits of the ID"

@@ -351,10 +351,10 @@ settings: {ask: {about: [writes], uploads: 9}}
     [
         ("GET https://a.test/", 0, ""),
         ("OPTIONS https://a.test/", 9, ""),
-        ("POST https://a.test/", 0, "`ask: writes` has a person allow POST"),
+        ("POST https://a.test/", 0, "`settings.ask` requires a person to allow POST"),
         ("PUT https://a.test/listed", 9, ""),
-        ("PUT https://a.test/listed", 10, "`ask: uploads` has a person allow a body of 10B"),
-        ("PUT https://a.test/listed", None, "`ask: uploads` has a person allow a body of unknown size"),
+        ("PUT https://a.test/listed", 10, "`settings.ask` requires a person to allow a body of 10B"),
+        ("PUT https://a.test/listed", None, "`settings.ask` requires a person to allow a body of unknown size"),
         ("POST http://nas.example.com:8080/", 99, ""),
     ],
 )

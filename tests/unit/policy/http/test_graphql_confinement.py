@@ -57,7 +57,7 @@ def test_what_stays_within_the_repositories_is_taken(document: str) -> None:
         ('{ repository(owner: "o", name: "app") { item { ...on Other { id } } } }', "query.repository.item on Other"),
         ('{ repository(owner: "o", name: "app") @skip(if: false) { ...on A { id } } }', None),
         ("{ node { id } }", "query.node"),
-        ("{ search { id } }", "search beyond one named repository"),
+        ("{ search { id } }", "search not limited to one named repository"),
     ],
 )
 def test_the_first_thing_beyond_them_is_named(document: str, place: str | None) -> None:
@@ -133,9 +133,9 @@ def operation_of(document: str) -> Operation:
     [
         ('{ node(id: "R_1") { id } }', ""),
         ('mutation { createIssue(input: {repositoryId: "R_1", title: "x"}) { issue { id } } }', ""),
-        ('{ node(id: "R_2") { id } }', "node of an id that is not known"),
-        ('{ node(id: "R_3") { id } }', "node of an id that is not known"),
-        ("{ node { id } }", "node of an id that is not known"),
+        ('{ node(id: "R_2") { id } }', "node with an unknown id"),
+        ('{ node(id: "R_3") { id } }', "node with an unknown id"),
+        ("{ node { id } }", "node with an unknown id"),
         ('{ node(id: "R_1", a: "b", b: 1) { id } }', "node with a, b"),
         (
             'mutation { createIssue(input: {repositoryId: "R_1", projectIds: []}) { issue { id } } }',

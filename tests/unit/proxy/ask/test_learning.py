@@ -108,7 +108,7 @@ def test_the_start_and_the_end_are_recorded_and_nothing_between_them(started: St
         (
             Event.GRANT,
             Effect.ALLOW,
-            "learning: for 10 minutes, what no rule denies is allowed, by ana\\x1b",
+            "learning: for 10 minutes, ana\\x1b allowed what no rule denies",
         ),
         (Event.GRANT, Effect.DENY, "learning ended: bo ended it"),
     ]
@@ -147,7 +147,7 @@ def test_another_start_begins_again(started: Started) -> None:
 @each("seconds", [None, "600", 1.5, True, -1, LONGEST_SECONDS + 1])
 def test_another_time_is_an_error_and_changes_nothing(started: Started, seconds: object) -> None:
     left = started.learning.seconds_left
-    assert started.start(seconds) == {"error": f"`seconds` is a whole number from 0 to {LONGEST_SECONDS}"}
+    assert started.start(seconds) == {"error": f"`seconds` must be a whole number from 0 to {LONGEST_SECONDS}"}
     assert started.learning.seconds_left == left
 
 

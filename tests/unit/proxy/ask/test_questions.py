@@ -41,7 +41,7 @@ async def test_asks_about_a_write_that_a_rule_allows_without_naming_it(policy: C
     exchange, _ = world.ask("POST https://a.test/x")
     assert (exchange.waits, [one.reason for one in world.questions]) == (
         True,
-        ["`ask: writes` has a person allow POST"],
+        ["`settings.ask` requires a person to allow POST"],
     )
     assert not world.ask("POST https://new.test/x")[0].waits
     world.questions.answer(1, Scope.STOP, who="ana")
