@@ -14,14 +14,14 @@ from capture_server import ok
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_all, read_head
-from websocket_client import frame, handshake, switch
+from websocket_client import echo, frame, handshake, switch
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
     from pathlib import Path
 
-NAMES = ("counted.test", "streams.test", "sent.test", "url.test", "got.test", "socket.test", "whole.test")
+NAMES = ("counted.test", "streams.test", "sent.test", "url.test", "got.test", "socket.test", "whole.test", "late.test")
 POLICY = """\
 version: 1
 settings: {budget: {requests: 500/day}}
@@ -32,6 +32,7 @@ domains:
 - {host: url.test, budget: {upload: 20KiB/day}}
 - {host: got.test, budget: {download: 20KiB/day}}
 - {host: socket.test, budget: {upload: 20KiB/day}}
+- {host: late.test, budget: {upload: 1GiB/day}}
 - {host: whole.test, inspect: false, budget: {download: 20KiB/day}}
 """
 LIMIT = 20 * 1024
@@ -145,6 +146,19 @@ def test_a_websocket_counts(pair: Pair) -> None:
         stream.recv(1)
     assert pair.proxy.line(event="websocket", host="socket.test")["cause"] == "budget"
     assert LIMIT / 2 < came.count(b"x") <= LIMIT
+
+
+def test_a_websocket_counts_against_a_budget_that_a_reload_lowers(pair: Pair) -> None:
+    pair.server.answers["/ws"] = echo
+    with pair.proxy.tls("late.test") as stream, contextlib.suppress(OSError):
+        stream.sendall(handshake("/ws", "late.test") + frame(b"x" * 4_000, masked=True))
+        read_head(stream)
+        text = pair.proxy.policy_file.read_text()
+        pair.proxy.policy_file.write_text(text.replace("1GiB", "2KiB"))
+        assert pair.proxy.command("reload").returncode == 0
+        stream.sendall(frame(b"y", masked=True))
+        assert b"y" not in read_all(stream)
+    assert pair.proxy.line(event="websocket", host="late.test")["cause"] == "budget"
 
 
 def test_a_connection_that_is_not_inspected_counts(pair: Pair) -> None:

@@ -246,6 +246,7 @@ def test_an_id_is_known_once_it_was_in_an_answer_about_its_repository(stand: Sta
         ("owner { id }", "owner_of_o_app"),
         ("pullRequest(number: 2) { headRepository { id } }", "headrepository_of_o_app"),
         ("issue(number: 3) { id: title }", ""),
+        ("issueOrPullRequest(number: 3) { ...on Issue { id } ...on PullRequest { id: headRefName } }", "fix"),
         ('label(name: "x") { id }', "label_of_o_app"),
     ],
 )

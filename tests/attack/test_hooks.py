@@ -141,6 +141,7 @@ class Sabotage:
 
     @contextlib.contextmanager
     def fault(self, name: str, error: str) -> Iterator[None]:
+        self.fell()  # the hooks leave their mark, too
         self.file.write_text(f"{name} {error}")
         try:
             yield

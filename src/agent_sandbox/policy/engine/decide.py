@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect
-from agent_sandbox.policy.engine.grants import unasked_body, why_asked
+from agent_sandbox.policy.engine.grants import is_for_one_request, unasked_body, why_asked
 from agent_sandbox.policy.engine.nearest import (
     beyond_for_port,
     beyond_for_request,
@@ -32,7 +32,7 @@ def decide(policy: Policy, request: Request) -> Decision:
     if policy.refusal and not policy.empty:
         return _refused(policy)
     ways = readings(request.path)
-    answer, granted = None, False
+    answer = None
     for rule in policy.index.rules_about(request.host, ways):
         if not rule.matches(request, ways):
             continue
@@ -42,11 +42,11 @@ def decide(policy: Policy, request: Request) -> Decision:
         if answer is None or rule.verdict.limit > answer.limit:
             answer = rule.verdict
     if answer is None:
-        answer, granted = _granted(policy, request, ways), True
+        answer = _granted(policy, request, ways)
     if answer is None:
         return _not_allowed(policy, request, ways)
     answer = _restricted(policy, request, ways, answer) if policy.rules.restrictions else answer
-    if policy.asks_first and answer.allowed and not granted:
+    if policy.asks_first and answer.allowed:
         answer = _asked_first(policy, request, ways, answer)
     return _as_push(policy, request, answer) if request.query == STARTS_PUSH and answer.allowed else answer
 
@@ -78,19 +78,24 @@ def allows(policy: Policy, request: Request) -> bool:
 
 
 def _asked_first(policy: Policy, request: Request, ways: Readings, answer: Decision) -> Decision:
-    """Return the denial of a request that a person has to allow, unless somebody did."""
+    """Return the denial of a request that a person has to allow, unless somebody did.
+
+    A grant that lasts counts like a rule: it names its methods, but large uploads are allowed one by one.
+    """
     if not _takes_grants(policy, request.host, request.port):
         return answer
     settings = policy.settings
     rules = [rule for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)]
+    grants = policy.granted.matching(request, ways) if policy.granted is not None else []
     why = why_asked(settings, request, rules)
-    if not why:
-        unasked = unasked_body(settings, rules) if request.body_size is None else None
-        return answer if unasked is None or unasked > answer.limit else replace(answer, max_body=unasked)
-    granted = _granted(policy, request, ways)
-    if granted is not None:
-        return replace(answer, reason=f"{answer.reason}; {granted.reason}")
-    return Decision(effect=Effect.DENY, rule=answer.rule, origin=answer.origin, reason=why, cause=Cause.ASK)
+    if why and rules and grants:
+        answer = replace(answer, reason=f"{answer.reason}; {grants[0].verdict.reason}")
+    if (why or not rules) and any(map(is_for_one_request, grants)):
+        return answer
+    if why and (why := why_asked(settings, request, [*rules, *grants])):
+        return Decision(effect=Effect.DENY, rule=answer.rule, origin=answer.origin, reason=why, cause=Cause.ASK)
+    unasked = unasked_body(settings, rules) if request.body_size is None else None
+    return answer if unasked is None or unasked > answer.limit else replace(answer, max_body=unasked)
 
 
 def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Injection | None]:

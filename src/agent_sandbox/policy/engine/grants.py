@@ -37,8 +37,11 @@ class Grants:
 
     def verdict(self, request: Request, readings: Readings) -> Decision | None:
         """Return the decision of the first grant that matches, or None."""
-        rules = self.index.rules_about(request.host, readings)
-        return next((rule.verdict for rule in rules if rule.matches(request, readings)), None)
+        return next((rule.verdict for rule in self.matching(request, readings)), None)
+
+    def matching(self, request: Request, readings: Readings) -> list[Rule]:
+        """Return the grants that match."""
+        return [rule for rule in self.index.rules_about(request.host, readings) if rule.matches(request, readings)]
 
     def for_connect(self, host: str, port: int) -> Decision | None:
         """Return the decision of a grant for some request to this host and port, or None."""
@@ -75,6 +78,11 @@ def why_asked(settings: Settings, request: Request, rules: Sequence[Rule]) -> st
 def unasked_body(settings: Settings, rules: Sequence[Rule]) -> int | None:
     """Return the largest body that nobody was asked about, for a request that does not say how large its body is."""
     return None if _is_sized(rules) or settings.ask_uploads < 0 else settings.ask_uploads
+
+
+def is_for_one_request(grant: Rule) -> bool:
+    """Return whether a grant is for one request alone: those that last name a path."""
+    return grant.conditions.path is None
 
 
 def _is_sized(rules: Sequence[Rule]) -> bool:

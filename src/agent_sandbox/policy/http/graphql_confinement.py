@@ -5,7 +5,7 @@ not enough: each type lists its fields, and where each of them leads.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_sandbox.policy.http.graphql_operation import HARMLESS, Confinement, Operation, Selection
@@ -48,9 +48,16 @@ def beyond(confined: Confinement, operation: Operation) -> str:
 
 
 def ids_in(confined: Confinement, operation: Operation, data: object) -> dict[str, str]:
-    """Return the ids of objects in the answer to an operation within the repositories, with their repositories."""
+    """Return the ids of objects in the answer to an operation within the repositories, with their repositories.
+
+    Servers let fragments on two types give one name in the answer to different fields: an `id` may be a title. So an
+    operation that does is not learned from.
+    """
     types = {name: dict(fields) for name, fields in confined.types}
     found: dict[str, str] = {}
+    places = dict(_places(operation.selections or ()))
+    if any(places[place] != name for place, name in _places(operation.selections or ())):
+        return found
 
     def visit(kind: str, selections: tuple[Selection, ...], value: Any, repository: str) -> None:  # noqa: ANN401 - JSON
         for each in value if isinstance(value, list) else [value]:
@@ -66,6 +73,16 @@ def ids_in(confined: Confinement, operation: Operation, data: object) -> dict[st
 
     visit(operation.kind, operation.selections or (), data, "")
     return found
+
+
+def _places(selections: tuple[Selection, ...], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield each place in the answer, and the field that is there."""
+    for one in selections:
+        is_fragment = one.name.startswith(ON)
+        place = above if is_fragment else (*above, one.alias or one.name)
+        if not is_fragment:
+            yield place, one.name
+        yield from _places(one.below or (), place)
 
 
 def _repository(confined: Confinement, one: Selection, known: Mapping[str, str]) -> str:

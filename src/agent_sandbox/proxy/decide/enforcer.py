@@ -173,7 +173,8 @@ class Enforcer:
         if why := spend("requests", 1) or spend("upload", _size(sent, body)):
             exchange.deny(exchange.denial(why, status=OVER_BUDGET, rule=decision.rule), cause=str(Cause.BUDGET))
             return
-        exchange.spend = exchange.received.spend = spend
+        exchange.spend, exchange.spender = spend, self._spender
+        exchange.received.spend = spend
         exchange.allow(decision, request, sent, echoes=filling.echoes, secrets=filling.uses)
         self._expect_ids(exchange, policy)
 

@@ -1,11 +1,12 @@
 """One request with its response: what was asked, what was decided, what passed, and the audit record of all that."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Cause, Decision, Effect, Request
 from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.addresses import PUBLIC_ALONE
 from agent_sandbox.policy.http.bounds import MAX_PATH
@@ -137,8 +138,9 @@ class Exchange:
     # What echoes of the injected secrets look like, and which ones they are.
     echoes: Echoes = field(default=NO_ECHOES, repr=False)
     secrets: tuple[SecretUse, ...] = ()
-    # Counts against the budgets of the request.
+    # Counts against the budgets of the request, and what makes that from budgets: a new policy may have others.
     spend: Spend = spend_freely
+    spender: Callable[[Sequence[Budgeted]], Spend] = lambda _: spend_freely
     # Why an allowed request was aborted.
     aborted: Denial | None = None
 

@@ -14,6 +14,8 @@ def revoke(exchange: Exchange, revision: PolicyTransition) -> Denial | None:
     decision = revision.granting(exchange.grants).decide(request)
     if decision.allowed:
         exchange.sent.limit = decision.max_body
+        exchange.spend = exchange.spender(revision.new.budgets(request.host, request.port, request))
+        exchange.received.spend = exchange.spend
         return None
     reason = f"the policy was reloaded: {decision.reason}"
     denial = exchange.denial(reason, status=revision.new.settings.block_status)

@@ -99,6 +99,7 @@ class Relay:
         """Abort and return True if the new policy denies the connection, or inspects it."""
         decision = revision.decide_connect(self._tunnel.host, self._tunnel.port)
         if decision.allowed and revision.new.passthrough(self._tunnel.host, self._tunnel.port):
+            self._spend = self._engine.spender(revision.new.budgets(self._tunnel.host, self._tunnel.port))
             return False
         why = "connections to this host are now inspected" if decision.allowed else decision.reason
         self._taken_back = True

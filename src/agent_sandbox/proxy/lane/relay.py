@@ -81,6 +81,8 @@ class Relay:
             await self._receive(upstream)
             if sending is not None:
                 await sending
+            # If the server closed early, the rest of the body is not the start of another request.
+            self.keeps_client = self.keeps_client and self._body.is_done
             self.is_reusable = self.is_reusable and self._body.is_done and server.is_usable
         finally:
             self._is_over = True

@@ -378,6 +378,43 @@ def test_a_body_of_unknown_size_that_nobody_is_asked_about_ends_at_the_size(
     assert decide(policy_of("domains: [a.test]\nsettings: {ask: writes}"), get).max_body is None
 
 
+LASTING = """
+domains: [a.test]
+settings: {ask: {about: [unlisted, writes], uploads: 9}}
+"""
+
+
+@each(
+    ("line", "size", "said"),
+    [
+        ("POST https://a.test/x", 9, None),
+        ("POST https://a.test/x", 10, "`ask: uploads` has a person allow a body of 10B"),
+        ("POST https://a.test/x", None, "`ask: uploads` has a person allow a body of unknown size"),
+        ("DELETE https://a.test/x", None, 9),
+        ("POST https://new.test/x", 9, None),
+        ("POST https://new.test/x", 10, "`ask: uploads` has a person allow a body of 10B"),
+        ("GET https://new.test/x", None, 9),
+    ],
+)
+def test_a_grant_that_lasts_lets_no_large_upload_pass(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, size: int | None, said: str | int | None
+) -> None:
+    policy, request = policy_of(LASTING), request_of(line)
+    offer = offer_for(request._replace(body_size=0), policy)
+    assert offer
+    assert offer.lasting
+    rule = Rule(effect=Effect.ALLOW, conditions=offer.lasting, origin=HERE, reason="for an hour")
+    after = policy.granting((rule,))
+    decision = decide(after, request._replace(body_size=size))
+    assert (decision.reason if decision.cause is Cause.ASK else decision.max_body) == said
+    assert decision.allowed is not isinstance(said, str)
+    if not decision.allowed:
+        once = offer_for(request._replace(body_size=size), after)
+        assert once
+        assert once.lasting is None
+        assert decide(granted(policy, request), request._replace(body_size=size)).allowed
+
+
 def test_an_answer_injects_what_the_rule_injects(policy_of: PolicyOf, request_of: RequestOf) -> None:
     request = request_of("POST https://b.test/")._replace(body_size=10)
     policy = policy_of(ASKING)

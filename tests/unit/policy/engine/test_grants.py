@@ -5,13 +5,14 @@ import pytest
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.decision import Effect, Origin
-from agent_sandbox.policy.engine.grants import Grants, unasked_body, why_asked
+from agent_sandbox.policy.engine.grants import Grants, is_for_one_request, unasked_body, why_asked
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.settings import Settings
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from table_tests import each
 
 type PolicyOf = Callable[[str], Policy]
@@ -29,6 +30,12 @@ def test_the_first_grant_that_matches_decides(request_of: RequestOf) -> None:
     assert grants.verdict(request._replace(method="PUT"), readings(request.path)) is None
     assert grants.for_connect("a.test", 443) == rules[0].verdict
     assert (grants.for_connect("a.test", 80), grants.for_connect("b.test", 443)) == (None, None)
+
+
+def test_a_grant_without_a_path_is_for_one_request() -> None:
+    lasting = replace(GOOD, path=parse_path_pattern(PathKind.GLOB, "/**"))
+    rules = [Rule(effect=Effect.ALLOW, conditions=conditions, origin=HERE) for conditions in (GOOD, lasting)]
+    assert [*map(is_for_one_request, rules)] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,16 @@ def test_an_object_is_named_by_an_id_that_is_known(document: str, place: str) ->
             {"createIssue": {"issue": {"id": "I_1"}}},
             {"I_1": "O/App"},
         ),
+        (
+            '{ repository(owner: "o", name: "app") { items { ...on Issue { id } ...on PullRequest { id: title } } } }',
+            {"repository": {"items": [{"id": "I_of_another_repository, as a title"}]}},
+            {},
+        ),
+        (
+            '{ repository(owner: "o", name: "app") { a: author { id } items { ...on Issue { a: id } } } }',
+            {"repository": {"a": {"id": "U_1"}, "items": [{"a": "I_1"}]}},
+            {"I_1": "o/app"},
+        ),
         ("{ viewer { id } }", {"viewer": {"id": "U_1"}}, {}),
         ('{ repository(owner: "o", name: "app") { id } }', None, {}),
     ],

@@ -54,6 +54,16 @@ def test_a_request_that_stays_allowed_gets_the_new_limit_of_its_body(
     assert (exchange.allowed, exchange.sent.limit) == (True, 7)
 
 
+def test_a_request_that_stays_allowed_counts_against_the_new_budgets(
+    change: Callable[[str], PolicyTransition],
+) -> None:
+    exchange = allowed()
+    exchange.spender = lambda budgeted: lambda kind, _: f"{kind} of {[str(one.budget) for one in budgeted]}"
+    assert revoke(exchange, change("domains: [{host: a.test, budget: {upload: 1KiB/day}}]")) is None
+    assert exchange.spend("upload", 1) == "upload of ['1KiB of upload per day']"
+    assert exchange.received.spend is exchange.spend
+
+
 def test_a_request_that_is_not_allowed_is_not_revoked(change: Callable[[str], PolicyTransition]) -> None:
     assert revoke(open_exchange(HEAD, TUNNEL, started=0.0), change("domains: [b.test]")) is None
 

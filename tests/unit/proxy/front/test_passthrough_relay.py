@@ -89,7 +89,7 @@ class Stage:
             options=EngineOptions(),
             record=self.lines.append,
             policy=lambda: policy,
-            spender=lambda _: spend,
+            spender=lambda budgeted: spend if budgeted else spend_freely,
         )
         self.client.feed_data(ahead or hello())
         lead = PeekableReader(self.client, Place(Held()))
@@ -311,3 +311,14 @@ async def test_a_connection_ends_where_a_budget_is_used_up(policy: Callable[[str
     assert spent[0] == ("requests", 1)
     assert kind in dict(spent)
     assert (stage.to_server.written == b"") is (kind in {"requests", "upload"})
+
+
+async def test_an_open_connection_counts_against_the_budgets_of_a_new_policy(policy: Callable[[str], Policy]) -> None:
+    old = policy(UNOPENED)
+    stage = Stage(old, spend=lambda *_: "no more")
+    stage.reached()
+    await turns()
+    assert await stage.relay.review(PolicyTransition(old=old, new=policy(LIMITED))) is False
+    stage.server.feed_data(b"hello yourself")
+    await stage.running
+    assert stage.line == ("deny", "no more")

@@ -261,6 +261,22 @@ async def test_a_server_that_takes_no_more_may_have_answered(stage: Stage) -> No
         assert on.notes.ended == [("response", 200, "")]
 
 
+async def test_the_rest_of_a_body_that_the_server_did_not_take_is_no_request(stage: Stage) -> None:
+    async with stage() as on:
+        on.send(POST.replace(b"Transfer-Encoding: chunked", b"Content-Length: %d" % (len(GET) + 2)))
+        _, writer = await on.server()
+        writer.write(OK)
+        assert await on.get(b"ok") == OK
+        writer.transport.abort()
+        await asyncio.sleep(0.02)
+        on.send(b"x")
+        await asyncio.sleep(0.02)
+        on.send(b"x" + GET)
+        assert await on.get() in {b"", b"reset"}
+        assert on.dialled.empty()
+        assert on.notes.ended == [("response", 200, "")]
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
