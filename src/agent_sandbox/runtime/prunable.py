@@ -10,7 +10,7 @@ from agent_sandbox.images import base_name
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.container import StackFound
 from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.host.user_dirs import cache_directory
+from agent_sandbox.runtime.host.user_dirs import private_cache
 from agent_sandbox.runtime.project.installed import images_of, trusted_projects
 from agent_sandbox.runtime.project.trust_store import Store
 from agent_sandbox.runtime.stack_list import is_gone, orphans
@@ -62,10 +62,11 @@ def _stacks(driver: Driver, gone: Collection[StackFound]) -> dict[str, int | Non
 
 
 def _cache(environ: Mapping[str, str]) -> dict[Path, int]:
-    """Return the files of our cache; a link is one of them, and is not followed."""
-    folder = cache_directory(environ)
-    found = {}
-    for root, _, names in os.walk(folder or "/nonexistent"):
+    """Return the files of our cache; a link is one of them, and none is followed. An agent could have put it there."""
+    folder, found = private_cache(environ), dict[Path, int]()
+    if folder is None or folder.is_symlink():
+        return found
+    for root, _, names in os.walk(folder):
         for path in (Path(root, name) for name in names):
             with suppress(FileNotFoundError):
                 found[path] = path.lstat().st_size

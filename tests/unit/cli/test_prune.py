@@ -23,10 +23,11 @@ FORGED = ("theirs/app:1", "agent-sandbox-evil/app:1")
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Have a cached policy of 1000 bytes."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = tmp_path / "cache" / "agent-sandbox" / "policies"
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have a cached policy of 1000 bytes, outside the project."""
+    home = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    folder = home / "agent-sandbox" / "policies"
     folder.mkdir(parents=True)
     (folder / "a").write_text("x" * 1000)
     return folder

@@ -67,3 +67,18 @@ def test_a_directory_on_a_drive_that_is_away_still_uses_its_images(root: Path, s
 
 def test_nothing_is_nothing() -> None:
     assert not Prunable(stacks={}, images={}, cache={})
+
+
+def test_no_file_behind_a_link_or_where_an_agent_can_write_is_one_of_the_cache(root: Path, store: Store) -> None:
+    others, cache = root / "documents", root / "cache" / "agent-sandbox"
+    others.mkdir()
+    (others / "letter").write_text("mine")
+    cache.parent.mkdir()
+    cache.symlink_to(others)
+    environ = {"XDG_CACHE_HOME": str(cache.parent)}
+    assert not find_prunable(driver(root), store, environ).cache
+    cache.unlink()
+    others.rename(cache)
+    assert find_prunable(driver(root), store, environ).cache == {cache / "letter": 4}
+    (root / ".devcontainer").mkdir()
+    assert not find_prunable(driver(root), store, environ).cache

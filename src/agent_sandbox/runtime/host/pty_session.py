@@ -20,13 +20,17 @@ CHUNK = 65_536
 FAILED = 127
 # No overlay appears while somebody types: the next key would answer it.
 TYPING_SECONDS = 1.5
-# Keys that come so soon after it appeared were meant for the program.
+# A key counts after that long without any: earlier ones were meant for the program, or are pieces of what the terminal
+# answers when the program asks it something.
 SETTLE_SECONDS = 0.7
 # What a program writes in one go can come in several pieces; nothing is put between them.
 QUIET_SECONDS, LONGEST_SECONDS = 0.05, 1.0
 TICK_SECONDS = 1.0
 RESIZED_SECONDS = 0.3  # until a program has noticed a change of the size, through the engine
-CANCEL = b"\x18"  # ends an escape sequence that is not complete
+# Ends an escape sequence or a string that the program has not: the terminal would take the overlay for a part of it.
+CANCEL = b"\x18\x1b\\"
+# Ends what would hide a part of the overlay: held updates, margins, inserting, other character sets, protected cells.
+PLAIN = b'\x1b[?2026l\x1b[?6l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f\x1b[0"q'
 # The alternate screen of full-screen programs, which has no second one.
 ALTERNATE = re.compile(rb"\x1b\[\?[0-9;]*?(?:1049|1047|47)[0-9;]*(?P<on>[hl])")
 # A key as the keyboard protocol of kitty reports it: its number, and perhaps "no modifier, pressed".
@@ -57,7 +61,7 @@ class PtySession:
         self._to_program = b""
         self._alternate, self._tail = False, b""
         self._shown: list[str] = []
-        self._typed = self._written = self._wanted = self._appeared = 0.0
+        self._typed = self._written = self._wanted = self._settling = 0.0
         self._smaller_since = 0.0
         self._status: int | None = None
 
@@ -159,8 +163,11 @@ class PtySession:
             self._kill(signal.SIGHUP)  # the terminal is gone
             return False
         if self._shown:
-            if (key := _key(data)) and time.monotonic() - self._appeared >= SETTLE_SECONDS:
+            now = time.monotonic()
+            if (key := _key(data)) and now - self._settling >= SETTLE_SECONDS:
                 self._overlay.press(key)
+            else:
+                self._settling = now
         else:
             self._typed = time.monotonic()
             self._to_program += data
@@ -221,12 +228,11 @@ class PtySession:
         quiet = now - self._written >= QUIET_SECONDS
         if not quiet and now - self._wanted < LONGEST_SECONDS:
             return
-        cancel = b"" if quiet else CANCEL
         if calling := self._overlay.signal():
-            _write(self._target, cancel + calling)
+            _write(self._target, CANCEL + calling)
         if now - self._typed >= TYPING_SECONDS:
-            _write(self._target, cancel + (b"\x1b7" if self._alternate else b"\x1b[?1049h"))
-            self._appeared = now
+            _write(self._target, CANCEL + (b"\x1b7" if self._alternate else b"\x1b[?1049h") + PLAIN)
+            self._settling = now
             self._draw(lines)
 
     def _draw(self, lines: list[str]) -> None:

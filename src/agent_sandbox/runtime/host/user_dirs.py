@@ -1,10 +1,12 @@
 """The user's directories for configuration, state and cache, by the XDG rules on every system."""
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 NAME = "agent-sandbox"
+PROJECT = ".devcontainer"  # in the directory of a project
 ORGANISATION = Path("/etc") / NAME
 
 
@@ -33,6 +35,17 @@ def state_file(folder: str, path: Path, environ: Mapping[str, str]) -> Path:
 def cache_directory(environ: Mapping[str, str]) -> Path | None:
     """Return `~/.cache/agent-sandbox`, or None without a home directory."""
     return _place(environ, "XDG_CACHE_HOME", ".cache")
+
+
+def private_cache(environ: Mapping[str, str]) -> Path | None:
+    """Return the cache directory, or None without one or if an agent could write to it."""
+    folder = cache_directory(environ)
+    try:
+        if folder is None or any(os.path.exists(above / PROJECT) for above in folder.resolve().parents):
+            return None
+    except (OSError, RuntimeError):  # unreachable, or a loop of links
+        return None
+    return folder
 
 
 def layer_folders(environ: Mapping[str, str]) -> dict[str, Path]:

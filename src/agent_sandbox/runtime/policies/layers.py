@@ -1,6 +1,5 @@
 """Load a project's policy with this machine's layers: the user's and the organisation's."""
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,10 +11,9 @@ from agent_sandbox.policyfile.cached import load_cached, load_named, load_offers
 from agent_sandbox.policyfile.layer_file import PROJECT as NAME
 from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, found_beside
 from agent_sandbox.policytools.explain.remedy import Choice
-from agent_sandbox.runtime.host.user_dirs import cache_directory, layer_folders
+from agent_sandbox.runtime.host.user_dirs import layer_folders, private_cache
 
 FILE = "policy.yaml"
-PROJECT = ".devcontainer"
 
 
 def load_here(policy: Path, environ: Mapping[str, str]) -> Policy:
@@ -47,14 +45,8 @@ def choices_here(policy: Path, request: Request, offers: Mapping[str, Policy]) -
 
 
 def _cache_dir(environ: Mapping[str, str]) -> CacheDir | None:
-    """Return the policy cache's directory, or None without one or if the agent could write to it."""
-    folder = cache_directory(environ)
-    try:
-        if folder is None or any(os.path.exists(above / PROJECT) for above in folder.resolve().parents):
-            return None
-    except (OSError, RuntimeError):  # unreachable, or a loop of links
-        return None
-    return CacheDir(folder=folder / "policies")
+    folder = private_cache(environ)
+    return CacheDir(folder=folder / "policies") if folder else None
 
 
 def is_layer(file: Path, environ: Mapping[str, str]) -> bool:

@@ -25,13 +25,13 @@ def project_files(root: Path) -> dict[str, str]:
     text = read_text(root, PROJECT_FILE)
     if text is None:
         return {}
-    found = {path: read_text(root, path) for path in _named(text)}
+    found = {path: read_text(root, path) for path in files_run_by(text)}
     return {PROJECT_FILE: text} | {path: other for path, other in found.items() if other is not None}
 
 
 def made_of(texts: Mapping[str, str]) -> dict[str, str]:
     """Return the project file and the files that it names from the texts of a project's files."""
-    names = (PROJECT_FILE, *_named(texts.get(PROJECT_FILE, "")))
+    names = (PROJECT_FILE, *files_run_by(texts.get(PROJECT_FILE, "")))
     return {name: texts[name] for name in names if name in texts}
 
 
@@ -61,7 +61,8 @@ def setup_of(text: str) -> str:
     return path if is_script(path) else ""
 
 
-def _named(text: str) -> list[str]:
+def files_run_by(text: str) -> list[str]:
+    """Return the paths of what a build or the container runs: the build file and the setup script."""
     return [path for path in (build_file_of(text), setup_of(text)) if path]
 
 

@@ -16,10 +16,10 @@ from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.editor_files import FILES
 from agent_sandbox.render.formats.foreign import load_foreign
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, SHARED, STACK
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, SHARED, STACK
 from agent_sandbox.runtime.host.files import read_bytes, read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
-from agent_sandbox.runtime.project.project_file import made_of, project_files
+from agent_sandbox.runtime.project.project_file import files_run_by, made_of, project_files
 from agent_sandbox.stack.engine import FILES_VARIABLE, SHARED_FILE
 
 FOLDER = Path(POLICY).parent
@@ -69,6 +69,11 @@ class Standing:
     def box(self) -> dict[str, str]:
         """The project file and the Dockerfile that it names."""
         return made_of(self.files)
+
+    @property
+    def run(self) -> tuple[str, ...]:
+        """The files that a build or the container runs; one may also be a file of the policy, or the project file."""
+        return tuple(files_run_by(self.files.get(PROJECT_FILE, "")))
 
     @property
     def lists(self) -> dict[str, str]:

@@ -45,8 +45,8 @@ class Question:
 def changes(now: Standing, trusted: Standing | None) -> tuple[str, ...]:
     """Return the names of the files to review; nothing if all are trusted or ask for less.
 
-    A narrowed policy asks for less, and so does a project file that widens nothing. So does any other removed file,
-    except one of the stack: a removed mount may have been a protection.
+    A narrowed policy asks for less, and so does a project file that widens nothing, unless it is also run. So does any
+    other removed file, except one of the stack: a removed mount may have been a protection.
     """
     if trusted is None:
         return tuple(now.files)
@@ -56,8 +56,8 @@ def changes(now: Standing, trusted: Standing | None) -> tuple[str, ...]:
     return (
         *((OWNER,) if now.owner not in (None, trusted.owner) else ()),
         *((DOTENV,) if now.stack_files != trusted.stack_files else ()),
-        *((PROJECT_FILE,) if _sets(now, trusted) else ()),
-        *(path for path in files if path not in quiet),
+        *((PROJECT_FILE,) if PROJECT_FILE not in now.run and _sets(now, trusted) else ()),
+        *(path for path in files if path not in quiet or path in now.run),
     )
 
 
@@ -139,7 +139,7 @@ def _differences(now: Standing, before: Standing, written: Written) -> Iterator[
         *dict.fromkeys((*now.box, *before.box)),
     ):
         old = before.files.get(path, written.files.get(path, "") if path in (STACK, SHARED) else "")
-        yield from _difference(path, old, now.files.get(path, ""), bounded=path in now.policy)
+        yield from _difference(path, old, now.files.get(path, ""), bounded=path in now.policy and path not in now.run)
     for path in dropped:
         yield from _difference(path, before.files[path], "")
 

@@ -18,7 +18,10 @@ from agent_sandbox.runtime.host.pty_session import PtySession
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-SHOWN = rb"\x1b\[\?1049h\x1b\[0m\x1b\[2J\x1b\[Hwaits"
+# What ends an incomplete string of the program's, and what would hide a part of the question.
+ENDS, PLAIN = re.escape(subject.CANCEL), re.escape(subject.PLAIN)
+DRAWN = PLAIN + rb"\x1b\[0m\x1b\[2J\x1b\[Hwaits"
+SHOWN = ENDS + rb"\x1b\[\?1049h" + DRAWN
 HIDDEN = rb"\x1b\[0m\x1b\[\?1049l"
 
 
@@ -188,6 +191,37 @@ def test_a_key_that_comes_at_once_answers_nothing(seat: Seat, monkeypatch: pytes
     assert seat.question.keys == []
 
 
+def test_pieces_of_what_the_terminal_answers_are_no_keys(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "SETTLE_SECONDS", 0.2)
+
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.asks()
+        seat.sees(SHOWN)
+        time.sleep(0.25)
+        for piece in (b"\x1b]4;1;rgb:cd", b"a", b"\x1b[?62;22c", b"p"):
+            seat.types(piece)
+            time.sleep(0.02)
+        time.sleep(0.25)
+        seat.types(b"d")
+        seat.sees(HIDDEN)
+        seat.types(b"x\r")
+
+    assert seat.run("echo ready; read x", act) == 0
+    assert seat.question.keys == ["d"]
+
+
+def test_a_question_is_no_part_of_a_string_that_the_program_has_not_ended(seat: Seat) -> None:
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.asks()
+        seat.sees(rb"\x18\x1b\\\x07\x18\x1b\\\x1b\[\?1049h\x1b\[\?2026l\x1b\[\?6l\x1b\[\?69l\x1b\[r")
+        time.sleep(0.05)
+        seat.types(b"d")
+
+    assert seat.run(r"printf 'ready\033_'; sleep 0.1", act) == 0
+
+
 def test_the_program_waits_while_a_question_is_shown(seat: Seat) -> None:
     def act() -> None:
         seat.sees(b"ready")
@@ -207,7 +241,7 @@ def test_a_program_that_fills_the_screen_draws_it_anew(seat: Seat) -> None:
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
-        seat.sees(rb"\x1b7\x1b\[0m\x1b\[2J\x1b\[Hwaits")
+        seat.sees(rb"\x1b7" + DRAWN)
         time.sleep(0.05)
         seat.types(b"d")
         seat.sees(rb"\x1b\[0m\x1b\[2J\x1b8.*drawn 23 80.*drawn 24 80")
@@ -230,7 +264,7 @@ def test_a_program_that_never_pauses_is_interrupted_between_two_sequences(
     def act() -> None:
         seat.sees(b"y\r\ny")
         seat.asks()
-        seat.sees(rb"\x18\x07\x18" + SHOWN)
+        seat.sees(ENDS + rb"\x07" + SHOWN)
         time.sleep(0.05)
         seat.types(b"\x1b[97u")
         seat.sees(HIDDEN)

@@ -60,6 +60,16 @@ def test_whatever_else_has_changed_is_named(now: Standing, expected: tuple[str, 
     assert changes(now, TRUSTED) == expected
 
 
+@pytest.mark.parametrize("path", [POLICY, PROJECT_FILE])
+@pytest.mark.parametrize("named", ["setup: {0}\n", "dockerfile: {1}\n"])
+def test_settings_that_are_also_run_are_looked_at_after_each_change(path: str, named: str) -> None:
+    trusted = with_file(PROJECT_FILE, named.format(path, Path(path).name))
+    now = replace(trusted, files={**trusted.files, path: f"# syntax=example.org/x\n{trusted.files[path]}"})
+    assert changes(now, trusted) == (path,)
+    long = replace(trusted, files={**trusted.files, path: f"# new\n{'#' * 9}\n" * 20_000 + trusted.files[path]})
+    assert "+# new" in question_about(long, trusted, WRITTEN).differences
+
+
 def test_a_stack_with_a_file_less_is_looked_at_again() -> None:
     more = replace(with_file("x.yml", "{}"), stack_files=(COMPOSE, "x.yml"))
     assert changes(TRUSTED, more) == (".env",)
