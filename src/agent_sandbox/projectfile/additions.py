@@ -18,7 +18,7 @@ def additions(spec: ProjectSpec, texts: Mapping[str, str], *, file: str) -> Addi
     if spec.build_file is not None:
         where = file.rpartition("/")[0] + f"/{spec.build_file}"
         if spec.build_file not in texts:
-            raise UserError([Problem(where=file, what=f"`{BUILD_KEY}` names a file that does not exist", hint=where)])
+            raise UserError([Problem(where=file, what=f"`{BUILD_KEY}` names a file that does not exist: {where}")])
         text = texts[spec.build_file]
         _require_base(text, where)
     return Additions(packages=spec.packages, npm=spec.tools.npm, pip=spec.tools.pip, build_file=text)

@@ -58,4 +58,4 @@ def test_another_dockerfile_is_rejected(text: str) -> None:
 def test_a_missing_dockerfile_is_reported() -> None:
     with pytest.raises(UserError) as error:
         added("dockerfile: D")
-    assert str(error.value) == f"{FILE}: `dockerfile` names a file that does not exist; .devcontainer/D"
+    assert str(error.value) == f"{FILE}: `dockerfile` names a file that does not exist: .devcontainer/D"

@@ -10,7 +10,8 @@ BUILD_FAULTS = (
         r"(?:failed to resolve source metadata for|pull access denied for) "
         r"(?P<image>[^\s,]+?)[:,]?(?:\s|$)",
         what="the base image {image} cannot be pulled",
-        hint="make sure that `docker pull IMAGE` works, or use another image: agent-sandbox build --base-image IMAGE",
+        hint="make sure that `docker pull IMAGE` works, or use another image: `base_image` in the project file, or"
+        " agent-sandbox build --base-image IMAGE",
     ),
     fault(
         r"(?:certificate verif(?:y|ication) failed|unable to get (?:local )?issuer certificate|self.signed certificate"

@@ -30,7 +30,7 @@ def require_setup(spec: ProjectSpec, texts: Mapping[str, str], *, file: str) -> 
     script = PurePosixPath(spec.setup or "")
     hidden = [path for path in spec.mask if script.is_relative_to(path)]
     if spec.setup and spec.setup not in texts:
-        raise UserError([Problem(where=file, what="`setup` names a file that does not exist", hint=spec.setup)])
+        raise UserError([Problem(where=file, what=f"`setup` names a file that does not exist: {spec.setup}")])
     if spec.setup and hidden:
         raise UserError([Problem(where=file, what=f"`setup` names a file that `mask` hides: {hidden[0]}")])
 

@@ -28,8 +28,15 @@ def remember(store: Store, prepared: Prepared, now: Standing) -> None:
         if change.path in {POLICY, PROJECT_FILE} and change.verdict is Verdict.WRITTEN
     }
     named = now.stack_files if now.stack_files == (STACK,) else before.stack_files
-    files = {**before.files, **merged, **generated(prepared), **fresh}
+    files = {**_with_less(before, now), **merged, **generated(prepared), **fresh}
     store.save(replace(before, owner=now.owner, stack_files=named, files=files))
+
+
+def _with_less(before: Standing, now: Standing) -> dict[str, str]:
+    """Return the trusted files, with the project file as it is now if it asks for nothing more, or without it."""
+    if {*now.box} & {*changes(now, before)}:
+        return dict(before.files)
+    return {path: text for path, text in before.files.items() if path in now.files or path not in before.box} | now.box
 
 
 @contextmanager

@@ -70,6 +70,19 @@ def test_a_start_applies_an_edited_project_file_once_it_is_trusted(
     assert unseen_in(empty_project, os.environ) == ()
 
 
+@pytest.mark.parametrize("less", [None, "packages: [jq]\n", "limits: {memory: 2g}\n"])
+def test_a_start_applies_a_project_file_that_asks_for_less(empty_project: Path, ask: Ask, less: str | None) -> None:
+    assert ask("init", AGENT).code == 0
+    file = empty_project / PROJECT_FILE
+    file.write_text("packages: [jq, tree]\nbase_image: mirror.example/debian:13\n")
+    trust(empty_project)
+    updated(open_trusted(None, cwd=empty_project), quiet=True)
+    file.unlink() if less is None else file.write_text(less)
+    project = updated(open_trusted(None, cwd=empty_project), quiet=True)
+    assert (foreign_images(project), project.base_image) == ((), "")
+    assert project.made_of == ({} if less is None else {PROJECT_FILE: less})
+
+
 def test_an_edited_stack_keeps_a_project_file_from_being_applied(empty_project: Path, ask: Ask) -> None:
     assert ask("init", AGENT).code == 0
     with (empty_project / STACK).open("a") as file:

@@ -60,7 +60,7 @@ def test_the_setup_script_exists_and_is_not_masked(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         settled(tmp_path, asked(), None)
     file = tmp_path / PROJECT_FILE
-    assert str(error.value) == f"{file}: `setup` names a file that does not exist; scripts/a.sh"
+    assert str(error.value) == f"{file}: `setup` names a file that does not exist: scripts/a.sh"
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "a.sh").write_text("")
     with pytest.raises(UserError) as error:
@@ -84,7 +84,7 @@ def test_the_dockerfile_is_the_one_beside_the_file(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         settled(tmp_path, asked(), None)
     assert (
-        str(error.value) == f"{PROJECT_FILE}: `dockerfile` names a file that does not exist; .devcontainer/Dockerfile"
+        str(error.value) == f"{PROJECT_FILE}: `dockerfile` names a file that does not exist: .devcontainer/Dockerfile"
     )
     (tmp_path / PROJECT_FILE).with_name("Dockerfile").write_text("FROM ${AGENT_SANDBOX_BASE}\n")
     assert settled(tmp_path, asked(), None).added.build_file == "FROM ${AGENT_SANDBOX_BASE}\n"
