@@ -54,5 +54,5 @@ def local_time(time: str, *, zone: tzinfo | None = None, shape: str = "%Y-%m-%d 
     """
     try:
         return datetime.fromisoformat(time).replace(tzinfo=UTC).astimezone(zone).strftime(shape)
-    except ValueError:
+    except (ValueError, OverflowError):
         return time

@@ -4,7 +4,9 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from agent_sandbox.runtime.proxy.decisions import read_line
@@ -62,10 +64,9 @@ def read_record(text: str) -> Record | None:
     if values is None:
         return None
     line = text[max(text.find("{"), 0) :].strip()
-    time = values.get("time")
     return Record(
         id=hashlib.sha256(line.encode("utf-8", "surrogatepass")).hexdigest()[:ID_DIGITS],
-        time=time if isinstance(time, str) and TIME.fullmatch(time) else "",
+        time=_time(values.get("time")),
         **{name: _text(values.get(name)) for name in TEXTS},
         port=_number(values.get("port")),
         status=_number(values.get("status")),
@@ -80,6 +81,14 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         return ""
     return value if len(value) <= LONGEST else f"{value[:LONGEST]}... ({len(value)} characters)"
+
+
+def _time(value: object) -> str:
+    with suppress(ValueError):
+        if isinstance(value, str) and TIME.fullmatch(value):
+            datetime.fromisoformat(value)  # a month has no day 99
+            return value
+    return ""
 
 
 def _number(value: object) -> int | None:

@@ -72,3 +72,5 @@ def test_a_time_of_the_proxy_is_shown_in_the_users_zone() -> None:
     zone = timezone(timedelta(hours=2))
     assert local_time("2026-01-02T23:00:00.000Z", zone=zone) == "2026-01-03 01:00:00"
     assert as_text(LINE, zone=zone).startswith("05:04:05  ")
+    first = "0001-01-01T00:00:00Z"  # no year is before it, in any zone
+    assert local_time(first, zone=timezone(-timedelta(hours=2))) == first

@@ -52,6 +52,7 @@ def test_other_lines_are_not_records(text: str) -> None:
     [
         ("time", "yesterday", ""),
         ("time", 3, ""),
+        ("time", "2026-99-99T99:99:99Z", ""),
         ("host", None, ""),
         ("host", ["a"], ""),
         ("path", "/" * (LONGEST + 1), f"{'/' * LONGEST}... ({LONGEST + 1} characters)"),
