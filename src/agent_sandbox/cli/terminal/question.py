@@ -18,5 +18,5 @@ def answer_to(question: str) -> str | None:
 
 
 def agrees(question: str) -> bool:
-    """Return whether the user says yes to a question; nothing typed is a no."""
+    """Return whether the user answers yes; an empty answer means no."""
     return answer_to(f"{question} [y/N]") in {"y", "yes"}

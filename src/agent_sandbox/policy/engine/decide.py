@@ -78,7 +78,7 @@ def allows(policy: Policy, request: Request) -> bool:
 
 
 def _asked_first(policy: Policy, request: Request, ways: Readings, answer: Decision) -> Decision:
-    """Return the denial of a request that a person has to allow, unless somebody did."""
+    """Return the denial of a request that a person has to allow, None if a grant allows it."""
     if not _takes_grants(policy, request.host, request.port):
         return answer
     settings = policy.settings
@@ -173,7 +173,7 @@ def _as_push(policy: Policy, request: Request, answer: Decision) -> Decision:
     """
     push = push_after(request)
     after = decide(policy, push) if push else answer
-    # A push that a person is asked about may start: the question comes with it.
+    # A push may start: the person is asked when it sends.
     return answer if after.allowed or after.cause is Cause.ASK else replace(after, reason=f"{NO_PUSH}: {after.reason}")
 
 
