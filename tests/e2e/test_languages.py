@@ -39,7 +39,7 @@ EXAMPLES: dict[str, tuple[dict[str, str], str]] = {
     "php": ({"hello.php": '<?php echo "hello\\n";\n'}, "php hello.php && composer --version"),
     "python": (
         {"hello.py": "print('hello')\n"},
-        "python3 -m venv .venv && .venv/bin/python hello.py && .venv/bin/pip --version",
+        "python3 -P -m venv .venv && .venv/bin/python hello.py && .venv/bin/pip --version",
     ),
     "ruby": ({"hello.rb": "puts 'hello'\n"}, "ruby hello.rb && bundle --version"),
     "rust": (
