@@ -1,9 +1,9 @@
 #!/usr/bin/python3 -I
 """Run a project's setup script once in this container. Arguments: the script's path in the workspace, and options.
 
-With `--digest SHA256`, no other content runs. With `--attended`, the script ends when stdin does, because whoever waits
-for it is gone. Nothing runs if this content has already succeeded here; a failure is tried again. The exit code is the
-script's, or 124 after the time limit.
+With `--digest SHA256`, no other content runs. With `--attended`, the script is ended at the end of stdin: the program
+that waits for it is gone. Nothing runs if this content has already succeeded here; a failure is tried again. The exit
+code is the script's, or 124 after the time limit.
 """
 
 import argparse
@@ -78,7 +78,7 @@ class Output:
         self.shown += 1
 
     def _print(self, *lines: bytes) -> None:
-        # Nobody may listen any more: the script ends for that reason only with `--attended`.
+        # The reader may be gone. That ends the script only with `--attended`.
         with suppress(BrokenPipeError):
             sys.stdout.buffer.write(b"".join(line + b"\n" for line in lines))
             sys.stdout.buffer.flush()
@@ -103,7 +103,7 @@ def command(path: str, content: bytes) -> tuple[str, ...]:
 
 
 def run(path: str, content: bytes, *, attended: bool) -> tuple[int, str]:
-    """Run the script; return the exit code, and why it was ended or ""."""
+    """Run the script; return the exit code, and the reason if it was ended, or ""."""
     child = subprocess.Popen(  # noqa: S603 - the project's own script
         command(path, content),
         cwd=WORKSPACE,

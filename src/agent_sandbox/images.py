@@ -107,7 +107,7 @@ def proxy_name() -> str:
 
 
 def base_name(base_image: str = "") -> str:
-    """Return the name of the base of every agent's image, or of those of a project with a base image of its own."""
+    """Return the name of the base of all agent images, or of those of a project that names a base image."""
     return f"agent-sandbox/base:{__version__}{_base_suffix(base_image)}"
 
 
@@ -132,7 +132,7 @@ def _base_suffix(base_image: str) -> str:
 def images_for(agents: Agents, owner: Owner, base_image: str = "") -> tuple[Image, ...]:
     """Return the images of a stack with these agents, in build order.
 
-    With the project's own base image, there are two bases: the firewall runs on the machine's.
+    If the project names a base image, there are two bases, because the firewall runs on the machine's.
     """
     of_proxy, of_agent = _contexts()
     inside = sorted(agents.manifests, key=lambda one: one.name)

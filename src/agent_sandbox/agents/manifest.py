@@ -101,7 +101,7 @@ class PypiPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """A file to download, its SHA-256, and the program's path in it if that depends on the architecture."""
+    """A file to download, its SHA-256, and the program's path in it if that differs between architectures."""
 
     url: str
     sha256: str

@@ -38,8 +38,8 @@ class RunCommand:
 class HandOver:
     """Hand the terminal to a program; always the last step.
 
-    Without `pass_signal`, the program replaces this process. Otherwise, `pass_signal` and the name of a signal are the
-    command that sends this signal to what the program runs in the container.
+    Without `pass_signal`, the program replaces this process. Otherwise, `pass_signal` followed by the name of a signal
+    is the command that sends the signal to the process in the container.
     """
 
     argv: tuple[str, ...]

@@ -87,7 +87,7 @@ class Restart:
 class Exec:
     """Run a command in the agent container, as `dev`, with these variables beside the container's.
 
-    The name of a `session` is random: by it, signals to this process reach the command.
+    `session` is a random name, by which signals to this process are passed on to the command.
     """
 
     argv: tuple[str, ...]
@@ -117,7 +117,7 @@ class Logs:
 class AskProxy:
     """Send the running proxy a command over its control socket: `status`, `reload`, `denials`.
 
-    `container` is the id of the proxy's container, if it is known: finding it again takes longer than the question.
+    `container` is the id of the proxy's container, if it is known: looking it up takes longer than the command.
     """
 
     argv: tuple[str, ...]

@@ -13,7 +13,7 @@ IMAGE = re.compile(
 
 
 def is_below(path: str) -> bool:
-    """Return whether a path leads to something in the project, written without a way out.
+    """Return whether a relative path stays below the project's root, without `..`.
 
     >>> is_below("scripts/setup.sh"), is_below("../x"), is_below("/x"), is_below("x/")
     (True, False, False, False)
@@ -22,7 +22,7 @@ def is_below(path: str) -> bool:
 
 
 def is_script(path: str) -> bool:
-    """Return whether the path may be a script's: plain words, and not in git's directory.
+    """Return whether a path can be the setup script's: only plain characters, and not in `.git`.
 
     >>> is_script("scripts/setup.sh"), is_script(".GIT/hooks/x"), is_script("${localEnv:TOKEN}")
     (True, False, False)

@@ -54,7 +54,7 @@ class Settings:
 
     @property
     def budgets(self) -> Path:
-        """What was used of the budgets."""
+        """The file with the use of the budgets."""
         return self.state / "private" / "budgets.json"
 
     @property

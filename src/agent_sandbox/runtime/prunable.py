@@ -1,4 +1,4 @@
-"""Find what nothing uses any more: stacks without a directory, images without a project, and our cache."""
+"""Find what can be removed: stacks without a directory, images without a project, and our cache."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -36,7 +36,7 @@ class Prunable:
 
 
 def find_prunable(driver: Driver, store: Store, environ: Mapping[str, str]) -> Prunable:
-    """Return what no trusted project uses whose directory exists, or may exist on another drive."""
+    """Return what can be removed. A trusted project whose drive is not mounted keeps its stack and images."""
     gone, needed = orphans(driver, store), _needed(store)
     images = driver.own_images(leaving=[container.id for stack in gone for container in stack.containers])
     return Prunable(

@@ -98,7 +98,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
     ),
 }
 
-# What a group does without a command: `traffic --denied` is `traffic list --denied`.
+# The default commands of groups: `traffic --denied` is `traffic list --denied`.
 DEFAULTS: dict[str, str] = {"traffic": "list"}
 
 # Commands of other programs, and the command to use here.

@@ -20,8 +20,8 @@ class Option:
     """An option, named after its parameter unless `name` is set.
 
     `short` is another spelling, such as `-q`. `metavar` is the placeholder for its value in the help: by default FILE
-    for a path, else the parameter's name. Without the option, the environment variable `envvar` counts. `least` is the
-    smallest number that it takes.
+    for a path, else the parameter's name. `envvar` is the environment variable that sets it if the option is not given.
+    `least` is the smallest number that it accepts.
     """
 
     help: str

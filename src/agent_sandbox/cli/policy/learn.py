@@ -120,7 +120,7 @@ def learn(  # noqa: PLR0913 - each is an option
 
 
 def _start(project: Project, allow_for: str | None) -> int:
-    """Remember the proxy's time: with some engines, it has another clock."""
+    """Start recording, from the proxy's own time: its clock may differ from this machine's."""
     seconds = _seconds(allow_for) if allow_for else 0
     require_running(project, "proxy")
     clock = ask_stack(driver(), backend().plan(project, AskProxy(argv=("status",)))).get("clock")
@@ -146,7 +146,7 @@ def _seconds(text: str) -> int:
 
 
 def _allow(project: Project, seconds: int) -> None:
-    """Have the proxy allow for so long what no rule denies, or end that with 0."""
+    """Have the proxy allow what no rule denies for this many seconds; 0 ends that."""
     argv = ("learn", "--seconds", str(seconds), "--who", user_name())
     answer = ask_stack(driver(), backend().plan(project, AskProxy(argv=argv)))
     if answer.get("ok") is not True:
@@ -154,7 +154,7 @@ def _allow(project: Project, seconds: int) -> None:
 
 
 def _stop_allowing(project: Project) -> None:
-    """Deny again what no rule allows, before the person chooses."""
+    """End `--allow-for` before the user chooses."""
     recording = load_recording(project.root, os.environ)
     if recording and recording.allows and require_made(project, "proxy").state == "running":
         _allow(project, 0)

@@ -44,7 +44,7 @@ def remove(name: Name, *, path: ProjectPath = None) -> None:
 
 
 def _report_needs(project: Project, name: str) -> None:
-    """Say that the policy still names the secret, if it does and can be read."""
+    """Warn if the policy still names the secret. A policy that cannot be read is skipped."""
     try:
         needed = [one for one in wanted(load_here(project.policy, os.environ), ()) if one.secret == name]
     except UserError:

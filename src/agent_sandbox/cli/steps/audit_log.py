@@ -29,7 +29,7 @@ LogFile = Annotated[
 
 
 def require_readable_log(project: Project) -> None:
-    """Raise UserError if the proxy, which reads the audit log, does not run."""
+    """Raise UserError unless the proxy runs: only it can read the audit log."""
     proxy = require_made(project, "proxy")
     if proxy.state != "running":
         what = f"the proxy is {proxy.condition}; the audit log is kept, but only a running proxy can read it"

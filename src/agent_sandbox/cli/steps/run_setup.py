@@ -23,7 +23,7 @@ def setup_plan(project: Project) -> Plan:
 
 
 def run_setup(project: Project, *, quiet: bool) -> None:
-    """Run the script and show its output; raise UserError if it fails. It ends with this process."""
+    """Run the script and show its output; raise UserError if it fails. The script ends when this process does."""
     for step in (step for step in setup_plan(project) if isinstance(step, RunCommand)):
         done = driver().watch(step, on_line=(lambda _line: None) if quiet else _show)
         if done.code:
@@ -36,7 +36,7 @@ def _show(line: str) -> None:
 
 
 def _problem(project: Project, lines: list[str], *, quiet: bool) -> Problem:
-    """Return what the container said last, and with `quiet` the output before that, which was not shown."""
+    """Return the last line of output as the problem, with `quiet` also the lines before it, which were not shown."""
     *before, why = [line for line in lines if line.strip()] or ["no output"]
     what = why.removeprefix(OURS).removeprefix(ERROR)
     said = "".join(f"\n  {line}" for line in before[-MOST_LINES:] if not line.startswith(OURS)) if quiet else ""

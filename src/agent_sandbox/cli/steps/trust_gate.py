@@ -32,7 +32,7 @@ MOST = 60
 class Settings:
     """A project's settings and the trusted ones. `planned` has files that are in `now` but not written yet, if any.
 
-    They are written once the user trusts them: the plain command of the engine starts what is there.
+    They are written only once the user trusts them, because the engine's own command starts whatever is there.
     """
 
     now: Standing
@@ -61,7 +61,7 @@ def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
 
 
 def remember(now: Standing, store: Store) -> None:
-    """Trust these settings and write what is planned; raise UserError if the project has others meanwhile."""
+    """Trust these settings and write the planned files; raise UserError if the settings have changed meanwhile."""
     again = current_settings(now.root, store)
     store.save(now)
     if changes(again.now, now):
@@ -71,19 +71,19 @@ def remember(now: Standing, store: Store) -> None:
 
 
 def checked_in_root(path: Path | None, *, cwd: Path) -> Path:
-    """Return the project's directory, also of a new clone of one that is checked in."""
+    """Return the project's directory; also for a new clone, which has no generated files yet."""
     root = find_root(path, cwd=cwd)
     return root if root is not None and lacks_clone_files(root) else find_project(path, cwd=cwd).root
 
 
 def find_checked_in(path: Path | None, *, cwd: Path) -> Project:
-    """Return the project in the same way; in a new clone, as it will be."""
+    """Return the project in the same way; for a new clone, with the files that are planned."""
     now = current_settings(checked_in_root(path, cwd=cwd), open_store(os.environ)).now
     return parse_project(now.root, now.files, files=())
 
 
 def current_settings(root: Path, store: Store) -> Settings:
-    """Return the project's settings; in a new clone and after choices were pulled, with the files made from these."""
+    """Return the project's settings; in a new clone, or if pulled choices differ, with the files rendered from them."""
     trusted = store.load(root)
     if lacks_clone_files(root):
         return _with_planned(root, trusted)

@@ -24,5 +24,5 @@ def choice(question: str) -> str:
 
 
 def agrees(question: str) -> bool:
-    """Return whether the user says yes to a question; nothing typed is a no."""
+    """Return whether the user answers yes; an empty answer means no."""
     return answer_to(f"{question} [y/N]") in {"y", "yes"}

@@ -9,7 +9,7 @@ from agent_sandbox.cli.terminal.wrapping import cells, shortened, width_of
 from agent_sandbox.printable import printable
 
 GAP = 2
-# Where there is no terminal, a script reads the rows.
+# Without a terminal, a script reads the rows, so they are not cut.
 WITHOUT_TERMINAL = 200
 NARROWEST = 20  # of the cut column
 

@@ -1,1 +1,1 @@
-"""`agent-sandbox traffic`: questions about the audit log."""
+"""`agent-sandbox traffic`: search and export the audit log."""

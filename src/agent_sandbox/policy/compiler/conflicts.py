@@ -20,7 +20,7 @@ HINT = "make one of the paths more specific, or give both the same `transform`"
 TOO_MANY = "too many similar rules with different secrets: cannot check whether two of them match the same request"
 FEWER = "write paths without `*`, or give more of the rules the same `transform`"
 
-# Equally specific rules, by their methods and by what they send.
+# Equally specific rules, by their methods and by what they inject.
 Alike = defaultdict[frozenset[str], defaultdict[Injection | None, list[Rule]]]
 
 

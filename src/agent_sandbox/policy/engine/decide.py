@@ -178,7 +178,7 @@ def _as_push(policy: Policy, request: Request, answer: Decision) -> Decision:
     """
     push = push_after(request)
     after = decide(policy, push) if push else answer
-    # A push that a person is asked about may start: the question comes with it.
+    # A push may start: the person is asked when it sends.
     return answer if after.allowed or after.cause is Cause.ASK else replace(after, reason=f"{NO_PUSH}: {after.reason}")
 
 

@@ -1,7 +1,7 @@
-"""What a person is asked about although a rule allows it, and grants: what a person allowed for a while.
+"""Requests that a person is asked about although a rule allows them, and grants: what a person allowed for a while.
 
-Grants count only for a request that no rule matches, or that is asked about: a deny wins over a grant, and so does a
-restricting layer.
+A grant counts only for a request that no rule matches, or that a person is asked about. A deny and a restricting layer
+win over a grant.
 """
 
 from collections.abc import Sequence

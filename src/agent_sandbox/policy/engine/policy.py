@@ -106,7 +106,7 @@ class Policy:
     def budgets(self, host: str, port: int, request: Request | None = None) -> tuple[Budgeted, ...]:
         """Return the budgets that a request counts against, or a connection that is not inspected.
 
-        Those of all entries that allow it, and that of the sandbox: no entry can be used to get around another one's.
+        They are those of all entries that allow it, and that of the sandbox: no entry can lift another one's budget.
         """
         if not self.has_budgets:
             return ()
@@ -132,7 +132,7 @@ class Policy:
         if self.rules.always_inspects:
             return False
         above = [restriction.index.rules_for(host) for restriction in self.rules.restrictions]
-        # What is not inspected cannot be asked about: then only `inspect: false` of an entry counts.
+        # A person cannot be asked about passthrough, so then only an entry's `inspect: false` counts.
         inspect = self.settings.inspect or self.asks_first
         return passes_through(self.index.rules_for(host), above, port=port, inspect=inspect)
 

@@ -35,7 +35,7 @@ class Conditions:
     inject: Injection | None = None
     encoded_slash: bool = False
     inspect: bool | None = None
-    # Not a condition: how much of what matches may pass.
+    # Not a condition: it limits how much may pass, and does not change what matches.
     budget: Budget | None = None
 
     @property

@@ -17,7 +17,7 @@ ServiceLayer = str  # such as `service github`, the layer name of a service's ru
 
 
 class Budgeted(NamedTuple):
-    """A budget, where it is written, and under which key its use is counted: the same after an edit elsewhere."""
+    """A budget, its origin, and the key under which its use is counted, which edits elsewhere do not change."""
 
     key: str
     origin: Origin

@@ -16,16 +16,16 @@ class Settings:
 
     `inspect`: whether TLS is inspected for hosts that are allowed without conditions. `reload`: whether the proxy reads
     its policy again only on restart or `proxy reload`, or watches the files. `upstream`: the upstream proxy and CAs.
-    `engine`: what serves clients that speak HTTP/1.1; HTTP/2 is always mitmproxy's. `ask`: which requests wait for a
-    person, at most `ask_timeout` seconds; empty for none. `ask_uploads`: so do uploads of more bytes, unless it is
-    negative.
+    `engine`: what serves clients that speak HTTP/1.1; mitmproxy always serves HTTP/2. `ask`: which requests wait for a
+    person, at most `ask_timeout` seconds; empty for none. `ask_uploads`: the size in bytes above which uploads wait,
+    too; negative for no limit.
     """
 
     block_status: Literal[403, 418] = 403
     inspect: bool = True
     reload: Literal["restart", "watch"] = "restart"
     upstream: Upstream | None = None
-    # Not in the text of which a digest is made: policies without these settings keep theirs.
+    # Left out of the digest's text at their defaults, so that policies without these settings keep their digests.
     ask: str = field(default="", repr=False)
     ask_timeout: int = field(default=60, repr=False)
     ask_uploads: int = field(default=-1, repr=False)

@@ -1,4 +1,4 @@
-"""What a person can allow of a request that waits for an answer: it alone, or a rule that the policy can also say."""
+"""What a person can allow for a request that waits: the request alone, or a rule that a policy file can also have."""
 
 from dataclasses import dataclass, replace
 
@@ -49,7 +49,7 @@ def offer_for(request: Request, policy: Policy) -> Offer | None:
     asked_first = decide(policy, request).cause is Cause.ASK
     if (
         request.host.endswith(NOBODYS)
-        # Nobody knows whose address it is.
+        # It is not known who has the address.
         or (is_address(request.host) and not asked_first)
         or not is_grantable(rule)
         or not decide(policy.granting((rule,)), request).allowed

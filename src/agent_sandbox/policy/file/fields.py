@@ -134,7 +134,7 @@ class Strict(BaseModel):
 
 
 class BudgetSpec(Strict):
-    """How much may pass in a time."""
+    """How much may pass per time."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 

@@ -1,4 +1,4 @@
-"""The size of a body, written as `1MiB`, `500KB` or a number of bytes, and how much may pass in a time: a budget."""
+"""Sizes of bodies, written as `1MiB`, `500KB` or a number of bytes, and budgets, such as `50MiB/day`."""
 
 import re
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ UNTIL = f"write an amount per {', '.join(PERIODS)}, such as"
 
 
 class Rate(NamedTuple):
-    """How much may pass in so many seconds."""
+    """At most `most` requests or bytes per `seconds`."""
 
     most: int
     seconds: int
@@ -92,7 +92,7 @@ def _parts(text: str, how: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How many requests, and how many bytes of them and of their responses, may pass in a time; None for no limit."""
+    """Limits per time on requests and on the bytes that they send and receive; None for no limit."""
 
     requests: Rate | None = None
     upload: Rate | None = None

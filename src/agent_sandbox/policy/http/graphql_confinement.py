@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_sandbox.policy.http.graphql_operation import HARMLESS, Confinement, Operation, Selection
 
-# How fragments on a type are named among the fields that lead to them.
+# The prefix of a fragment's name among the fields of a selection.
 ON = "on "
 # Qualifiers of a search that narrow it. Others could widen it to other repositories.
 NARROWING = (
@@ -26,7 +26,7 @@ LONGEST_SEARCH = 1_000
 
 
 def beyond(confined: Confinement, operation: Operation) -> str:
-    """Return the first thing in an operation that is not within the repositories, or an empty text."""
+    """Return the first field of an operation that leads out of the repositories, or an empty text."""
     if operation.selections is None:
         return "an operation with directives, or nested too deeply"
     types = {name: dict(fields) for name, fields in confined.types}
@@ -99,7 +99,7 @@ def _repository(confined: Confinement, one: Selection, known: Mapping[str, str])
 
 
 def _elsewhere(confined: Confinement, one: Selection, known: Mapping[str, str]) -> str:
-    """Return what a top-level field asks for in another repository, or an empty text."""
+    """Describe what a top-level field asks for outside the repositories; empty for nothing."""
     taken = {**dict(confined.scoped), **dict(confined.ids)}
     if one.name not in taken and one.name not in dict(confined.searches):
         return ""

@@ -25,7 +25,7 @@ from agent_sandbox.policy.http.graphql_operation import Operation, Selection
 
 MAX_LENGTH = 16 * 1024  # characters; clients send a tenth of that
 MAX_TOKENS = 2_000
-# Of the selections that are compared with a confinement, with all fragments in place; clients have a tenth of that.
+# The most selections to compare with a confinement, after fragments are expanded. Clients send a tenth of that.
 MAX_SELECTIONS, MAX_DEPTH = 2_000, 40
 # Parsers differ in what ends a comment or a word, and in what is white space.
 NOT_PLAIN = re.compile(r"[^\t\n\r\x20-\x7e]")
@@ -85,7 +85,7 @@ def _fields(operation: OperationDefinitionNode, fragments: Mapping[str, Fragment
 
 
 def _values(operation: OperationDefinitionNode, variables: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the variables that are texts or objects. A default counts where the client sends no value."""
+    """Return the variables that are texts or objects, with the default of each that the client does not send."""
     found: dict[str, object] = {}
     for one in operation.variable_definitions or ():
         name, default = one.variable.name.value, one.default_value
@@ -99,7 +99,7 @@ def _values(operation: OperationDefinitionNode, variables: Mapping[str, object])
 
 
 class _Selections:
-    """Reads what an operation selects, with fragments in the place of their names."""
+    """Reads what an operation selects, with all fragments expanded."""
 
     def __init__(self, fragments: Mapping[str, FragmentDefinitionNode], variables: Mapping[str, object]) -> None:
         self._fragments, self._variables = fragments, variables

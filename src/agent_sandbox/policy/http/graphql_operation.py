@@ -19,10 +19,10 @@ Named = tuple[tuple[str, tuple[str, ...]], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A field that an operation selects, or a fragment as `on TYPE`, with what is selected `below` it.
+    """A field that an operation selects, or a fragment as `on TYPE`, with the selections `below` it.
 
-    An argument that is not a plain text is None. The fields of an argument that is an object are arguments of their
-    own, such as `input.title`. `alias` is the name in the answer, if it is another one.
+    An argument that is not a plain text is None. Each field of an object argument is a separate argument, such as
+    `input.title`. `alias` is the name in the response, if it differs.
     """
 
     name: str
@@ -35,14 +35,14 @@ class Selection:
 class Operation:
     """The GraphQL operation in a request body: its root fields, or in `doubt` why it is ambiguous.
 
-    `selections` are all its fields, None if they were not read: there are too many levels, or directives.
+    `selections` are all its fields, None if they were not read because of too many levels, or directives.
     """
 
     kind: str = ""
     fields: frozenset[str] = frozenset()
     doubt: str = ""
     selections: tuple[Selection, ...] | None = None
-    # The repositories of objects, by the ids that were in answers about these repositories.
+    # Repositories by the ids of their objects, learned from earlier responses.
     known: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @override
@@ -59,10 +59,9 @@ class Confinement:
     """What keeps an operation within `repositories` (`owner/name` or `owner/*`, in lower case).
 
     `types` lists the fields of each type, with the type that each leads to, empty for a value. The kinds of operations
-    are types, too. `scoped` are top-level fields with the arguments that name a repository, and `searches` those with
-    the argument that is a search. `ids` are top-level fields with the argument that is the id of an object in a
-    repository, which has to be known, and after it all others that are possible. The `id` of the types in `ids_of`
-    becomes known by an answer.
+    are types, too. The others list top-level fields with their arguments: in `scoped`, those that name a repository; in
+    `searches`, the search text; in `ids`, first the id of an object, which has to be known, then all others that are
+    allowed. The ids of the types in `ids_of` become known from responses.
     """
 
     types: Links

@@ -51,8 +51,8 @@ class CredentialKind:
     returns the secret in such a value or an empty string. `encoded` returns the texts, except the secret itself, that
     would reveal the secret. `options` are the keys that the kind needs in the policy.
 
-    A secret that `signs` is not sent. `write` then makes the header from the id of the key with its scope, and from the
-    rest of the signature. The server takes such a credential also in the headers `others` and in `parameters`.
+    A secret that `signs` is not sent. `write` then makes the header from the key ID with its scope, and from the rest
+    of the signature. The server also accepts such a credential in the headers `others` and in `parameters`.
     """
 
     name: KindName | Literal["query"]
@@ -62,7 +62,7 @@ class CredentialKind:
     options: tuple[str, ...] = ()
     in_query: bool = False
     signs: bool = False
-    # The only header that it can be in.
+    # The only header that can have it.
     header: str = ""
     others: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()

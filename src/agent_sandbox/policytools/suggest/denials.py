@@ -57,7 +57,7 @@ class Seen:
 class Denials:
     """Requests denied without a matching rule, counts by other reasons, and hosts with unreachable addresses.
 
-    To learn from the log, it also has the requests that were allowed, and those denied for another reason.
+    For learning, it also has the requests that were allowed, and those denied for another reason.
     """
 
     requests: dict[Request, Seen] = field(default_factory=dict)

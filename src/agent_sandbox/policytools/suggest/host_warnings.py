@@ -29,7 +29,7 @@ def careful(scheme: str, host: str, layer: Layer) -> Iterator[str]:
 
 
 def _tenant(host: str) -> str:
-    """Return a warning if anyone could get a name such as this one."""
+    """Return a warning if anyone can register a name like this one."""
     labels = host.split(".")
     for start in range(1, len(labels)):
         below = HostPattern(reach=Reach.BELOW, name=".".join(labels[start:]))

@@ -1,7 +1,7 @@
 """Turn recorded requests into entries of a policy: services for package managers, else the narrowest rules.
 
-The agent chose what was recorded, so a person chooses among the entries. What looks as if it carries data is left out,
-and `replay` reports every request that was left out and would pass.
+The agent chose what was recorded, so a person chooses among the entries. Requests that may carry data out are left out,
+and `replay` reports each of them that the entries would allow.
 """
 
 from collections import Counter, defaultdict
@@ -60,7 +60,7 @@ class Learned:
 
 def learn(traffic: Denials, policy: Policy, offers: Mapping[str, Policy]) -> Learned:
     """Return entries that would have allowed what was denied without a matching rule."""
-    # The log has no queries: what a deny has stopped once is not allowed because it was unlisted another time.
+    # The log has no queries, so two requests may look the same: one that a deny has stopped once is never learned.
     odd = {request: traffic.refused.get(request) or _why_odd(request) for request in traffic.requests}
     kept = replace(
         traffic,
@@ -128,7 +128,7 @@ def _with_crowd(entry: Entry, crowded: frozenset[str]) -> Entry:
 
 
 def _domain(host: str) -> str:
-    """Return the part of a name that somebody registered."""
+    """Return the registered domain of a name."""
     labels = host.split(".")
     ends = (".".join(labels[start:]) for start in range(len(labels) - 1, -1, -1))
     return next((name for name in ends if not is_public_suffix(name)), host)
@@ -136,7 +136,7 @@ def _domain(host: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """What a policy makes of the recorded requests.
+    """What a policy decides about the recorded requests.
 
     `passed` counts those that were allowed or that could be learned, of `all` that were tried; `failing` has the denied
     ones with the reason, and `leaking` those that were left out and would pass.

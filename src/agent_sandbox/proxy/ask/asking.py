@@ -98,7 +98,7 @@ class Asking:
         return self._learning.verb(question)
 
     def learns(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> bool:
-        """While a policy is learned, grant a denied request by itself; return whether it is to be decided again."""
+        """While a policy is learned, give a denied request a grant of its own; return whether to decide it again."""
         return self._learning is not None and self._learning.allow(exchange, request, decision, policy)
 
     def would_ask(self, host: str, port: int, decision: Decision) -> bool:
@@ -107,7 +107,7 @@ class Asking:
         return learns or self.questions.would_ask(host, port, decision)
 
     def _end_open(self) -> None:
-        """Decide again on everything that is open, under the same policy."""
+        """Decide everything that is open again, under the same policy."""
         now = self._store.current
         task = asyncio.get_running_loop().create_task(self._end(PolicyTransition(old=now, new=now)))
         self._reviews.add(task)

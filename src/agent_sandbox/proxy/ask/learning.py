@@ -1,7 +1,7 @@
-"""`policy learn start --allow-for`: allow for some time what a grant could allow. It runs in the traffic loop.
+"""`policy learn start --allow-for`: allow all that a grant can allow, for some time. It runs in the traffic loop.
 
 Each request gets a grant of its own, as if a person had allowed it once. So a deny and a layer that restricts still
-win, private addresses stay out of reach, and no secret is injected. At the end, what is still open is ended.
+win, private addresses stay out of reach, and no secret is injected. At the end, requests that are still open are ended.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ EXPIRED = "the time is over"
 
 
 class Learning:
-    """Off, until `start`. `end_open` ends what is open by a grant of a request and is no longer allowed."""
+    """Allows requests between start and end. `end_open` ends open requests that are no longer allowed."""
 
     def __init__(  # noqa: PLR0913 - whom it asks
         self,
@@ -54,7 +54,7 @@ class Learning:
 
     @property
     def seconds_left(self) -> float:
-        """How long it goes on; 0 if it is off. The clock decides, not the timer."""
+        """How long it still lasts; 0 if it is off. The clock decides, not the timer."""
         return max(0.0, self._until - self._clock())
 
     def verb(self, question: Mapping[str, object]) -> Answer:
@@ -89,7 +89,7 @@ class Learning:
         self._end_open()
 
     def allow(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> bool:
-        """Give a denied request a grant for itself; return whether it has one now and is to be decided again."""
+        """Give a denied request a grant of its own; return whether it has one now, and has to be decided again."""
         if not self.seconds_left or decision.cause not in LEARNABLE or _has_secrets(policy, request.host):
             return False
         offer = offer_for(request, policy)
@@ -109,7 +109,7 @@ class Learning:
 
 
 def _has_secrets(policy: Policy, host: str) -> bool:
-    """Return whether a rule injects a secret for this host: a request that would go without one needs a rule."""
+    """Return whether a rule injects a secret for this host: then a request without the secret needs a rule."""
     return any(rule.conditions.inject is not None for rule in policy.index.rules_for(host))
 
 

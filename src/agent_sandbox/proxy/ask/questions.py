@@ -51,7 +51,7 @@ class Question:
 
 
 class Questions:
-    """The open questions, about what the policy says (`settings.ask`) or those who watch.
+    """The open questions, about the requests that `settings.ask` or a watcher selects.
 
     `watched` returns whether somebody could answer, `asking` whether somebody wants questions about unlisted hosts
     although the policy has no `settings.ask`. `on_change` is called after each change.
@@ -141,7 +141,7 @@ class Questions:
     def about(self, policy: Policy) -> str:
         """Return which requests wait for a person; "" for none."""
         said = policy.settings.ask
-        # `ask: false` in the policy is an answer; only where it says nothing, those who watch decide.
+        # `ask: false` in the policy wins over watchers; they decide only if it says nothing.
         wanted = self._asking() and "unlisted" not in said and (said or "ask" not in policy.rules.settings)
         return ", ".join(filter(None, (said, "unlisted"))) if wanted else said
 

@@ -26,7 +26,7 @@ class Watchers:
 
     @property
     def asking(self) -> bool:
-        """Whether somebody who can answer wants to be asked, whatever the policy says."""
+        """Whether a watcher who can answer wants questions even without `settings.ask`."""
         return any(watcher.answers and watcher.asks for watcher in self._all)
 
     @property

@@ -1,4 +1,4 @@
-"""Ask the control socket, without asyncio: its import takes longer than the question, and health checks ask often."""
+"""Ask the control socket without asyncio, whose import takes longer than the question: health checks ask often."""
 
 import json
 import socket
@@ -21,7 +21,7 @@ def ask(path: Path, question: Mapping[str, object], *, seconds: float = 30.0) ->
 
 
 def _exchanged(path: Path, question: bytes, seconds: float) -> bytes:
-    """Return all that comes until the end of the stream; raise OSError if that takes longer in total."""
+    """Read to the end of the stream; raise OSError if that takes longer in total."""
     end, answer = time.monotonic() + seconds, b""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(seconds)

@@ -99,7 +99,7 @@ class Enforcer:
 
     @hook
     def response(self, exchange: Exchange, _: Tunnel) -> None:
-        """Learn the ids of objects from the answer to an operation that is kept within repositories."""
+        """Learn the ids of objects from the response to a confined GraphQL operation."""
         if exchange.received.copied is not None:
             self._known_ids.learn(exchange, self._policy())
 
@@ -188,7 +188,7 @@ class Enforcer:
         *,
         put_in: Filling | WithoutSecretError | None,
     ) -> None:
-        """Answer with the denial, unless the request waits for a person, or was granted because a policy is learned."""
+        """Answer with the denial, unless the request waits for a person, or `policy learn` has granted it."""
         package_manager = self._package_manager(request)
         tool = package_manager.tool if package_manager else ""
         exchange.tool = git_tool(request) or tool
@@ -213,7 +213,7 @@ class Enforcer:
         exchange.deny(denial, cause=str(decision.cause))
 
     def _granted(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> bool:
-        """Grant the request by itself while a policy is learned; return whether it is to be decided again, once."""
+        """While a policy is learned, give the request a grant of its own; return whether to decide it again, once."""
         fits = exchange.waiting is None and not exchange.held and exchange.event is Event.REQUEST
         return fits and self._learns(exchange, request, decision, policy)
 
@@ -301,7 +301,7 @@ def _json_page(answer: Mapping[str, object]) -> Page:
 
 
 def _size(head: RequestHead, body: bytes | None) -> int:
-    """Return how many bytes a request sends before the rest of its body: a URL or a header carries data, too."""
+    """Return how many bytes a request sends before its streamed body: a URL or a header carries data, too."""
     fields = sum(len(name) + len(value) for name, value in head.fields)
     return len(head.method) + len(head.target) + fields + len(body or b"")
 

@@ -1,4 +1,4 @@
-"""Remember the ids of objects in answers about the repositories of the policy, by which later operations name them."""
+"""Remember object ids from responses about the policy's repositories: later operations name objects by them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -19,18 +19,18 @@ class KnownIds:
         self._repositories: dict[str, str] = {}
 
     def added_to(self, request: Request) -> Request:
-        """Return the request with what is known."""
+        """Return the request with the known ids in its operation."""
         if request.operation is None:
             return request
         return request._replace(operation=replace(request.operation, known=self._repositories))
 
     def expect(self, exchange: Exchange, policy: Policy) -> None:
-        """Have the answer to an allowed request copied if the policy keeps its operation within repositories."""
+        """Have the response to an allowed request copied if the policy confines its operation to repositories."""
         if exchange.request and any(_confinements(policy, exchange.request)):
             exchange.received.copied = bytearray()
 
     def learn(self, exchange: Exchange, policy: Policy) -> None:
-        """Learn from the copy of an answer."""
+        """Learn ids from the copy of a response."""
         request, answer = exchange.request, exchange.received.copied
         exchange.received.copied = None
         if request is None or request.operation is None or not answer:
@@ -52,7 +52,7 @@ class KnownIds:
 
 
 def _confinements(policy: Policy, request: Request) -> Iterator[Confinement]:
-    """Yield what keeps the operation of an allowed request within repositories."""
+    """Yield the confinements of the rules that allow a request's operation."""
     for rule in policy.rules.rules:
         pattern = rule.conditions.graphql
         if rule.effect is Effect.ALLOW and pattern and pattern.confined and pattern.takes(request.operation):

@@ -22,7 +22,7 @@ from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, 
 
 # A page of a hundred pull requests is about 300 KiB.
 MAX_COPY = 1024 * 1024
-# Counts an amount of `requests`, `upload` or `download` against budgets; returns why it is too much, or "".
+# Counts an amount of `requests`, `upload` or `download` against budgets; returns the reason if it is too much, or "".
 Spend = Callable[[str, int], str]
 
 
@@ -45,7 +45,7 @@ class Meter:
     redactor: Redactor | None = None
     # Set for a response whose size counts against a budget.
     spend: Spend = spend_freely
-    # A copy of what was passed on, if there is one; it is dropped when it grows beyond MAX_COPY.
+    # A copy of the forwarded data, if one is needed; it is dropped when it exceeds MAX_COPY.
     copied: bytearray | None = None
 
     def takes(self, size: int) -> bool:
@@ -55,7 +55,7 @@ class Meter:
     def __call__(self, data: bytes) -> bytes | tuple[()]:
         """Count `data` and return it, redacted if there is a redactor. Empty `data` means the end of the body.
 
-        Nothing is an empty tuple: an empty chunk would end the body. Raises UnpackError and OverBudgetError.
+        Return an empty tuple for no data: an empty chunk would end the body. Raises UnpackError and OverBudgetError.
         """
         self.count += len(data)
         if why := self.spend("download", len(data)):
@@ -240,7 +240,7 @@ class Exchange:
         return self.denial(reason, status=413, rule=rule, hint=f"raise `max_body` at {rule}, {APPLY}")
 
     def refuse_data(self, size: int) -> Denial | None:
-        """Return why this much more of the request body must not be sent, or count it."""
+        """Count data of the request body, or return the denial if it must not be sent."""
         if not self.sent.takes(size):
             denial = self.too_large()
             self.abort(denial)

@@ -62,10 +62,10 @@ def boot() -> str:
 
 
 class Budgets:
-    """What was used of each budget, in windows: one starts with the first use, and ends after the budget's time.
+    """The use of each budget, in windows: one starts with the first use, and ends after the budget's time.
 
-    A file that cannot be read counts as if every budget was used up when the proxy started: nobody but the proxy writes
-    it, so it is not normal, and the only way to lose the counts must not be a way to reset them.
+    If the file cannot be read, every budget counts as used up when the proxy started: losing the counts must not reset
+    them. Only the proxy writes the file.
     """
 
     def __init__(
@@ -86,15 +86,15 @@ class Budgets:
     def _read(self, said: Any) -> None:  # noqa: ANN401 - whatever the file holds
         now, same = self._clock(), said["boot"] == self._boot
         for name, (start, used) in said["windows"].items():
-            # After a reboot nobody knows how much time has passed.
+            # After a reboot, it is unknown how much time has passed.
             self._windows[str(name)] = (float(start) if same and start <= now else now, int(used))
 
     def spender(self, budgeted: Sequence[Budgeted]) -> Spend:
-        """Return what counts the use of these budgets."""
+        """Return a function that counts the use of these budgets."""
         return partial(self._spend, tuple(budgeted)) if budgeted else spend_freely
 
     def _spend(self, budgeted: Sequence[Budgeted], kind: str, amount: int) -> str:
-        """Count an amount against all budgets, or against none and return why it is too much."""
+        """Count an amount against all budgets. If one of them has no room, count nothing and return the reason."""
         now, counted = self._clock(), dict[str, tuple[float, int]]()
         for one in budgeted:
             for rate in (rate for name, rate in one.budget.rates() if name == kind):

@@ -15,7 +15,7 @@ Reader = ChunkReader | TrailerDropper | ContentLengthReader | Http10Reader
 
 
 class Body:
-    """A body that arrives on `stream`. `is_done` once its end was read; `was_broken` if reading it has failed."""
+    """A body that arrives on `stream`. `is_done`: its end was read. `was_broken`: reading it failed."""
 
     def __init__(self, stream: ByteStream, reader: Reader | None) -> None:
         self._stream = stream
@@ -24,7 +24,7 @@ class Body:
         self.was_broken = False
 
     def take(self) -> bytes | None:
-        """Return what has arrived: None if nothing has, nothing at the end. Raises `h11.ProtocolError`."""
+        """Return the data that has arrived: None if none has, empty at the end. Raises `h11.ProtocolError`."""
         if self._reader is None or self.is_done:
             return b""
         piece = self._reader(self._stream.buffer)
@@ -34,7 +34,7 @@ class Body:
         return b"" if self.is_done else None
 
     async def read(self) -> bytes:
-        """Return the next piece, nothing at the end. Raises `h11.ProtocolError`."""
+        """Return the next piece, empty at the end. Raises `h11.ProtocolError`."""
         try:
             return await self._read()
         except h11.ProtocolError:
@@ -46,7 +46,7 @@ class Body:
             if not await self._stream.more():
                 if self._stream.is_reset:
                     raise h11.RemoteProtocolError(RESET)
-                self._reader.read_eof()  # raises, unless the end of the connection is that of the body
+                self._reader.read_eof()  # raises, unless the end of the connection ends the body
                 self.is_done = True
         return piece or b""
 

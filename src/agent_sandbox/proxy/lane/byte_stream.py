@@ -1,4 +1,4 @@
-"""One side of a connection: bytes in and out, inside TLS or not, with back-pressure in both directions."""
+"""One side of a connection: bytes in and out, with or without TLS, with back-pressure in both directions."""
 
 import asyncio
 import socket
@@ -15,7 +15,7 @@ from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
 RECORD = 16_384
 HELD_BYTES = 65_536  # unread; beyond it, nothing more is read from the socket
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-# All streams read into the same memory: what is in it is taken out before anything else runs.
+# All streams read into the same buffer: each takes its data out before anything else runs.
 INCOMING = memoryview(bytearray(LARGE_READ))
 
 
@@ -48,7 +48,7 @@ class ByteStream(asyncio.BufferedProtocol):
         self._is_full = self._is_lost = False
 
     def take_over(self, reader: asyncio.StreamReader, ahead: bytes = b"") -> None:
-        """Receive what the transport reads from now on, after `ahead` and what `reader` has not returned yet."""
+        """Receive `ahead`, then the unread rest of `reader`, then what the transport reads from now on."""
         self._transport.set_protocol(self)
         unread: bytearray = reader._buffer  # type: ignore[attr-defined] # noqa: SLF001 - `read` might wait
         self.buffer += ahead + bytes(unread)
@@ -83,11 +83,11 @@ class ByteStream(asyncio.BufferedProtocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether another request may be sent: the other side has neither ended nor sent anything unexpected."""
+        """Whether another request may be sent: the connection is open, and nothing unexpected has arrived."""
         return not (self.ended or self.buffer or self._is_lost or self._transport.is_closing())
 
     async def more(self) -> bool:
-        """Wait for more data. Return False if there will be none. The caller has looked at `buffer` before."""
+        """Wait for more data. Return False if there will be none. Check `buffer` before calling this."""
         if self.ended:
             return False
         if not self._transport.is_reading():
@@ -99,7 +99,7 @@ class ByteStream(asyncio.BufferedProtocol):
             self._reading = None
 
     def write(self, data: bytes) -> None:
-        """Send `data`. Nothing happens if the connection is lost; `drain` tells."""
+        """Send `data`. If the connection is lost, do nothing; `drain` raises."""
         if self._tls is None:
             self._transport.write(data)
             return
@@ -122,7 +122,7 @@ class ByteStream(asyncio.BufferedProtocol):
             raise ConnectionResetError("the connection is closed")
 
     def close(self) -> None:
-        """Close after what was written, with close_notify. OpenSSL 3 reports an attack without it."""
+        """Close after sending what was written and close_notify. Without it, OpenSSL 3 reports an error."""
         if self._tls is not None and self._is_open and not self._transport.is_closing():
             with suppress(SSL.Error):
                 self._tls.shutdown()
@@ -130,7 +130,7 @@ class ByteStream(asyncio.BufferedProtocol):
         self._transport.close()
 
     def cut(self) -> None:
-        """Close after what was written, without close_notify: the other side must see that something is missing."""
+        """Close after sending what was written, without close_notify, to show that the data is incomplete."""
         self._transport.close()
 
     def reset(self) -> None:

@@ -35,7 +35,7 @@ def engine_of(policy: Policy) -> str:
 
 
 def may_speak_http2(tunnel: Tunnel, hello: bytes) -> bool:
-    """Return whether the client offers HTTP/2, given its first bytes. In doubt, it does."""
+    """Return whether the client may offer HTTP/2, by its first bytes; True if they cannot be parsed."""
     if tunnel.carries is not Carries.TLS:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Raise an error in a task that waits, from a callback or another task."""
+"""Raise an error in a waiting task, from a callback or another task."""
 
 import asyncio
 from types import TracebackType
@@ -20,7 +20,7 @@ class AbortedError(Exception):
 
 
 class Interruptible:
-    """A block that `interrupt` ends with an error, wherever it waits. It uses cancellation, like `asyncio.timeout`."""
+    """A block that `interrupt` ends with an error, wherever it waits; by cancellation, like `asyncio.timeout`."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None

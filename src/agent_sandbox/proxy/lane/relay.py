@@ -41,9 +41,9 @@ class KilledError(Exception):
 
 
 class Relay:
-    """One exchange on its way.
+    """Relays one exchange.
 
-    `is_begun`: the client has the head of the response, which `is_endless` if only the end of the connection ends it.
+    `is_begun`: the head of the response was sent. `is_endless`: only the end of the connection ends the response.
     `is_reusable`: the server connection may carry another request. `keeps_client`: so may the client's.
     """
 
@@ -66,7 +66,7 @@ class Relay:
         self.is_begun = self.is_endless = self.is_websocket = self.is_reusable = self.keeps_client = False
 
     async def run(self, upstream: Upstream, buffered: bytes) -> None:
-        """Send the request with its `buffered` body, or else the one that arrives, and return the response."""
+        """Send the request, with its `buffered` body or the body as it arrives, and relay the response."""
         server, head = upstream.stream, self._exchange.forwarded
         if head is None:
             raise BrokenError("the request is not allowed")
@@ -91,7 +91,7 @@ class Relay:
                 await asyncio.wait({sending})
 
     async def _send(self, server: ByteStream, *, chunked: bool) -> None:
-        """Forward the request body as it arrives. What ends it early interrupts the exchange, unless that is over."""
+        """Forward the request body as it arrives. An error interrupts the exchange, unless that is over."""
         why: Exception | None = RuntimeError("forwarding the request body was cancelled")
         try:
             why = await self._send_all(server, chunked=chunked)
@@ -115,7 +115,7 @@ class Relay:
             try:
                 await server.drain()
             except ConnectionError:
-                return None  # the server takes no more, but may have answered
+                return None  # the server no longer reads, but may have answered
         if chunked:
             server.write(LAST_CHUNK)
         return None
@@ -169,7 +169,7 @@ class Relay:
                 raise BrokenError(HALF_A_HEAD if server.buffer else "server closed connection")
 
     def _returned(self, head: ResponseHead) -> Returned:
-        """Have the hooks return the head of the response."""
+        """Run the hooks on the head of the response, and return the head that they allow."""
         exchange = self._exchange
         if why := why_unreadable(head.forwarded) if exchange.echoes else "":
             why = self._safe(f"{why}, so an echo of the injected secret could not be redacted")
@@ -181,7 +181,7 @@ class Relay:
         return exchange.returned
 
     async def _return(self, first: bytes, body: Body, *, chunked: bool, server: ByteStream) -> None:
-        """Send the response. What arrived together is sent together. The end follows once the record is written."""
+        """Send the response. Data that arrived together is sent together. The record is written before the end."""
         meter, out = self._exchange.received, first
         try:
             while not body.is_done:
@@ -222,5 +222,5 @@ class Relay:
             await asyncio.sleep(seconds)
 
     def _safe(self, reason: str) -> str:
-        """Return what the client and the audit log may read of a reason that may quote the server."""
+        """Return a reason that may quote the server, safe for the client and the audit log."""
         return safe_reason(self._exchange.echoes, reason)

@@ -1,4 +1,4 @@
-"""Serve one request: have it decided, then answer it, or forward it and return the response."""
+"""Serve one request: decide it, then answer it, or forward it and return the response."""
 
 import asyncio
 import time
@@ -102,7 +102,7 @@ class Serving:
         return await self._answer(exchange, body, answer)
 
     async def _decide(self, exchange: Exchange, body: Body) -> tuple[Page | None, bytes]:
-        """Return the answer to a denied request; for an allowed one None, and its body if that was buffered."""
+        """Return the answer if the request is denied, else None and the body if it was buffered."""
         answer = self._steps.decide(exchange)
         if exchange.waiting is not None and exchange.waits:
             await self._wait_for_person(exchange.waiting)
@@ -208,7 +208,7 @@ class Serving:
         return not closes(head.version.decode(), head.fields) and not closes("HTTP/1.1", answer.fields)
 
     def _cut(self, exchange: Exchange, relay: Relay, error: Exception) -> None:
-        """End a response so that the client does not take it for complete."""
+        """End a response in such a way that the client does not take it for complete."""
         self._end(exchange, str(error), relay)
         if relay.is_endless or isinstance(error, KilledError):
             self._client.reset()

@@ -1,4 +1,4 @@
-"""One client connection: TLS, one request after the other, the end by whoever ends it."""
+"""One client connection: TLS, one request after the other, and its end."""
 
 import asyncio
 
@@ -138,7 +138,7 @@ class LaneSession:
         """Return the next head, None if the client has left. Raises `BadHeadError`."""
         client, limits = self._client, self._engine.limits
         if client.buffer:
-            await asyncio.sleep(0)  # of many requests in one packet, each waits for its turn
+            await asyncio.sleep(0)  # pipelined requests wait for their turn, too
         while not client.buffer:
             if not await client.more():
                 return None

@@ -24,7 +24,7 @@ class Steps:
         self._tunnel = tunnel
         self._record = record
 
-    def run(self, name: str, subject: Any) -> bool:  # noqa: ANN401 - hooks carry what they carry
+    def run(self, name: str, subject: Any) -> bool:  # noqa: ANN401 - each hook has its own type
         """Run all functions of a hook. Return whether none of them raised."""
         try:
             for function in self._hooks.get(name, ()):
@@ -44,7 +44,7 @@ class Steps:
         logging.getLogger(__name__).error("%s", reason, exc_info=error)
 
     def decide(self, exchange: Exchange, name: str = "requestheaders") -> Page | None:
-        """Have a request decided. Return the answer to a denied one, None if it is allowed or not decided yet."""
+        """Decide a request by the hooks. Return the answer if it is denied, None if it is allowed or undecided."""
         exchange.forwarded, exchange.answer = None, None
         if not self.run(name, exchange):
             exchange.abort(UNDECIDED)

@@ -11,7 +11,7 @@ from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
 
 
 async def relay_frames(client: ByteStream, server: ByteStream, exchange: Exchange, limits: Limits) -> None:
-    """Forward the frames of both sides, count their payload, and return when one side has left or both have closed."""
+    """Forward the frames of both sides and count their payload, until one side leaves or both have closed."""
     sent = Frames(masked=True, longest=limits.websocket_bytes)
     received = Frames(masked=False, longest=limits.websocket_bytes)
     passing = [

@@ -88,7 +88,7 @@ class Session(server.LiveConnectionHandler):
             self._engine.sessions.discard(self)
 
     def _read_size(self, connection: Connection) -> int:
-        """Return how much to read at once: little where a little may be much work."""
+        """Return how much to read at once: little if processing it may be expensive."""
         if connection is not self.client and (size := self.layer.searched_read):
             return size
         # If this is or may become HTTP/2, or if there are many sessions.

@@ -17,9 +17,9 @@ Commands = layer.CommandGenerator[None]
 
 
 class RedactedFrames(Frames):
-    """The frames of a server that was sent a secret: echoes in its messages are overwritten.
+    """The frames of a server that was sent a secret, with echoes in its messages overwritten.
 
-    A message is divided into other frames than the server's, because the end of a frame may be the start of an echo.
+    Messages are divided into new frames, because the end of the server's frame may be the start of an echo.
     """
 
     def __init__(self, *, longest: int, echoes: Echoes) -> None:
@@ -51,7 +51,7 @@ class RedactedFrames(Frames):
         return b"".join(shown)
 
     def _pass(self, payload: bytes) -> bytes:
-        """Return the frame to send for a part of the current frame's payload, if there is any."""
+        """Return the frame to send for a part of the current frame's payload; empty if there is nothing to send."""
         if self._kind >= CLOSE:
             self._control += payload
             if self._left:

@@ -35,7 +35,7 @@ class PeekableReader(BulkReader):
         return taken
 
     def release(self) -> tuple[asyncio.StreamReader, bytes]:
-        """Return the stream and what was read ahead of it, for code that reads by itself."""
+        """Return the stream and the data that was read ahead, to code that reads on by itself."""
         return self._reader, self.take(len(self._ahead))
 
     @override

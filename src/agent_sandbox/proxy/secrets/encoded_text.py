@@ -106,7 +106,7 @@ class FoldedText:
 
 
 class FoldedFinder(ExactFinder):
-    """Finds a text that may be broken into lines. The text has no character that a line end may have."""
+    """Finds a text that may be broken into lines. The text itself has no line-end characters."""
 
     def __init__(self, wanted: FoldedText, budget: SearchBudget | None = None) -> None:
         super().__init__(wanted.text, budget)

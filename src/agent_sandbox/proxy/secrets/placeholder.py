@@ -95,7 +95,7 @@ def _text(key: bytes, what: bytes, length: int) -> str:
 def is_placeholder(value: bytes, ending: str) -> bool:
     """Return whether a header value is a credential, of any kind, that is the placeholder with this ending.
 
-    What redaction leaves of the secret is one, too: LFS servers repeat the credential of a request, for the next one.
+    A redacted secret is one, too: LFS servers repeat a request's credential, and the client sends it again.
     """
     is_ours = bool(ending) and any(_credential(value, kind).endswith(ending) for kind in KINDS)
     return is_ours or REDACTED.fullmatch(value) is not None

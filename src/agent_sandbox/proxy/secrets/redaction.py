@@ -56,10 +56,10 @@ Form = bytes | EscapedText | FoldedText | HexText
 
 
 class Echoes(tuple[Form, ...]):  # noqa: SLOT001 - the cached properties are kept in its dictionary
-    """The forms of echoes of some secrets, each once, and what quickly tells that data has none of them."""
+    """The forms of echoes of some secrets, each once, and a quick check that data has none of them."""
 
     def __new__(cls, forms: Iterable[Form] = ()) -> Self:
-        """Leave out what is there twice: several secrets may share a form."""
+        """Remove duplicates: several secrets may share a form."""
         return super().__new__(cls, dict.fromkeys(forms))
 
     @cached_property
@@ -69,7 +69,7 @@ class Echoes(tuple[Form, ...]):  # noqa: SLOT001 - the cached properties are kep
 
     @cached_property
     def beginnings(self) -> Beginnings:
-        """What data ends with that has the beginning of a match, but none of the literals."""
+        """A search for data that ends within a match, but has none of the literals."""
         return Beginnings([_beginning(form) for form in self])
 
 
@@ -144,7 +144,7 @@ def _literals(form: Form) -> Iterable[bytes]:
 
 
 def _beginning(form: Form) -> str:
-    """Return a pattern of what data ends with that has the beginning of a match, but no literal."""
+    """Return a pattern for the end of data that ends within a match, but has no literal."""
     if isinstance(form, FoldedText):
         first, *others = map(char, b"".join(form.parts))
         line_end, begun_end = (f"(?:{'|'.join(map(exactly, sorted(ends)))})?" for ends in (LINE_ENDS, BEGUN_OR_ENDED))
@@ -216,7 +216,7 @@ class Redactor:
             return b"".join(self.feed(data[at : at + PIECE]) for at in range(0, len(data), PIECE))
         self._budget.earn(len(data))
         seen = came if has_literal else came[-TAIL:]
-        # Without a literal, only a match goes on that begins near the end.
+        # Without a literal, only a match that begins near the end can go on.
         wanted = self._echoes if has_literal else [self._echoes[at] for at in self._echoes.beginnings.at_end(seen)]
         self._finders = {form: self._finders.get(form) or _finder(form, self._budget) for form in wanted}
         finders = self._finders.values()

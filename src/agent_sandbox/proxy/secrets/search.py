@@ -28,7 +28,7 @@ class LiteralSet:
 
     def __init__(self, literals: Iterable[bytes]) -> None:
         every = set(literals)
-        # What has another literal in it need not be searched for.
+        # A literal that contains another one need not be searched for.
         ordered = sorted(one for one in every if not any(other in one for other in every - {one}))
         self._tests = [_test("|".join(map(exactly, some))) for some in batched(ordered, MOST)]
 
@@ -42,14 +42,14 @@ class LiteralSet:
 
 
 class Beginnings:
-    """Tells whether data ends with the beginning of what matches one of some patterns, and of which."""
+    """Tells which of some patterns may have begun to match at the end of data."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._any = _test(f"(?:{'|'.join(patterns)})\\z")
         self._each = [_test(f"(?:{pattern})\\z") for pattern in patterns]
 
     def at_end(self, data: bytes) -> list[int]:
-        """Return the numbers of the patterns whose beginning the data ends with."""
+        """Return the numbers of the patterns that may have begun to match at the end of the data."""
         text = data.translate(AS_ASCII).decode("ascii")
         return [number for number, test in enumerate(self._each) if test(text)] if self._any(text) else []
 

@@ -1,7 +1,7 @@
 """Sign requests with AWS Signature Version 4, whose clients in the sandbox sign with placeholders.
 
-The client's own signature says when it signed, for which region and service, and how the body is hashed. All else is
-taken from the request as it is forwarded. The secret key never leaves the proxy.
+The time, region, service and the way in which the body is hashed come from the client's own signature. Everything else
+is taken from the request as it is forwarded. The secret key never leaves the proxy.
 """
 
 import hashlib
@@ -131,7 +131,7 @@ def signing(credential: Credential, keys: Keys, request: Request, sent: Fields) 
 
 
 def _body_hash(request: Request, sent: Fields) -> bytes:
-    """Return the hash of the body, or what stands for it, as the client sends it; empty to compute it."""
+    """Return the client's `x-amz-content-sha256`: a hash or a marker; empty if the proxy has to compute the hash."""
     said = value_of(sent, HASHED).encode("utf-8", "surrogateescape")
     if said in UNSIGNED or SHA256.fullmatch(said):
         return said

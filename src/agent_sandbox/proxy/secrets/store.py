@@ -96,7 +96,7 @@ def read_secret(folder: Path, name: str) -> Secret | Unresolved | None:
 # Cached, because each injection needs them.
 @lru_cache(maxsize=256)
 def _paths(folder: Path, name: str) -> tuple[str, str]:
-    """Return where a secret may be, in the volume and in memory; nowhere if that is no name of a secret."""
+    """Return where a secret may be, in the volume and in memory; nowhere if the name is invalid."""
     return (str(folder / name), str(memory_of(folder) / name)) if SECRET.fullmatch(name) else ("", "")
 
 

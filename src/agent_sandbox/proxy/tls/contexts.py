@@ -32,7 +32,7 @@ RENEW_SECONDS = 24 * 3600
 class TlsStart:
     """A TLS handshake. A hook sets `connection` before it; without one, the proxy closes the connection.
 
-    `http2` is whether the client speaks HTTP/2, so that the server may too.
+    `http2` is whether the client speaks HTTP/2; only then may the server.
     """
 
     http2: bool = False

@@ -1,4 +1,4 @@
-"""Find out whether the engine keeps a limit of disk space: what it would ignore in silence is an error."""
+"""Check whether the engine enforces a disk limit: one that it would silently ignore is an error."""
 
 from collections.abc import Mapping
 

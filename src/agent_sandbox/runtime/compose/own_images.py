@@ -1,4 +1,4 @@
-"""List our images on the engine: by name and label, since an image that is built on one of ours has its label, too."""
+"""List our images on the engine by name and label: an image that is built on one of ours has its label, too."""
 
 from collections.abc import Collection, Mapping
 
@@ -29,7 +29,7 @@ def own_images(engine: Engine, *, leaving: Collection[str] = ()) -> dict[str, in
 
 
 def _sizes(engine: Engine) -> Mapping[str, int]:
-    """Return what would be free without each image."""
+    """Return how much space removing each image would free."""
     done = engine.ask("system", "df", "--verbose", "--format", "{{json .Images}}", timeout=SECONDS)
     try:
         rows = read_json(done.out) if done.code == 0 else []

@@ -42,7 +42,7 @@ def ask_git(*words: str, cwd: Path) -> Finished:
 
 
 def ask_git_again(*words: str, cwd: Path) -> Finished:
-    """Do the same where the repository's settings were read a moment ago, so that none of them should block git."""
+    """Do the same with the repository's settings in force: they have just been checked, and none blocks git."""
     argv = ("git", *NO_SUBSTITUTES_EITHER, *words)
     said = capture(argv, cwd=cwd, timeout=SECONDS, environment={**NO_FETCH, **NO_SUBSTITUTES})
     if said.code == TIMED_OUT:

@@ -80,7 +80,7 @@ def _exit_code(code: int) -> int:
 
 
 def _name(number: int) -> str:
-    """Return the name of a signal to pass on; what ends a client otherwise is a request to end."""
+    """Return the name of the signal to pass on: SIGTERM for all that have no meaning of their own."""
     return signal.Signals(number if number in PASSED_ON else signal.SIGTERM).name.removeprefix("SIG")
 
 
@@ -94,7 +94,7 @@ def _passed_on(argv: Sequence[str], cwd: Path) -> bool:
 
 
 def _run(argv: Sequence[str], cwd: Path) -> int:
-    """Return the exit code, negative after a signal: one to our whole group may reach a child before it has its own."""
+    """Return the exit code, negative after a signal: one to our group may reach a child that is still in it."""
     none = subprocess.DEVNULL
     child = subprocess.Popen(argv, cwd=cwd, stdin=none, stdout=none, stderr=none, process_group=0)  # noqa: S603 - no shell
     try:
@@ -106,7 +106,7 @@ def _run(argv: Sequence[str], cwd: Path) -> int:
 
 
 def _ended(client: subprocess.Popen[bytes], code: int) -> int:
-    """Return the client's exit code, or end it and return `code`: what it ran cannot be reached any more."""
+    """Return the client's exit code, or end it and return `code` if the command can no longer be reached."""
     try:
         return _exit_code(client.wait(timeout=GRACE))
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""The newest versions of agents that `update` has found, for `agents` to show without asking anyone."""
+"""The newest versions of agents that `update` has found, so that `agents` can show them without a request."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def known_versions(state: Path) -> dict[str, str]:
 
 
 def remember_versions(state: Path, found: Mapping[str, str]) -> None:
-    """Store what was just found, beside what is known of other agents."""
+    """Store newly found versions, and keep those of other agents."""
     with suppress(OSError, UserError):  # only a list lacks it then
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_all(state, {FILE: json.dumps({**known_versions(state), **found}, indent=2, sort_keys=True) + "\n"})

@@ -1,6 +1,6 @@
-"""Run a program on this terminal through a pseudo-terminal of its own, and show something else over it at times.
+"""Run a program on this terminal through a pseudo-terminal, and show an overlay over it at times.
 
-While the other thing is shown, the program's output is not read: it waits, and what the terminal shows stays the same.
+While the overlay is shown, the program's output is not read: it waits, and the screen underneath does not change.
 """
 
 import os
@@ -18,7 +18,7 @@ from typing import Protocol
 
 CHUNK = 65_536
 FAILED = 127
-# No overlay appears while somebody types: the next key would answer it.
+# No overlay appears while the user types: the next key would answer it.
 TYPING_SECONDS = 1.5
 # A key counts after that long without any: earlier ones were meant for the program, or are pieces of what the terminal
 # answers when the program asks it something.
@@ -44,7 +44,7 @@ class Overlay(Protocol):
         """Return the lines to show, none longer than the terminal is wide; nothing if the program is to be seen."""
 
     def signal(self) -> bytes:
-        """Return what makes the terminal call the user, once for each new thing to show."""
+        """Return the bytes that alert the user through the terminal, once for each new thing to show."""
 
     def press(self, key: str) -> None:
         """Act on a key."""
@@ -299,6 +299,6 @@ def _raw(terminal: int) -> Iterator[None]:
 
 
 def _write(target: int, data: bytes) -> None:
-    with suppress(OSError):  # the terminal is gone: the program is told when its input ends
+    with suppress(OSError):  # the terminal is gone: the program notices at the end of its input
         while data:
             data = data[os.write(target, data) :]

@@ -23,7 +23,7 @@ NO_CHOICES_HINT = "agent-sandbox init AGENT --force writes this file again"
 def plan_clone_files(root: Path, environ: Mapping[str, str]) -> Prepared | None:
     """Return what to write where this clone's files differ from the choices. An edited file is kept.
 
-    None in a copy that has the stack of its original: `init` decides about that.
+    None for a copy of a project that still has the original's stack: `init` handles that.
     """
     text, is_new = read_text(root, SHARED) or "", not os.path.exists(root / STACK)
     choices = parse_choices(text)

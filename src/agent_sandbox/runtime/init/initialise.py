@@ -218,7 +218,7 @@ def _images(agents: Agents, owner: Owner, chosen: Settled) -> StackImages:
     own = plain
     if chosen.added != Additions():
         own = project_images(images_for(agents, owner, chosen.base_image)[-1], chosen.added)[-1].name
-    # The project's own base image is no base for a wall.
+    # A project cannot choose what its firewall is built on.
     return StackImages(proxy=proxy_name(), firewall=base_name() if chosen.base_image else plain, agent=own)
 
 

@@ -1,4 +1,4 @@
-"""Remember since when a project's traffic is recorded for `policy learn`, in the user's state directory."""
+"""Store the start of a project's recording for `policy learn`, in the user's state directory."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Recording:
 
 
 def load_recording(root: Path, environ: Mapping[str, str]) -> Recording | None:
-    """Return the recording, None if nothing was started; a damaged record counts as nothing."""
+    """Return the recording, None if none was started or its file is damaged."""
     try:
         found = read_json(state_file(FOLDER, root, environ).read_text("utf-8"))
     except (OSError, ValueError, NotJsonError):

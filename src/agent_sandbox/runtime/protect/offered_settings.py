@@ -1,6 +1,6 @@
-"""Offer the harmless ones of the settings that the agent could not save, because the repository's are read-only inside.
+"""Offer the harmless git settings that the agent could not save, because the repository's are read-only in the sandbox.
 
-images/agent/git keeps them in the repository's directory, in a file that git on the host machine does not read. The
+images/agent/git keeps them in the repository's git directory, in a file that git on the host machine does not read. The
 agent can write anything into it.
 """
 
@@ -36,8 +36,8 @@ Setting = tuple[str, str]
 class Offer:
     """What the agent wanted to save: `offered` can be added to the repository's settings, `refused` cannot.
 
-    `kept` and `config` are directories with the path of a file below that may be reached through no link. `before` has
-    the repository's settings, to which `addition` adds those that are offered.
+    `kept` and `config` are each a directory and the path of a file below it, which is opened without following links.
+    `before` has the repository's settings; `addition` is the text that adds those that are offered.
     """
 
     kept: tuple[Path, str]
@@ -54,7 +54,7 @@ class Offer:
 
 
 def find_offer(root: Path) -> Offer | None:
-    """Return what the agent wanted to save in the repository's settings and is not there, or None."""
+    """Return the settings that the agent wanted to save and the repository lacks, or None."""
     git = repository_outside(root)
     outside = git if isinstance(git, Outside) else None
     kept = (outside.own, KEPT) if outside else (root, f"{GIT}/{KEPT}")
@@ -76,7 +76,7 @@ def find_offer(root: Path) -> Offer | None:
 
 
 def _wished(root: Path, path: str) -> list[Setting]:
-    """Return the settings in the file that the agent wrote; one that cannot be read has none that could be offered."""
+    """Return the settings in the file that the agent wrote; a file that cannot be read has none."""
     try:
         data = read_bytes(root, path, limit=MOST_BYTES + 1) or b""
         data.decode()
@@ -142,7 +142,7 @@ def save_offer(root: Path, environ: Mapping[str, str], offer: Offer) -> None:
 
 
 def _append(root: Path, path: str, before: bytes, addition: bytes) -> bool:
-    """Add to a file with this content, without a link; return False if its content is another one. Raise OSError."""
+    """Append to a file without following links; return False if its content differs from this. Raise OSError."""
     with ExitStack() as stack:
         flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         handle = os.open(Path(path).name, flags, dir_fd=open_folder(stack, root, path))
@@ -156,7 +156,7 @@ def _append(root: Path, path: str, before: bytes, addition: bytes) -> bool:
 
 
 def forget_offer(offer: Offer) -> None:
-    """Remove the file that the agent wrote; inside, its settings end, too."""
+    """Remove the file that the agent wrote; its settings then no longer apply in the sandbox either."""
     with ExitStack() as stack, suppress(FileNotFoundError):
         try:
             os.unlink(Path(offer.kept[1]).name, dir_fd=open_folder(stack, *offer.kept))

@@ -1,1 +1,1 @@
-"""Questions about the audit log: which records, totals by host, and other formats. Text in, values out."""
+"""Search the audit log: filters, totals by host, and other formats. Text in, values out."""

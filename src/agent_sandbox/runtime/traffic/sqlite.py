@@ -1,4 +1,4 @@
-"""Records in an SQLite database, for DuckDB, pandas and `sqlite3`. Records that it has already are not added again.
+"""Records in an SQLite database, for DuckDB, pandas and `sqlite3`. No record is added twice.
 
 The database is in memory here: SQLite itself opens no file. So no link, journal or trigger beside or in a file that
 an agent could have written has any effect.

@@ -15,7 +15,7 @@ NO_HOST = "(no host)"
 
 
 class By(StrEnum):
-    """The total by which hosts are sorted."""
+    """The column by which hosts are sorted."""
 
     REQUESTS = "requests"
     DENIED = "denied"

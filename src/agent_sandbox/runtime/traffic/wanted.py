@@ -1,4 +1,4 @@
-"""Which records a question is about."""
+"""Filter audit records by host, method, time and decision."""
 
 import re
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ TIMES = "write how long ago, as in `30m`, `2h` or `7d`, or a time such as 2026-0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """All conditions must hold; an empty one always does. `since` is a time in UTC."""
+    """Conditions that must all hold; an empty one always does. `since` is a time in UTC."""
 
     since: str = ""
     host: HostPattern | None = None
@@ -35,7 +35,7 @@ class Wanted:
     denied: bool = False
 
     def takes(self, record: Record) -> bool:
-        """Return whether the question is about this record."""
+        """Return whether a record meets all conditions."""
         return (
             record.event not in OTHERS
             and record.time >= self.since
@@ -58,7 +58,7 @@ def wanted(  # noqa: PLR0913 - each is an option, or the clock
 
 
 def span(text: str) -> timedelta | None:
-    """Return the length of a time such as `30m`, None if the text is none.
+    """Return the length of a time such as `30m`, None if the text is not one.
 
     >>> span("90m"), span("soon")
     (datetime.timedelta(seconds=5400), None)

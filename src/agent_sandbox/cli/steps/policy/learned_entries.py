@@ -1,4 +1,4 @@
-"""Show what was learned, ask which entries to write, and report how the recorded requests fare with them."""
+"""Show what was learned, ask which entries to write, and report which recorded requests they allow."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,14 +24,14 @@ class Chosen:
     rules: list[ShortRule] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
-        """Take an entry as it is shown."""
+        """Add an entry as it is shown."""
         if entry.service:
             self.services.append(entry.service)
         else:
             self.add_rules(entry)
 
     def add_rules(self, entry: Entry) -> None:
-        """Take the rules of an entry, also if it has a service."""
+        """Add the single rules of an entry, even if it has a service."""
         self.rules += (proposal.rule for proposal in entry.proposals)
 
     def __bool__(self) -> bool:
@@ -40,7 +40,7 @@ class Chosen:
 
 
 def without_warning(learned: Learned) -> Chosen:
-    """Return the entries that need no second look."""
+    """Return the entries without a warning."""
     chosen = Chosen()
     for entry in learned.entries[:MOST_ENTRIES]:
         if not entry.warnings and not _command(entry):
@@ -83,7 +83,7 @@ def as_text(learned: Learned) -> Iterator[str]:
 
 
 def left_out(learned: Learned) -> Iterator[str]:
-    """Yield what no entry was made of, by reason."""
+    """Yield the requests that became no entry, by reason."""
     if learned.left_out:
         yield styled(("left out:", "title"))
     for why, seen in sorted(learned.left_out.items(), key=lambda item: -item[1].count):
@@ -112,7 +112,7 @@ def _command(entry: Entry) -> str:
 
 
 def replayed(found: Replay, *, untried: Sequence[Entry] = ()) -> Iterator[str]:
-    """Yield how many of the recorded requests pass, and which do not or should not."""
+    """Yield how many recorded requests pass, which do not, and which should not."""
     yield styled(("replay:", "title"), f" {found.passed} of {found.all} recorded requests pass {OTHER_NEEDS}")
     for request, why in [*found.failing.items()][:MOST_LISTED]:
         yield styled("  ", ("deny", "deny"), f"  {_asked(request)}  {why}")

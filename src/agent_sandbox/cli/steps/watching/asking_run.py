@@ -1,4 +1,4 @@
-"""`run --ask`: the agent on this terminal, and over it the questions about its requests."""
+"""`run --ask`: run the agent on this terminal, and show questions about its requests over it."""
 
 import os
 import threading

@@ -116,7 +116,7 @@ class Connection:
 
 @contextmanager
 def _quiet() -> Iterator[io.StringIO]:
-    """Catch what a command prints, and give it no terminal to ask on."""
+    """Capture what a command prints, and let it ask nothing."""
     said, before = io.StringIO(), (sys.stdin, sys.stdout, sys.stderr)
     with Path(os.devnull).open(encoding="utf-8") as nothing:
         sys.stdin, sys.stdout, sys.stderr = nothing, said, said

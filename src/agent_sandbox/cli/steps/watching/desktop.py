@@ -1,4 +1,4 @@
-"""Notifications on the desktop about new questions: few, and only where there is a desktop."""
+"""Desktop notifications about new questions: few, and only where there is a desktop."""
 
 import html
 import os
@@ -26,7 +26,7 @@ SCRIPT = (
 
 
 class Desktop:
-    """Shows at most one notification in 15 seconds: an agent decides how many questions there are."""
+    """Shows at most one notification in 15 seconds, because an agent can cause any number of questions."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Desktop:
         self._quiet_until = 0.0
 
     def report(self, state: State) -> None:
-        """Tell about questions that are new."""
+        """Notify about new questions."""
         new = [one for one in state.questions if one.id not in self._known]
         self._known = {one.id for one in state.questions}
         if not self._command or not new or self._clock() < self._quiet_until:

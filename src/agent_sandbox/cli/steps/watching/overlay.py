@@ -41,7 +41,7 @@ class Overlay:
         self._said = ""
 
     def report(self, found: Report) -> None:
-        """Take in what the connection reports."""
+        """Update the questions from a report of the connection."""
         with self._lock:
             match found:
                 case State():
@@ -130,7 +130,7 @@ def _single(question: Question) -> Iterator[str]:
 
 
 def _fits(question: Question) -> bool:
-    """Return whether there is a rule for longer than once that can be shown whole."""
+    """Return whether there is a rule to grant for longer, and it can be shown in full."""
     return 0 < len(question.rule) <= LONGEST_RULE
 
 
@@ -153,7 +153,7 @@ def _wrapped(lines: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _notification(environ: Mapping[str, str], text: str) -> bytes:
-    """Return the sequence with which this terminal shows a notification on the desktop."""
+    """Return the escape sequence that makes this terminal show a desktop notification."""
     kind, shown = environ.get("TERM", ""), text[:LONGEST].encode("ascii", "replace")
     if kind in {"linux", "dumb", ""}:
         return b""
