@@ -34,6 +34,7 @@ CHECKED = "; {starts} more by the sandbox's own checks"
 REFUSED = "refused  {} by the firewall in the last day: agent-sandbox logs --firewall"
 UNSEEN = "{} is not trusted: agent-sandbox trust"
 UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs --denied"
+LEARNS = "policy learn allows what no rule denies for {} more: agent-sandbox policy learn stop"
 CLOCK = f"the proxy's clock is {{}}, so certificates fail: set the clock of the {HOST}"
 # The style of each label that begins a line.
 LABELS = {"trust": "warn", "closed": "warn", "open": "fail", "policy": "title", "limits": "title", "log": "warn"}
@@ -130,6 +131,7 @@ def as_json(found: Status) -> dict[str, Any]:
         "secrets": list(found.proxy.get("secrets", ())),
         "log": found.proxy.get("log", {}),
         "requests": found.proxy.get("requests", {}),
+        "learning_seconds": found.proxy.get("learning_seconds", 0),
         "denials": list(found.denials),
         "unopened_denials": found.unopened,
         "refusals": found.refusals
@@ -157,6 +159,7 @@ def as_text(found: Status) -> Iterator[str]:
     yield from _ended(found.containers)
     yield from ([f"closed  {CLOCK.format(off)}"] if (off := _clock(found)) else [])
     yield f"policy  {' '.join(policy)}"
+    yield from _learns(found.proxy.get("learning_seconds", 0))
     yield from _kept(found.proxy.get("policy", {}))
     yield from (f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ()))
     yield from (f"  {note}" for note in (*found.missing_services, *found.unmounted_layers, *found.stale_services))
@@ -256,6 +259,12 @@ def _waiting(found: Status) -> Mapping[str, str]:
     """Return the agent's limits that differ between the stack file and the running container."""
     limits = _in_force(found)
     return {name: text for name, text in found.limits.items() if text != limits.get(name, text)}
+
+
+def _learns(seconds: int) -> Iterator[str]:
+    if seconds:
+        minutes = -(-seconds // 60)
+        yield f"open    {LEARNS.format(f'{minutes} minute{"s" if minutes > 1 else ""}')}"
 
 
 def _log(log: Mapping[str, Any]) -> Iterator[str]:

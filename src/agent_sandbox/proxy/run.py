@@ -97,6 +97,7 @@ async def run(settings: Settings, limits: Limits) -> None:
             "connections": front.connections,
             "log": {"dropped": sum(writer.dropped for writer in writers), "error": writers[0].error},
             "secrets": troubled(settings.secrets),
+            "learning_seconds": asking.learning_seconds,
         }
 
     started = now_utc().isoformat(timespec="seconds")

@@ -374,6 +374,20 @@ def test_status_reports_dropped_audit_records(
     assert told in capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.parametrize(("seconds", "left"), [(60, "1 minute"), (61, "2 minutes")])
+def test_status_reports_that_unlisted_requests_are_allowed_while_learning(
+    seconds: int, left: str, project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    docker.says("agent_sandbox.proxy status", out=json.dumps({"learning_seconds": seconds}))
+    with_containers(docker, proxy="healthy")
+    assert exit_code(status) == 0
+    told = f"open    policy learn allows what no rule denies for {left} more: agent-sandbox policy learn stop"
+    assert told in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["learning_seconds"] == seconds
+
+
 def test_a_service_that_came_back_is_told_with_how_often_and_why(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

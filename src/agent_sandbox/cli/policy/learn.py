@@ -131,6 +131,8 @@ def _start(project: Project, allow_for: str | None) -> int:
     save_recording(project.root, recording, os.environ)
     if seconds or (before and before.allows):
         _allow(project, seconds)
+    if before:
+        say(f"note: this replaces the recording since {local_time(before.since)}")
     say(ALLOWING.format(allow_for) if seconds else "recording; denied requests stay denied meanwhile")
     say("then: agent-sandbox policy learn stop")
     return DONE

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from agent_sandbox.policy import Decision, Policy, Request
@@ -100,6 +101,11 @@ class Asking:
     def learns(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> bool:
         """While a policy is learned, give a denied request a grant of its own; return whether to decide it again."""
         return self._learning is not None and self._learning.allow(exchange, request, decision, policy)
+
+    @property
+    def learning_seconds(self) -> int:
+        """How long `policy learn` still allows what no rule denies; 0 if it does not."""
+        return ceil(self._learning.seconds_left) if self._learning else 0
 
     def would_ask(self, host: str, port: int, decision: Decision) -> bool:
         """Return whether a denied request to this host could be allowed after all, by a person or while learning."""

@@ -129,6 +129,13 @@ def test_the_start_is_the_proxys_time(stack: FakeDocker, capsys: pytest.CaptureF
     )
 
 
+def test_a_second_start_says_which_recording_it_replaces(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stack.rules
+    save_recording(Path.cwd(), Recording(since="2026-01-02T09:00:00.000Z"), os.environ)
+    assert exit_code(lambda: learn(Do.START)) == 0
+    assert capsys.readouterr().err.splitlines()[0] == "note: this replaces the recording since 2026-01-02 09:00:00"
+
+
 def test_what_was_chosen_is_in_force_and_the_recording_ends(
     stack: FakeDocker, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,11 +82,12 @@ async def test_learning_grants_requests_until_it_ends_and_then_reviews_what_is_o
 
     asking.connect(review=review, in_traffic=in_traffic)
     exchange, denied = open_exchange(HEAD, TUNNEL, started=0), decide(current, GET)
-    assert not asking.learns(exchange, GET, denied, current)
+    assert (asking.learns(exchange, GET, denied, current), asking.learning_seconds) == (False, 0)
     assert not asking.would_ask("new.test", 443, denied)
     assert await asking.verbs["learn"]({"seconds": 60}) == {"ok": True}
-    assert asking.learns(exchange, GET, denied, current)
+    assert (asking.learns(exchange, GET, denied, current), asking.learning_seconds) == (True, 60)
     assert asking.would_ask("new.test", 443, denied)
     assert await asking.verbs["learn"]({"seconds": 0}) == {"ok": True}
     await turns()
+    assert asking.learning_seconds == 0
     assert (exchange.grants, reviewed) == ((), [PolicyTransition(old=current, new=current)])
