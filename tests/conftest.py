@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import time
 from collections.abc import Iterator
 
@@ -9,6 +10,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import score
+
+# Whoever started the tests may ignore signals, as `nohup` and background jobs do. Programs that the tests start would
+# inherit that, and a shell cannot trap what was ignored when it started.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
 
 # By default each run tries the same few examples, so a test that fails fails again. HYPOTHESIS_PROFILE=fresh draws new
 # ones, HYPOTHESIS_PROFILE=deep many new ones; --hypothesis-seed repeats such a run.
