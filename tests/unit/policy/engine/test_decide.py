@@ -388,11 +388,11 @@ settings: {ask: {about: [unlisted, writes], uploads: 9}}
     ("line", "size", "said"),
     [
         ("POST https://a.test/x", 9, None),
-        ("POST https://a.test/x", 10, "`ask: uploads` has a person allow a body of 10B"),
-        ("POST https://a.test/x", None, "`ask: uploads` has a person allow a body of unknown size"),
+        ("POST https://a.test/x", 10, "`settings.ask` requires a person to allow a body of 10B"),
+        ("POST https://a.test/x", None, "`settings.ask` requires a person to allow a body of unknown size"),
         ("DELETE https://a.test/x", None, 9),
         ("POST https://new.test/x", 9, None),
-        ("POST https://new.test/x", 10, "`ask: uploads` has a person allow a body of 10B"),
+        ("POST https://new.test/x", 10, "`settings.ask` requires a person to allow a body of 10B"),
         ("GET https://new.test/x", None, 9),
     ],
 )
