@@ -68,17 +68,23 @@ class Seat:
             os.close(descriptor)
 
     def run(self, script: str, act: Callable[[], None]) -> int:
-        """Run a shell script on the terminal while somebody acts; return its exit code."""
+        """Run a shell script on the terminal while somebody acts, and looks on afterwards; return its exit code."""
+        ended = threading.Event()
 
         def acting() -> None:
             try:
                 act()
+                while not ended.wait(0.01):  # a terminal that nobody reads stops whoever writes to it
+                    self.read_all()
             except BaseException as error:  # noqa: BLE001 - raised below
                 self.failed.append(error)
                 os.kill(self.session._child, signal.SIGKILL)
 
         thread = threading.Thread(target=acting)
-        code = self.session.run(lambda: os.execvp("sh", ("sh", "-c", script)), on_start=thread.start)  # noqa: S606 - a shell is the point
+        try:
+            code = self.session.run(lambda: os.execvp("sh", ("sh", "-c", script)), on_start=thread.start)  # noqa: S606 - a shell is the point
+        finally:
+            ended.set()
         thread.join()
         if self.failed:
             raise self.failed[0]
