@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self, cast, override
 
 from agent_sandbox.policy import Decision, Effect
 from agent_sandbox.proxy.exchange.hooks import hook
@@ -34,6 +34,15 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 SECONDS = 5.0
 
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class ReturnsNothing(LetThrough):
+    """A hook that drops the response."""
+
+    @hook
+    @override
+    def responseheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Return nothing."""
 
 
 class Notes:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, override
+
+from agent_sandbox.cli.steps.watching.connection import Connection
+from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from agent_sandbox.runtime.proxy.reports import Question
 
 
 class Person:
@@ -69,3 +75,23 @@ class Person:
         self.until(lambda: len(self.replies) > before)
         reply: dict[str, Any] = self.replies[-1]["answer"]
         return reply
+
+
+class Answers(Connection):
+    """A connection that records the answers, and is closed when question 99 is answered."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[object, ...]] = []
+
+    @override
+    def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
+        """Record an answer."""
+        if number == 99:
+            raise UserError([Problem(where="app-1", what="the connection to the proxy is closed")])
+        self.given.append((number, scope, seconds))
+
+    @override
+    def allow_for_project(self, question: Question) -> None:
+        """Record an answer, and whether stdin is a terminal; print as the command does."""
+        self.given.append((question.id, question.rule, sys.stdin.isatty()))
+        print("policy.yaml:3: added")

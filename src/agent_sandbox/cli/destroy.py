@@ -100,7 +100,7 @@ def _report_images(found: Sequence[str]) -> None:
 
 def _confirmed(project: Project, things: Mapping[str, Sequence[str]], option: str = "") -> bool:
     if not sys.stdin.isatty():
-        what = "this removes the agent's state, and there is no terminal to confirm it on"
+        what = "this removes the agent's state, and cannot be confirmed without a terminal"
         raise UserError([Problem(where=project.name, what=what, hint=f"agent-sandbox destroy{option} --yes")])
     for kind, names in things.items():
         say(f"{kind}: {', '.join(names) or 'none'}")

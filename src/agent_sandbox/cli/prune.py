@@ -62,7 +62,7 @@ def _remove(found: Prunable, *, quiet: bool) -> tuple[str, ...]:
 
 def _confirmed(found: Prunable) -> bool:
     if not sys.stdin.isatty():
-        what = "there is no terminal to confirm it on"
+        what = "cannot be confirmed without a terminal"
         raise UserError([Problem(where="prune", what=what, hint="agent-sandbox prune --yes, or --dry-run")])
     state = ", with the agents' state" if found.stacks else ""
     return agrees(f"Remove all of it{state}?")

@@ -32,7 +32,7 @@ Resume = Annotated[bool, Option(help="Continue the agent's last session.")]
 
 NO_TERMINAL = Problem(
     where="--ask",
-    what="there is no terminal here to ask on",
+    what="needs a terminal",
     hint="leave it out, and run `agent-sandbox watch --ask` in a terminal at the same time",
 )
 

@@ -62,6 +62,9 @@ from agent_sandbox.proxy.upstream.dialler import Dialler
 from agent_sandbox.proxy.upstream.loop_guard import LoopGuard
 from agent_sandbox.proxy.upstream.proxy_selector import UpstreamProxySelector
 
+# A proxy that is killed forgets at most the counts of the last second.
+WRITE_SECONDS = 1.0
+
 
 async def run(settings: Settings, limits: Limits) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP reloads the policy."""
@@ -109,8 +112,8 @@ async def run(settings: Settings, limits: Limits) -> None:
         await _until(
             signals.stop,
             side.do(watching),
-            side.do(uses.keep()),
-            side.do(budgets.keep()),
+            side.do(_each_second(uses.write)),
+            side.do(_each_second(budgets.write)),
             warm_up(lambda: store.current),
             signals.each_hangup(lambda: side.do(reloader.reload())),
         )
@@ -121,6 +124,16 @@ async def run(settings: Settings, limits: Limits) -> None:
         await front.end()
         for writer in writers:
             writer.close()
+
+
+async def _each_second(write: Callable[[], None]) -> None:
+    """Write counts each second, and once more at the end."""
+    try:
+        while True:
+            await asyncio.sleep(WRITE_SECONDS)
+            write()
+    finally:
+        write()
 
 
 async def _until(stop: asyncio.Event, *work: Coroutine[Any, Any, object]) -> None:

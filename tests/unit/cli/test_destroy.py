@@ -78,7 +78,7 @@ def test_without_a_terminal_nothing_is_asked_and_nothing_removed(
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     assert exit_code(destroy) == 1
     expected = (
-        "error: app-1: this removes the agent's state, and there is no terminal to confirm it on\n"
+        "error: app-1: this removes the agent's state, and cannot be confirmed without a terminal\n"
         "  hint: agent-sandbox destroy --yes\n"
     )
     assert capsys.readouterr().err == expected

@@ -132,7 +132,7 @@ def test_a_stack_whose_directory_is_gone_is_an_orphan(
     assert f"  {GONE}" in capsys.readouterr().out.splitlines()
     assert exit_code(lambda: destroy(orphans=True)) == 1
     assert capsys.readouterr().err == (
-        "error: app-1: this removes the agent's state, and there is no terminal to confirm it on\n"
+        "error: app-1: this removes the agent's state, and cannot be confirmed without a terminal\n"
         "  hint: agent-sandbox destroy --orphans --yes\n"
     )
     assert exit_code(lambda: destroy(orphans=True, yes=True)) == 0

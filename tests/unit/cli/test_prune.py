@@ -101,7 +101,7 @@ def test_a_person_is_asked(
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({}, "error: prune: there is no terminal to confirm it on\n  hint: agent-sandbox prune --yes, or --dry-run\n"),
+        ({}, "error: prune: cannot be confirmed without a terminal\n  hint: agent-sandbox prune --yes, or --dry-run\n"),
         ({"as_json": True}, "error: --json: cannot ask for confirmation\n  hint: add --dry-run or --yes\n"),
     ],
 )

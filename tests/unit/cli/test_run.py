@@ -148,7 +148,7 @@ def test_ask_stays_on_the_terminal_to_ask_about_requests(
 def test_ask_needs_a_terminal(empty_project: Path, ask: Ask) -> None:
     answer = ask("run", AGENTS[0], "--ask")
     said = (
-        "error: --ask: there is no terminal here to ask on\n"
+        "error: --ask: needs a terminal\n"
         "  hint: leave it out, and run `agent-sandbox watch --ask` in a terminal at the same time\n"
     )
     assert (answer.code, answer.err, list(empty_project.iterdir())) == (1, said, [])

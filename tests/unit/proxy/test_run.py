@@ -164,3 +164,22 @@ async def test_placeholders_that_cannot_be_written_are_said_and_stop_nothing(
     os.kill(os.getpid(), signal.SIGTERM)
     await serving
     assert "cannot write the placeholders of secrets: Is a directory\n" in capfd.readouterr().err
+
+
+async def test_counts_are_written_while_the_proxy_runs_and_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "WRITE_SECONDS", 0)
+    writes: list[str] = []
+    twice = asyncio.Event()
+
+    def write() -> None:
+        writes.append("counts")
+        if len(writes) == 2:
+            twice.set()
+
+    writing = asyncio.create_task(subject._each_second(write))
+    await twice.wait()
+    written = len(writes)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert len(writes) == written + 1

@@ -99,7 +99,7 @@ class Asking:
         return self._learning.verb(question)
 
     def learns(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> bool:
-        """While a policy is learned, give a denied request a grant of its own; return whether to decide it again."""
+        """Grant a denied request while a policy is learned; return whether the request must be decided again."""
         return self._learning is not None and self._learning.allow(exchange, request, decision, policy)
 
     @property

@@ -1,7 +1,7 @@
-"""`policy learn start --allow-for`: allow all that a grant can allow, for some time. It runs in the traffic loop.
+"""`policy learn start --allow-for`: allow what a grant can allow, for some time. It runs in the traffic loop.
 
-Each request gets a grant of its own, as if a person had allowed it once. So a deny and a layer that restricts still
-win, private addresses stay out of reach, and no secret is injected. At the end, requests that are still open are ended.
+Each request is granted once, as if a person had allowed it. So a deny and a layer that restricts still win, private
+addresses stay out of reach, and no secret is injected. When learning ends, so do the requests that only it allows.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ EXPIRED = "the time is over"
 
 
 class Learning:
-    """Allows requests between start and end. `end_open` ends open requests that are no longer allowed."""
+    """Grants requests while it is on. `end_open` ends the open requests that the policy no longer allows."""
 
     def __init__(  # noqa: PLR0913 - whom it asks
         self,
@@ -89,7 +89,7 @@ class Learning:
         self._end_open()
 
     def allow(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> bool:
-        """Give a denied request a grant of its own; return whether it has one now, and has to be decided again."""
+        """Grant a denied request if a grant can allow it; return whether the request must be decided again."""
         if not self.seconds_left or decision.cause not in LEARNABLE or _has_secrets(policy, request.host):
             return False
         offer = offer_for(request, policy)

@@ -213,7 +213,7 @@ class Enforcer:
         exchange.deny(denial, cause=str(decision.cause))
 
     def _granted(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> bool:
-        """While a policy is learned, give the request a grant of its own; return whether to decide it again, once."""
+        """Grant a denied request while a policy is learned; return whether the request must be decided again."""
         fits = exchange.waiting is None and not exchange.held and exchange.event is Event.REQUEST
         return fits and self._learns(exchange, request, decision, policy)
 

@@ -3,7 +3,6 @@
 Budgets are counted in memory, by the one thread that serves all connections, and written to a file each second.
 """
 
-import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -25,8 +24,6 @@ FORGOTTEN_SECONDS = 60.0
 # Counts the time that the machine sleeps, and is the same after the proxy restarts; only a new boot begins at 0.
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-# A proxy that is killed forgets at most what was used in the last second.
-SECONDS = 1.0
 
 
 class BodyQuota:
@@ -128,12 +125,3 @@ class Budgets:
         with suppress(OSError):
             write_file(self._path, json.dumps({"boot": self._boot, "windows": kept}).encode("ascii"))
             self._written = windows
-
-    async def keep(self) -> None:
-        """Write the counts each second, until cancelled."""
-        try:
-            while True:
-                await asyncio.sleep(SECONDS)
-                self.write()
-        finally:
-            self.write()

@@ -1,6 +1,5 @@
 """Count how often each secret was injected, and when last, in a file that survives a restart of the proxy."""
 
-import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -11,9 +10,6 @@ from typing import NamedTuple
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.proxy.audit.record import SecretUse
-
-# A proxy that is killed forgets at most the uses of the last second.
-SECONDS = 1.0
 
 
 class Used(NamedTuple):
@@ -58,12 +54,3 @@ class Uses:
         with suppress(OSError):
             write_file(self._path, json.dumps(used).encode("ascii"))
             self._written = used
-
-    async def keep(self) -> None:
-        """Write the counts each second, until cancelled."""
-        try:
-            while True:
-                await asyncio.sleep(SECONDS)
-                self.write()
-        finally:
-            self.write()

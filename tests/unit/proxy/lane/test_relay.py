@@ -12,7 +12,7 @@ from agent_sandbox.proxy.lane import relay as subject
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.redaction import Redactor, secret_encodings
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
-from lane_stage import GET, OK, LaneStage
+from lane_stage import GET, OK, LaneStage, ReturnsNothing
 from layer_harness import LetThrough
 
 if TYPE_CHECKING:
@@ -226,13 +226,7 @@ async def test_a_websocket_that_was_sent_a_secret_is_refused(stage: Stage) -> No
 
 
 async def test_a_response_that_no_hook_returns_is_not_sent(stage: Stage) -> None:
-    class Kill(LetThrough):
-        @hook
-        @override
-        def responseheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
-            """Return nothing."""
-
-    async with stage(Kill()) as on:
+    async with stage(ReturnsNothing()) as on:
         assert (await on.answered(GET, OK, until=b""))[1] in (b"", b"reset")
 
 

@@ -12,7 +12,7 @@ from agent_sandbox.proxy.lane import serving as subject
 from agent_sandbox.proxy.lane.relay import Relay
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
-from lane_stage import GET, OK, OPEN, LaneStage
+from lane_stage import GET, OK, OPEN, LaneStage, ReturnsNothing
 from layer_harness import Deny, LetThrough, Wait
 
 if TYPE_CHECKING:
@@ -362,13 +362,7 @@ async def test_a_response_that_breaks_off_is_ended_before_its_end(stage: Stage, 
 
 
 async def test_a_response_that_no_hook_returns_is_not_sent(stage: Stage) -> None:
-    class Kill(LetThrough):
-        @hook
-        @override
-        def responseheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
-            """Return nothing."""
-
-    async with stage(Kill()) as on:
+    async with stage(ReturnsNothing()) as on:
         assert (await on.answered(GET, OK, until=b""))[1] in (b"", b"reset")
         assert on.notes.ended == [("error", 200, "Connection killed.")]
 

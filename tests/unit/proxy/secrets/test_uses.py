@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,31 +46,6 @@ def test_counts_that_cannot_be_written_are_written_later(tmp_path: Path) -> None
     (tmp_path / "private" / "uses.json").unlink()
     uses.write()  # nothing has changed
     assert list((tmp_path / "private").iterdir()) == []
-
-
-async def test_a_proxy_that_stops_writes_the_last_uses(tmp_path: Path) -> None:
-    uses = Uses(tmp_path / "uses.json", clock=lambda: 5.0)
-    keeping = asyncio.create_task(uses.keep())
-    await asyncio.sleep(0)
-    uses.count([ONE])
-    keeping.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await keeping
-    assert read_uses(tmp_path / "uses.json") == {"one": Used(1, 5.0)}
-
-
-async def test_uses_are_written_while_the_proxy_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_sandbox.proxy.secrets.uses.SECONDS", 0)
-    uses = Uses(tmp_path / "uses.json", clock=lambda: 5.0)
-    keeping = asyncio.create_task(uses.keep())
-    await asyncio.sleep(0)  # it starts
-    uses.count([ONE])
-    await asyncio.sleep(0)  # its first sleep ends
-    await asyncio.sleep(0)
-    assert read_uses(tmp_path / "uses.json") == {"one": Used(1, 5.0)}
-    keeping.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await keeping
 
 
 def test_uses_are_written_beside_the_secrets_and_not_among_them(tmp_path: Path) -> None:

@@ -1,12 +1,11 @@
 from dataclasses import replace
-from typing import override
 
 import pytest
 
-from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS, Connection
+from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS
 from agent_sandbox.cli.steps.watching.overlay import LATER, LONGEST_RULE, Overlay
-from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, State
+from watching import Answers
 
 ASKED = Question(
     id=3,
@@ -20,26 +19,6 @@ ASKED = Question(
     requests=1,
     seconds_left=60,
 )
-
-
-class Answers(Connection):
-    """A connection that records its answers."""
-
-    def __init__(self) -> None:
-        self.given: list[tuple[object, ...]] = []
-
-    @override
-    def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
-        """Keep it."""
-        if number == 99:
-            raise UserError([Problem(where="app-1", what="the connection to the proxy is closed")])
-        self.given.append((number, scope, seconds))
-
-    @override
-    def allow_for_project(self, question: Question) -> None:
-        """Keep it, and print as the command does."""
-        self.given.append((question.id, question.rule))
-        print("policy.yaml:3: added")  # noqa: T201
 
 
 class Seat:
@@ -95,7 +74,7 @@ def test_a_question_is_shown_with_its_keys() -> None:
         ("h", (3, "time", 3600)),
         ("s", (3, "stop", None)),
         ("d", (3, "deny", None)),
-        ("p", (3, ASKED.rule)),
+        ("p", (3, ASKED.rule, False)),
     ],
 )
 def test_a_key_answers(key: str, given: tuple[object, ...]) -> None:

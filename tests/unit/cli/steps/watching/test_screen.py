@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import sys
 import threading
 from dataclasses import replace
-from typing import override
 
 import pytest
 from textual.widgets import DataTable, OptionList, Static
 
-from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS, Connection
+from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS
 from agent_sandbox.cli.steps.watching.screen import WatchScreen
-from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.reports import Dropped, Grant, Question, Reply, State
+from watching import Answers
 
 RECORD = {
     "time": "x",
@@ -36,26 +34,6 @@ ASKED = Question(
     requests=1,
     seconds_left=60,
 )
-
-
-class Answers(Connection):
-    """A connection that records its answers."""
-
-    def __init__(self) -> None:
-        self.given: list[tuple[object, ...]] = []
-
-    @override
-    def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
-        """Keep it, or have no connection."""
-        if number == 99:
-            raise UserError([Problem(where="app-1", what="the connection to the proxy is closed")])
-        self.given.append((number, scope, seconds))
-
-    @override
-    def allow_for_project(self, question: Question) -> None:
-        """Keep it, and print as the command does."""
-        self.given.append((question.id, question.rule, sys.stdin.isatty()))
-        print("policy.yaml:3: added")  # noqa: T201
 
 
 class Seat:
