@@ -182,8 +182,13 @@ def test_services_are_expected_neighbours_on_their_declared_ports_alone(
     files(monkeypatch, probe, route=ROUTES + OWN.replace("F0FFFFFF", "FCFFFFFF"), if_inet6=LOOPBACK6)
     monkeypatch.setattr(probe, "own_address", lambda _peer: "10.217.83.1")
     monkeypatch.setattr(probe, "BESIDE", {("10.217.83.2", "5432")})
-    tried = []
-    monkeypatch.setattr(probe, "connects", lambda *where: tried.append(where) or probe.closed("refused"))
+    tried: list[tuple[object, ...]] = []
+
+    def connects(*where: object) -> object:
+        tried.append(where)
+        return probe.closed("refused")
+
+    monkeypatch.setattr(probe, "connects", connects)
     assert (probe.neighbours(), probe.reaches_services()) == ([], ("closed", "1 service"))
     assert ("10.217.83.2", 6379) in tried
     assert ("10.217.83.2", 5432) not in tried

@@ -47,8 +47,13 @@ def test_out_to_the_proxy_and_in_with_its_answers(shell: Shell) -> None:
 
 
 def test_out_to_the_declared_ports_of_services_and_in_with_their_replies(shell: Shell) -> None:
-    with_services = {"AGENT_SANDBOX_PROXY": "198.51.100.2:8080", "AGENT_SANDBOX_PROXY_PORTS": "tcp/8080 udp/53"}
-    done = shell(PARTS, "ipv4_rules", AGENT_SANDBOX_BESIDE="198.51.100.9:5432 198.51.100.10:6379", **with_services)
+    done = shell(
+        PARTS,
+        "ipv4_rules",
+        AGENT_SANDBOX_PROXY="198.51.100.2:8080",
+        AGENT_SANDBOX_PROXY_PORTS="tcp/8080 udp/53",
+        AGENT_SANDBOX_BESIDE="198.51.100.9:5432 198.51.100.10:6379",
+    )
     assert [line for line in done.stdout.splitlines() if line not in WANTED.splitlines()] == [
         "-A INPUT -s 198.51.100.9/32 -p tcp -m tcp --sport 5432 -m conntrack --ctstate ESTABLISHED -j ACCEPT",
         "-A INPUT -s 198.51.100.10/32 -p tcp -m tcp --sport 6379 -m conntrack --ctstate ESTABLISHED -j ACCEPT",

@@ -54,11 +54,6 @@ open_the_ports() {
   if has_ipv6; then ipv6_rules | load_rules ip6tables-restore; fi
 }
 
-leave_no_name_server() { # the names that the service may use are in /etc/hosts
-  printf '%s\n' 'options timeout:1 attempts:1' >"$resolver_file" ||
-    die "$resolver_file cannot be written" "regenerate the compose file: agent-sandbox init --force"
-}
-
 check_closed() {
   local address port
   for address in '203.0.113.1 443' '2001:db8::1 443' '127.0.0.11 53'; do

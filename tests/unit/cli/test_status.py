@@ -64,7 +64,7 @@ def test_services_are_shown_and_their_firewalls_only_if_they_are_not_ready(
         "  agent               healthy             agent-sandbox/x:1",
         "  db                  healthy             agent-sandbox/x:1",
         "  firewall.web-server unhealthy           agent-sandbox/x:1",
-        "  web-server          exited with code 0  agent-sandbox/x:1",
+        "  web-server          exited with code 1  agent-sandbox/x:1",
         "closed  web-server: not running: agent-sandbox up",
     ]
 
