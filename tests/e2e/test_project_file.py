@@ -35,7 +35,7 @@ beside:
     healthcheck: {test: pg_isready --host localhost}
   web:
     build: {dockerfile: db.Dockerfile}
-    command: [python3, -m, http.server, --directory, /usr/share/doc, "7000"]
+    command: [python3, -I, -m, http.server, --directory, /usr/share/doc, "7000"]
     expose: [7000]
     links: [db]
 """,
@@ -47,7 +47,7 @@ USER postgres
 ENV PATH=$PATH:/usr/lib/postgresql/17/bin
 RUN initdb --username=app --auth=trust -D /var/lib/postgresql/db \\
     && echo 'host all all all trust' >>/var/lib/postgresql/db/pg_hba.conf
-CMD ["sh", "-c", "python3 -m http.server --directory /usr/share/doc 6379 & \\
+CMD ["sh", "-c", "python3 -I -m http.server --directory /usr/share/doc 6379 & \\
     exec postgres -D /var/lib/postgresql/db -c listen_addresses='*'"]
 """,
     "scripts/setup.sh": 'id -un >>ran; curl -so /dev/null -w "%{http_code}\\n" http://denied.test/ >>ran\n',
@@ -174,7 +174,7 @@ def test_from_a_service_only_what_it_links_to_is_reached_as_root_too(box: Projec
     found = box.containers()
     networks = [one for name in ("firewall", "proxy") for one in found[name]["NetworkSettings"]["Networks"].values()]
     own = [f"{one['IPAddress']}:{port}" for one in networks for port in (8000, 8080)]
-    box.compose("exec", "--detach", "agent", "timeout", "60", "python3", "-m", "http.server", "8000")
+    box.compose("exec", "--detach", "agent", "timeout", "60", "python3", "-I", "-m", "http.server", "8000")
     refused = dict.fromkeys((*own, "web:7000", "localhost:22"), "refused")
     # `db` does not know the name of `web`, which links to it.
     assert tried(box, "db", " ".join(refused)) == {**refused, "web:7000": "no name"}

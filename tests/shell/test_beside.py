@@ -18,15 +18,15 @@ WANTED = f"""\
 :FORWARD DROP [0:0]
 :OUTPUT DROP [0:0]
 -A INPUT -i lo -j ACCEPT
--A INPUT -s {CACHE}/32 -p tcp -m tcp --sport 6379 -m conntrack --ctstate ESTABLISHED -j ACCEPT
--A INPUT -s {BOX}/32 -p tcp -m tcp --dport 5432 -j ACCEPT
--A INPUT -s {WEB}/32 -p tcp -m tcp --dport 5432 -j ACCEPT
+-A INPUT -s {CACHE}/32 -p tcp --sport 6379 -m conntrack --ctstate ESTABLISHED -j ACCEPT
+-A INPUT -s {BOX}/32 -p tcp --dport 5432 -j ACCEPT
+-A INPUT -s {WEB}/32 -p tcp --dport 5432 -j ACCEPT
 -A OUTPUT -d 127.0.0.11/32 -p tcp -j REJECT --reject-with tcp-reset
 -A OUTPUT -d 127.0.0.11/32 -j REJECT --reject-with icmp-port-unreachable
 -A OUTPUT -o lo -j ACCEPT
--A OUTPUT -d {BOX}/32 -p tcp -m tcp --sport 5432 -m conntrack --ctstate ESTABLISHED -j ACCEPT
--A OUTPUT -d {WEB}/32 -p tcp -m tcp --sport 5432 -m conntrack --ctstate ESTABLISHED -j ACCEPT
--A OUTPUT -d {CACHE}/32 -p tcp -m tcp --dport 6379 -j ACCEPT
+-A OUTPUT -d {BOX}/32 -p tcp --sport 5432 -m conntrack --ctstate ESTABLISHED -j ACCEPT
+-A OUTPUT -d {WEB}/32 -p tcp --sport 5432 -m conntrack --ctstate ESTABLISHED -j ACCEPT
+-A OUTPUT -d {CACHE}/32 -p tcp --dport 6379 -j ACCEPT
 -A OUTPUT -p tcp -j REJECT --reject-with tcp-reset
 -A OUTPUT -j REJECT --reject-with icmp-port-unreachable
 COMMIT

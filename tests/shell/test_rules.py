@@ -55,10 +55,10 @@ def test_out_to_the_declared_ports_of_services_and_in_with_their_replies(shell: 
         AGENT_SANDBOX_BESIDE="198.51.100.9:5432 198.51.100.10:6379",
     )
     assert [line for line in done.stdout.splitlines() if line not in WANTED.splitlines()] == [
-        "-A INPUT -s 198.51.100.9/32 -p tcp -m tcp --sport 5432 -m conntrack --ctstate ESTABLISHED -j ACCEPT",
-        "-A INPUT -s 198.51.100.10/32 -p tcp -m tcp --sport 6379 -m conntrack --ctstate ESTABLISHED -j ACCEPT",
-        "-A OUTPUT -d 198.51.100.9/32 -p tcp -m tcp --dport 5432 -j ACCEPT",
-        "-A OUTPUT -d 198.51.100.10/32 -p tcp -m tcp --dport 6379 -j ACCEPT",
+        "-A INPUT -s 198.51.100.9/32 -p tcp --sport 5432 -m conntrack --ctstate ESTABLISHED -j ACCEPT",
+        "-A INPUT -s 198.51.100.10/32 -p tcp --sport 6379 -m conntrack --ctstate ESTABLISHED -j ACCEPT",
+        "-A OUTPUT -d 198.51.100.9/32 -p tcp --dport 5432 -j ACCEPT",
+        "-A OUTPUT -d 198.51.100.10/32 -p tcp --dport 6379 -j ACCEPT",
     ]
 
 

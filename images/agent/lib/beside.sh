@@ -27,23 +27,31 @@ check_beside_variables() { # they become firewall rules, so reject anything malf
   done < <(beside_openings && clients_openings)
 }
 
+rules_for() { # argument: a rule with %s for address and port; the openings come on stdin
+  local address port
+  while read -r address port; do
+    # shellcheck disable=SC2059 # the rule is the format
+    printf -- "$1\n" "$address" "$port"
+  done
+}
+
 beside_rules_in() { # only replies of the services; a connection that they make is dropped
-  beside_openings | sed 's/\(.*\) \(.*\)/-A INPUT -s \1\/32 -p tcp -m tcp --sport \2 -m conntrack --ctstate ESTABLISHED -j ACCEPT/'
+  beside_openings | rules_for '-A INPUT -s %s/32 -p tcp --sport %s -m conntrack --ctstate ESTABLISHED -j ACCEPT'
 }
 
 beside_rules_out() {
-  beside_openings | sed 's/\(.*\) \(.*\)/-A OUTPUT -d \1\/32 -p tcp -m tcp --dport \2 -j ACCEPT/'
+  beside_openings | rules_for '-A OUTPUT -d %s/32 -p tcp --dport %s -j ACCEPT'
 }
 
 service_rules() { # of a service's own namespace: in, its clients; out, replies to them and the services that it links to
   printf '%s\n' '*filter' ':INPUT DROP [0:0]' ':FORWARD DROP [0:0]' ':OUTPUT DROP [0:0]' '-A INPUT -i lo -j ACCEPT'
   beside_rules_in
-  clients_openings | sed 's/\(.*\) \(.*\)/-A INPUT -s \1\/32 -p tcp -m tcp --dport \2 -j ACCEPT/'
+  clients_openings | rules_for '-A INPUT -s %s/32 -p tcp --dport %s -j ACCEPT'
   # Docker's DNS server has a loopback address and forwards queries: reject it before accepting loopback.
   printf '%s\n' '-A OUTPUT -d 127.0.0.11/32 -p tcp -j REJECT --reject-with tcp-reset' \
     '-A OUTPUT -d 127.0.0.11/32 -j REJECT --reject-with icmp-port-unreachable' \
     '-A OUTPUT -o lo -j ACCEPT'
-  clients_openings | sed 's/\(.*\) \(.*\)/-A OUTPUT -d \1\/32 -p tcp -m tcp --sport \2 -m conntrack --ctstate ESTABLISHED -j ACCEPT/'
+  clients_openings | rules_for '-A OUTPUT -d %s/32 -p tcp --sport %s -m conntrack --ctstate ESTABLISHED -j ACCEPT'
   beside_rules_out
   printf '%s\n' '-A OUTPUT -p tcp -j REJECT --reject-with tcp-reset' \
     '-A OUTPUT -j REJECT --reject-with icmp-port-unreachable' COMMIT
