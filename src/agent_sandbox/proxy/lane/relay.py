@@ -149,7 +149,7 @@ class Relay:
 
     async def _switch(self, first: bytes, server: ByteStream) -> None:
         if self._exchange.echoes:
-            raise BrokenError(f"{NOT_FORWARDED}: `engine: lane` cannot redact WebSocket frames")
+            raise BrokenError(f"{NOT_FORWARDED}: `http1: lane` cannot redact WebSocket frames")
         if not self._steps.run("response", self._exchange):
             raise KilledError
         self.is_websocket = True

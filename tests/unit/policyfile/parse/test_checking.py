@@ -109,6 +109,7 @@ def test_a_good_document_is_its_spec() -> None:
         ("settings: {inspect: 0}", "p:1:21: `true` or `false` expected, not `0`"),
         ("settings: {inspect: }", "p:1:21: no value; remove the key, or give it a value"),
         ("settings: {block_stat: 403}", "p:1:12: unknown key 'block_stat'; did you mean `block_status`?"),
+        ("settings: {engine: lane}", "p:1:12: unknown key 'engine'; `http1` chooses what serves HTTP/1.1"),
         (
             "tests: [{}]",
             (

@@ -222,7 +222,7 @@ async def test_a_websocket_that_was_sent_a_secret_is_refused(stage: Stage) -> No
         writer.write(b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n")
         got = await on.get(b"}\n")
         assert got.startswith(b"HTTP/1.1 502 ")
-        assert b"`engine: lane` cannot redact WebSocket frames" in got
+        assert b"`http1: lane` cannot redact WebSocket frames" in got
 
 
 async def test_a_response_that_no_hook_returns_is_not_sent(stage: Stage) -> None:
