@@ -19,6 +19,7 @@ from real_stacks import agent_sandbox, make_network, remove_network, run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from real_stacks import Project, Projects
 
@@ -160,6 +161,25 @@ def test_a_port_of_the_sandbox_answers_here(claude: Project) -> None:
             connection.close()
             forwarding.terminate()
     claude.exec("pkill", "-f", "3999", check=False)
+
+
+def test_cp_copies_both_ways_and_follows_no_link_of_the_agent(claude: Project, tmp_path: Path) -> None:
+    claude.exec("sh", "-c", "mkdir -p /tmp/out/.git && echo made >/tmp/out/f && ln -s /proc/self/environ /tmp/out/link")
+    done = claude.sandbox("cp", "box:/tmp/out", tmp_path, check=False)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[1:]) == (
+        1,
+        "",
+        ["not copied: link: symbolic links are not copied", f"copied 1 file (5 B) to {tmp_path}"],
+    )
+    assert (tmp_path / "out" / "f").read_text() == "made\n"
+    # What the agent left in the project for its owner to name.
+    claude.exec("ln", "-sfn", "/etc", "/workspace/leads-out")
+    done = claude.sandbox("cp", "leads-out/hostname", "box:/tmp/", check=False)
+    assert done.stderr == "error: leads-out: is a symbolic link, and links are not followed; it leads to /etc\n"
+    claude.exec("rm", "/workspace/leads-out")
+    claude.sandbox("cp", tmp_path / "out", "box:/tmp/back")
+    assert claude.exec("sh", "-c", "stat -c %U /tmp/back/f").stdout == "dev\n"
+    claude.exec("sh", "-c", "rm -r /tmp/out /tmp/back")
 
 
 def test_doctor_has_nothing_to_mend_here(claude: Project) -> None:

@@ -102,6 +102,23 @@ def watch(
         return _read_lines(child, argv, on_line)
 
 
+@contextmanager
+def piped(argv: Sequence[str], *, cwd: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `argv` with a pipe for each of stdin, stdout and stderr, and end it if the block raises."""
+    with _started(argv, cwd=cwd, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        yield child
+
+
+def end(child: subprocess.Popen[bytes], *, within: float) -> None:
+    """Wait for a child, and end it with all that it has started if it takes longer."""
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(within)
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
 class Input:
     """The stdin of a running program, for any thread."""
 
