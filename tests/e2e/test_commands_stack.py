@@ -165,7 +165,7 @@ def test_a_port_of_the_sandbox_answers_here(claude: Project) -> None:
 
 def test_cp_copies_both_ways_and_follows_no_link_of_the_agent(claude: Project, tmp_path: Path) -> None:
     claude.exec("sh", "-c", "mkdir -p /tmp/out/.git && echo made >/tmp/out/f && ln -s /proc/self/environ /tmp/out/link")
-    done = claude.sandbox("cp", "box:/tmp/out", tmp_path, check=False)
+    done = claude.sandbox("cp", "box:/tmp/out", str(tmp_path), check=False)
     assert (done.returncode, done.stdout, done.stderr.splitlines()[1:]) == (
         1,
         "",
@@ -177,7 +177,7 @@ def test_cp_copies_both_ways_and_follows_no_link_of_the_agent(claude: Project, t
     done = claude.sandbox("cp", "leads-out/hostname", "box:/tmp/", check=False)
     assert done.stderr == "error: leads-out: is a symbolic link, and links are not followed; it leads to /etc\n"
     claude.exec("rm", "/workspace/leads-out")
-    claude.sandbox("cp", tmp_path / "out", "box:/tmp/back")
+    claude.sandbox("cp", str(tmp_path / "out"), "box:/tmp/back")
     assert claude.exec("sh", "-c", "stat -c %U /tmp/back/f").stdout == "dev\n"
     claude.exec("sh", "-c", "rm -r /tmp/out /tmp/back")
 
