@@ -66,6 +66,31 @@ def test_run_needs_no_other_command_first(projects: Projects) -> None:
         agent_sandbox("destroy", "--yes", cwd=fresh)
 
 
+def test_one_run_in_a_sandbox_of_its_own_leaves_a_summary_and_nothing_else(projects: Projects) -> None:
+    fresh = projects.folder / "once"
+    fresh.mkdir()
+    agent_sandbox("init", "claude", cwd=fresh)
+    (fresh / ".devcontainer" / "sandbox.yaml").write_text("version: 1\nsetup: setup.sh\n")
+    (fresh / "setup.sh").write_text("#!/bin/sh\ncurl -s https://denied.test/\necho all: >Makefile\n")
+    (fresh / "setup.sh").chmod(0o755)
+    for place in (fresh, *fresh.rglob("*")):
+        os.chown(place, 1000, 1000)
+    once = ("run", "--rm", "--json", "--quiet")
+    refused = agent_sandbox(*once, "--", "--version", cwd=fresh, check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    fingerprint = refused.stderr.split()[-1]
+    done = agent_sandbox(*once, "--yes", fingerprint, "--", "--no-such-option", cwd=fresh, check=False)
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["exit_code"], found["result"]) == (1, 1, "")
+    assert found["requests"] == {"allowed": 0, "denied": 1}
+    assert [one["request"] for one in found["denials"]] == ["GET https://denied.test/"]
+    assert [one["path"] for one in found["review"]["changes"]] == ["Makefile"]
+    left = agent_sandbox("destroy", "--yes", cwd=fresh)
+    assert "nothing to remove: " in left.stderr
+    again = agent_sandbox(*once, "--", "--version", cwd=fresh)
+    assert "(Claude Code)" in json.loads(again.stdout)["result"]
+
+
 def test_shell_has_a_terminal_of_the_same_size_when_its_caller_has_one(claude: Project) -> None:
     controller, shell = _on_a_terminal(claude, "shell")
     os.write(controller, b"tty; stty size; echo $TERM/$COLORTERM; exit 5\n")
