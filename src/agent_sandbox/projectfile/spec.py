@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from agent_sandbox.agents.pin import parse_pin
 from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.projectfile.beside import Besides
@@ -49,6 +50,15 @@ def _once(names: tuple[str, ...]) -> tuple[str, ...]:
     if twice:
         raise invalid(f"{', '.join(twice)} is listed twice", "keep one of them")
     return names
+
+
+def _agent_versions(values: dict[str, object], info: ValidationInfo) -> dict[str, str]:
+    for name, value in values.items():
+        _agent(name, info)
+        if parse_pin(str(value)) is None:
+            hint = f"write `{name}: 1.2.3`, or run `agent-sandbox update {name}`"
+            raise invalid(f"not the version of an agent: {safe_repr(str(value))}", hint)
+    return {name: str(value) for name, value in values.items()}
 
 
 def _editor(value: object) -> Ide:
@@ -155,6 +165,14 @@ Place = Annotated[str, PlainValidator(_place), TEXT]
 Variables = Annotated[dict[str, Any], AfterValidator(_variables)]
 
 
+AgentVersions = Annotated[
+    dict[str, Any],
+    BeforeValidator(_none_is_empty),
+    AfterValidator(_agent_versions),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
+]
+
+
 class MountSpec(Strict):
     """A file or directory outside the project; the agent can only read it unless `read_only` is false."""
 
@@ -189,6 +207,7 @@ class ProjectSpec(Strict):
 
     version: Literal[1] = 1
     agents: Annotated[AtLeastOne[Agent], AfterValidator(_once)] | None = None
+    agent_versions: AgentVersions = Field(default_factory=dict)
     name: Written[Title] = None
     ide: Written[Editor] = None
     base_image: Written[BaseImage] = None

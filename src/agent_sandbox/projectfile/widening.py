@@ -27,6 +27,9 @@ def _agents(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
 
 def _image(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
     """Yield what runs as root while the image is built: other versions count too."""
+    for name, version in now.agent_versions.items():
+        if before.agent_versions.get(name) != version:
+            yield f"agent_versions: {name} {version}, from npm"
     if now.base_image and now.base_image != before.base_image:
         yield f"base_image: builds the image on {now.base_image}"
     lists = {

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policytools.edit.value import Simple
 from agent_sandbox.problems import Problem, UserError
@@ -37,7 +38,7 @@ def require_setup(spec: ProjectSpec, texts: Mapping[str, str], *, file: str) -> 
 
 
 def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | None, *, title: str) -> Settled:
-    """Return what the stack is made of once the file says what is asked, and what was `recorded` without a file.
+    """Return what the stack is made of once the file says what is asked, and what was `recorded` elsewhere.
 
     `title` is the name if the file has none.
     """
@@ -56,6 +57,7 @@ def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | 
         title=spec.name or title,
         ide=spec.ide or Ide.VSCODE,
         limits=limits(spec.limits.texts),
+        pins=pins_in(spec.agent_versions),
         base_image=spec.base_image or "",
         added=additions_in(texts),
         mounts=tuple((one.path, one.read_only) for one in spec.mounts),
@@ -78,12 +80,22 @@ def _options(asked: Asked) -> Iterator[tuple[Key, Simple]]:
             what, hint = f"not an image: {safe_repr(asked.base_image)}", "write `NAME:TAG` or `REGISTRY/NAME:TAG`"
             raise UserError([Problem(where="--base-image", what=what, hint=hint)])
         yield ("base_image",), asked.base_image
+    yield from _pinned(asked.pins or {})
     yield from _limits(asked.limits)
 
 
+def _pinned(pins: Pins) -> Iterator[tuple[Key, Simple]]:
+    for name, pin in pins.items():
+        yield ("agent_versions", name), pin.text
+
+
 def _recorded(record: Choices | None, spec: ProjectSpec) -> Iterator[tuple[Key, Simple]]:
-    """Yield the choices of an earlier `init` that the project file does not say."""
+    """Yield the choices of an earlier version that the project file does not say."""
     if record is None:
+        return
+    if not spec.agent_versions:
+        yield from _pinned(record.pins)
+    if record.project_file:
         return
     if record.ide is not Ide.VSCODE and spec.ide is None:
         yield ("ide",), record.ide.value
