@@ -16,6 +16,7 @@ from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.cut_off import CUT_OFF, cut_off
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHARING, STRANGER, listed
@@ -161,6 +162,7 @@ def as_text(found: Status) -> Iterator[str]:
     yield from (_container_line(container, max(names, LEAST), width) for container in shown)
     yield from () if found.containers else (styled("  ", ("not running:", "warn"), " agent-sandbox up"),)
     yield from _ended(found.containers)
+    yield from (f"closed  {name}: {CUT_OFF}: agent-sandbox up" for name in cut_off(found.containers))
     yield from ([f"closed  {CLOCK.format(off)}"] if (off := _clock(found)) else [])
     yield f"policy  {' '.join(policy)}"
     yield from _learns(found.proxy.get("learning_seconds", 0))

@@ -69,6 +69,18 @@ def test_services_are_shown_and_their_firewalls_only_if_they_are_not_ready(
     ]
 
 
+def test_a_service_that_lost_its_network_is_shown(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    with_containers(docker, **{"db": "healthy", "firewall.db": "exited"})
+    assert exit_code(status) == 0
+    assert capsys.readouterr().out.splitlines()[3:5] == [
+        "closed  firewall.db: not running: agent-sandbox up",
+        "closed  db: its firewall restarted without it, so nothing reaches it: agent-sandbox up",
+    ]
+
+
 def test_what_the_firewall_refused_is_shown_last(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

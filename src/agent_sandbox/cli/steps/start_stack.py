@@ -19,6 +19,7 @@ from agent_sandbox.cli.steps.unreviewed import record_first_review
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.render.paths import STACK
+from agent_sandbox.runtime.cut_off import cut_off
 from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.host.agents import load_agents
@@ -53,7 +54,7 @@ def start(
         if not dry_run:
             _resolve(project, build, quiet=quiet)
         found = () if dry_run else _found(project, quiet=quiet)
-        anew = dict.fromkeys((*_open_services(project, found), *_unhealthy(found)))
+        anew = dict.fromkeys((*_open_services(project, found), *_unhealthy(found), *cut_off(found)))
         if any(one.by_editor and one.ready for one in found):
             say(EDITORS)
         plan = backend().plan(project, Up(build=build, anew=tuple(anew)))

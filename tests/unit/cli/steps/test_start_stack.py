@@ -103,3 +103,11 @@ def test_an_unhealthy_service_is_recreated_and_one_without_its_firewall_too(up_t
     assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
     removed = [call.rpartition(" ")[2] for call in up_to_date.calls if " rm --stop --force " in call]
     assert removed == ["proxy", "db", "web", "firewall.web"]
+
+
+def test_a_service_whose_firewall_ended_is_recreated(up_to_date: FakeDocker) -> None:
+    up_to_date.says("up --detach").says("rm --stop --force")
+    with_inspected(up_to_date, inspected("db", "healthy"), inspected("firewall.db", "exited"))
+    assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
+    removed = [call.rpartition(" ")[2] for call in up_to_date.calls if " rm --stop --force " in call]
+    assert removed == ["db"]
