@@ -7,7 +7,7 @@ from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.host.files import read_text
-from agent_sandbox.runtime.project.project_file import additions_in, project_files
+from agent_sandbox.runtime.project.project_file import additions_in, beside_images_in, project_files
 from agent_sandbox.runtime.project.root import find_root
 
 
@@ -22,5 +22,6 @@ def check(*, path: ProjectPath = None) -> None:
         raise UserError([Problem(where=str(root / PROJECT_FILE), what="there is no project file", hint=hint)])
     spec, texts = parse(root, text), project_files(root)
     additions_in(texts)
+    beside_images_in(texts)
     require_setup(spec, texts, file=str(root / PROJECT_FILE))
     say(f"{PROJECT_FILE}: ", ("ok", "ok"))

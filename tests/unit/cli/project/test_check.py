@@ -20,6 +20,17 @@ def test_reports_every_problem_with_its_line(empty_project: Path, ask: Ask) -> N
     assert ask("project", "check").err == f"{PROJECT_FILE}: ok\n"
 
 
+def test_reports_a_build_file_of_a_service_that_is_missing(empty_project: Path, ask: Ask) -> None:
+    file = empty_project / PROJECT_FILE
+    file.parent.mkdir()
+    file.write_text("beside: {db: {build: {dockerfile: D}}}\n")
+    answer = ask("project", "check")
+    missing = f"error: {PROJECT_FILE}: `beside: db` names a file that does not exist: .devcontainer/D\n"
+    assert (answer.code, answer.err) == (1, missing)
+    (file.parent / "D").write_text("FROM debian:trixie-slim\n")
+    assert ask("project", "check").err == f"{PROJECT_FILE}: ok\n"
+
+
 def test_says_that_there_is_no_project_file(empty_project: Path, ask: Ask) -> None:
     answer = ask("project", "check")
     assert (answer.code, answer.err) == (
