@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.projectfile.mcp import McpServerSpec, Servers
 from agent_sandbox.projectfile.paths import IMAGE, LONGEST_PATH, is_below, is_script
 from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import LIMITS, limit_problem
@@ -221,6 +222,7 @@ class ProjectSpec(Strict):
     mounts: Annotated[Listed[MountSpec], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
     mask: Annotated[Listed[Below], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
     environment: Annotated[Variables, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
+    mcp: Servers = Field(default_factory=dict)
     limits: Annotated[LimitsSpec, BeforeValidator(_none_is_empty)] = LimitsSpec()
 
     @property
@@ -230,4 +232,10 @@ class ProjectSpec(Strict):
 
 
 # The model below each key, for hints about unknown keys.
-MODELS: Mapping[str, type[BaseModel]] = {"": ProjectSpec, "limits": LimitsSpec, "tools": ToolsSpec, "mounts": MountSpec}
+MODELS: Mapping[str, type[BaseModel]] = {
+    "": ProjectSpec,
+    "limits": LimitsSpec,
+    "tools": ToolsSpec,
+    "mounts": MountSpec,
+    "mcp": McpServerSpec,
+}

@@ -1,5 +1,6 @@
 """List what a project file asks for that another one did not. A key that only takes away is not listed."""
 
+import shlex
 from collections.abc import Iterator
 
 from agent_sandbox.projectfile.spec import ProjectSpec
@@ -9,7 +10,7 @@ from agent_sandbox.stack.limits import DEFAULT, LIMITS, limit_texts, limits
 
 def widens(now: ProjectSpec, before: ProjectSpec) -> tuple[str, ...]:
     """Return one line for each key that gives the agent more, or runs something else."""
-    return (*_agents(now, before), *_image(now, before), *_places(now, before), *_limits(now, before))
+    return tuple(line for part in (_agents, _image, _places, _servers, _limits) for line in part(now, before))
 
 
 def _agents(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
@@ -46,6 +47,16 @@ def _places(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
     for name, value in now.environment.items():
         if before.environment.get(name) != value:
             yield f"environment: {name}={value}"
+
+
+def _servers(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
+    """Yield what the agents start or connect to by themselves."""
+    for name, spec in now.mcp.items():
+        if before.mcp.get(name) != spec:
+            one = spec.server(name)
+            variables = [f"{key}={value}" for key, value in one.env.items()]
+            what = f"connects to {one.url}" if one.url else f"starts {shlex.join((*variables, *one.command))}"
+            yield f"mcp: {name} {what}"
 
 
 def _limits(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.stack.limits import DEFAULT
 from agent_sandbox.stack.model import Limits
 
@@ -93,6 +94,8 @@ class Workspace:
     environment: Mapping[str, str] = field(default_factory=dict)
     # The path of its setup script, "" without one.
     setup: str = ""
+    # The MCP servers of all agents.
+    mcp: tuple[McpServer, ...] = ()
     dotfiles: str | None = None
     shell_d: str | None = None
     # The copies of the user's own settings of the agents, if there are any.

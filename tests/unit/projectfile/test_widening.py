@@ -32,6 +32,13 @@ from table_tests import each
         ("mask: [a]", "mask: [a, b]", ("mask: no longer hides b",)),
         ("mask: [a, b]", "mask: [a]", ()),
         ("environment: {A: x, B: 1}", "environment: {A: z, B: 1}", ("environment: A=x",)),
+        (
+            "mcp: {a: {command: x, args: ['y z'], env: {B: c}}, d: {url: 'https://h/'}}",
+            "",
+            ("mcp: a starts B=c x 'y z'", "mcp: d connects to https://h/"),
+        ),
+        ("mcp: {a: {command: x}}", "mcp: {a: {command: z}}", ("mcp: a starts x",)),
+        ("mcp: {a: {command: x}}", "mcp: {a: {command: x}, b: {command: z}}", ()),
         ("limits: {memory: 64g}", "", ("limits: memory 64g, before 8g; the default is 8g",)),
         ("limits: {memory: 4g, pids: 64, disk: 9g}", "", ()),
         ("", "limits: {disk: 9g}", ("limits: disk none, before 9g; the default is none",)),

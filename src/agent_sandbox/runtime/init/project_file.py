@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.images import Additions
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
 from agent_sandbox.render.reconcile import Change
@@ -46,6 +47,7 @@ class Settled:
     mask: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     setup: str = ""
+    mcp: tuple[McpServer, ...] = ()
     digest: str = ""
     changes: tuple[Change, ...] = ()
 
