@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
+from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.projectfile.browser import SERVER
 from agent_sandbox.projectfile.mcp import McpServerSpec, Servers
 from agent_sandbox.projectfile.paths import IMAGE, LONGEST_PATH, is_below, is_script
 from agent_sandbox.stack.engine import BUILD_KEY
@@ -222,6 +224,7 @@ class ProjectSpec(Strict):
     mounts: Annotated[Listed[MountSpec], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
     mask: Annotated[Listed[Below], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
     environment: Annotated[Variables, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
+    browser: bool = False
     mcp: Servers = Field(default_factory=dict)
     limits: Annotated[LimitsSpec, BeforeValidator(_none_is_empty)] = LimitsSpec()
 
@@ -229,6 +232,12 @@ class ProjectSpec(Strict):
     def build_file(self) -> str | None:
         """The name of the project's own build file."""
         return self.dockerfile
+
+    @property
+    def servers(self) -> tuple[McpServer, ...]:
+        """The MCP servers; one of the project's takes the place of the browser's."""
+        found = {SERVER.name: SERVER} if self.browser else {}
+        return tuple((found | {name: spec.server(name) for name, spec in self.mcp.items()}).values())
 
 
 # The model below each key, for hints about unknown keys.

@@ -51,6 +51,8 @@ def _places(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
 
 def _servers(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
     """Yield what the agents start or connect to by themselves."""
+    if now.browser and not before.browser:
+        yield "browser: installs Chromium, which the agents control"
     for name, spec in now.mcp.items():
         if before.mcp.get(name) != spec:
             one = spec.server(name)

@@ -61,7 +61,7 @@ def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | 
         mask=spec.mask,
         environment=spec.environment,
         setup=spec.setup or "",
-        mcp=tuple(one.server(name) for name, one in spec.mcp.items()),
+        mcp=spec.servers,
         digest=digest_of(after),
         changes=(Change(path=PROJECT_FILE, verdict=verdict, before=before, after=after),) if after != before else (),
     )
