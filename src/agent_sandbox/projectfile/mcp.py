@@ -3,12 +3,12 @@
 import re
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema, model_validator
-from pydantic_core import PydanticCustomError, PydanticKnownError
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, model_validator
 
 from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.policy.file.fields import Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.projectfile.checks import TEXT, invalid, require_text
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
@@ -22,42 +22,36 @@ MOST_TEXT = 8000
 EXPANDED = re.compile(r"\$|\{(env|file):")
 
 
-def _invalid(what: str, hint: str) -> PydanticCustomError:
-    return PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
-
-
 def _word(value: object) -> str:
     """Return one word of a command, which all agents pass on alike."""
-    if not isinstance(value, str):
-        raise PydanticKnownError("string_type")
-    if not value.isprintable():
-        raise _invalid("not one line of text", "put it into a script, and name that here")
-    if EXPANDED.search(value):
-        raise _invalid(f"agents read {safe_repr(value)} in different ways", "put it into a script, and name that here")
-    return value
+    word = require_text(value)
+    if not word.isprintable():
+        raise invalid("not one line of text", "put it into a script, and name that here")
+    if EXPANDED.search(word):
+        raise invalid(f"agents read {safe_repr(word)} in different ways", "put it into a script, and name that here")
+    return word
 
 
 def _program(value: object) -> str:
     word = _word(value)
     if not word.strip() or word.startswith("-"):
-        raise _invalid(f"not a program: {safe_repr(word)}", "write `{command: NAME, args: [...]}`")
+        raise invalid(f"not a program: {safe_repr(word)}", "write `{command: NAME, args: [...]}`")
     return word
 
 
 def _url(value: object) -> str:
     if not URL.fullmatch(_word(value)):
-        raise _invalid(f"not the address of a server: {safe_repr(str(value))}", "write `https://HOST/PATH`")
+        raise invalid(f"not the address of a server: {safe_repr(str(value))}", "write `https://HOST/PATH`")
     return str(value)
 
 
 def _variables(values: dict[str, str]) -> dict[str, str]:
     for name in values:
         if not VARIABLE.fullmatch(name):
-            raise _invalid(f"not the name of a variable: {safe_repr(name)}", "use letters, digits and `_`")
+            raise invalid(f"not the name of a variable: {safe_repr(name)}", "use letters, digits and `_`")
     return values
 
 
-TEXT = WithJsonSchema({"type": "string"})
 Word = Annotated[str, PlainValidator(_word), TEXT]
 
 
@@ -73,9 +67,9 @@ class McpServerSpec(Strict):
     def _one_kind(self) -> Self:
         if (self.command is None) == (self.url is None):
             hint = "write `{command: NAME, args: [...]}` or `{url: https://HOST/PATH}`"
-            raise _invalid("a server has either `command` or `url`", hint)
+            raise invalid("a server has either `command` or `url`", hint)
         if self.url is not None and (self.args or self.env):
-            raise _invalid("`args` and `env` belong to a `command`, not to a `url`", "remove them")
+            raise invalid("`args` and `env` belong to a `command`, not to a `url`", "remove them")
         return self
 
     def server(self, name: str) -> McpServer:
@@ -87,9 +81,9 @@ class McpServerSpec(Strict):
 def _named(servers: dict[str, McpServerSpec]) -> dict[str, McpServerSpec]:
     for name in servers:
         if not NAME.fullmatch(name):
-            raise _invalid(f"not the name of a server: {safe_repr(name)}", "use letters, digits, `-` and `_`")
+            raise invalid(f"not the name of a server: {safe_repr(name)}", "use letters, digits, `-` and `_`")
     if sum(len(name) + len(one.model_dump_json()) for name, one in servers.items()) > MOST_TEXT:
-        raise _invalid(f"more than {MOST_TEXT} characters", "put long commands into scripts, and name those here")
+        raise invalid(f"more than {MOST_TEXT} characters", "put long commands into scripts, and name those here")
     return servers
 
 
