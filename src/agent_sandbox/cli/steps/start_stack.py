@@ -25,6 +25,8 @@ from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.settings import folder_of, user_settings, write_settings
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.init.build_inputs import build_of
+from agent_sandbox.runtime.policies.layers import load_here
+from agent_sandbox.runtime.policies.missing_services import denied_servers
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.project.installed import bounded_volumes, images_of
@@ -83,7 +85,8 @@ def _resolve(project: Project, build: Build, *, quiet: bool) -> None:
     machine = this_machine(os.environ, project=project.root)
     stale = stale_services(project.policy, machine)  # first: files that are resolved below are current
     resolved = resolve_named(project.policy, image=lambda: agent_image(project, build=build, quiet=quiet))
-    for note in (*stale, *resolved):
+    denied = denied_servers(project, lambda: load_here(project.policy, os.environ))
+    for note in (*stale, *resolved, *denied):
         say(f"note: {note}")
 
 
