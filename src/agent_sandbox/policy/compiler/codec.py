@@ -25,6 +25,7 @@ from agent_sandbox.policy.match.host_list import ListedHosts
 from agent_sandbox.policy.match.host_pattern import EVERY, HostPattern, Reach
 from agent_sandbox.policy.match.host_service import HostServiceRow
 from agent_sandbox.policy.match.injection import Credential, Existing, Injection
+from agent_sandbox.policy.match.mcp_pattern import mcp_pattern
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.match.upstream import Authorities, Upstream, UpstreamProxy
 
@@ -32,7 +33,8 @@ type Plain = Any  # JSON values that this module has written
 type Lists = Mapping[str, ListedHosts]
 
 # The fields of a policy that are JSON values already.
-PLAIN_FIELDS = ("digest", "asks_operations", "asks_secrets", "asks_first", "has_budgets", "refusal", "empty")
+ASKS = ("asks_operations", "asks_messages", "asks_secrets", "asks_first")
+PLAIN_FIELDS = ("digest", *ASKS, "has_budgets", "refusal", "empty")
 
 
 class NotEncodableError(Exception):
@@ -186,6 +188,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] 
     "query": (lambda query: query.parameters, lambda form: QueryPattern(parameters=_pairs(form))),
     "headers": (lambda headers: headers.named, lambda form: HeaderPattern(named=_pairs(form))),
     "graphql": (_write_operations, _read_operations),
+    "mcp": (lambda mcp: [mcp.tools, mcp.methods], lambda form: mcp_pattern(*form)),
     "inject": (_write_injection, _read_injection),
     "max_body": (_unchanged, _unchanged),
     "encoded_slash": (_unchanged, _unchanged),

@@ -32,8 +32,10 @@ class Policy:
     rules: RuleSet
     index: HostIndex = field(repr=False)
     digest: str
-    # Whether some rule has a condition on GraphQL: only then is a body ever buffered.
+    # Whether some rule has a condition on GraphQL: only then is a body buffered for that.
     asks_operations: bool = False
+    # The same for MCP.
+    asks_messages: bool = False
     # Whether some rule injects a secret.
     asks_secrets: bool = False
     # Whether a person is asked about some requests that a rule allows.
@@ -56,6 +58,7 @@ class Policy:
             index=build_index(rules.rules),
             digest=_digest(rules),
             asks_operations=any(rule.conditions.graphql for rule in every),
+            asks_messages=any(rule.conditions.mcp for rule in every),
             asks_secrets=any(rule.conditions.inject for rule in rules.rules),
             asks_first=settings_of(rules.settings).asks_first,
             has_budgets=bool(rules.budgets) or any(rule.conditions.budget for rule in every),

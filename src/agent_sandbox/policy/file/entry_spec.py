@@ -34,6 +34,7 @@ from agent_sandbox.policy.file.fields import (
     written_out,
 )
 from agent_sandbox.policy.file.graphql_spec import GraphqlSpec, require_graphql_post
+from agent_sandbox.policy.file.mcp_spec import McpSpec, require_mcp_methods
 from agent_sandbox.policy.file.short_form import write_out_rule
 from agent_sandbox.policy.file.transform_spec import TransformSpec, require_https
 from agent_sandbox.policy.http.headers import HeaderPattern, header_pattern
@@ -52,6 +53,10 @@ NO_SIZE = refused(
 NO_GRAPHQL = refused(
     "`graphql` is not possible in a deny: other fields than those in a list can have the same effect",
     "remove it; `graphql` belongs in an entry that allows, and what it does not list is denied",
+)
+NO_MCP = refused(
+    "`mcp` is not possible in a deny: other tools than those in a list can have the same effect",
+    "remove it; `mcp` belongs in an entry that allows, and what it does not list is denied",
 )
 NO_TRANSFORM = refused(
     "`transform` is not possible in a deny", "remove it; `transform` belongs in an entry that allows"
@@ -110,6 +115,7 @@ class RuleSpec(Strict):
     headers: Written[Headers] = None
     max_body: Written[BodySize] = None
     graphql: Written[GraphqlSpec] = None
+    mcp: Written[McpSpec] = None
     transform: Written[TransformSpec] = None
     reason: Text = ""
 
@@ -117,6 +123,8 @@ class RuleSpec(Strict):
     def _can_match(self) -> Self:
         if self.graphql:
             require_graphql_post(self.methods, has_query=self.query is not None)
+        if self.mcp:
+            require_mcp_methods(self.methods, has_graphql=self.graphql is not None)
         if self.transform:
             require_https(self.schemes)
         return self
@@ -174,6 +182,7 @@ class DenyRuleSpec(RuleSpec):
 
     max_body: Annotated[int | None, NO_SIZE, NOWHERE] = None
     graphql: Annotated[GraphqlSpec | None, NO_GRAPHQL, NOWHERE] = None
+    mcp: Annotated[McpSpec | None, NO_MCP, NOWHERE] = None
     transform: Annotated[TransformSpec | None, NO_TRANSFORM, NOWHERE] = None
 
 

@@ -153,6 +153,16 @@ def test_a_rule_on_graphql_is_one_that_some_request_can_match() -> None:
     assert told(domains(methods=["GET"])) == [(("domains", 0, "rules", 0), "invalid_value")]
 
 
+def test_a_rule_on_mcp_is_one_that_some_request_can_match() -> None:
+    def domains(**rule: object) -> dict[str, object]:
+        return {"domains": [{"host": "a.test", "rules": [{"mcp": {"tools": ["a"]}, **rule}]}]}
+
+    (entry,) = PolicySpec.model_validate(domains(methods=["POST", "GET"])).domains
+    assert entry.rules[0].mcp is not None
+    assert told(domains(methods=["PUT"])) == [(("domains", 0, "rules", 0), "invalid_value")]
+    assert told(domains(graphql={"query": ["a"]})) == [(("domains", 0, "rules", 0), "invalid_value")]
+
+
 def test_every_host_is_an_entry_only_where_all_are_meant_and_never_lets_private_ones_by() -> None:
     assert [str(entry.host) for entry in PolicySpec.model_validate({"allow_all": True, "domains": ["*"]}).domains] == [
         "*"
