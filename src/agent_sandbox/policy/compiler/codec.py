@@ -25,7 +25,6 @@ from agent_sandbox.policy.match.host_list import ListedHosts
 from agent_sandbox.policy.match.host_pattern import EVERY, HostPattern, Reach
 from agent_sandbox.policy.match.host_service import HostServiceRow
 from agent_sandbox.policy.match.injection import Credential, Existing, Injection
-from agent_sandbox.policy.match.mcp_pattern import mcp_pattern
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.match.upstream import Authorities, Upstream, UpstreamProxy
 
@@ -147,6 +146,13 @@ def _read_operations(form: Plain) -> OperationPattern:
     return OperationPattern(named=_tuples(named), confined=Confinement(**parts) if parts else None)
 
 
+def _read_messages(form: Plain) -> Any:  # noqa: ANN401 - a pattern
+    # Few policies have one.
+    from agent_sandbox.policy.match.mcp_pattern import mcp_pattern  # noqa: PLC0415
+
+    return mcp_pattern(*form)
+
+
 def _tuples(form: Plain) -> Any:  # noqa: ANN401 - lists in lists of any depth
     return tuple(map(_tuples, form)) if isinstance(form, list | tuple) else form
 
@@ -188,7 +194,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] 
     "query": (lambda query: query.parameters, lambda form: QueryPattern(parameters=_pairs(form))),
     "headers": (lambda headers: headers.named, lambda form: HeaderPattern(named=_pairs(form))),
     "graphql": (_write_operations, _read_operations),
-    "mcp": (lambda mcp: [mcp.tools, mcp.methods], lambda form: mcp_pattern(*form)),
+    "mcp": (lambda mcp: [mcp.tools, mcp.methods], _read_messages),
     "inject": (_write_injection, _read_injection),
     "max_body": (_unchanged, _unchanged),
     "encoded_slash": (_unchanged, _unchanged),

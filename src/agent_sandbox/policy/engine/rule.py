@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import override
+from typing import TYPE_CHECKING, override
 
 from agent_sandbox.policy.decision import Decision, Effect, Origin
 from agent_sandbox.policy.http.body_size import Budget, shown_size
@@ -13,8 +13,10 @@ from agent_sandbox.policy.http.query import QueryPattern, without_values
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, USUAL_PORTS, Request
 from agent_sandbox.policy.match.host_pattern import HostPattern
 from agent_sandbox.policy.match.injection import Injection
-from agent_sandbox.policy.match.mcp_pattern import McpPattern
 from agent_sandbox.policy.match.path_pattern import PathPattern
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.match.mcp_pattern import McpPattern  # few policies have one
 
 Readings = tuple[str, ...]
 
@@ -32,7 +34,7 @@ class Conditions:
     headers: HeaderPattern | None = None
     max_body: int | None = None
     graphql: OperationPattern | None = None
-    mcp: McpPattern | None = None
+    mcp: "McpPattern | None" = None
     # What is injected. A request that nothing can be injected into does not match.
     inject: Injection | None = None
     encoded_slash: bool = False

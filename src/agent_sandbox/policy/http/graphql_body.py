@@ -7,12 +7,12 @@ server.
 from typing import Any
 
 from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.http.bounds import MAX_OPERATION, too_large
 from agent_sandbox.policy.http.graphql_operation import NAME, Operation
 from agent_sandbox.policy.http.json_body import NOT_PLAIN_JSON, is_plain_json, read_plain_json
 from agent_sandbox.policy.http.request import Request
 
-MAX_BODY = 256 * 1024  # bytes: enough for the longest text of an issue
-TOO_LONG = f"a body of more than {MAX_BODY // 1024} KiB"
+MAX_BODY, TOO_LONG = MAX_OPERATION, too_large(MAX_OPERATION)
 KEYS = frozenset({"query", "operationName", "variables"})
 
 

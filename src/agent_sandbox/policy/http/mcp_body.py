@@ -8,13 +8,13 @@ import re
 from typing import Any
 
 from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.http.bounds import MAX_MESSAGE, too_large
 from agent_sandbox.policy.http.json_body import NOT_PLAIN_JSON, is_plain_json, read_plain_json
 from agent_sandbox.policy.http.mcp_message import ANSWER, ANSWERED, CALL, END, STREAM, TOOL, McpMessage
 from agent_sandbox.policy.http.query import has_parameter
 from agent_sandbox.policy.http.request import Request
 
-MAX_BODY = 1024 * 1024  # bytes: tools take the content of files as arguments
-TOO_LONG = f"a body of more than {MAX_BODY // 1024} KiB"
+MAX_BODY, TOO_LONG = MAX_MESSAGE, too_large(MAX_MESSAGE)
 NOTIFICATION = "notifications/"
 METHOD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,63}", re.ASCII)
 KEYS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})

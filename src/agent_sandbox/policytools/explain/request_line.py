@@ -9,8 +9,6 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.authority import parse_authority
 from agent_sandbox.policy.http.body_size import parse_body_size
-from agent_sandbox.policy.http.graphql_body import with_body
-from agent_sandbox.policy.http.mcp_body import NOTIFICATION, with_message, with_message_of_head
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.match.ssh_address import https_address
@@ -84,16 +82,21 @@ def read_request(policy: Policy, line: RequestLine) -> Request:
     # Only the proxy knows which secrets are set: assume all.
     request = request._replace(secrets=True)
     if line.graphql is not None:
+        from agent_sandbox.policy.http.graphql_body import with_body  # noqa: PLC0415 - needed only here
+
         return with_body(request, json.dumps({"query": line.graphql}).encode())
+    return _with_message(request, line) if policy.asks_messages or line.mcp is not None else request
+
+
+def _with_message(request: Request, line: RequestLine) -> Request:
+    """Return the request with its MCP message, or with that which it is without a body."""
+    from agent_sandbox.policy.http.mcp_body import with_message, with_message_of_head  # noqa: PLC0415 - as above
+
     if line.mcp is not None:
         return with_message(request, _message(line.mcp))
-    return _without_body(request) if line.method in BODYLESS else request
-
-
-def _without_body(request: Request) -> Request:
-    """Return the request with the MCP message that it is without a body."""
-    message = with_message_of_head(request._replace(body_size=request.body_size or 0)).message
-    return request._replace(message=message)
+    if line.method not in BODYLESS:
+        return request
+    return request._replace(message=with_message_of_head(request._replace(body_size=request.body_size or 0)).message)
 
 
 def _message(text: str) -> bytes:
@@ -103,7 +106,7 @@ def _message(text: str) -> bytes:
     b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
     """
     method, _, tool = text.partition(" ")
-    said = {"jsonrpc": "2.0", **({} if method.startswith(NOTIFICATION) else {"id": 1}), "method": method}
+    said = {"jsonrpc": "2.0", **({} if method.startswith("notifications/") else {"id": 1}), "method": method}
     return json.dumps({**said, "params": {"name": tool}} if tool else said).encode()
 
 

@@ -10,6 +10,8 @@ MARK = b"x-agent-sandbox"
 LONGEST_PHRASE = 300
 # The proxy answers requests to this name itself: what the sandbox allows, and the last denials.
 OWN_HOST = "agent-sandbox.internal"
+# The code of an error of JSON-RPC: of those that everyone may use.
+MCP_CODE = -32003
 HELP = f"http://{OWN_HOST}/"
 
 
@@ -25,6 +27,9 @@ class Denial:
     rule: str | None = None
     near_miss: str = ""
     hint: str = ""
+    # Set for a message to an MCP server, with its id: clients expect an error of JSON-RPC.
+    is_mcp: bool = False
+    mcp_id: str | int | None = None
 
     @property
     def blocked(self) -> bool:
@@ -85,6 +90,8 @@ def _as_json(denial: Denial) -> str:
         # Many API clients print this field of an error, and no other.
         "message": f"{_what(denial)}: {denial.reason}{advice}",
     }
+    if denial.is_mcp:
+        fields |= {"jsonrpc": "2.0", "id": denial.mcp_id, "error": {"code": MCP_CODE, "message": fields["message"]}}
     return json.dumps(fields) + "\n"
 
 

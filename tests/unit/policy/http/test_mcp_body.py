@@ -9,6 +9,7 @@ from table_tests import each
 JSON, STREAMING = ("content-type", "application/json"), ("accept", "application/json, TEXT/event-stream")
 SESSION = ("mcp-session-id", "1")
 NOT_JSON = "not exactly `content-type: application/json` without a content encoding"
+IDS: tuple[object, ...] = (None, True, 1.0, 1 << 53, "x" * 257, [])
 BAD_ID = "an `id` that is not a short text or a whole number"
 
 
@@ -69,7 +70,7 @@ def test_a_message_is_read_by_method_and_tool(said: object, message: McpMessage)
         (rpc(method="roots/list"), "`roots/list`, which only servers call"),
         (rpc(method="notifications/initialized"), "a notification with an `id`"),
         ({"jsonrpc": "2.0", "method": "ping"}, BAD_ID),
-        *((rpc(method="ping", id=id_), BAD_ID) for id_ in (None, True, 1.0, 1 << 53, "x" * 257, [])),
+        *((rpc(method="ping", id=id_), BAD_ID) for id_ in IDS),
         (rpc(method="ping", params=[]), "`params` that are not an object"),
         (rpc(method=CALL), "an invalid name of a tool"),
         *((call(name), "an invalid name of a tool") for name in ("", "a b", "read_*", "\u017fearch", 1, "x" * 129)),

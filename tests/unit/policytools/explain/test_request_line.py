@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from agent_sandbox.policy import Ambiguous, Policy, Request
@@ -133,6 +135,7 @@ def test_what_a_document_is_said_to_be_sent_as_counts() -> None:
     ],
 )
 def test_an_mcp_message_is_read_as_the_body_that_clients_send(line: RequestLine, message: McpMessage | None) -> None:
-    got = read_request(NOTHING, line)
+    policy = replace(NOTHING, asks_messages=True)
+    got = read_request(policy, line)
     assert got.message == message
     assert got.body_size == (line.body_size if line.mcp is None else got.body_size)
