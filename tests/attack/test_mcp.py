@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from capture_server import ok
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_answer
+from table_tests import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,12 +80,12 @@ PASSES = {
 }
 
 
-@pytest.mark.parametrize("name", PASSES)
+@each("name", PASSES)
 def test_listed_messages_pass_byte_for_byte(pair: Pair, name: str) -> None:
     assert pair.proxy.ask("allowed.test", post(PASSES[name])).startswith(b"HTTP/1.1 200")
-    assert [one.body for one in pair.server.requests] == [PASSES[name]]
-    line = pair.proxy.line(path="/mcp")
-    assert (line["decision"], line["rule"], line["mcp"]) == ("allow", "policy.yaml:6", name)
+    assert pair.server.requests[-1].body == PASSES[name]
+    line = pair.proxy.line(path="/mcp", mcp=name)
+    assert (line["decision"], line["rule"], line["bytes_out"]) == ("allow", "policy.yaml:6", len(PASSES[name]))
 
 
 def call_twice(first: str, second: str) -> bytes:
@@ -145,14 +148,19 @@ DENIED = {
 }
 
 
-@pytest.mark.parametrize("name", DENIED)
+@each("name", DENIED)
 def test_what_is_not_listed_or_ambiguous_is_denied_and_not_forwarded(pair: Pair, name: str) -> None:
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(DENIED[name])
         status, _ = read_answer(stream)
     assert status in {400, 403}
     assert pair.server.requests == []
-    line = pair.proxy.line(host="allowed.test", event="request")
+
+
+def test_each_denied_message_has_a_record_that_nothing_was_sent(pair: Pair) -> None:
+    for request in (DENIED["a batch"], DENIED["a GET for a page"], DENIED["a query that calls"]):
+        pair.proxy.ask("allowed.test", request)
+    line = pair.proxy.line(host="allowed.test", event="request", mcp="ambiguous", method="GET")
     assert (line["decision"], line["bytes_out"]) == ("deny", 0)
 
 
@@ -166,8 +174,33 @@ def test_the_denial_names_the_tool_and_the_line_that_would_allow_it(pair: Pair) 
     assert said["error"] == {"code": -32003, "message": said["message"]}
     assert said["reason"].startswith("host allowed.test is allowed, mcp tools/call delete is not: policy.yaml:6 allows")
     assert f"- {{host: allowed.test, ports: [443], rules: [{line}]}}" in said["hint"]
-    record = pair.proxy.line(path="/mcp")
-    assert (record["mcp"], record["cause"]) == ("tools/call delete", "operation")
+    assert pair.proxy.line(path="/mcp", mcp="tools/call delete")["cause"] == "operation"
+
+
+EXCHANGES = yaml.safe_load((Path(__file__).parents[1] / "lab" / "mcp_exchanges.yaml").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("revision", EXCHANGES)
+def test_a_real_client_sees_and_calls_the_listed_tool_alone(pair: Pair, revision: str) -> None:
+    replace_policy(pair, POLICY.replace("path: {exact: /mcp}, ", "").replace("search, read_*", "search"))
+    for one in EXCHANGES[revision]:
+        method, _, path = one["send"].partition(" ")
+        body = one.get("body", "").encode()
+        said = [f"{name}: {value}" for name, value in one["headers"].items()]
+        said += [JSON, f"Content-Length: {len(body)}"] if body else []
+        kind = [f"Content-Type: {one['type']}".encode()] if "type" in one else []
+        answer = ok(one.get("answer", "").encode(), *kind)
+        pair.server.answers[path.partition("?")[0]] = answer.replace(b"200 OK", b"%d OK" % one["status"], 1)
+        status, got = asked(pair, get(path, "allowed.test", *said, method=method) + body)
+        assert status == one["status"], one
+        if one["status"] == 403:
+            assert json.loads(got)["error"]["message"].startswith(
+                "Blocked by agent-sandbox: host allowed.test is allowed,"
+            )
+        elif one.get("lists"):
+            assert (b'"name": "search"' in got, b"delete" in got) == (True, False)
+        else:
+            assert got.decode() == one["answer"]
 
 
 def event(said: object) -> bytes:
@@ -175,10 +208,12 @@ def event(said: object) -> bytes:
 
 
 def asked(pair: Pair, request: bytes) -> tuple[int, bytes]:
-    """Return the status of the response and its body, without the framing of one chunk."""
+    """Return the status of the response and its body."""
     head, _, body = pair.proxy.ask("allowed.test", request).partition(b"\r\n\r\n")
     if b"transfer-encoding: chunked" in head.lower():
-        body = body.partition(b"\r\n")[2].removesuffix(b"\r\n0\r\n\r\n")
+        rest, body = body, b""
+        while size := int((line := rest.partition(b"\r\n"))[0], 16):
+            body, rest = body + line[2][:size], line[2][size + 2 :]
     return int(head.split()[1]), body
 
 
@@ -211,7 +246,7 @@ def test_a_list_of_tools_shows_those_that_can_be_called(pair: Pair, name: str) -
 def test_a_stream_of_events_is_filtered_too(pair: Pair) -> None:
     pair.server.answers["/mcp"] = ok(event(TOOLS), EVENTS)
     assert asked(pair, get("/mcp", "allowed.test", ACCEPT)) == (200, event(SHOWN))
-    assert pair.proxy.line(path="/mcp")["mcp"] == "stream"
+    assert pair.proxy.line(path="/mcp", mcp="stream")["status"] == 200
 
 
 def test_the_result_of_a_call_passes_as_it_is(pair: Pair) -> None:
@@ -233,7 +268,7 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("name", UNREADABLE)
+@each("name", UNREADABLE)
 def test_an_unreadable_list_of_tools_is_answered_with_502(pair: Pair, name: str) -> None:
     pair.server.answers["/mcp"] = UNREADABLE[name]
     with pair.proxy.tls("allowed.test") as stream:
@@ -242,7 +277,7 @@ def test_an_unreadable_list_of_tools_is_answered_with_502(pair: Pair, name: str)
     said: dict[str, Any] = json.loads(body)
     assert (status, said["id"]) == (502, 1)
     assert said["reason"].startswith("the server's response cannot be forwarded: its list of tools")
-    assert pair.proxy.line(path="/mcp")["status"] == 502
+    assert pair.proxy.line(path="/mcp", status=502)["mcp"] == "tools/list"
 
 
 def test_a_call_that_is_held_while_the_policy_changes_is_decided_by_the_new_one(pair: Pair) -> None:

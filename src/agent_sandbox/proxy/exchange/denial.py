@@ -56,8 +56,11 @@ class Page:
 
 
 def page(denial: Denial, accept: str = "") -> Page:
-    """Render `denial` as JSON if the client's `accept` header names JSON or is empty, else as plain text."""
-    wants_json = "json" in accept.lower() or not accept
+    """Render `denial` as JSON if the client's `accept` header names JSON or is empty, else as plain text.
+
+    The denial of an MCP message is always JSON.
+    """
+    wants_json = "json" in accept.lower() or not accept or denial.is_mcp
     body = (_as_json(denial) if wants_json else _as_text(denial)).encode("utf-8", "backslashreplace")
     kind = b"application/json" if wants_json else b"text/plain; charset=utf-8"
     fields = (

@@ -83,6 +83,6 @@ def test_an_answer_may_say_more_in_its_status() -> None:
 
 
 def test_the_denial_of_an_mcp_message_is_an_error_of_json_rpc() -> None:
-    body = json.loads(page(Denial(reason="no", is_mcp=True, mcp_id=7)).body)
+    body = json.loads(page(Denial(reason="no", is_mcp=True, mcp_id=7), "*/*").body)
     assert (body["jsonrpc"], body["id"], body["reason"]) == ("2.0", 7, "no")
     assert body["error"] == {"code": -32003, "message": "Blocked by agent-sandbox: no"}
