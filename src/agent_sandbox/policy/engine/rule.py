@@ -41,13 +41,15 @@ class Conditions:
     inspect: bool | None = None
     # Not a condition: it limits how much may pass, and does not change what matches.
     budget: Budget | None = None
+    # Not a condition either: a person has to allow what matches.
+    ask: bool = False
 
     @property
     def plain(self) -> bool:
-        """Whether only host, port and method are set, the usual case."""
+        """Whether only host, port and method are set, the usual case, and nobody is asked."""
         bodies = (self.max_body, self.graphql, self.mcp)
         more = (self.schemes, self.path, self.query, self.headers, *bodies, self.inject)
-        return more.count(None) == len(more)
+        return not self.ask and more.count(None) == len(more)
 
     @property
     def of_the_host_alone(self) -> bool:
@@ -222,6 +224,10 @@ def _budget(asked: Conditions) -> str:
     return f"with a budget of {asked.budget}" if asked.budget else ""
 
 
+def _ask(asked: Conditions) -> str:
+    return "if a person allows it" if asked.ask else ""
+
+
 PARTS: tuple[Callable[[Conditions], str], ...] = (
     _methods,
     _url,
@@ -232,4 +238,5 @@ PARTS: tuple[Callable[[Conditions], str], ...] = (
     _messages,
     _secrets,
     _budget,
+    _ask,
 )

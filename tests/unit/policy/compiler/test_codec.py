@@ -30,6 +30,7 @@ domains:
   - {path: {glob: /a/*/**}, graphql: {query: [viewer], mutation: [a, b]}}
   - {mcp: {tools: [search, read_*], methods: [prompts/list]}}
 - {host: d.test, inspect: false, budget: {requests: 5/min, download: 1GiB/day}}
+- {host: g.test, ask: true}
 - host: f.test
   transform:
     request:
