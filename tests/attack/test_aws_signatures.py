@@ -138,6 +138,14 @@ def test_a_session_token_is_sent_and_signed(stand: Stand) -> None:
     assert stand.server.stored == {"/bucket/k": b"x"}
 
 
+def test_a_session_token_in_a_page_of_an_error_is_redacted(stand: Stand) -> None:
+    put_secret(stand.secrets, "aws.key", [S3], f"{KEY_ID}:{SECRET}:{TOKEN}".encode())
+    stand.server.token = TOKEN
+    assert stand.ask(S3, "/b?errors=400", *signed(stand)) == (400, f"<Token>{'*' * len(TOKEN)}</Token>")
+    # Objects are not searched: a range of one could not be.
+    assert stand.ask(S3, "/b?errors=200", *signed(stand)) == (200, f"<Token>{TOKEN}</Token>")
+
+
 def test_a_value_of_another_form_is_a_502(stand: Stand) -> None:
     put_secret(stand.secrets, "aws.key", [S3], SECRET.encode())
     status, body = stand.ask(S3, "/", *signed(stand))

@@ -185,6 +185,7 @@ class Enforcer:
         exchange.spend, exchange.spender = spend, self._spender
         exchange.received.spend = spend
         exchange.allow(decision, request, sent, echoes=filling.echoes, secrets=filling.uses)
+        exchange.error_echoes = filling.error_echoes
         self._expect_ids(exchange, policy)
 
     def _deny(  # noqa: PLR0913 - what was decided
