@@ -50,6 +50,8 @@ ELSEWHERE = {
     "sudo sysctl fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576": "changes this machine",
     "printf '%s\\n' fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576"
     " | sudo tee /etc/sysctl.d/60-inotify.conf": "the same",
+    "agent-sandbox cp box:/tmp/report.html .": "there is no such file; test_commands_stack.py copies both ways",
+    "agent-sandbox cp ~/Downloads/screenshot.png box:/tmp/": "the same",
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
     "devcontainer exec --workspace-folder . make test": "test_devcontainer.py runs the CLI",
     **dict.fromkeys(
