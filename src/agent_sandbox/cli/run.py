@@ -7,7 +7,7 @@ from typing import Annotated
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Terminal
-from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, ProjectPath, Quiet, Yes
+from agent_sandbox.cli.framework.options import DryRun, ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import attach
 from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
@@ -49,7 +49,6 @@ def run(  # noqa: PLR0913 - each is an option
     ask: Ask = False,
     agent_asks: AgentAsks = False,
     resume: Resume = False,
-    base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     yes: Yes = "",
     quiet: Quiet = False,
@@ -73,7 +72,7 @@ def run(  # noqa: PLR0913 - each is an option
     if resume and not manifest.resume:
         raise UserError([Problem(where="--resume", what=f"{manifest.name} cannot continue its last session")])
     command = (*manifest.started(asks=agent_asks, resumes=resume), *words)
-    code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
+    code = start(project, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if code:
         return code
     if not dry_run:
