@@ -18,7 +18,7 @@ class Settings:
     its policy again only on restart or `proxy reload`, or watches the files. `upstream`: the upstream proxy and CAs.
     `http1`: what serves clients that speak HTTP/1.1; mitmproxy always serves HTTP/2. `ask`: which requests wait for a
     person, at most `ask_timeout` seconds; empty for none. `ask_uploads`: the size in bytes above which uploads wait,
-    too; negative for no limit.
+    too; negative for no limit. `sign_commits`: the secret with the key that signs commits; empty for none.
     """
 
     block_status: Literal[403, 418] = 403
@@ -30,6 +30,7 @@ class Settings:
     ask_timeout: int = field(default=60, repr=False)
     ask_uploads: int = field(default=-1, repr=False)
     http1: Literal["lane", "mitmproxy"] = field(default="mitmproxy", repr=False)
+    sign_commits: str = field(default="", repr=False)
 
     @property
     def asks_first(self) -> bool:

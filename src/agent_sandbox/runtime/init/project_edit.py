@@ -7,6 +7,7 @@ from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policytools.edit.value import Simple
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.projectfile.beside import beside_services
 from agent_sandbox.projectfile.editing import NEW, Key, add_packages, set_keys
 from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.projectfile.paths import is_image
@@ -16,7 +17,7 @@ from agent_sandbox.render.reconcile import Change, Verdict
 from agent_sandbox.render.record import Choices
 from agent_sandbox.runtime.host.agents import known_agents
 from agent_sandbox.runtime.init.project_file import Asked, Settled, digest_of
-from agent_sandbox.runtime.project.project_file import additions_in, project_files
+from agent_sandbox.runtime.project.project_file import additions_in, by_name, project_files
 from agent_sandbox.stack.limits import kept, limits
 from agent_sandbox.stack.workspace import Ide
 
@@ -63,6 +64,7 @@ def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | 
         mask=spec.mask,
         environment=spec.environment,
         setup=spec.setup or "",
+        beside=beside_services(spec.beside, by_name(texts), file=where),
         digest=digest_of(after),
         changes=(Change(path=PROJECT_FILE, verdict=verdict, before=before, after=after),) if after != before else (),
     )

@@ -13,7 +13,7 @@ from agent_sandbox.render.record import PROJECT_FILE_KEY, Choices, parse_record
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.model import Limits
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.workspace import Beside, Ide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,7 @@ class Settled:
     mask: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     setup: str = ""
+    beside: tuple[Beside, ...] = ()
     digest: str = ""
     changes: tuple[Change, ...] = ()
 
