@@ -41,14 +41,12 @@ MADE_TOGETHER = {"proxy": ("proxy",), "firewall": ("agent", "firewall")}
 EDITORS = "an editor started the agent container: recreating it; reload the editor's window afterwards"
 
 
-def start(
-    project: Project, *, base_image: str = "", extra_ca: Path | None = None, dry_run: bool = False, quiet: bool = False
-) -> int:
+def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = False, quiet: bool = False) -> int:
     """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code."""
     if not dry_run:
         project = updated(project, quiet=quiet)
     require_policy(project)  # with an invalid policy the proxy denies everything: report the problems here
-    build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
+    build = build_of(images_of(project), extra_ca=extra_ca)
     if not dry_run:
         refresh_settings(project)
     try:
