@@ -42,6 +42,8 @@ ELSEWHERE = {
     "agent-sandbox secret remove tracker.token": "the same",
     "agent-sandbox secret setup openai": "asks at a terminal; tests/unit/cli/secret/test_setup.py pipes it in",
     "agent-sandbox secret set tracker.token --host api.example.com --from 'op read op://work/tracker/token'": "no `op`",
+    "ssh-keygen -t ed25519 -N '' -f ~/.ssh/sandbox-signing": "writes to the home directory",
+    "agent-sandbox secret setup signing --from ssh-key:$HOME/.ssh/sandbox-signing": "test_setup.py runs it",
     "agent-sandbox secret sync": "test_secrets.py",
     "agent-sandbox secret test openai.key": "there is no such key; tests/unit/cli/secret/test_test.py",
     "agent-sandbox secret setup github": "the page shows a project with remotes; test_first_day.py pushes so",
