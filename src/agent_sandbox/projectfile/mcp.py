@@ -17,7 +17,7 @@ URL = re.compile(
     re.ASCII,
 )
 # Of all servers together: they are one variable of the container, once for each agent.
-MOST_TEXT = 8000
+MOST_SERVERS, MOST_TEXT = 30, 8000
 # Some agents put variables, files or the output of commands in their place; others pass them on as they are.
 EXPANDED = re.compile(r"\$|\{(env|file):")
 
@@ -82,8 +82,10 @@ def _named(servers: dict[str, McpServerSpec]) -> dict[str, McpServerSpec]:
     for name in servers:
         if not NAME.fullmatch(name):
             raise invalid(f"not the name of a server: {safe_repr(name)}", "use letters, digits, `-` and `_`")
-    if sum(len(name) + len(one.model_dump_json()) for name, one in servers.items()) > MOST_TEXT:
-        raise invalid(f"more than {MOST_TEXT} characters", "put long commands into scripts, and name those here")
+    if len(servers) > MOST_SERVERS:
+        raise invalid(f"more than {MOST_SERVERS} servers", "keep those that the agents need")
+    if sum(len(one.model_dump_json().encode()) for one in servers.values()) > MOST_TEXT:
+        raise invalid(f"more than {MOST_TEXT} bytes", "put long commands into scripts, and name those here")
     return servers
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.problems import UserError
-from agent_sandbox.projectfile.mcp import MOST_TEXT
+from agent_sandbox.projectfile.mcp import MOST_SERVERS, MOST_TEXT
 from agent_sandbox.projectfile.parsing import parse_project_file
 from table_tests import each
 
@@ -64,8 +64,12 @@ def test_other_servers_are_reported_at_their_place(value: str, problem: str) -> 
         ("mcp: [a]", "1:6: keys and values expected, not a list"),
         ("mcp: {a b: {command: x}}", "1:6: not the name of a server: 'a b'; use letters, digits, `-` and `_`"),
         (
-            f"mcp: {{a: {{command: {'x' * MOST_TEXT}}}}}",
-            "1:6: more than 8000 characters; put long commands into scripts, and name those here",
+            f"mcp: {{{', '.join(f'a{number}: {{command: x}}' for number in range(MOST_SERVERS + 1))}}}",
+            "1:6: more than 30 servers; keep those that the agents need",
+        ),
+        (
+            f"mcp: {{a: {{command: {'é' * (MOST_TEXT // 2)}}}}}",
+            "1:6: more than 8000 bytes; put long commands into scripts, and name those here",
         ),
     ],
 )
