@@ -17,6 +17,8 @@ NAME = re.compile(rf"{LABEL}(?:\.{LABEL})*")
 NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 MAX_LENGTH = 253
+# The proxy answers requests to http:// of this name itself.
+OWN_HOST = "agent-sandbox.internal"
 
 
 # The same few hosts are requested all the time; exceptions are not cached.

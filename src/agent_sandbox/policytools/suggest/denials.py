@@ -10,6 +10,7 @@ from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.explain.advice import entry_for_body
 from agent_sandbox.policy.http.git_requests import push_after, with_query
+from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.policy.http.mcp_message import CALL, LISTABLE, TOOL, McpMessage
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.text import safe_repr
@@ -34,6 +35,7 @@ REASONS = {
 }
 # How the rule of a grant begins, in the audit log.
 GRANT = "grant:"
+HTTP_PORT = 80
 AMBIGUOUS = "an ambiguous request"
 NO_REQUEST = "a connection without a readable request"
 TOO_MANY = f"more than {MOST_REQUESTS} different requests"
@@ -127,8 +129,13 @@ def _objects(lines: Iterable[str], found: Denials) -> Iterator[dict[str, Any]]:
         values = _object(line)
         if values is None:
             found.unreadable += bool(line.strip())
-        else:
+        elif not _is_to_the_proxy(values):
             yield values
+
+
+def _is_to_the_proxy(values: dict[str, Any]) -> bool:
+    """Return whether the proxy answered the request itself: no rule allows or denies that."""
+    return (values.get("host"), values.get("scheme")) == (OWN_HOST, "http") and values.get("port") == HTTP_PORT
 
 
 def _allow(values: dict[str, Any], found: Denials) -> None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_sandbox.policy import Policy, Request
+from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.printable import printable
 from agent_sandbox.proxy.audit.record import SecretUse
-from agent_sandbox.proxy.exchange.denial import OWN_HOST, Page
+from agent_sandbox.proxy.exchange.denial import Page
 from agent_sandbox.proxy.exchange.exchange import NO_VALUE, BodyLimit, Exchange
 from agent_sandbox.proxy.secrets.commit_signature import FORM, NotSignedError, SigningKey, parse_commit, parse_key
 from agent_sandbox.proxy.secrets.store import Secret, read_secret

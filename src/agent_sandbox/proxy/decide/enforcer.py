@@ -25,6 +25,7 @@ from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.git_requests import git_tool
+from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.policy.http.mcp_message import CALL, LIST, STREAM, McpMessage
 from agent_sandbox.policy.match.injection import Injection
 from agent_sandbox.proxy.ask.questions import Questions
@@ -32,7 +33,7 @@ from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_requ
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.probes import event_of_denial
 from agent_sandbox.proxy.decide.service_hints import advise_with
-from agent_sandbox.proxy.exchange.denial import OWN_HOST, Page
+from agent_sandbox.proxy.exchange.denial import Page
 from agent_sandbox.proxy.exchange.exchange import MESSAGE, NO_VALUE, OPERATION, BodyLimit, Exchange, Spend, spend_freely
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.exchange.quotas import BodyQuota

@@ -10,8 +10,9 @@ from typing import Any
 
 from agent_sandbox.policy import Ambiguous, Cause, Effect, Policy, Request, parse_request
 from agent_sandbox.policy.http.git_requests import with_query
+from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.printable import printable
-from agent_sandbox.proxy.exchange.denial import OWN_HOST, Page
+from agent_sandbox.proxy.exchange.denial import Page
 
 TEXT_PATH, JSON_PATH = "/", "/status.json"
 DENIALS, SEARCHED = 20, 200

@@ -4,12 +4,11 @@ import json
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.printable import printable
 
 MARK = b"x-agent-sandbox"
 LONGEST_PHRASE = 300
-# The proxy answers requests to this name itself: what the sandbox allows, and the last denials.
-OWN_HOST = "agent-sandbox.internal"
 # The code of an error of JSON-RPC: of those that everyone may use.
 MCP_CODE = -32003
 HELP = f"http://{OWN_HOST}/"

@@ -21,8 +21,8 @@ import dns.rrset
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Ambiguous, Decision, Effect, Policy, canonical_host, decide_connect
+from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.proxy.audit.record import AuditRecord
-from agent_sandbox.proxy.exchange.denial import OWN_HOST
 from agent_sandbox.proxy.front.transparent import HTTP_PORT, TLS_PORT
 from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter
 from agent_sandbox.proxy.net.linger_close import linger_close

@@ -139,6 +139,16 @@ def test_every_cause_is_one_that_a_rule_mends_or_has_its_reason() -> None:
     assert {str(cause) for cause in Cause} - WITHOUT_A_RULE - REASONS.keys() == set()
 
 
+def test_what_the_proxy_answered_itself_is_passed_over() -> None:
+    line = denied("POST http://agent-sandbox.internal/sign-commit", cause="")
+    assert (read_denials([line]).others, read_denials([line]).requests) == ({}, {})
+    allowed = {**json.loads(line), "decision": "allow", "time": NOON}
+    assert read_traffic([json.dumps(allowed)], since=EARLIER).allowed == {}
+    # These are decided by the policy.
+    for url in ("https://agent-sandbox.internal/", "http://agent-sandbox.internal:81/"):
+        assert read_denials([denied(f"POST {url}")]).requests
+
+
 def test_traffic_has_all_requests_since_a_time() -> None:
     lines = [
         denied("GET https://early.test/", at="09:00:00"),

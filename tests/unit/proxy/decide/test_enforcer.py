@@ -16,12 +16,12 @@ from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policy.explain.package_manager import PackageManager
+from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.proxy.decide.enforcer import Enforcer, _refusal
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
-from agent_sandbox.proxy.exchange.denial import OWN_HOST
 from agent_sandbox.proxy.exchange.exchange import MESSAGE, NOT_DECIDED, OPERATION, Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.limits import Limits

@@ -8,6 +8,7 @@ from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.secret_sources import fetched, store
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.ask import ask_git
@@ -15,13 +16,12 @@ from agent_sandbox.runtime.sources.recipes import Recipe
 from agent_sandbox.runtime.sources.ssh_key import MAKE_ONE
 
 SERVICE, SECRET, SOURCE = "signing", "git.signing-key", "ssh-key:"
-# The proxy's own name: it is bound to that, so it is never sent to a server.
-HOST = "agent-sandbox.internal"
 
 
 def set_up_signing(project: Project, source: str, ttl: str, *, path: Path | None) -> None:
     """Store the key, or where to fetch it, and switch on `sign_commits`."""
-    bound, source = Bound(name=SECRET, hosts=(HOST,)), source or _usual_source(project)
+    # Bound to the proxy's own name, the key is sent to no server.
+    bound, source = Bound(name=SECRET, hosts=(OWN_HOST,)), source or _usual_source(project)
     email = fetched(project, Recipe(name=SECRET, hosts=bound.hosts, source=source)).decode().partition(" ")[0]
     is_there = store(project, bound, source, ttl)
     policy = shown(project.policy, cwd=Path.cwd())
