@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import Internet, Project, Projects, proxy_image, remove_network, start_internet
+from real_stacks import Internet, Project, Projects, proxy_image, remove_network, start_internet, use_own_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,8 @@ def projects(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="module")
 def claude(projects: Projects) -> Project:
-    """A running stack of Claude Code's."""
+    """A running stack of Claude Code's, with an image of its own."""
     project = projects.make("app", "claude")
+    use_own_image(project)
     project.sandbox("up")
     return project

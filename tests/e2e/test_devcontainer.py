@@ -30,7 +30,7 @@ def devcontainer(tmp_path_factory: pytest.TempPathFactory) -> tuple[str | Path, 
 
 
 def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontainer: tuple[str | Path, ...]) -> None:
-    project = projects.make("in an ide", "claude", "--ide", "vscode")
+    project = projects.make("in an ide", "claude", "--ide", "vscode", fill=with_setup)
     add_override(project)
     ours = Path(sys.executable).parent  # initializeCommand finds agent-sandbox on PATH
     path = f"{ours}:{os.environ['PATH']}"
@@ -42,6 +42,9 @@ def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontain
         outcome["remoteUser"],
         outcome["remoteWorkspaceFolder"],
     )
+
+    # The setup script ran behind the policy, before the editor is told that the container is ready.
+    assert (project.path / "ran").read_text() == "dev 403\n"
 
     inside = (*devcontainer, "exec", "--workspace-folder", project.path)
     whoami = run(*inside, "sh", "-c", "id -un; pwd; cat /proc/self/status", env={"PATH": path}).stdout
@@ -58,6 +61,14 @@ def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontain
     note = "an editor started the agent container: recreating it; reload the editor's window afterwards\n"
     assert project.sandbox("up", "--quiet").stderr == note
     assert run(*inside, "id", "-un", env={"PATH": path}).stdout == "dev\n"
+
+
+def with_setup(project: Path) -> None:
+    """Have a setup script that says who ran it, and what it got from a host that the policy does not name."""
+    (project / ".devcontainer").mkdir()
+    (project / ".devcontainer" / "sandbox.yaml").write_text("setup: setup.sh\n")
+    answer = '$(curl -so /dev/null -w "%{http_code}" http://denied.test/)'
+    (project / "setup.sh").write_text(f'echo "$(id -un) {answer}" >>ran\n')
 
 
 def agent_of(project: Project) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import STANDIN_ADDRESS
+from real_stacks import STANDIN_ADDRESS, use_own_image
 
 if TYPE_CHECKING:
     from real_stacks import Project, Projects
@@ -32,6 +32,7 @@ FETCH = {
 @pytest.fixture(scope="module")
 def open_project(projects: Projects) -> Project:
     project = projects.make("names", "claude")
+    use_own_image(project)
     project.allow("allowed.test")
     project.sandbox("up")
     return project

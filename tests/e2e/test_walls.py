@@ -22,6 +22,13 @@ def process_status(project: Project, *, user: str | None = None) -> dict[str, st
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
+def test_the_attacks_run_in_an_image_of_the_projects_own_and_with_masks(claude: Project) -> None:
+    assert claude.containers()["agent"]["Config"]["Image"].startswith("agent-sandbox/project:")
+    assert claude.exec("sh", "-ec", "tree --version >/dev/null; cat masked.env; ls -A masked").stdout == ""
+    mounts = {mount["Destination"] for mount in claude.containers()["agent"]["Mounts"]}
+    assert "/workspace/masked.env" in mounts
+
+
 def test_exec_is_dev_and_never_root(claude: Project) -> None:
     assert claude.exec("id", "-u").stdout == "1000\n"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import STANDIN_ADDRESS, run
+from real_stacks import STANDIN_ADDRESS, run, use_own_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +42,7 @@ PROXY = "the proxy"
 def open_to_all(projects: Projects) -> Iterator[Project]:
     """A stack of which one wall is down: its network leads to the stand-in."""
     project = projects.make("ways", "claude")
+    use_own_image(project)
     project.allow("allowed.test")
     project.sandbox("up")
     firewall = project.containers()["firewall"]["Id"]

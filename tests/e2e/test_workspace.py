@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import run, trust
+from real_stacks import run, trust, use_own_image
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +51,7 @@ def fill(project: Path) -> None:
 def project(projects: Projects) -> Project:
     """A running stack in a repository that has a bit of everything."""
     made = projects.make("repository", "claude", fill=fill)
+    use_own_image(made)
     made.sandbox("up")
     return made
 

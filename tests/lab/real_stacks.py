@@ -227,6 +227,20 @@ def trust(path: Path) -> None:
     agent_sandbox("trust", "--yes", fingerprint, cwd=path)
 
 
+# What most attacks run in: a small image of the project's own, and masks of paths that are not there.
+OWN_IMAGE = """\
+version: 1
+packages: [tree]
+mask: [masked.env, masked/]
+"""
+
+
+def use_own_image(project: Project) -> None:
+    """Have the project's stack made from a project file, with an image of its own and masks."""
+    (project.path / ".devcontainer" / "sandbox.yaml").write_text(OWN_IMAGE)
+    trust(project.path)
+
+
 class Projects:
     """Makes projects, and takes their stacks down at the end."""
 
