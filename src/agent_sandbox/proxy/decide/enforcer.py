@@ -191,6 +191,7 @@ class Enforcer:
         exchange.allow(decision, request, sent, echoes=filling.echoes, secrets=filling.uses)
         if request.message is not None and request.message.method in {LIST, STREAM}:
             exchange.shows_tool = partial(self._shows_tool, request, exchange.grants)
+        exchange.error_echoes = filling.error_echoes
         self._expect_ids(exchange, policy)
 
     def _deny(  # noqa: PLR0913 - what was decided

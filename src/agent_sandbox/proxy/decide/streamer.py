@@ -5,13 +5,16 @@ from itertools import chain
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
-from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked
+from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked, why_unreadable
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor, redact
 from agent_sandbox.proxy.secrets.search import SearchBudget
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.header_fields import from_server
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, has_field, value_of
+
+# The first status of an error.
+ERROR = 400
 
 
 class Streamer:
@@ -35,6 +38,8 @@ class Streamer:
             return
         if exchange.allowed:
             fields = from_server(fields, switching=switching)
+        if exchange.error_echoes and head.status >= ERROR and not why_unreadable(fields):
+            exchange.echoes = exchange.error_echoes
         if exchange.shows_tool and _has_body(exchange.head.method, head.status):
             from agent_sandbox.proxy.exchange.tool_list import tool_filter  # noqa: PLC0415 - few policies need it
 

@@ -82,6 +82,26 @@ def test_an_echo_of_a_secret_is_seen_in_no_part_of_an_answer() -> None:
     assert exchange.trailers == ((b"said", b"********"),)
 
 
+@each(
+    ("status", "fields", "shown"),
+    [
+        (400, (), b"********"),
+        (503, ((b"content-type", b"application/xml"),), b"********"),
+        (399, (), b"hunter22"),
+        (200, (), b"hunter22"),
+        # It cannot be searched, and the session is of no use without its key.
+        (400, ((b"content-encoding", b"own"),), b"hunter22"),
+    ],
+)
+def test_a_session_token_is_redacted_in_errors_alone(
+    status: int, fields: tuple[tuple[bytes, bytes], ...], shown: bytes
+) -> None:
+    exchange = answered(status, *fields)
+    exchange.error_echoes = Echoes([b"hunter22"])
+    Streamer().responseheaders(exchange, TUNNEL)
+    assert b"".join(bytes(exchange.received(data)) for data in (b"hunter22", b"")) == shown
+
+
 def test_fields_that_repeat_nothing_stay_as_they_are() -> None:
     exchange = answered(200, (b"X", b"hunter"), (b"22", b"y"))
     exchange.echoes = Echoes([b"hunter22"])
