@@ -55,5 +55,5 @@ def mcp_anywhere(subject: Subject) -> Iterator[Finding]:
                 line=rule.origin.line,
                 what=f"{asked.host} accepts MCP messages at every path",
                 why="at the path of another API, a POST does something whatever its body says",
-                fix="name the path of the MCP server: `path: {exact: /mcp}`; or accept the finding if there is no other API",
+                fix="name its path: `path: {exact: /mcp}`; if the host has no other API, accept the finding",
             )
