@@ -182,7 +182,8 @@ EXCHANGES = yaml.safe_load((Path(__file__).parents[1] / "lab" / "mcp_exchanges.y
 
 @pytest.mark.parametrize("revision", EXCHANGES)
 def test_a_real_client_sees_and_calls_the_listed_tool_alone(pair: Pair, revision: str) -> None:
-    replace_policy(pair, POLICY.replace("path: {exact: /mcp}, ", "").replace("search, read_*", "search"))
+    path_of = "" if revision == "2024-11-05" else "path: {exact: /mcp}, "
+    replace_policy(pair, POLICY.replace("path: {exact: /mcp}, ", path_of).replace("search, read_*", "search"))
     for one in EXCHANGES[revision]:
         method, _, path = one["send"].partition(" ")
         body = one.get("body", "").encode()
@@ -308,3 +309,11 @@ def test_streams_of_http2_are_read_in_the_same_way(pair: Pair) -> None:
         answers = [client.status(client.send(*head, body=body)) for body in (SEARCH, DELETE, b"[" + SEARCH + b"]")]
         answers += [client.status(client.send(*streaming, body=body)) for body in (DELETE,)]
         assert answers == ["200", "403", "403", "403"]
+
+
+def test_a_session_is_ended_nowhere_but_at_the_address_of_the_server(pair: Pair) -> None:
+    ending = get("/repos/x", "allowed.test", "Mcp-Session-Id: 1", method="DELETE")
+    for path, status in (("", 403), ("path: {prefix: /}, ", 403), ("path: {exact: /repos/x}, ", 200)):
+        replace_policy(pair, POLICY.replace("path: {exact: /mcp}, ", path))
+        assert asked(pair, ending)[0] == status
+    assert len(pair.server.requests) == 1

@@ -11,7 +11,7 @@ from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.rule_set import Budgeted, RuleSet
 from agent_sandbox.policy.file.entry_spec import EntrySpec, RuleSpec
 from agent_sandbox.policy.file.graphql_spec import GRAPHQL_METHOD
-from agent_sandbox.policy.file.mcp_spec import MCP_METHODS
+from agent_sandbox.policy.file.mcp_spec import MCP_METHODS, MCP_METHODS_ANYWHERE
 from agent_sandbox.policy.file.service_options import Chosen, InvalidOption, choose
 from agent_sandbox.policy.file.service_spec import variants
 from agent_sandbox.policy.file.transform_spec import TransformSpec
@@ -148,7 +148,7 @@ def _methods(rule: RuleSpec, defaults: Defaults) -> frozenset[str] | None:
     if rule.graphql and not rule.methods:
         return frozenset({GRAPHQL_METHOD})
     if rule.mcp and not rule.methods:
-        return frozenset(MCP_METHODS)
+        return frozenset(MCP_METHODS if rule.path and rule.path.exact else MCP_METHODS_ANYWHERE)
     return with_implied(rule.methods) if rule.methods else defaults.methods
 
 

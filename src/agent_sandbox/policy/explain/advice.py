@@ -60,7 +60,7 @@ def advise(  # noqa: PLR0913 - each is a part of the suggestion
         return f"{BEYOND_AN_ENTRY[decision.cause].format(decision.rule)}, {APPLY}"
     if isinstance(asked, Request):
         if decision.cause is Cause.OPERATION:
-            return _for_operation(asked)
+            return _for_operation(asked, decision)
         if git_command and not why_private(asked.host) and not (decision.wants and asked.scheme == "http"):
             return for_git(git_command)
         tool = package_manager if not services else None
@@ -74,10 +74,10 @@ def for_git(command: str) -> str:
     return f"run `{command}` on the host machine{then}"
 
 
-def _for_operation(asked: Request) -> str:
+def _for_operation(asked: Request, decision: Decision) -> str:
     line = entry_for_body(asked)
-    if private := _for_private(asked.host, asked.port):
-        return private
+    if line and why_private(asked.host):
+        return f"{widen_host_service(decision)}, {APPLY}"
     return f"add `{line}` under `domains` in {FILE}, {APPLY}" if line else why_no_entry(asked)
 
 
@@ -126,6 +126,11 @@ def entry_for_body(request: Request) -> str:
     path = _in_quotes(request.path)
     rule = f"{{methods: [{request.method}], schemes: [{request.scheme}], path: {{exact: '{path}'}}, {listed}}}"
     return f"- {{host: {_host(request.host)}, ports: [{request.port}], rules: [{rule}]}}"
+
+
+def widen_host_service(decision: Decision) -> str:
+    """Return the suggestion for a host service, which has one rule: the list in it is too short."""
+    return f"add it to the list at {decision.near_miss.partition(' allows ')[0]}"
 
 
 def _listed_operation(request: Request) -> str:

@@ -12,6 +12,8 @@ from agent_sandbox.policy.match.mcp_pattern import McpPattern, mcp_pattern, pars
 
 # A message is sent by POST, a stream opened by GET, a session ended by DELETE.
 MCP_METHODS = ("POST", "GET", "DELETE")
+# The same at unknown paths, where a DELETE could be for something else.
+MCP_METHODS_ANYWHERE = ("POST", "GET")
 ToolName = Annotated[str, PlainValidator(fits(parse_tool_name), json_schema_input_type=str)]
 
 

@@ -15,6 +15,7 @@ from agent_sandbox.policy.explain.advice import (
     entry_for_exactly,
     entry_for_host,
     why_no_entry,
+    widen_host_service,
 )
 from agent_sandbox.policy.explain.git_command import git_command
 from agent_sandbox.policy.explain.matching_services import matching_services
@@ -132,6 +133,8 @@ def _no_line(request: Request, decision: Decision) -> str:
     if request.method not in NAMEABLE:
         return f"no rule can name the method {request.method}"
     if why_private(request.host):
+        if decision.cause is Cause.OPERATION and entry_for_body(request):
+            return widen_host_service(decision)
         return how_to_name(request.host, request.port)
     return OVER_TLS.format(decision.wants) if decision.wants and request.scheme == "http" else ""
 

@@ -11,7 +11,7 @@ from agent_sandbox.policytools.lint.checks.leaks import shared_store, upload_hos
 from agent_sandbox.policytools.lint.checks.queries import encoded_query
 from agent_sandbox.policytools.lint.checks.secrets import optional_secret, wide_secret
 from agent_sandbox.policytools.lint.checks.services import any_repository, unused_service
-from agent_sandbox.policytools.lint.checks.unread import plain_http, uninspected, unlisted_graphql
+from agent_sandbox.policytools.lint.checks.unread import mcp_anywhere, plain_http, uninspected, unlisted_graphql
 from agent_sandbox.policytools.lint.checks.untested import no_tests
 from agent_sandbox.policytools.lint.checks.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
 from agent_sandbox.policytools.lint.finding import Finding
@@ -30,6 +30,7 @@ CHECKS: Mapping[str, Check] = {
     "plain-http": plain_http,
     "uninspected": uninspected,
     "unlisted-graphql": unlisted_graphql,
+    "mcp-anywhere": mcp_anywhere,
     "wide-secret": wide_secret,
     "optional-secret": optional_secret,
     "adds-up": adds_up,

@@ -13,6 +13,7 @@ from agent_sandbox.policy.http.git_requests import push_after, with_query
 from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.policy.http.mcp_message import CALL, LISTABLE, TOOL, McpMessage
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
+from agent_sandbox.policy.match.private_hosts import why_private
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policytools.suggest.noise_filter import RESERVED, why_not_suggested
 
@@ -217,7 +218,8 @@ def _why(what: What, request: Request | None, found: Denials) -> str:
     if request is None or not known:
         return MCP
     line = entry_for_body(request._replace(message=McpMessage(method=method, tool=tool)))
-    why = f"{MCP}; to allow {what.mcp}, add `{line}` under `domains`"
+    where = "add it to the list under `host_services`" if why_private(request.host) else f"add `{line}` under `domains`"
+    why = f"{MCP}; to allow {what.mcp}, {where}"
     return why if why in found.others or len(found.others) < MOST_MESSAGES else MCP
 
 

@@ -15,6 +15,7 @@ from agent_sandbox.proxy.wire.message import Fields
 
 MAX_ANSWER = 1024 * 1024  # bytes of a JSON response, or of one event
 MAX_OBJECTS = 50_000
+MAX_TOOLS = 1_000  # the policy decides on each
 TOO_LONG = f"a message of more than {MAX_ANSWER // 1024} KiB"
 JSON, EVENTS = b"application/json", b"text/event-stream"
 # Responses without a message: clients do not read their bodies.
@@ -178,4 +179,6 @@ def _only(said: object, key: str) -> Any:  # noqa: ANN401 - any JSON value
 def _listed(tools: object) -> list[dict[str, Any]]:
     if not isinstance(tools, list) or not all(isinstance(_only(tool, "name"), str) for tool in tools):
         raise Ambiguous("`tools` is not a list of tools with names")
+    if len(tools) > MAX_TOOLS:
+        raise Ambiguous(f"more than {MAX_TOOLS} tools")
     return tools

@@ -38,7 +38,7 @@ def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Pol
     assert third["graphql"] == {"mutation": ["addComment"], "query": ["node", "viewer"]}
     assert third["methods"] == ["POST"]
     assert messages["mcp"] == {"tools": ["read_*", "search"], "methods": ["prompts/list"]}
-    assert messages["methods"] == ["DELETE", "GET", "POST"]
+    assert messages["methods"] == ["GET", "POST"]
     bearer = {"secret": "a", "transform": {"type": "bearer"}}
     assert fourth["transform"] == {"request": {"headers": {"x-key": bearer}, "on_existing_header": "fail"}}
     assert fourth["schemes"] == ["https"]

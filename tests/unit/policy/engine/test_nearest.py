@@ -141,7 +141,7 @@ def test_a_denial_for_the_tool_alone_says_that_it_rests_on_that(policy_of: Polic
     assert denial.cause is Cause.OPERATION
     assert denial.reason == (
         "host a.test is allowed, mcp tools/call delete is not: "
-        "policy.yaml:1 allows DELETE, GET, POST a.test with MCP tools search"
+        "policy.yaml:1 allows GET, POST a.test with MCP tools search"
     )
 
 

@@ -243,11 +243,18 @@ def test_a_message_that_no_line_allows_is_advised_with_the_reason(
     assert advise(request, decide(policy_of(MCP), request)) == advice
 
 
-def test_an_operation_at_a_private_place_is_advised_as_one(policy_of: PolicyOf, request_of: RequestOf) -> None:
-    policy = policy_of("host_services: {db: {to: host:81, graphql: {query: [viewer]}}}")
+def test_an_operation_at_a_host_service_is_advised_to_be_listed_there(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    policy = policy_of(
+        "host_services: {db: {to: host:81, graphql: {query: [viewer]}}, m: {to: host:82, mcp: {tools: [a]}}}"
+    )
     request = request_of("POST http://db:81/")._replace(operation=Operation(kind="query", fields=frozenset({"a"})))
-    expected = "db can only be a private host: add it under `host_services`: `NAME: {to: db:81}`"
-    assert advise(request, decide(policy, request)) == expected
+    call = request_of("POST http://m:82/")._replace(message=McpMessage(method=CALL, tool="b"))
+    for one in (request, call):
+        assert advise(one, decide(policy, one)) == f"add it to the list at policy.yaml:1, {APPLY}"
+    unclear = call._replace(message=McpMessage(doubt="no body"))
+    assert advise(unclear, decide(policy, unclear)) == NO_MCP
 
 
 def test_the_line_for_an_operation_is_one_of_the_language(request_of: RequestOf, policy_of: PolicyOf) -> None:

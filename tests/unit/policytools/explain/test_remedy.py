@@ -147,6 +147,13 @@ def test_for_a_tool_the_line_names_it_and_never_all_tools(
     assert remedy(policy, request, decide(policy, request), lambda: offered({})) == expected
 
 
+def test_a_tool_of_a_host_service_is_added_to_its_list(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of("host_services: {m: {to: host:82, mcp: {tools: [a]}}}")
+    request = request_of("POST http://m:82/")._replace(message=McpMessage(method=CALL, tool="b"))
+    got = remedy(policy, request, decide(policy, request), dict)
+    assert got == Remedy(in_the_way="add it to the list at policy.yaml:1")
+
+
 def test_what_looks_like_a_registry_is_told_with_what_resolves_it(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy, request = policy_of("version: 1"), request_of("GET https://a.test/simple/requests/")
     got = remedy(policy, request, decide(policy, request), dict)

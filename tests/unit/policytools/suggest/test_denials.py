@@ -95,6 +95,12 @@ def test_a_denied_tool_call_is_left_out_with_the_line_that_would_allow_it(messag
     assert [*read_denials([denied("POST https://a.test/mcp", cause="operation", mcp=message)]).others] == [why]
 
 
+def test_a_denied_tool_call_to_a_host_service_is_added_to_its_list() -> None:
+    line = denied("POST http://tools:81/mcp", port=81, cause="operation", mcp="tools/call delete")
+    why = "MCP that no rule lists; to allow tools/call delete, add it to the list under `host_services`"
+    assert [*read_denials([line]).others] == [why]
+
+
 def test_so_many_tools_are_told_apart_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(denials, "MOST_MESSAGES", 1)
     lines = [denied("POST https://a.test/mcp", cause="operation", mcp=f"tools/call {name}") for name in "abcab"]

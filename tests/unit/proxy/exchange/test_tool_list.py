@@ -62,6 +62,7 @@ def test_only_tools_that_may_be_called_are_listed(message: bytes, shown: bytes) 
         (b'{"result": {"tools": {}}}', "`tools` is not a list of tools with names"),
         (b'{"result": {"tools": [{"name": 1}]}}', "`tools` is not a list of tools with names"),
         (b'{"result": {"tools": [{"name": "a", "Name": "b"}]}}', "`name` in another case"),
+        (b'{"result": {"tools": [%s]}}' % b", ".join([b'{"name": "a"}'] * 1_001), "more than 1000 tools"),
         (b'{"result": {"tools": ["a"]}}', "`name` in something that is not an object"),
         (
             b'{"result": {"tools": [{"name": "a", "x": 1e999}]}}',

@@ -44,3 +44,16 @@ def unlisted_graphql(subject: Subject) -> Iterator[Finding]:
                 why="the operation is in the body, which this rule does not check",
                 fix="list the allowed fields: `graphql: {query: [viewer]}`",
             )
+
+
+def mcp_anywhere(subject: Subject) -> Iterator[Finding]:
+    """Find rules on MCP without a path: a host may have more than its MCP server."""
+    for rule in subject.allows:
+        asked = rule.conditions
+        if asked.mcp is not None and asked.path is None:
+            yield Finding(
+                line=rule.origin.line,
+                what=f"{asked.host} accepts MCP messages at every path",
+                why="at the path of another API, a POST does something whatever its body says",
+                fix="name its path: `path: {exact: /mcp}`; if the host has no other API, accept the finding",
+            )

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from agent_sandbox.policytools.lint.checks.unread import plain_http, uninspected, unlisted_graphql
+from agent_sandbox.policytools.lint.checks.unread import mcp_anywhere, plain_http, uninspected, unlisted_graphql
 
 type Find = Callable[..., list[tuple[int, str]]]
 
@@ -49,3 +49,12 @@ def test_all_of_a_graphql_api_is_found_by_its_address(find: Find) -> None:
     """
     what = "{} allows all of the GraphQL API: reads and deletes look the same".format
     assert find(unlisted_graphql, text) == [(3, what("a.test/graphql")), (5, what("a.test/x/*/GraphQL"))]
+
+
+def test_mcp_without_a_path_is_found(find: Find) -> None:
+    text = """
+    domains:
+      - {host: a.test, rules: [{mcp: {tools: [search]}}]}
+      - {host: b.test, rules: [{path: {exact: /mcp}, mcp: {tools: [search]}}]}
+    """
+    assert find(mcp_anywhere, text) == [(3, "a.test accepts MCP messages at every path")]
