@@ -236,7 +236,8 @@ with contextlib.closing(sqlite3.connect(folder / "opencode.db")) as database, da
 
 def test_usage_counts_the_tokens_of_all_agents_and_leaves_their_state_alone(claude: Project) -> None:
     folder = "/home/dev/.claude/projects/of-a-test"
-    claude.exec("sh", "-c", f"mkdir -p {folder}; printf '%s' '{json.dumps(SESSION)}' >{folder}/a.jsonl")
+    line = json.dumps(SESSION, separators=(",", ":"))  # as the agent writes it
+    claude.exec("sh", "-c", f"mkdir -p {folder}; printf '%s' '{line}' >{folder}/a.jsonl")
     claude.exec("python3", "-I", "-c", DATABASE)
     before = claude.exec("sh", "-c", "ls -lR ~/.claude ~/.local/share").stdout
     found = json.loads(claude.sandbox("usage", "--json", "--quiet").stdout)
