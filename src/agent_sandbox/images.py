@@ -122,6 +122,11 @@ def proxy_name() -> str:
     return f"agent-sandbox/proxy:{__version__}"
 
 
+def usage_name() -> str:
+    """Return the name of the image that `agent-sandbox usage` runs."""
+    return f"agent-sandbox/usage:{__version__}"
+
+
 def base_name(base_image: str = "") -> str:
     """Return the name of the base of all agent images, or of those of a project that names a base image."""
     return f"agent-sandbox/base:{__version__}{_base_suffix(base_image)}"
@@ -153,7 +158,7 @@ def images_for(agents: Agents, owner: Owner, base_image: str = "") -> tuple[Imag
     of_proxy, of_agent = _contexts()
     inside = sorted(agents.manifests, key=lambda one: one.name)
     own = {path: text for one in inside for path, text in one.build_files().items()}
-    base = Image(name=base_name(), target="base", context=_with_stages(of_agent, ()))
+    base = _base()
     chosen = {BASE_IMAGE: base_image} if base_image else {}
     other = (replace(base, name=base_name(base_image), arguments=chosen, follows_base=False),) if base_image else ()
     return (
@@ -175,6 +180,25 @@ def images_for(agents: Agents, owner: Owner, base_image: str = "") -> tuple[Imag
             },
         ),
     )
+
+
+def usage_images() -> tuple[Image, ...]:
+    """Return the image with the program that counts tokens, after the one that it is built on."""
+    context = _tree(data_root() / "images" / "usage")
+    arguments = {"BASE": base_name()}
+    usage = Image(
+        name=usage_name(),
+        target="",
+        context=context,
+        arguments=arguments,
+        follows_base=False,
+        registries=(NPM_REGISTRY,),
+    )
+    return (_base(), usage)
+
+
+def _base() -> Image:
+    return Image(name=base_name(), target="base", context=_with_stages(_contexts()[1], ()))
 
 
 def _with_stages(context: FileTree, manifests: Sequence[AgentManifest]) -> FileTree:

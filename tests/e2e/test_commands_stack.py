@@ -207,6 +207,49 @@ def test_cp_copies_both_ways_and_follows_no_link_of_the_agent(claude: Project, t
     claude.exec("sh", "-c", "rm -r /tmp/out /tmp/back")
 
 
+SESSION = {
+    "type": "assistant",
+    "timestamp": "2026-11-21T10:00:00.000Z",
+    "sessionId": "aaaaaaaa-0000-0000-0000-000000000001",
+    "requestId": "req_1",
+    "message": {
+        "id": "msg_1",
+        "role": "assistant",
+        "model": "claude-sonnet-4-5-20250929",
+        "usage": {"input_tokens": 1000, "output_tokens": 500, "cache_read_input_tokens": 3000},
+    },
+}
+# A database that was closed: to open it, SQLite writes beside it.
+DATABASE = """
+import contextlib, json, pathlib, sqlite3
+folder = pathlib.Path.home() / ".local/share/opencode"
+folder.mkdir(parents=True, exist_ok=True)
+data = {"id": "1", "sessionID": "1", "role": "assistant", "modelID": "m", "providerID": "p", "cost": 0.5}
+data |= {"time": {"created": 1763719200000}, "tokens": {"input": 7, "output": 8, "cache": {"read": 0, "write": 0}}}
+with contextlib.closing(sqlite3.connect(folder / "opencode.db")) as database, database:
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("CREATE TABLE session (id TEXT, directory TEXT)")
+    database.execute("CREATE TABLE message (id TEXT, session_id TEXT, time_created INTEGER, data TEXT)")
+    database.execute("INSERT INTO message VALUES ('1', '1', 1763719200000, ?)", [json.dumps(data)])
+"""
+
+
+def test_usage_counts_the_tokens_of_all_agents_and_leaves_their_state_alone(claude: Project) -> None:
+    folder = "/home/dev/.claude/projects/of-a-test"
+    line = json.dumps(SESSION, separators=(",", ":"))  # as the agent writes it
+    claude.exec("sh", "-c", f"mkdir -p {folder}; printf '%s' '{line}' >{folder}/a.jsonl")
+    claude.exec("python3", "-I", "-c", DATABASE)
+    before = claude.exec("sh", "-c", "ls -lR ~/.claude ~/.local/share").stdout
+    found = json.loads(claude.sandbox("usage", "--json", "--quiet").stdout)
+    name = json.loads(claude.sandbox("status", "--json").stdout)["project"]
+    (stack,) = (one for one in found["stacks"] if one["name"] == name)
+    tokens = {one["agent"]: (one["input"], one["output"], one["cache_read"]) for one in stack["agents"]}
+    assert tokens == {"claude": (1000, 500, 3000), "opencode": (7, 8, 0)}
+    assert all(one["cost"] > 0 for one in stack["agents"])
+    assert claude.exec("sh", "-c", "ls -lR ~/.claude ~/.local/share").stdout == before
+    claude.exec("sh", "-c", f"rm -r {folder} ~/.local/share/opencode")
+
+
 def test_doctor_has_nothing_to_mend_here(claude: Project) -> None:
     report = json.loads(claude.sandbox("doctor", "--json").stdout)
     assert [check for check in report["checks"] if check["status"] == "fail"] == []

@@ -137,10 +137,17 @@ class AskSecrets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskImage:
-    """Run a program of an image for its output, in a container that reaches nothing and can change nothing."""
+    """Run a program of an image for its output, in a container that reaches nothing and can change nothing.
+
+    `volumes` are the volumes that it can read, by their places. `user` is `UID:GID`, by default nobody; its `home` is a
+    directory in memory.
+    """
 
     image: str
     argv: tuple[str, ...]
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
+    home: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_sandbox.images import base_name
+from agent_sandbox.images import base_name, usage_name
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.container import StackFound
 from agent_sandbox.runtime.driver.protocol import Driver
@@ -53,7 +53,7 @@ def _needed(store: Store) -> Collection[str]:
             needed.update(project.images)
             with suppress(UserError):  # made by another version: `up` builds its images
                 needed.update(image.name for image in images_of(project))
-    return needed and {*needed, base_name()}
+    return needed and {*needed, base_name(), usage_name()}
 
 
 def _stacks(driver: Driver, gone: Collection[StackFound]) -> dict[str, int | None]:

@@ -19,14 +19,14 @@ def state_sizes(driver: Driver) -> Mapping[str, int] | None:
     total = Counter[str]()
     for stack in found:
         for volume in stack.volumes:
-            total[_agent_of(volume.removeprefix(f"{stack.name}_"))] += sizes.get(volume, 0)
+            total[agent_of(volume.removeprefix(f"{stack.name}_"))] += sizes.get(volume, 0)
     return total
 
 
-def _agent_of(key: str) -> str:
+def agent_of(key: str) -> str:
     """Return the agent whose state a volume holds, or "".
 
-    >>> _agent_of("state-example..config.example"), _agent_of("local-example"), _agent_of("log")
+    >>> agent_of("state-example..config.example"), agent_of("local-example"), agent_of("log")
     ('example', 'example', '')
     """
     for prefix in (STATE, LOCAL):

@@ -11,7 +11,7 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.prune import prune
-from agent_sandbox.images import base_name
+from agent_sandbox.images import base_name, usage_name
 from agent_sandbox.runtime.project.installed import read_project
 from fake_docker import FakeDocker
 from fake_tty import Person
@@ -37,7 +37,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 def machine(project: Path, docker: FakeDocker, cache: Path) -> FakeDocker:
     """Have a trusted project, its images, and others."""
     assert cache.exists()
-    needed = {*read_project(project).images, base_name()}
+    needed = {*read_project(project).images, base_name(), usage_name()}
     images = [*sorted(needed), *OLD, *FORGED, "agent-sandbox/used:1"]
     volumes = ["app-1 app-1_ca-private", "app-1 app-1_state", "other other_ca-private", "other forged"]
     sizes = [{"Repository": OLD[0].split(":")[0], "Tag": OLD[0].split(":")[1], "UniqueSize": "41MB"}]
@@ -84,7 +84,7 @@ def test_a_stack_whose_directory_is_gone_goes_with_its_images(
     stacks, names = removed(machine)[:2], removed(machine)[2:]
     assert [call.split()[2] for call in stacks[:1]] == ["app-1"]
     assert stacks[1].endswith(f"label={PROJECT}=app-1")
-    assert {name.removeprefix("image rm ") for name in names} == {*images, base_name(), *OLD}
+    assert {name.removeprefix("image rm ") for name in names} == {*images, base_name(), usage_name(), *OLD}
     assert capsys.readouterr() == ("", "")
 
 

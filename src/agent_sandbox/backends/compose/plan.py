@@ -41,6 +41,9 @@ ALONE = (
     *("--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
     *("--security-opt", "no-new-privileges", "--user", "65534:65534", "--env", "HOME=/nonexistent"),
 )
+# For one that reads what an agent wrote. Without `--init`, its program would ignore the signal that ends it.
+BOUNDS = ("--init", "--memory", "1g", "--pids-limit", "128")
+IN_MEMORY = "size=512m,mode=1777"
 # A container of a service beside those of the stack, for one command.
 BESIDE = ("run", "--rm", "--no-deps", "-T")
 # The requested base image: another one needs a new build, none does not.
@@ -165,7 +168,28 @@ class ComposePlanner:
 
     def _in_image(self, project: Project, verb: AskImage) -> RunCommand:
         program, *arguments = verb.argv
-        argv = (self.program, "run", *ALONE, "--entrypoint", program, verb.image, *arguments)
+        # Of two options of one kind, the last one counts.
+        user = ("--user", verb.user) if verb.user else ()
+        home = ("--env", f"HOME={verb.home}", "--tmpfs", f"{verb.home}:{IN_MEMORY}") if verb.home else ()
+        mounts = (
+            word
+            for place, name in verb.volumes.items()
+            for word in ("--mount", f"type=volume,source={name},target={place},readonly,volume-nocopy")
+        )
+        bounds = BOUNDS if verb.volumes else ()
+        argv = (
+            self.program,
+            "run",
+            *ALONE,
+            *user,
+            *home,
+            *bounds,
+            *mounts,
+            "--entrypoint",
+            program,
+            verb.image,
+            *arguments,
+        )
         return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="asking the image")
 
     def _left_volumes(self, project: Project) -> RunCommand:

@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "run": "Start the stack, then the agent in it.",
     "down": "Stop the stack; keep its state and history.",
     "ls": "List the stacks on this machine.",
+    "usage": "Show the tokens that agents used, and their cost.",
     "status": "Show the stack, its policy and the last denials.",
     "watch": "Show requests live, and answer those that wait for you.",
     "review": "Show what the agent changed that would run outside.",

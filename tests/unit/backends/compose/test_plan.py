@@ -290,6 +290,19 @@ def test_an_image_is_asked_in_a_container_that_reaches_nothing_and_can_change_no
     )
 
 
+def test_an_image_that_reads_volumes_cannot_write_them_and_is_bounded() -> None:
+    asked = AskImage(
+        image="image:1", argv=("count", "x"), volumes={"/state/a": "app_a"}, user="501:20", home="/run/home"
+    )
+    (step,) = PLANNER.plan(PROJECT, asked)
+    assert step.argv[12:] == (
+        *("--user", "65534:65534", "--env", "HOME=/nonexistent", "--user", "501:20", "--env", "HOME=/run/home"),
+        *("--tmpfs", "/run/home:size=512m,mode=1777", "--init", "--memory", "1g", "--pids-limit", "128"),
+        *("--mount", "type=volume,source=app_a,target=/state/a,readonly,volume-nocopy"),
+        *("--entrypoint", "count", "image:1", "x"),
+    )
+
+
 def test_a_proxy_whose_container_is_known_is_not_looked_up_again() -> None:
     (step,) = PLANNER.plan(PROJECT, AskProxy(argv=("status",), container="0123abc"))
     assert isinstance(step, RunCommand)
