@@ -40,10 +40,16 @@ class Streamer:
             fields = from_server(fields, switching=switching)
         if exchange.error_echoes and head.status >= ERROR and not why_unreadable(fields):
             exchange.echoes = exchange.error_echoes
-        if exchange.echoes:
-            if (coding := coding_of(fields)) and _has_body(exchange.head.method, head.status):
-                exchange.received.unpacking = Unpacking(coding)
+        if exchange.shows_tool and _has_body(exchange.head.method, head.status):
+            from agent_sandbox.proxy.exchange.tool_list import tool_filter  # noqa: PLC0415 - few policies need it
+
+            exchange.received.tools = tool_filter(fields, exchange.shows_tool)
+        if exchange.echoes or exchange.received.tools:
+            coding = coding_of(fields) if _has_body(exchange.head.method, head.status) else b""
+            exchange.received.unpacking = Unpacking(coding) if coding else None
+            if coding or exchange.received.tools:
                 fields = (*unpacked(fields), *_framing(exchange.head, fields))
+        if exchange.echoes:
             fields, reason = _redacted(fields, exchange.echoes), redact(exchange.echoes, reason)
             exchange.received.redactor = Redactor(exchange.echoes)
         exchange.returned = ResponseHead(head.status, reason, fields)

@@ -117,6 +117,7 @@ def test_an_answer_without_trailers_or_secrets_has_its_own(echoes: tuple[bytes, 
     assert exchange.trailers == (None if echoes else ((b"a", b"hunter22"),))
 
 
+TYPE, TOOLS = (b"Content-Type", b"application/json"), b'{"result": {"tools": [{"name": "a"}]}}'
 X, GZIP, LENGTH = (b"X", b"y"), (b"Content-Encoding", b"gzip"), (b"Content-Length", b"32")
 CHUNKED = (b"Transfer-Encoding", b"chunked")
 
@@ -154,3 +155,20 @@ def test_a_compressed_response_without_a_secret_is_returned_as_it_is() -> None:
     exchange = answered(200, GZIP, LENGTH)
     assert returned(exchange) == (GZIP, LENGTH)
     assert exchange.received(b"anything") == b"anything"
+
+
+@each(
+    ("status", "fields", "wanted", "shown"),
+    [
+        (200, (TYPE, LENGTH), (TYPE, CHUNKED), b'{"result": {"tools": []}}'),
+        (200, (TYPE, LENGTH, GZIP), (TYPE, CHUNKED), b'{"result": {"tools": []}}'),
+        (405, (LENGTH,), (LENGTH,), TOOLS),
+        (204, (TYPE,), (TYPE,), TOOLS),
+    ],
+)
+def test_a_list_of_tools_is_filtered_and_framed_anew(status: int, fields: Fields, wanted: Fields, shown: bytes) -> None:
+    exchange = answered(status, *fields)
+    exchange.shows_tool = "b".__eq__
+    assert returned(exchange) == wanted
+    body = gzip.compress(TOOLS) if GZIP in fields else TOOLS
+    assert b"".join(bytes(exchange.received(data)) for data in (body, b"")) == shown
