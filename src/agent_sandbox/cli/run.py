@@ -26,6 +26,8 @@ Arguments = Annotated[
         metavar="[AGENT] [-- ARG...]",
     ),
 ]
+CloneOption = Annotated[bool, Option(help="Let the agent work on a clone of the repository, not on your files.")]
+Name = Annotated[str, Option(help="The name of the clone; by default the next free one.", metavar="NAME")]
 Ask = Annotated[bool, Option(help="Ask you, in this terminal, about requests that no rule allows.")]
 AgentAsks = Annotated[bool, Option(help="Let the agent ask for permission as it does outside.")]
 Resume = Annotated[bool, Option(help="Continue the agent's last session.")]
@@ -35,6 +37,7 @@ NO_TERMINAL = Problem(
     what="needs a terminal",
     hint="leave it out, and run `agent-sandbox watch --ask` in a terminal at the same time",
 )
+NO_CLONE = Problem(where="--name", what="names a clone", hint="use it with --clone")
 
 
 def completions(*before: str) -> tuple[str, ...]:
@@ -46,6 +49,8 @@ def run(  # noqa: PLR0913 - each is an option
     arguments: Arguments = None,
     *,
     path: ProjectPath = None,
+    clone: CloneOption = False,
+    name: Name = "",
     ask: Ask = False,
     agent_asks: AgentAsks = False,
     resume: Resume = False,
@@ -60,19 +65,28 @@ def run(  # noqa: PLR0913 - each is an option
     In a directory without a stack, `run AGENT` first writes one as `init AGENT` does. In a stack with several agents,
     AGENT says which to start, by default the first. The agent acts without asking for permission: the sandbox sets the
     limits. With `--ask`, a request that no rule allows waits until you answer.
+
+    With `--clone`, the agent works on a clone of what is committed, in a volume, and has no access to the project's
+    files. `agent-sandbox fetch` brings its commits back. The same `--name` continues with the same clone.
     """
     if ask and not dry_run and terminal() is Terminal.NONE:
         raise UserError([NO_TERMINAL])
+    if name and not clone:
+        raise UserError([NO_CLONE])
     agent, words = _split(arguments or ())
     if not has_stack(path, cwd=Path.cwd()):
         _initialise(agent, path, quiet=quiet, dry_run=dry_run)
         if dry_run:
             return 0
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
-    manifest = load_manifest(_chosen(project, agent))
-    if resume and not manifest.resume:
-        raise UserError([Problem(where="--resume", what=f"{manifest.name} cannot continue its last session")])
-    command = (*manifest.started(asks=agent_asks, resumes=resume), *words)
+    if clone:
+        from agent_sandbox.cli.steps.clones import enter_clone  # noqa: PLC0415 - only then
+
+        entered = enter_clone(project, name, build=(base_image, extra_ca), quiet=quiet, dry_run=dry_run)
+        if entered is None:
+            return 0
+        project = entered
+    command = (*_command(_chosen(project, agent), asks=agent_asks, resumes=resume), *words)
     code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if code:
         return code
@@ -116,6 +130,14 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
         say(f"would write  {change.path}" if dry_run else f"{change.verdict:<9}  {change.path}")
     for note in prepared.notes:
         say(("note:", "title"), f" {note}")
+
+
+def _command(agent: str, *, asks: bool, resumes: bool) -> Sequence[str]:
+    """Return the command that starts the agent; raise UserError if it cannot continue a session."""
+    manifest = load_manifest(agent)
+    if resumes and not manifest.resume:
+        raise UserError([Problem(where="--resume", what=f"{manifest.name} cannot continue its last session")])
+    return manifest.started(asks=asks, resumes=resumes)
 
 
 def _chosen(project: Project, agent: str) -> str:

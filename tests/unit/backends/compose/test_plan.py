@@ -12,11 +12,13 @@ from agent_sandbox.backends.verbs import (
     AskSecrets,
     Build,
     Cache,
+    Create,
     Destroy,
     Down,
     Exec,
     Follow,
     Freshness,
+    InClone,
     Logs,
     ReadTraffic,
     Restart,
@@ -278,9 +280,30 @@ def test_an_image_is_asked_in_a_container_that_reaches_nothing_and_can_change_no
     (step,) = PLANNER.plan(PROJECT, AskImage(image="image:1", argv=("npm", "config", "get", "registry")))
     assert step.argv == (
         *("docker", "run", "--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
-        *("--security-opt", "no-new-privileges", "--user", "65534:65534", "--env", "HOME=/nonexistent"),
+        *("--security-opt", "no-new-privileges", "--env", "HOME=/nonexistent", "--user", "65534:65534"),
         *("--entrypoint", "npm", "image:1", "config", "get", "registry"),
     )
+
+
+def test_a_clones_volume_is_used_in_a_container_without_a_network_that_writes_only_if_asked() -> None:
+    argv = ("sh", "-c", "git status")
+    (step,) = PLANNER.plan(PROJECT, InClone(image="image:1", argv=argv))
+    volume = "type=volume,source=my-project-0123abcd_workspace,target=/workspace"
+    assert step.argv == (
+        *("docker", "run", "--interactive", "--rm", "--pull", "never", "--network", "none", "--read-only"),
+        *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--env", "HOME=/nonexistent"),
+        *("--user", "1000:1000", "--mount", f"{volume},readonly", "--memory", "4g", "--memory-swap", "4g"),
+        *("--pids-limit", "256", "--workdir", "/workspace", "--init"),
+        *("--tmpfs", "/tmp:size=64m,mode=1777"),  # noqa: S108 - a container's
+        *("--entrypoint", "sh", "image:1", "-c", "git status"),
+    )
+    (step,) = PLANNER.plan(PROJECT, InClone(image="image:1", argv=argv, writes=True))
+    assert volume in step.argv
+
+
+def test_a_stack_is_created_without_starting_or_building_anything() -> None:
+    (step,) = PLANNER.plan(PROJECT, Create())
+    assert step.argv == (*COMPOSE, "create", "--no-build", "--remove-orphans")
 
 
 def test_a_proxy_whose_container_is_known_is_not_looked_up_again() -> None:
