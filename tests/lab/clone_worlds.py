@@ -55,6 +55,8 @@ class HereDriver:
     temporary: Path
     planner: ComposePlanner = field(default_factory=ComposePlanner)
     steps: list[RunCommand] = field(default_factory=list)
+    # More variables of the container.
+    inside: dict[str, str] = field(default_factory=dict)
 
     def capture(
         self,
@@ -69,7 +71,7 @@ class HereDriver:
         self.steps.append(step)
         at = step.argv.index("--entrypoint")
         argv = (step.argv[at + 1], *step.argv[at + 3 :])
-        variables = {**QUIET, "TMPDIR": str(self.temporary)}
+        variables = {**QUIET, "TMPDIR": str(self.temporary), **self.inside}
         return process.capture(
             argv, cwd=self.folder, timeout=timeout, stdin=stdin, into=into, most=most, environment=variables
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
 
 from agent_sandbox.problems import Problem, UserError
@@ -20,9 +20,12 @@ SECONDS = 900.0
 # A small pack can describe an object of any size: git must not use the memory for it. Where there is no such limit, the
 # first command fails.
 MOST_MEMORY = 6 << 30
+# Bytes of the names of all files of a commit: two million usual ones.
+MOST_PATHS = 128 << 20
 LIMITED = 'ulimit -v "$0" 2>/dev/null; exec "$@"'
 FRUGAL = ("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=512m", "-c", "pack.threads=2")
 INCOMPLETE = "its commits are incomplete: they need objects that neither the clone nor the project has"
+TOO_MANY = "a branch has more files than can be compared"
 DAMAGED = "its objects did not pass git's checks: {}"
 NOT_TAKEN = "nothing was fetched; agent-sandbox shell in the clone, and `git fsck`, show more"
 
@@ -65,6 +68,12 @@ class CheckedObjects:
         done = self.run("rev-list", "--objects", "--quiet", *without, "--stdin", stdin=revisions)
         if done.code:
             raise UserError([self._problem(INCOMPLETE)])
+        for commit in dict.fromkeys(commits):
+            # A few small trees can describe more paths than any disk has, and git diff collects all of them in memory.
+            with TemporaryFile(prefix="agent-sandbox-") as file:
+                done = self.run("ls-tree", "-r", "--name-only", "-z", commit, into=file, most=MOST_PATHS)
+            if done.code:
+                raise UserError([self._problem(TOO_MANY)])
 
     def count(self, commit: str, before: Sequence[str]) -> int:
         """Return the number of commits that this one has and none of the others."""

@@ -50,7 +50,8 @@ class Offered:
 
 def look(volume: CloneVolume, clone: Clone, repository: HostRepository) -> Offered:
     """Return what the clone has now, without fetching anything."""
-    listing = parse_listing(volume.list())
+    said, complete = volume.list()
+    listing = parse_listing(said, complete=complete)
     present = repository.references(clone.references)
     branches: list[Branch] = []
     refused = dict(listing.refused)

@@ -31,8 +31,8 @@ class Listing:
     complete: bool
 
 
-def parse_listing(data: bytes) -> Listing:
-    """Return what a clone said, as far as it can be understood."""
+def parse_listing(data: bytes, *, complete: bool = True) -> Listing:
+    """Return what a clone said, as far as it can be understood. `complete`: it said all that it wanted to."""
     text = data.decode("utf-8", "surrogateescape")
     before, nul, after = text.partition("\0")
     lines = before.splitlines() if before.isascii() else before.split("\n")
@@ -57,7 +57,7 @@ def parse_listing(data: bytes) -> Listing:
         head=head if head in found else "",
         changed=tuple(_files(files[:-1], ignored=False)),
         ignored=tuple(_files(files[:-1], ignored=True)),
-        complete=bool(nul) and not files[-1],
+        complete=complete and bool(nul) and not files[-1],
     )
 
 

@@ -87,14 +87,14 @@ class CloneVolume:
             promisor = "--promisor" if repository.partial else ""
             self._run(FILL, repository.kind, *sizes, promisor, f"{HEADS}{branch}", stdin=file, writes=True)
 
-    def list(self) -> bytes:
-        """Return what LIST prints."""
+    def list(self) -> tuple[bytes, bool]:
+        """Return what LIST prints, and whether that is all."""
         with TemporaryFile(prefix="agent-sandbox-") as file:
             done = self._try(LIST, into=file, most=MOST_LISTED, seconds=LIST_SECONDS)
             if done.code not in (0, TIMED_OUT, TOO_MUCH) and file.tell() == 0:
                 raise UserError([self._problem("cannot be read", done)])
             file.seek(0)
-            return file.read(MOST_LISTED)
+            return file.read(MOST_LISTED), done.code == 0
 
     def pack(self, wanted: tuple[str, ...], known: tuple[str, ...], into: IO[bytes], *, most: int) -> None:
         """Write a pack with the wanted commits and what they need, without what the known ones have."""

@@ -79,10 +79,10 @@ class Pipes:
     def _read(self, pipe: int) -> bool:
         data = os.read(pipe, CHUNK)
         if self._into and pipe == self._stdout:
+            self._into.write(data[: self._most - self._written])
             self._written += len(data)
             if self._written > self._most:
                 raise TooMuchError
-            self._into.write(data)
             return not data
         self._printed[pipe] += data
         if len(self._printed[pipe]) > (min(self._most, MOST_MESSAGES) if self._into else self._most):

@@ -75,3 +75,4 @@ def test_changed_and_ignored_files_are_told_apart() -> None:
 def test_a_list_that_breaks_off_is_not_complete() -> None:
     assert not parse_listing(said("main", files=b"?? new\0?? ha")).complete
     assert not parse_listing(b"").complete
+    assert not parse_listing(said("main", files=b"?? new\0"), complete=False).complete
