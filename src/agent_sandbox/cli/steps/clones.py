@@ -14,7 +14,14 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY, PROJECT_FILE, SHARED
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.runtime.clones.fetch import look, one_at_a_time
-from agent_sandbox.runtime.clones.host_repository import HEADS, HostRepository, Start, open_repository, start_of
+from agent_sandbox.runtime.clones.host_repository import (
+    HEADS,
+    HostRepository,
+    Start,
+    open_repository,
+    start_of,
+    uncommitted_in,
+)
 from agent_sandbox.runtime.clones.volume import CloneVolume
 from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.files import write_all
@@ -157,6 +164,8 @@ def _fill(  # noqa: PLR0913 - what a clone is made of
 
 
 def _notes(repository: HostRepository, clone: Clone) -> Iterator[str]:
+    if left := uncommitted_in(clone.project):
+        yield f"not in it, because it is in no commit: {listed(left)}"
     if os.path.exists(clone.project / ".gitmodules"):
         yield "submodules are empty in it: inside, `git submodule update --init` fetches what the policy allows"
     if os.path.exists(repository.git / "lfs"):

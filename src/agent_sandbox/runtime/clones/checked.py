@@ -23,7 +23,10 @@ MOST_MEMORY = 6 << 30
 # Bytes of the names of all files of a commit: two million usual ones.
 MOST_PATHS = 128 << 20
 LIMITED = 'ulimit -v "$0" 2>/dev/null; exec "$@"'
-FRUGAL = ("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=512m", "-c", "pack.threads=2")
+SETTINGS = (
+    *("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=512m"),
+    *("-c", "pack.threads=2", "-c", "core.commitGraph=false"),
+)
 INCOMPLETE = "its commits are incomplete: they need objects that neither the clone nor the project has"
 TOO_MANY = "a branch has more files than can be compared"
 DAMAGED = "its objects did not pass git's checks: {}"
@@ -44,7 +47,7 @@ class CheckedObjects:
         """Run git in it, without any settings or variables of the user."""
         given = {**_environment(self.folder), "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(self.repository.objects)}
         variables = (f"{key}={value}" for key, value in given.items())
-        argv = ("env", "-i", *variables, "sh", "-c", LIMITED, str(MOST_MEMORY >> 10), "git", *FRUGAL, *words)
+        argv = ("env", "-i", *variables, "sh", "-c", LIMITED, str(MOST_MEMORY >> 10), "git", *SETTINGS, *words)
         return capture(
             argv, cwd=self.folder, timeout=SECONDS, stdin=stdin, most=most, into=into, errors="surrogateescape"
         )

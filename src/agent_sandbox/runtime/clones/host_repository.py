@@ -12,6 +12,7 @@ from typing import IO
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.ask import NO_FETCH, NO_PROGRAMS, NO_SUBSTITUTES, NO_SUBSTITUTES_EITHER, ask_git
+from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.host.process import MOST_BYTES, Finished, capture
 
 SECONDS = 900.0
@@ -84,7 +85,7 @@ def open_repository(project: Path) -> HostRepository:
         what = f"a clone is made of a whole repository, and this directory is only a part of {top}"
         raise UserError([Problem(where=str(project), what=what, hint="run agent-sandbox init there")])
     repository = HostRepository(git=Path(common), objects=Path(objects), kind=kind, shallow="", partial=False)
-    ends = (Path(common) / "shallow").read_text("ascii") if shallow == "true" else ""
+    ends = read_text(Path(common), "shallow") or "" if shallow == "true" else ""
     partial = bool(repository.run("config", "--get-regexp", PROMISOR).out)
     return HostRepository(git=Path(common), objects=Path(objects), kind=kind, shallow=ends, partial=partial)
 
@@ -112,6 +113,17 @@ def start_of(repository: HostRepository, project: Path) -> Start:
         raise UserError([Problem(where=str(project), what=what, hint="delete branches and tags that you do not need")])
     branch = symbolic.removeprefix(HEADS) if symbolic.startswith(HEADS) else ""
     return Start(references=shared, commit=done.out.strip(), branch=branch)
+
+
+def uncommitted_in(project: Path) -> tuple[str, ...]:
+    """Return the project's files that are in no commit, as far as git sees it without comparing their contents."""
+    questions = (
+        ("diff-index", "--cached", "--name-only", "-z", "HEAD"),
+        ("diff-files", "--name-only", "-z", "--ignore-submodules"),
+        ("ls-files", "--others", "--exclude-standard", "--directory", "-z"),
+    )
+    found = (ask_git(*NO_PROGRAMS, *words, cwd=project).out.split("\0")[:-1] for words in questions)
+    return tuple(dict.fromkeys(path for paths in found for path in paths))
 
 
 def write_pack(repository: HostRepository, start: Start, into: IO[bytes]) -> None:

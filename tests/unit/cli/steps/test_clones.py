@@ -43,7 +43,10 @@ def test_a_clone_is_a_stack_of_its_own_that_mounts_nothing_of_the_project(
     assert made.name.startswith("app-fix-1-")
     assert look_over(made.root) == Gaps()
     head = git(project, "rev-parse", "HEAD")
-    assert capsys.readouterr().err == f"clone fix-1 of {project}: branch main at {head[:10]}\n"
+    assert capsys.readouterr().err == (
+        f"clone fix-1 of {project}: branch main at {head[:10]}\n"
+        "note: not in it, because it is in no commit: .devcontainer/\n"
+    )
 
 
 def test_a_clone_has_the_trusted_policy_and_the_sources_of_secrets(project: Path, driver: HereDriver) -> None:
@@ -110,6 +113,7 @@ def test_what_a_clone_lacks_is_noted(project: Path, driver: HereDriver, capsys: 
     (project / "a.txt").write_text("changed\n")
     entered()
     assert capsys.readouterr().err.splitlines()[1:] == [
+        "note: not in it, because it is in no commit: a.txt, .devcontainer/",
         "note: submodules are empty in it: inside, `git submodule update --init` fetches what the policy allows",
         "note: files in Git LFS are pointers in it: inside, `git lfs pull` fetches what the policy allows",
     ]

@@ -6,7 +6,13 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones import host_repository
-from agent_sandbox.runtime.clones.host_repository import last_line, open_repository, start_of, write_pack
+from agent_sandbox.runtime.clones.host_repository import (
+    last_line,
+    open_repository,
+    start_of,
+    uncommitted_in,
+    write_pack,
+)
 from clone_worlds import commit, git
 
 
@@ -86,6 +92,21 @@ def test_a_failure_of_git_is_a_problem_with_its_words(host: Path) -> None:
     commit(host)
     with pytest.raises(UserError, match="git nonsense failed: git: 'nonsense' is not a git command"):
         open_repository(host).output("nonsense")
+
+
+def test_changed_staged_and_new_files_are_in_no_commit(host: Path) -> None:
+    commit(host, name="a.txt")
+    commit(host, name="b.txt")
+    commit(host, name=".gitignore", text="ignored\n")
+    assert uncommitted_in(host) == ()
+    (host / "a.txt").write_text("changed\n")
+    (host / "b.txt").write_text("staged\n")
+    git(host, "add", "b.txt")
+    for name in ("new", "ignored"):
+        (host / name).write_text("")
+    (host / "folder").mkdir()
+    (host / "folder" / "file").write_text("")
+    assert uncommitted_in(host) == ("b.txt", "a.txt", "folder/", "new")
 
 
 def test_the_last_line_of_git_is_quoted_without_its_prefix() -> None:
