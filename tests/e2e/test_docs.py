@@ -48,6 +48,10 @@ ELSEWHERE = {
     "sudo sysctl fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576": "changes this machine",
     "printf '%s\\n' fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576"
     " | sudo tee /etc/sysctl.d/60-inotify.conf": "the same",
+    "agent-sandbox run claude --clone --name fix-1": "test_clones.py",
+    "agent-sandbox diff fix-1 --stat": "the same",
+    "agent-sandbox fetch fix-1": "the same",
+    "git merge box/fix-1/main": "the same",
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
     "devcontainer exec --workspace-folder . make test": "test_devcontainer.py runs the CLI",
     **dict.fromkeys(
