@@ -78,8 +78,10 @@ def open_repository(project: Path) -> HostRepository:
     lines = done.out.splitlines()
     if done.code or len(lines) != 5:
         what = "not in a git repository that a clone can be made from"
-        said = done.err.strip().removeprefix("fatal: ")
-        raise UserError([Problem(where=str(project), what=f"{what}: {said}" if said else what, hint="git init")])
+        said = done.err.partition("\n")[0].removeprefix("fatal: ")
+        trust = "git config --global --add safe.directory DIRECTORY says that you trust its owner"
+        hint = trust if "ownership" in said else "git init makes one here"
+        raise UserError([Problem(where=str(project), what=f"{what}: {said}" if said else what, hint=hint)])
     top, common, objects, kind, shallow = lines
     if Path(os.path.realpath(top)) != project.resolve():
         what = f"a clone is made of a whole repository, and this directory is only a part of {top}"
