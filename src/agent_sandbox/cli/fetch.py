@@ -5,24 +5,30 @@ from typing import Annotated, Any
 
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument
+from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.clones import chosen_clones, open_clone, uncommitted
 from agent_sandbox.cli.terminal.output import counted, emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
-from agent_sandbox.runtime.clones.fetch import Branch, Offered, bring, look, one_at_a_time, received
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.clones.fetch import MOST_BYTES, Branch, Offered, bring, look, one_at_a_time, received
 from agent_sandbox.runtime.project.clone_record import Clone
+from agent_sandbox.stack.limits import LIMITS
 
 Name = Annotated[str, Argument(help="The clone; by default all of the project.", metavar="NAME")]
+Most = Annotated[str, Option(help="The most to fetch from each clone, such as 4g; by default 2g.", metavar="SIZE")]
 
 
-def fetch(name: Name = "", *, path: ProjectPath = None, json: Json = False) -> int:
+def fetch(name: Name = "", *, path: ProjectPath = None, most: Most = "", json: Json = False) -> int:
     """Bring the commits of a clone into the project's repository, as `box/NAME/BRANCH`.
 
     Its objects are checked, and none of its settings, hooks or attributes has an effect here. Files that are in no
     commit stay in the clone and are listed. Works while the clone's stack runs and while it does not. Exits with 1 if
     a branch was refused.
     """
-    results = [(clone, *_fetch(clone)) for clone in chosen_clones(name, path)]
+    size = LIMITS["disk"].read(most) if most else MOST_BYTES
+    if size is None:
+        raise UserError([Problem(where="--most", what=f"`{most}` is not a {LIMITS['disk'].form}")])
+    results = [(clone, *_fetch(clone, size)) for clone in chosen_clones(name, path)]
     if json:
         emit_json({"clones": [_as_json(*one) for one in results]})
     else:
@@ -30,13 +36,13 @@ def fetch(name: Name = "", *, path: ProjectPath = None, json: Json = False) -> i
     return FIXABLE if any(offered.listing.refused for _, offered, _ in results) else DONE
 
 
-def _fetch(clone: Clone) -> tuple[Offered, tuple[Branch, ...]]:
+def _fetch(clone: Clone, most: int) -> tuple[Offered, tuple[Branch, ...]]:
     with one_at_a_time(clone):
         found = open_clone(clone)
         offered = look(found.volume, clone, found.repository)
         if all(one.is_fetched for one in offered.branches):
             return offered, ()
-        with received(found.volume, clone, found.repository, offered) as (checked, branches):
+        with received(found.volume, clone, found.repository, offered, most=most) as (checked, branches):
             fetched = tuple(one for one in branches if not one.is_fetched)
             bring(found.repository, checked, fetched, clone)
     return offered, fetched

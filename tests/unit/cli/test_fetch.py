@@ -61,3 +61,12 @@ def test_json_has_references_and_commits(driver: HereDriver, capsys: pytest.Capt
             "complete": True,
         }
     ]
+
+
+def test_the_size_can_be_chosen(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: fetch(most="much")) == 1
+    assert capsys.readouterr().err == ("error: --most: `much` is not a size: a number with k, m or g, as in `20g`\n")
+    commit(driver.folder, text="".join(map(str, range(5000))))
+    assert exit_code(lambda: fetch(most="1k")) == 1
+    assert "its new commits are larger than 1.02 kB" in capsys.readouterr().err
+    assert exit_code(lambda: fetch(most="1m")) == 0

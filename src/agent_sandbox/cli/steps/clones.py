@@ -1,8 +1,9 @@
 """Make, open and describe the clones of a project."""
 
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
@@ -24,7 +25,7 @@ from agent_sandbox.runtime.clones.host_repository import (
 )
 from agent_sandbox.runtime.clones.volume import CloneVolume
 from agent_sandbox.runtime.host.agents import load_agents
-from agent_sandbox.runtime.host.files import write_all
+from agent_sandbox.runtime.host.files import read_text, write_all
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
 from agent_sandbox.runtime.project.clone_record import (
@@ -100,7 +101,7 @@ def enter_clone(
         repository = open_repository(clone.project)
         start = None if clone.started else start_of(repository, clone.project)
         save_clone(clone)
-        own = _settle(project, clone)
+        clone, own = _settle(project, clone)
         if start:
             base_image, extra_ca = build
             steps = build_of(images_of(own), base_image=base_image, extra_ca=extra_ca)
@@ -108,14 +109,23 @@ def enter_clone(
     return own
 
 
-def _settle(project: Project, clone: Clone) -> Project:
-    """Write the settings that the user trusts in the project into the clone's directory, and trust them there."""
+def _settle(project: Project, clone: Clone) -> tuple[Clone, Project]:
+    """Write the settings that the user trusts in the project into the clone's directory, and trust them there.
+
+    A policy that was changed in the clone stays.
+    """
     store = open_store(os.environ)
     trusted = store.load(project.root)
     if trusted is None:
         raise UserError([Problem(where=str(project.root), what="not trusted yet", hint="agent-sandbox trust")])
     texts = _settings(trusted)
+    if clone.policy not in ("", _digest(read_text(clone.root, POLICY))):
+        say(("note:", "title"), f" {clone.name} keeps its own policy, which was changed since it was made")
+        texts = {path: text for path, text in texts.items() if path not in trusted.policy}
+    else:
+        clone = replace(clone, policy=_digest(texts.get(POLICY)))
     write_all(clone.root, texts, shared=texts.keys())
+    save_clone(clone)
     options = InitOptions(
         agents=project.agents,
         path=clone.root,
@@ -131,7 +141,11 @@ def _settle(project: Project, clone: Clone) -> Project:
     store.save(read_settings(clone.root, os.environ))
     for recipe in recipes_of(project.root, os.environ).load():
         recipes_of(clone.root, os.environ).add(recipe)
-    return open_project(clone.root, cwd=clone.root)
+    return clone, open_project(clone.root, cwd=clone.root)
+
+
+def _digest(text: str | None) -> str:
+    return hashlib.sha256((text or "").encode()).hexdigest()
 
 
 def _settings(trusted: Standing) -> dict[str, str]:
@@ -148,15 +162,7 @@ def _fill(  # noqa: PLR0913 - what a clone is made of
     branch = start.branch or clone.name
     volume_of(own).fill(repository, start, branch, {})
     started = {name: commit for name, commit in start.references.items() if name.startswith(HEADS)}
-    save_clone(
-        Clone(
-            project=clone.project,
-            name=clone.name,
-            root=clone.root,
-            title=clone.title,
-            started={**started, f"{HEADS}{branch}": start.commit},
-        )
-    )
+    save_clone(replace(clone, started={**started, f"{HEADS}{branch}": start.commit}))
     if not quiet:
         say(("clone ", ""), (clone.name, "title"), f" of {clone.project}: branch {branch} at {start.commit[:10]}")
         for note in _notes(repository, clone):

@@ -15,6 +15,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.host_repository import HEADS, HostRepository, Start, last_line, write_pack
 from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH, Finished
+from agent_sandbox.size_text import size_text
 
 SECONDS = 900.0
 # Of the list of branches and of changed files.
@@ -102,8 +103,8 @@ class CloneVolume:
         stdin = "".join(f"{line}\n" for line in lines).encode("ascii")
         done = self._try(PACK, stdin=stdin, into=into, most=most, seconds=SECONDS)
         if done.code == TOO_MUCH:
-            what = f"its new commits are larger than {most >> 20} MiB"
-            hint = "--most allows more; agent-sandbox shell --path and the stack's name opens a shell in the clone"
+            what = f"its new commits are larger than {size_text(most)}"
+            hint = "look for large files with agent-sandbox exec --path; agent-sandbox fetch --most 8g allows more"
             raise UserError([Problem(where=self.project.name, what=what, hint=hint)])
         if done.code:
             raise UserError([self._problem("its commits cannot be read", done)])

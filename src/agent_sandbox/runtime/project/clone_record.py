@@ -31,6 +31,7 @@ class Clone:
     """One clone of the project in `project`; `root` is the directory with its settings, `title` names its stack.
 
     `started` has the commits of its branches when it was made, by reference; it is empty until the volume has them.
+    `policy` is the digest of the policy that it got from the project last.
     """
 
     project: Path
@@ -38,6 +39,7 @@ class Clone:
     root: Path
     title: str
     started: Mapping[str, str] = field(default_factory=dict)
+    policy: str = ""
 
     @property
     def references(self) -> str:
@@ -87,7 +89,7 @@ def clone_at(root: Path, environ: Mapping[str, str]) -> Clone | None:
 
 def save_clone(clone: Clone) -> None:
     """Record a clone and create its directory."""
-    said = {"project": str(clone.project), "title": clone.title, "started": dict(clone.started)}
+    said = {"project": str(clone.project), "title": clone.title, "started": dict(clone.started), "policy": clone.policy}
     try:
         clone.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         clone.root.mkdir(exist_ok=True)
@@ -126,6 +128,7 @@ def _read(file: Path) -> Clone | None:
             root=file.with_suffix(""),
             title=str(said["title"]),
             started=started,
+            policy=str(said["policy"]),
         )
     except FileNotFoundError:
         return None

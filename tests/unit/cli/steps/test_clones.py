@@ -73,6 +73,20 @@ def test_the_same_name_continues_with_the_same_clone_and_the_policy_that_is_trus
     assert git(driver.folder, "rev-list", "--count", "HEAD") == "2"
 
 
+def test_a_policy_that_was_changed_in_the_clone_stays(
+    project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = entered().policy
+    own = policy.read_text().replace("example.org", "example.net")
+    policy.write_text(own)
+    for _ in range(2):
+        capsys.readouterr()
+        assert entered().policy.read_text() == own
+        assert capsys.readouterr().err == "note: fix-1 keeps its own policy, which was changed since it was made\n"
+    assert (project / ".devcontainer" / "policy.yaml").read_text() != own
+    assert driver.steps
+
+
 def test_without_a_name_each_run_makes_a_new_clone(project: Path, driver: HereDriver) -> None:
     names = [entered("").root.name for _ in range(2)]
     assert names == ["clone-1", "clone-2"] == [one.name for one in clones_of(project, os.environ)]

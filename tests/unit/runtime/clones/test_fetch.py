@@ -71,7 +71,7 @@ def test_a_branch_whose_place_is_taken_is_refused(world: World) -> None:
 
 def test_more_than_the_allowed_size_is_refused_and_nothing_is_fetched(world: World) -> None:
     commit(world.work, text="".join(map(str, range(5000))))
-    with pytest.raises(UserError, match="its new commits are larger than 0 MiB"):
+    with pytest.raises(UserError, match="its new commits are larger than 1 kB"):
         world.fetch(most=1000)
     assert world.fetched() == {}
 
