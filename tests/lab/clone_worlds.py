@@ -57,6 +57,8 @@ class HereDriver:
     steps: list[RunCommand] = field(default_factory=list)
     # More variables of the container.
     inside: dict[str, str] = field(default_factory=dict)
+    # The volumes of the project's own stack.
+    volumes: tuple[str, ...] = ()
 
     def capture(
         self,
@@ -75,6 +77,10 @@ class HereDriver:
         return process.capture(
             argv, cwd=self.folder, timeout=timeout, stdin=stdin, into=into, most=most, environment=variables
         )
+
+    def leftovers(self, _project: str) -> dict[str, tuple[str, ...]]:
+        """Have no volume of the project's own stack."""
+        return {"volumes": self.volumes}
 
     def known_fault(self, _said: str) -> None:
         """Know none."""

@@ -161,6 +161,14 @@ class InClone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopySecrets:
+    """Copy the secrets of another stack, by the name of its volume, from volume to volume."""
+
+    image: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTraffic:
     """Have the running proxy print its audit log; when followed, until stdin ends."""
 
@@ -181,5 +189,6 @@ type Verb = (
     | AskSecrets
     | AskImage
     | InClone
+    | CopySecrets
     | ReadTraffic
 )

@@ -87,8 +87,15 @@ def _listed(
         denied=denied,
         orphaned=_is_orphaned(stack, projects),
         notes=tuple(_notes(stack, projects, current)),
-        clone=clone_at(project.root, os.environ) if project else None,
+        clone=_clone(project) if project else None,
     )
+
+
+def _clone(project: Project) -> Clone | None:
+    try:
+        return clone_at(project.root, os.environ)
+    except UserError:  # a damaged record is reported by commands for the clone
+        return None
 
 
 def _root(stack: StackFound, project: Project | None) -> Path | None:

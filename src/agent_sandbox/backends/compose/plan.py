@@ -13,6 +13,7 @@ from agent_sandbox.backends.verbs import (
     AskSecrets,
     Build,
     Cache,
+    CopySecrets,
     Create,
     Destroy,
     Down,
@@ -30,7 +31,7 @@ from agent_sandbox.backends.verbs import (
 )
 from agent_sandbox.images import BASE_IMAGE, DIGEST_LABEL, Image
 from agent_sandbox.stack.services.agent import CLONE, ENTER, PASS_SIGNAL, SESSION, SETUP, WORKSPACE
-from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, SECRETS
+from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, PROXY_USER, SECRETS, SECRETS_KEY
 
 type Question = Logs | AskImage | AskProxy | AskSecrets | InClone | ReadTraffic
 
@@ -78,6 +79,8 @@ class ComposePlanner:
                 steps = (*self._images(verb.build), *removed, self._up(project), self._replaced)
             case Create():
                 steps = (self._run(project, "creating the stack", "create", "--no-build", "--remove-orphans"),)
+            case CopySecrets():
+                steps = (self._copy_secrets(project, verb),)
             case Down():
                 steps = (self._run(project, "stopping the stack", "down", "--remove-orphans"),)
             case Destroy():
@@ -188,6 +191,16 @@ class ComposePlanner:
         within = ("--mount", mount, *WITH_CLONE, "--entrypoint", program, verb.image)
         argv = (self.program, "run", "--interactive", *ALONE, owner, *within, *arguments)
         return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="asking the clone")
+
+    def _copy_secrets(self, project: Project, verb: CopySecrets) -> RunCommand:
+        mounts = (
+            *("--mount", f"type=volume,source={verb.source},target=/from,readonly"),
+            *("--mount", f"type=volume,source={project.name}_{SECRETS_KEY},target=/to"),
+        )
+        argv = (*ALONE, PROXY_USER, *mounts, "--entrypoint", "cp", verb.image, "--archive", "/from/.", "/to/")
+        return RunCommand(
+            argv=(self.program, "run", *argv), cwd=project.root, project=project.name, purpose="copying the secrets"
+        )
 
     def _left_volumes(self, project: Project) -> RunCommand:
         """Return the step that removes volumes that no file names any more, such as a former agent's."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, Create
+from agent_sandbox.backends.verbs import Build, CopySecrets, Create
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import counted, say
-from agent_sandbox.images import agent_name
+from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY, PROJECT_FILE, SHARED
 from agent_sandbox.render.reconcile import OnConflict
@@ -42,6 +42,7 @@ from agent_sandbox.runtime.project.trust_snapshot import look as read_settings
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.sources.recipes import recipes_of
+from agent_sandbox.stack.services.proxy import SECRETS_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,8 @@ def enter_clone(
         if start:
             base_image, extra_ca = build
             steps = build_of(images_of(own), base_image=base_image, extra_ca=extra_ca)
-            _fill(own, clone, repository, start, steps, quiet=quiet)
+            _create(project, own, steps, quiet=quiet)
+            _fill(own, clone, repository, start, quiet=quiet)
     return own
 
 
@@ -154,11 +156,16 @@ def _settings(trusted: Standing) -> dict[str, str]:
     return {**trusted.policy, **trusted.box, **run}
 
 
-def _fill(  # noqa: PLR0913 - what a clone is made of
-    own: Project, clone: Clone, repository: HostRepository, start: Start, build: Build, *, quiet: bool
-) -> None:
+def _create(parent: Project, own: Project, build: Build, *, quiet: bool) -> None:
+    """Make the clone's volumes, and give it the secrets that are stored for its project; others have a source."""
     execute(backend().build(build), quiet=quiet)
     execute(backend().plan(own, Create()), quiet=quiet)
+    volume = f"{parent.name}_{SECRETS_KEY}"
+    if volume in driver().leftovers(parent.name)["volumes"]:
+        execute(backend().plan(own, CopySecrets(image=proxy_name(), source=volume)), quiet=True)
+
+
+def _fill(own: Project, clone: Clone, repository: HostRepository, start: Start, *, quiet: bool) -> None:
     branch = start.branch or clone.name
     volume_of(own).fill(repository, start, branch, {})
     started = {name: commit for name, commit in start.references.items() if name.startswith(HEADS)}

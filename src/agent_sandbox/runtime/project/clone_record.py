@@ -128,7 +128,7 @@ def _read(file: Path) -> Clone | None:
             root=file.with_suffix(""),
             title=str(said["title"]),
             started=started,
-            policy=str(said["policy"]),
+            policy=str(said.get("policy", "")),
         )
     except FileNotFoundError:
         return None

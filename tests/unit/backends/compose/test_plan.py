@@ -12,6 +12,7 @@ from agent_sandbox.backends.verbs import (
     AskSecrets,
     Build,
     Cache,
+    CopySecrets,
     Create,
     Destroy,
     Down,
@@ -299,6 +300,17 @@ def test_a_clones_volume_is_used_in_a_container_without_a_network_that_writes_on
     )
     (step,) = PLANNER.plan(PROJECT, InClone(image="image:1", argv=argv, writes=True))
     assert volume in step.argv
+
+
+def test_secrets_go_from_volume_to_volume_in_a_container_without_a_network() -> None:
+    (step,) = PLANNER.plan(PROJECT, CopySecrets(image="proxy:1", source="other_secrets"))
+    assert step.argv == (
+        *("docker", "run", "--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
+        *("--security-opt", "no-new-privileges", "--env", "HOME=/nonexistent", "--user", "10001:10001"),
+        *("--mount", "type=volume,source=other_secrets,target=/from,readonly"),
+        *("--mount", "type=volume,source=my-project-0123abcd_secrets,target=/to"),
+        *("--entrypoint", "cp", "proxy:1", "--archive", "/from/.", "/to/"),
+    )
 
 
 def test_a_stack_is_created_without_starting_or_building_anything() -> None:

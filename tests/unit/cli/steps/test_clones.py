@@ -1,9 +1,11 @@
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps import clones
 from agent_sandbox.cli.steps.clones import chosen_clones, enter_clone, open_clone, report_unfetched, uncommitted
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.clone_record import clones_of, save_clone
@@ -12,6 +14,9 @@ from agent_sandbox.runtime.protect.mount_checks import Gaps, is_in_volume, look_
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from clone_worlds import HereDriver, commit, git, with_clone_driver
 from fake_stack import trust
+
+if TYPE_CHECKING:
+    from agent_sandbox.backends.plan import Plan
 
 
 @pytest.fixture
@@ -57,6 +62,20 @@ def test_a_clone_has_the_trusted_policy_and_the_sources_of_secrets(project: Path
     assert (root / ".devcontainer" / "policy.yaml").read_text() == policy
     assert [one.name for one in recipes_of(root, os.environ).load()] == ["token"]
     assert driver.steps
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_new_clone_gets_the_secrets_that_are_stored_for_the_project(
+    project: Path, driver: HereDriver, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+) -> None:
+    plans: list[Plan] = []
+    monkeypatch.setattr(clones, "execute", lambda plan, **_options: plans.append(plan))
+    driver.volumes = ("app-1_log", *(("app-1_secrets",) if stored else ()))
+    entered()
+    entered()
+    copied = [step for plan in plans for step in plan if "source=app-1_secrets" in " ".join(step.argv)]
+    assert len(copied) == stored
+    assert project.exists()
 
 
 def test_the_same_name_continues_with_the_same_clone_and_the_policy_that_is_trusted_now(
