@@ -1,15 +1,18 @@
 """`agent-sandbox run [AGENT] [-- ARG...]`."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Terminal
+from agent_sandbox.backends.verbs import Destroy, Terminal
 from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.execute import attach
+from agent_sandbox.cli.steps.execute import attach, backend, execute
 from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
@@ -18,6 +21,7 @@ from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.project.installed import has_stack
+from agent_sandbox.runtime.review.baseline import Baseline
 
 Arguments = Annotated[
     list[str] | None,
@@ -30,12 +34,21 @@ CloneOption = Annotated[bool, Option(help="Let the agent work on a clone of the 
 Name = Annotated[str, Option(help="The name of the clone; by default the next free one.", metavar="NAME")]
 Ask = Annotated[bool, Option(help="Ask you, in this terminal, about requests that no rule allows.")]
 AgentAsks = Annotated[bool, Option(help="Let the agent ask for permission as it does outside.")]
+Rm = Annotated[bool, Option(help="Remove the sandbox with its state when the agent ends.")]
+Json = Annotated[
+    bool, Option(help="Run without a terminal; print the agent's output and a summary as JSON.", name="--json")
+]
 Resume = Annotated[bool, Option(help="Continue the agent's last session.")]
 
 NO_TERMINAL = Problem(
     where="--ask",
     what="needs a terminal",
     hint="leave it out, and run `agent-sandbox watch --ask` in a terminal at the same time",
+)
+NOT_KEPT = Problem(
+    where="--rm",
+    what="cannot be combined with --clone: it would remove what the agent committed",
+    hint="leave it out; afterwards, agent-sandbox fetch, then agent-sandbox destroy --path NAME",
 )
 NO_CLONE = Problem(where="--name", what="names a clone", hint="use it with --clone")
 
@@ -54,6 +67,8 @@ def run(  # noqa: PLR0913 - each is an option
     ask: Ask = False,
     agent_asks: AgentAsks = False,
     resume: Resume = False,
+    rm: Rm = False,
+    json: Json = False,
     base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     yes: Yes = "",
@@ -68,37 +83,74 @@ def run(  # noqa: PLR0913 - each is an option
 
     With `--clone`, the agent works on a clone of what is committed, in a volume, and has no access to the project's
     files. `agent-sandbox fetch` brings its commits back. The same `--name` continues with the same clone.
+
+    `--rm --json` is for CI: nothing is kept but what the agent changed in the project, and the summary has its output,
+    exit code, denials, traffic, and the changes to review.
     """
-    if ask and not dry_run and terminal() is Terminal.NONE:
-        raise UserError([NO_TERMINAL])
-    if name and not clone:
-        raise UserError([NO_CLONE])
+    _require_valid(asks=ask and not dry_run, resumes=resume, removes=rm, reports=json)
+    if (name and not clone) or (rm and clone):
+        raise UserError([NO_CLONE if name and not clone else NOT_KEPT])
     agent, words = _split(arguments or ())
-    if not has_stack(path, cwd=Path.cwd()):
-        _initialise(agent, path, quiet=quiet, dry_run=dry_run)
-        if dry_run:
-            return 0
-    project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
-    if clone:
+    project = _opened(agent, path, yes=yes, quiet=quiet, dry_run=dry_run)
+    if project and clone:
         from agent_sandbox.cli.steps.clones import enter_clone  # noqa: PLC0415 - only then
 
-        entered = enter_clone(project, name, build=(base_image, extra_ca), quiet=quiet, dry_run=dry_run)
-        if entered is None:
-            return 0
-        project = entered
-    command = (*_command(_chosen(project, agent), asks=agent_asks, resumes=resume), *words)
-    code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
-    if code:
-        return code
-    if not dry_run:
+        project = enter_clone(project, name, build=(base_image, extra_ca), quiet=quiet, dry_run=dry_run)
+    if project is None:
+        return 0
+    manifest = _manifest(_chosen(project, agent), resumes=resume)
+    command = (*manifest.started(asks=agent_asks, resumes=resume), *words)
+    starting = partial(start, project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
+    if dry_run:
+        starting()
+        attach(project, *command, dry_run=True)
+        if rm:
+            execute(backend().plan(project, Destroy()), dry_run=True)
+        return 0
+    with _thrown_away(project, quiet=quiet) if rm else nullcontext() as before:
+        if code := starting():
+            return code
         report_unwritable_project(project)
         keep_logins(project)
-    if ask and not dry_run:
-        from agent_sandbox.cli.steps.watching.asking_run import run_asking  # noqa: PLC0415 - only then
+        if ask:
+            from agent_sandbox.cli.steps.watching.asking_run import run_asking  # noqa: PLC0415 - only then
 
-        return run_asking(project, *command)
-    attach(project, *command, dry_run=dry_run)
-    return code
+            return run_asking(project, *command)
+        if json:
+            from agent_sandbox.cli.steps.reported_run import run_reported  # noqa: PLC0415 - only then
+
+            return run_reported(project, manifest.name, *command, before=before)
+        attach(project, *command)
+    return 0
+
+
+def _opened(agent: str, path: Path | None, *, yes: str, quiet: bool, dry_run: bool) -> Project | None:
+    """Return the project, made if there is none; in a dry run, None then."""
+    here = Path.cwd()
+    if not has_stack(path, cwd=here):
+        _initialise(agent, path, quiet=quiet, dry_run=dry_run)
+        if dry_run:
+            return None
+    return open_unasked(path, cwd=here) if dry_run else open_trusted(path, cwd=here, yes=yes)
+
+
+def _thrown_away(project: Project, *, quiet: bool) -> AbstractContextManager[Baseline]:
+    from agent_sandbox.cli.steps.throw_away import thrown_away  # noqa: PLC0415 - only then
+
+    return thrown_away(project, quiet=quiet)
+
+
+def _require_valid(*, asks: bool, resumes: bool, removes: bool, reports: bool) -> None:
+    """Raise UserError for options that exclude each other, or lack a terminal."""
+    problems = []
+    if asks and reports:
+        problems.append(Problem(where="--json", what="cannot be combined with --ask: it runs without a terminal"))
+    elif asks and terminal() is Terminal.NONE:
+        problems.append(NO_TERMINAL)
+    if resumes and removes:
+        problems.append(Problem(where="--resume", what="cannot be combined with --rm: a new sandbox has no session"))
+    if problems:
+        raise UserError(problems)
 
 
 def _split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -132,12 +184,12 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
         say(("note:", "title"), f" {note}")
 
 
-def _command(agent: str, *, asks: bool, resumes: bool) -> Sequence[str]:
-    """Return the command that starts the agent; raise UserError if it cannot continue a session."""
+def _manifest(agent: str, *, resumes: bool) -> AgentManifest:
+    """Return the agent's manifest; raise UserError if it cannot continue a session but should."""
     manifest = load_manifest(agent)
     if resumes and not manifest.resume:
         raise UserError([Problem(where="--resume", what=f"{manifest.name} cannot continue its last session")])
-    return manifest.started(asks=asks, resumes=resumes)
+    return manifest
 
 
 def _chosen(project: Project, agent: str) -> str:

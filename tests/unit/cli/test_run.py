@@ -17,6 +17,7 @@ from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.stack.services.agent import ENTER
 from agent_sandbox.stack.workspace import Owner
+from clone_worlds import with_clone_driver
 from fake_docker import FakeDocker
 from fake_stack import compose_line
 from run_cli import Ask
@@ -213,3 +214,81 @@ def test_a_dry_run_without_a_stack_writes_nothing(empty_project: Path, ask: Ask)
     answer = ask("run", AGENTS[0], "--dry-run")
     assert (answer.code, answer.err.splitlines()[0]) == (0, "would write  .devcontainer/docker-compose.yml")
     assert list(empty_project.iterdir()) == []
+
+
+def test_a_sandbox_for_one_run_is_removed_and_its_summary_is_the_only_output(
+    up_to_date: FakeDocker, command: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    up_to_date.says("ps --all").says("network ls").says("volume ls").says("up --detach").says("volume prune")
+    up_to_date.says("agent_sandbox.proxy log").says("down --remove-orphans --volumes")
+    up_to_date.says(ENTER, out="hi", code=5)
+    assert exit_code(lambda: run(["-p", "say hi"], rm=True, json=True, quiet=True)) == 5
+    out, err = capfd.readouterr()
+    assert (json.loads(out)["result"], err) == ("hi", "")
+    words = ("up --detach", f"agent {ENTER} {' '.join(command)} -p say hi", "proxy log", "down --remove-orphans")
+    order = [[word in call for call in up_to_date.calls].index(True) for word in words]
+    assert order == sorted(order)
+
+
+def test_a_sandbox_for_one_run_that_does_not_start_is_removed(
+    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    up_to_date.says("ps --all").says("network ls").says("volume ls").says("volume prune")
+    up_to_date.says("up --detach", err="no space left on device", code=1).says("down --remove-orphans --volumes")
+    assert exit_code(lambda: run(rm=True, json=True)) == 1
+    assert capsys.readouterr().out == ""
+    assert "down --remove-orphans --volumes" in up_to_date.calls[-2]
+
+
+def test_a_dry_run_of_one_run_ends_with_the_removal(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    assert exit_code(lambda: run(rm=True, json=True, dry_run=True)) == 0
+    assert " down --remove-orphans --volumes" in capsys.readouterr().out.splitlines()[-2]
+    assert docker.calls == []
+
+
+def test_options_that_exclude_each_other_are_all_reported(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    assert exit_code(lambda: run(ask=True, json=True, rm=True, resume=True)) == 1
+    assert capsys.readouterr().err == (
+        "error: --json: cannot be combined with --ask: it runs without a terminal\n"
+        "error: --resume: cannot be combined with --rm: a new sandbox has no session\n"
+    )
+    assert docker.calls == []
+
+
+def test_a_name_needs_a_clone_and_a_clone_is_not_thrown_away(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(lambda: run([], name="fix-1")) == 1
+    assert capsys.readouterr().err == "error: --name: names a clone\n  hint: use it with --clone\n"
+    assert exit_code(lambda: run([], clone=True, rm=True)) == 1
+    assert capsys.readouterr().err == (
+        "error: --rm: cannot be combined with --clone: it would remove what the agent committed\n"
+        "  hint: leave it out; afterwards, agent-sandbox fetch, then agent-sandbox destroy --path NAME\n"
+    )
+    assert (project.exists(), docker.calls) == (True, [])
+
+
+def test_the_agent_starts_in_the_clone(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    driver = with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
+    names: list[str] = []
+
+    def note(one: Project, *_command: str, **_options: object) -> int:
+        names.append(one.name)
+        return 0
+
+    for name in ("start", "keep_logins", "attach"):
+        monkeypatch.setattr(module, name, note)
+    assert exit_code(lambda: run([], clone=True, name="fix-1")) == 0
+    assert exit_code(lambda: run([], clone=True, name="fix-2", dry_run=True)) == 0
+    assert len(names) == 3  # start, logins, attach
+    assert len({*names}) == 1
+    assert names[0].startswith("app-fix-1-")
+    assert driver.steps

@@ -24,6 +24,7 @@ def with_own_places(
 
     Paths are relative to `project`, also in a clone of it.
     """
+    workspace = replace(workspace, beside=chosen.beside)
     if not (chosen.mounts or chosen.mask or chosen.environment or chosen.setup):
         return workspace
     from agent_sandbox.runtime.init.own_places import own_masks, own_mounts, parents_of  # noqa: PLC0415 - few need it

@@ -226,3 +226,11 @@ def test_a_file_gets_no_more_than_allowed_and_messages_stay_bounded(tmp_path: Pa
         with (tmp_path / "target").open("w+b") as into:
             assert capture(("sh", "-c", script), into=into, most=2_000_000).code == TOO_MUCH
         assert (tmp_path / "target").stat().st_size <= 2_000_000
+
+
+def test_a_signal_that_is_ignored_does_not_interrupt() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert capture(("sh", "-c", "kill -HUP $PPID; echo done")).out == "done\n"
+    finally:
+        signal.signal(signal.SIGHUP, before)
