@@ -1,6 +1,6 @@
 """`agent-sandbox run [AGENT] [-- ARG...]`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -102,11 +102,7 @@ def run(  # noqa: PLR0913 - each is an option
     command = (*manifest.started(asks=agent_asks, resumes=resume), *words)
     starting = partial(start, project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if dry_run:
-        starting()
-        attach(project, *command, dry_run=True)
-        if rm:
-            execute(backend().plan(project, Destroy()), dry_run=True)
-        return 0
+        return _print_plan(project, starting, command, removes=rm)
     with _thrown_away(project, quiet=quiet) if rm else nullcontext() as before:
         if code := starting():
             return code
@@ -122,6 +118,14 @@ def run(  # noqa: PLR0913 - each is an option
             return run_reported(project, manifest.name, *command, before=before)
         attach(project, *command)
     return 0
+
+
+def _print_plan(project: Project, starting: Callable[[], int], command: Sequence[str], *, removes: bool) -> int:
+    code = starting()
+    attach(project, *command, dry_run=True)
+    if removes:
+        execute(backend().plan(project, Destroy()), dry_run=True)
+    return code
 
 
 def _opened(agent: str, path: Path | None, *, yes: str, quiet: bool, dry_run: bool) -> Project | None:
