@@ -13,7 +13,7 @@ STATE, HOME = "/state", "/run/home"
 PROGRAM = "/opt/usage/ccusage"
 DATABASES = (".db", ".sqlite")
 # Beside a database: what is not yet in it, and an index of that, which SQLite makes again.
-JOURNAL, INDEX = "-wal", "-shm"
+JOURNAL, INDEX = (f"-{end}" for end in ("wal", "shm"))
 # Directories inside each other in which databases are looked for, and entries in one of them.
 DEEPEST = 4
 MOST_ENTRIES = 1_000

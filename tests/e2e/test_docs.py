@@ -50,6 +50,10 @@ ELSEWHERE = {
     "sudo sysctl fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576": "changes this machine",
     "printf '%s\\n' fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576"
     " | sudo tee /etc/sysctl.d/60-inotify.conf": "the same",
+    "agent-sandbox run claude --clone --name fix-1": "test_clones.py",
+    "agent-sandbox diff fix-1 --stat": "the same",
+    "agent-sandbox fetch fix-1": "the same",
+    "git merge box/fix-1/main": "the same",
     "agent-sandbox cp box:/tmp/report.html .": "there is no such file; test_commands_stack.py copies both ways",
     "agent-sandbox cp ~/Downloads/screenshot.png box:/tmp/": "the same",
     'agent-sandbox run --rm --json --yes 01b66ea7750e... -- -p "Run the tests and fix what fails" >summary.json': (

@@ -151,10 +151,51 @@ class AskImage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """Create the containers, networks and volumes without starting anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InClone:
+    """Run a program of the agents' image beside the stack, with the volume of a clone and without a network.
+
+    It runs whether the stack does or not, and can change nothing but the volume, and that only if it `writes`.
+    """
+
+    image: str
+    argv: tuple[str, ...]
+    writes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopySecrets:
+    """Copy the secrets of another stack, by the name of its volume, from volume to volume."""
+
+    image: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTraffic:
     """Have the running proxy print its audit log; when followed, until stdin ends."""
 
     argv: tuple[str, ...] = ()
 
 
-type Verb = Build | Up | Down | Destroy | Restart | Exec | SetUp | Logs | AskProxy | AskSecrets | AskImage | ReadTraffic
+type Verb = (
+    Build
+    | Up
+    | Create
+    | Down
+    | Destroy
+    | Restart
+    | Exec
+    | SetUp
+    | Logs
+    | AskProxy
+    | AskSecrets
+    | AskImage
+    | InClone
+    | CopySecrets
+    | ReadTraffic
+)

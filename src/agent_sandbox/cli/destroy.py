@@ -17,6 +17,7 @@ from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.settings import forget_settings
 from agent_sandbox.runtime.policies.learning import forget_recording
+from agent_sandbox.runtime.project.clone_record import Clone, clone_at, forget_clone
 from agent_sandbox.runtime.project.installed import open_project, own_images
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.recipes import recipes_of
@@ -44,12 +45,17 @@ def destroy(  # noqa: PLR0913 - each is an option
     if orphans:
         return _destroy_orphans(yes=yes, dry_run=dry_run, quiet=quiet)
     project = open_project(path, cwd=Path.cwd())
+    clone = clone_at(project.root, os.environ)
+    if clone and not dry_run:
+        from agent_sandbox.cli.steps.clones import report_unfetched  # noqa: PLC0415 - only for clones
+
+        report_unfetched(clone)
     names = own_images(project) if images else ()
     things = {} if dry_run else driver().leftovers(project.name)
     if images and not dry_run:
         things["images"] = tuple(driver().labels_of(names))
     if not (dry_run or any(things.values())):
-        _forget(project)
+        _forget(project, clone)
         if not quiet:
             say(f"nothing to remove: {project.name} has no resources on this {ENGINE}")
         return DONE
@@ -58,7 +64,7 @@ def destroy(  # noqa: PLR0913 - each is an option
         return FIXABLE
     execute(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
     if not dry_run:
-        _forget(project)
+        _forget(project, clone)
     if not (dry_run or quiet):
         parts = (counted(len(found), kind.removesuffix("s")) for kind, found in things.items() if found)
         say(f"removed {project.name}: {', '.join(parts)}")
@@ -85,11 +91,14 @@ def _destroy_orphans(*, yes: bool, dry_run: bool, quiet: bool) -> int:
     return DONE
 
 
-def _forget(project: Project) -> None:
-    """Remove what is stored for the project on the host machine."""
+def _forget(project: Project, clone: Clone | None) -> None:
+    """Remove what is stored for the project on the host machine; of a clone, all of it."""
     recipes_of(project.root, os.environ).forget()
     forget_settings(project.name, os.environ)
     forget_recording(project.root, os.environ)
+    if clone:
+        open_store(os.environ).forget(project.root)
+        forget_clone(clone)
 
 
 def _report_images(found: Sequence[str]) -> None:

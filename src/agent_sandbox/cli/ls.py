@@ -45,6 +45,7 @@ def _as_json(stack: ListedStack) -> dict[str, Any]:
     return {
         **asdict(stack),
         "root": str(stack.root) if stack.root else None,
+        "clone": {"name": stack.clone.name, "project": str(stack.clone.project)} if stack.clone else None,
         "agents": list(stack.agents),
         "since": stack.since.isoformat() if stack.since else None,
         "notes": list(stack.notes),
@@ -58,9 +59,15 @@ def _as_text(stacks: Sequence[ListedStack], now: datetime) -> Iterator[str]:
     yield styled(("  ".join(_padded(HEADINGS, widths)).rstrip(), "title"))
     for stack, row in zip(stacks, rows, strict=True):
         yield _row(_padded(row, widths), STATES.get(stack.state, "warn"))
-        yield f"  {short_path(stack.root)}" if stack.root else "  -"
+        yield _place(stack)
         notes = (*(() if stack.state in STATES else (stack.state,)), *stack.notes)
         yield from (styled("  ", (note, "warn")) for note in notes)
+
+
+def _place(stack: ListedStack) -> str:
+    if stack.clone:
+        return f"  {stack.clone.name}, a clone of {short_path(stack.clone.project)}"
+    return f"  {short_path(stack.root)}" if stack.root else "  -"
 
 
 def _row(cells: Sequence[str], style: str) -> Styled:

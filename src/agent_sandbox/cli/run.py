@@ -1,10 +1,12 @@
 """`agent-sandbox run [AGENT] [-- ARG...]`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Destroy, Terminal
@@ -28,6 +30,8 @@ Arguments = Annotated[
         metavar="[AGENT] [-- ARG...]",
     ),
 ]
+CloneOption = Annotated[bool, Option(help="Let the agent work on a clone of the repository, not on your files.")]
+Name = Annotated[str, Option(help="The name of the clone; by default the next free one.", metavar="NAME")]
 Ask = Annotated[bool, Option(help="Ask you, in this terminal, about requests that no rule allows.")]
 AgentAsks = Annotated[bool, Option(help="Let the agent ask for permission as it does outside.")]
 Rm = Annotated[bool, Option(help="Remove the sandbox with its state when the agent ends.")]
@@ -41,6 +45,12 @@ NO_TERMINAL = Problem(
     what="needs a terminal",
     hint="leave it out, and run `agent-sandbox watch --ask` in a terminal at the same time",
 )
+NOT_KEPT = Problem(
+    where="--rm",
+    what="cannot be combined with --clone: it would remove what the agent committed",
+    hint="leave it out; afterwards, agent-sandbox fetch, then agent-sandbox destroy --path NAME",
+)
+NO_CLONE = Problem(where="--name", what="names a clone", hint="use it with --clone")
 
 
 def completions(*before: str) -> tuple[str, ...]:
@@ -52,6 +62,8 @@ def run(  # noqa: PLR0913 - each is an option
     arguments: Arguments = None,
     *,
     path: ProjectPath = None,
+    clone: CloneOption = False,
+    name: Name = "",
     ask: Ask = False,
     agent_asks: AgentAsks = False,
     resume: Resume = False,
@@ -68,39 +80,61 @@ def run(  # noqa: PLR0913 - each is an option
     AGENT says which to start, by default the first. The agent acts without asking for permission: the sandbox sets the
     limits. With `--ask`, a request that no rule allows waits until you answer.
 
+    With `--clone`, the agent works on a clone of what is committed, in a volume, and has no access to the project's
+    files. `agent-sandbox fetch` brings its commits back. The same `--name` continues with the same clone.
+
     `--rm --json` is for CI: nothing is kept but what the agent changed in the project, and the summary has its output,
     exit code, denials, traffic, and the changes to review.
     """
     _require_valid(asks=ask and not dry_run, resumes=resume, removes=rm, reports=json)
+    if (name and not clone) or (rm and clone):
+        raise UserError([NO_CLONE if name and not clone else NOT_KEPT])
     agent, words = _split(arguments or ())
-    if not has_stack(path, cwd=Path.cwd()):
-        _initialise(agent, path, quiet=quiet, dry_run=dry_run)
-        if dry_run:
-            return 0
-    project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
-    manifest = load_manifest(_chosen(project, agent))
-    if resume and not manifest.resume:
-        raise UserError([Problem(where="--resume", what=f"{manifest.name} cannot continue its last session")])
+    project = _opened(agent, path, yes=yes, quiet=quiet, dry_run=dry_run)
+    if project and clone:
+        from agent_sandbox.cli.steps.clones import enter_clone  # noqa: PLC0415 - only then
+
+        project = enter_clone(project, name, extra_ca=extra_ca, quiet=quiet, dry_run=dry_run)
+    if project is None:
+        return 0
+    manifest = _manifest(_chosen(project, agent), resumes=resume)
     command = (*manifest.started(asks=agent_asks, resumes=resume), *words)
-    with _thrown_away(project, quiet=quiet) if rm and not dry_run else nullcontext() as before:
-        code = start(project, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
-        if code:
+    starting = partial(start, project, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
+    if dry_run:
+        return _print_plan(project, starting, command, removes=rm)
+    with _thrown_away(project, quiet=quiet) if rm else nullcontext() as before:
+        if code := starting():
             return code
-        if not dry_run:
-            report_unwritable_project(project)
-            keep_logins(project)
-        if ask and not dry_run:
+        report_unwritable_project(project)
+        keep_logins(project)
+        if ask:
             from agent_sandbox.cli.steps.watching.asking_run import run_asking  # noqa: PLC0415 - only then
 
             return run_asking(project, *command)
-        if json and not dry_run:
+        if json:
             from agent_sandbox.cli.steps.reported_run import run_reported  # noqa: PLC0415 - only then
 
             return run_reported(project, manifest.name, *command, before=before)
-        attach(project, *command, dry_run=dry_run)
-    if rm and dry_run:
+        attach(project, *command)
+    return 0
+
+
+def _print_plan(project: Project, starting: Callable[[], int], command: Sequence[str], *, removes: bool) -> int:
+    code = starting()
+    attach(project, *command, dry_run=True)
+    if removes:
         execute(backend().plan(project, Destroy()), dry_run=True)
     return code
+
+
+def _opened(agent: str, path: Path | None, *, yes: str, quiet: bool, dry_run: bool) -> Project | None:
+    """Return the project, made if there is none; in a dry run, None then."""
+    here = Path.cwd()
+    if not has_stack(path, cwd=here):
+        _initialise(agent, path, quiet=quiet, dry_run=dry_run)
+        if dry_run:
+            return None
+    return open_unasked(path, cwd=here) if dry_run else open_trusted(path, cwd=here, yes=yes)
 
 
 def _thrown_away(project: Project, *, quiet: bool) -> AbstractContextManager[Baseline]:
@@ -151,6 +185,14 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
         say(f"would write  {change.path}" if dry_run else f"{change.verdict:<9}  {change.path}")
     for note in prepared.notes:
         say(("note:", "title"), f" {note}")
+
+
+def _manifest(agent: str, *, resumes: bool) -> AgentManifest:
+    """Return the agent's manifest; raise UserError if it cannot continue a session but should."""
+    manifest = load_manifest(agent)
+    if resumes and not manifest.resume:
+        raise UserError([Problem(where="--resume", what=f"{manifest.name} cannot continue its last session")])
+    return manifest
 
 
 def _chosen(project: Project, agent: str) -> str:

@@ -14,6 +14,7 @@ from agent_sandbox.images import DIGEST_LABEL
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.container import Container, StackFound, Usage
 from agent_sandbox.runtime.driver.protocol import Driver
+from agent_sandbox.runtime.project.clone_record import Clone, clone_at
 from agent_sandbox.runtime.project.installed import images_of, is_name_of, removal_of, trusted_projects
 from agent_sandbox.runtime.project.trust_store import Store
 from agent_sandbox.stack.workspace import Owner
@@ -44,6 +45,7 @@ class ListedStack:
     denied: int | None
     orphaned: bool
     notes: tuple[str, ...]
+    clone: Clone | None = None
 
 
 def list_stacks(driver: Driver, store: Store, *, ask: Ask) -> tuple[ListedStack, ...]:
@@ -85,7 +87,15 @@ def _listed(
         denied=denied,
         orphaned=_is_orphaned(stack, projects),
         notes=tuple(_notes(stack, projects, current)),
+        clone=_clone(project) if project else None,
     )
+
+
+def _clone(project: Project) -> Clone | None:
+    try:
+        return clone_at(project.root, os.environ)
+    except UserError:  # a damaged record is reported by commands for the clone
+        return None
 
 
 def _root(stack: StackFound, project: Project | None) -> Path | None:

@@ -6,7 +6,7 @@ from agent_sandbox.agents.together import Agents
 from agent_sandbox.stack.engine import ISOLATED
 from agent_sandbox.stack.model import Network, Stack, Volume
 from agent_sandbox.stack.naming import addresses, network_name, stack_name
-from agent_sandbox.stack.services.agent import agent_service, local_volume, state_volumes
+from agent_sandbox.stack.services.agent import CLONE, agent_service, local_volume, state_volumes
 from agent_sandbox.stack.services.firewall import firewall_service
 from agent_sandbox.stack.services.proxy import proxy_service
 from agent_sandbox.stack.workspace import Workspace
@@ -20,6 +20,7 @@ VOLUMES = {
     "history": "the shell history",
     "home-cache": "what the tools in the sandbox downloaded: ~/.cache",
 }
+CLONED = "the clone of the project that the agent works on"
 STATE = "the agent's sign-in, settings and sessions"
 LOCAL = "programs and data that were installed under ~/.local"
 
@@ -38,7 +39,8 @@ def build_stack(agents: Agents, workspace: Workspace, images: StackImages) -> St
     name = stack_name(workspace.title, workspace.path)
     where = addresses(workspace.path)
     states = (key for manifest in agents.manifests for key in state_volumes(manifest))
-    volumes = {**VOLUMES, local_volume(agents): LOCAL, **dict.fromkeys(states, STATE)}
+    cloned = {CLONE: CLONED} if workspace.in_volume else {}
+    volumes = {**cloned, **VOLUMES, local_volume(agents): LOCAL, **dict.fromkeys(states, STATE)}
     stack = Stack(
         name=name,
         agents=agents.names,

@@ -109,6 +109,8 @@ class Workspace:
     # The digest of the project file, "" without one.
     project_file: str = ""
     protected: tuple[Protected, ...] = ()
+    # Whether it is a clone in a volume: nothing of it is on the host machine.
+    in_volume: bool = False
     # What the project file says.
     mounts: tuple[OwnMount, ...] = ()
     masks: tuple[Mask, ...] = ()

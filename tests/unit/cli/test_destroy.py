@@ -5,11 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.cli import destroy as module
 from agent_sandbox.cli.destroy import destroy
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.steps.clones import enter_clone
 from agent_sandbox.images import base_name
 from agent_sandbox.runtime.policies.learning import Recording, load_recording, save_recording
+from agent_sandbox.runtime.project.clone_record import clones_of
+from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+from clone_worlds import commit, with_clone_driver
 from fake_docker import FakeDocker
 from fake_stack import compose_line
 from fake_tty import Person
@@ -109,3 +115,25 @@ def test_the_sources_of_secrets_are_forgotten_but_not_if_nothing_is_removed(
     assert len(recipes_of(project, os.environ).load()) == 1
     assert exit_code(lambda: destroy(yes=True)) == 0
     assert recipes_of(project, os.environ).load() == ()
+
+
+def test_a_clone_goes_with_its_record_its_trust_and_what_was_not_fetched_is_listed(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    driver = with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
+    made = enter_clone(open_project(None, cwd=project), "fix-1", extra_ca=None, quiet=True, dry_run=False)
+    assert made is not None
+    commit(driver.folder)
+    monkeypatch.setattr(module, "driver", lambda: driver)
+    monkeypatch.setattr(module, "backend", lambda: driver.planner)
+    monkeypatch.setattr(module, "execute", lambda *_args, **_options: None)
+    driver.volumes = ("fix-1_workspace",)
+    assert exit_code(lambda: destroy(path=Path("fix-1"), yes=True)) == 0
+    assert capsys.readouterr().err == (
+        f"not fetched: commits of main: agent-sandbox fetch fix-1\nremoved {made.name}: 1 volume\n"
+    )
+    assert (clones_of(project, os.environ), open_store(os.environ).load(made.root)) == ((), None)
+    assert not made.root.exists()

@@ -93,6 +93,7 @@ def test_json_has_bytes_and_times(project: Path, capsys: pytest.CaptureFixture[s
         "denied": 3,
         "orphaned": False,
         "notes": [],
+        "clone": None,
     }
     assert (second["name"], second["root"], second["notes"]) == ("other", None, [UNKNOWN])
 

@@ -17,6 +17,7 @@ from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.stack.services.agent import ENTER
 from agent_sandbox.stack.workspace import Owner
+from clone_worlds import with_clone_driver
 from fake_docker import FakeDocker
 from fake_stack import compose_line
 from run_cli import Ask
@@ -258,3 +259,36 @@ def test_options_that_exclude_each_other_are_all_reported(
         "error: --resume: cannot be combined with --rm: a new sandbox has no session\n"
     )
     assert docker.calls == []
+
+
+def test_a_name_needs_a_clone_and_a_clone_is_not_thrown_away(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(lambda: run([], name="fix-1")) == 1
+    assert capsys.readouterr().err == "error: --name: names a clone\n  hint: use it with --clone\n"
+    assert exit_code(lambda: run([], clone=True, rm=True)) == 1
+    assert capsys.readouterr().err == (
+        "error: --rm: cannot be combined with --clone: it would remove what the agent committed\n"
+        "  hint: leave it out; afterwards, agent-sandbox fetch, then agent-sandbox destroy --path NAME\n"
+    )
+    assert (project.exists(), docker.calls) == (True, [])
+
+
+def test_the_agent_starts_in_the_clone(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    driver = with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
+    names: list[str] = []
+
+    def note(one: Project, *_command: str, **_options: object) -> int:
+        names.append(one.name)
+        return 0
+
+    for name in ("start", "keep_logins", "attach"):
+        monkeypatch.setattr(module, name, note)
+    assert exit_code(lambda: run([], clone=True, name="fix-1")) == 0
+    assert exit_code(lambda: run([], clone=True, name="fix-2", dry_run=True)) == 0
+    assert len(names) == 3  # start, logins, attach
+    assert len({*names}) == 1
+    assert names[0].startswith("app-fix-1-")
+    assert driver.steps

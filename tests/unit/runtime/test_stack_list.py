@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import shutil
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.runtime.driver.container import Container, StackFound, Usage
 from agent_sandbox.runtime.driver.protocol import Driver
+from agent_sandbox.runtime.project.clone_record import new_clone, save_clone
 from agent_sandbox.runtime.project.installed import removal_of
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.runtime.project.trust_store import Store
@@ -127,3 +129,20 @@ def test_a_proxy_that_does_not_answer_counts_nothing(store: Store, error: Except
 
 def test_a_name_alone_is_a_project_without_files() -> None:
     assert (without_directory("app-1").name, without_directory("app-1").files) == ("app-1", ())
+
+
+def test_the_stack_of_a_clone_names_its_project_and_a_damaged_record_does_not_matter(
+    tmp_path: Path, store: Store, trusted: StackFound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    clone = new_clone(tmp_path, "fix-1", os.environ, title="app")
+    save_clone(clone)
+    (standing,) = store
+    moved = dataclasses.replace(standing, root=clone.root)
+    store.forget(standing.root)
+    store.save(moved)
+    (found,) = list_stacks(engine(trusted), store, ask=lambda _proxy: {})
+    assert found.clone == clone
+    clone.root.with_name("fix-1.json").write_text("")
+    (found,) = list_stacks(engine(trusted), store, ask=lambda _proxy: {})
+    assert (found.clone, found.root) == (None, clone.root)

@@ -13,11 +13,14 @@ from agent_sandbox.backends.verbs import (
     AskSecrets,
     Build,
     Cache,
+    CopySecrets,
+    Create,
     Destroy,
     Down,
     Drop,
     Exec,
     Follow,
+    InClone,
     Logs,
     ReadTraffic,
     Restart,
@@ -27,19 +30,25 @@ from agent_sandbox.backends.verbs import (
     Verb,
 )
 from agent_sandbox.images import BASE_IMAGE, DIGEST_LABEL, Image
-from agent_sandbox.stack.services.agent import ENTER, PASS_SIGNAL, SESSION, SETUP
-from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, SECRETS
+from agent_sandbox.stack.services.agent import CLONE, ENTER, PASS_SIGNAL, SESSION, SETUP, WORKSPACE
+from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, PROXY_USER, SECRETS, SECRETS_KEY
 
-type Question = Logs | AskImage | AskProxy | AskSecrets | ReadTraffic
+type Question = Logs | AskImage | AskProxy | AskSecrets | InClone | ReadTraffic
 
 DIRECTORY = ".devcontainer"
 # The label that compose sets on everything of a project.
 PROJECT_LABEL = "com.docker.compose.project"
 START_SECONDS = 120  # seconds; a cold start takes 5, but a slow machine needs time to report what it lacks
-# A container that reaches nothing, can change nothing and leaves nothing.
+# A container that reaches nothing, can change nothing and leaves nothing. The user follows.
 ALONE = (
     *("--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
-    *("--security-opt", "no-new-privileges", "--user", "65534:65534", "--env", "HOME=/nonexistent"),
+    *("--security-opt", "no-new-privileges", "--env", "HOME=/nonexistent", "--user"),
+)
+NOBODY = "65534:65534"
+# Of what git in a clone may use: the agent decides what it works on.
+WITH_CLONE = (
+    *("--memory", "4g", "--memory-swap", "4g", "--pids-limit", "256", "--workdir", WORKSPACE, "--init"),
+    *("--tmpfs", "/tmp:size=64m,mode=1777"),  # noqa: S108 - a container's
 )
 # For one that reads what an agent wrote. Without `--init`, its program would ignore the signal that ends it.
 BOUNDS = ("--init", "--memory", "1g", "--pids-limit", "128")
@@ -71,6 +80,10 @@ class ComposePlanner:
                 removed = (self._run(project, f"removing {name}", *remove, name) for name in verb.anew)
                 # The old containers use their images until the stack has restarted.
                 steps = (*self._images(verb.build), *removed, self._up(project), self._replaced)
+            case Create():
+                steps = (self._run(project, "creating the stack", "create", "--no-build", "--remove-orphans"),)
+            case CopySecrets():
+                steps = (self._copy_secrets(project, verb),)
             case Down():
                 steps = (self._run(project, "stopping the stack", "down", "--remove-orphans"),)
             case Destroy():
@@ -97,6 +110,8 @@ class ComposePlanner:
                 return self._run(project, "reading the logs", *_logs(verb))
             case AskImage():
                 return self._in_image(project, verb)
+            case InClone():
+                return self._in_clone(project, verb)
             case AskProxy() | AskSecrets() | ReadTraffic():
                 return self._in_proxy(project, verb)
             case _:
@@ -168,29 +183,34 @@ class ComposePlanner:
 
     def _in_image(self, project: Project, verb: AskImage) -> RunCommand:
         program, *arguments = verb.argv
-        # Of two options of one kind, the last one counts.
-        user = ("--user", verb.user) if verb.user else ()
         home = ("--env", f"HOME={verb.home}", "--tmpfs", f"{verb.home}:{IN_MEMORY}") if verb.home else ()
         mounts = (
             word
             for place, name in verb.volumes.items()
             for word in ("--mount", f"type=volume,source={name},target={place},readonly,volume-nocopy")
         )
-        bounds = BOUNDS if verb.volumes else ()
-        argv = (
-            self.program,
-            "run",
-            *ALONE,
-            *user,
-            *home,
-            *bounds,
-            *mounts,
-            "--entrypoint",
-            program,
-            verb.image,
-            *arguments,
-        )
+        within = (verb.user or NOBODY, *home, *(BOUNDS if verb.volumes else ()), *mounts, "--entrypoint", program)
+        argv = (self.program, "run", *ALONE, *within, verb.image, *arguments)
         return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="asking the image")
+
+    def _in_clone(self, project: Project, verb: InClone) -> RunCommand:
+        program, *arguments = verb.argv
+        volume = f"type=volume,source={project.name}_{CLONE},target={WORKSPACE}"
+        owner = f"{project.owner.uid}:{project.owner.gid}"
+        mount = volume if verb.writes else f"{volume},readonly"
+        within = ("--mount", mount, *WITH_CLONE, "--entrypoint", program, verb.image)
+        argv = (self.program, "run", "--interactive", *ALONE, owner, *within, *arguments)
+        return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="asking the clone")
+
+    def _copy_secrets(self, project: Project, verb: CopySecrets) -> RunCommand:
+        mounts = (
+            *("--mount", f"type=volume,source={verb.source},target=/from,readonly"),
+            *("--mount", f"type=volume,source={project.name}_{SECRETS_KEY},target=/to"),
+        )
+        argv = (*ALONE, PROXY_USER, *mounts, "--entrypoint", "cp", verb.image, "--archive", "/from/.", "/to/")
+        return RunCommand(
+            argv=(self.program, "run", *argv), cwd=project.root, project=project.name, purpose="copying the secrets"
+        )
 
     def _left_volumes(self, project: Project) -> RunCommand:
         """Return the step that removes volumes that no file names any more, such as a former agent's."""

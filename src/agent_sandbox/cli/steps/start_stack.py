@@ -30,8 +30,8 @@ from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.policies.missing_services import denied_servers
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.policies.stale_services import stale_services
-from agent_sandbox.runtime.project.installed import bounded_volumes, images_of
-from agent_sandbox.runtime.protect.mount_checks import look_inside
+from agent_sandbox.runtime.project.installed import bounded_volumes, images_of, read_stack_file
+from agent_sandbox.runtime.protect.mount_checks import is_in_volume, look_inside
 from agent_sandbox.runtime.protect.snapshot import record
 from agent_sandbox.stack.services.beside import FIREWALL
 
@@ -95,7 +95,7 @@ def report_unwritable_project(project: Project) -> None:
     from agent_sandbox.runtime.driver.protocol import Machine  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.driver.result import Status  # noqa: PLC0415 - as above
 
-    if facts.belongs_to_root(project.root):
+    if facts.belongs_to_root(project.root) and not is_in_volume(read_stack_file(project.root)):
         machine = Machine(path=project.root, cwd=project.root, driver=driver())
         owner = (row for row in machine.host.checks if row.name == "owner")
         for found in (result for row in owner for result in results_of(row, machine)):

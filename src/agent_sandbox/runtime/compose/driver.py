@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import IO
 
 from agent_sandbox.backends.compose.plan import ComposePlanner
 from agent_sandbox.backends.plan import Plan, RunCommand
@@ -86,10 +87,18 @@ class ComposeDriver:
         """Follow the output of the plan's commands."""
         hand_on(self.engine, plan, on_line=on_line)
 
-    def capture(self, step: RunCommand, *, timeout: float, stdin: bytes = b"") -> Finished:
+    def capture(
+        self,
+        step: RunCommand,
+        *,
+        timeout: float,
+        stdin: bytes | IO[bytes] = b"",
+        into: IO[bytes] | None = None,
+        most: int = process.MOST_BYTES,
+    ) -> Finished:
         """Run the step's command without a terminal."""
         with self.engine.required():
-            return process.capture(step.argv, cwd=step.cwd, timeout=timeout, stdin=stdin)
+            return process.capture(step.argv, cwd=step.cwd, timeout=timeout, stdin=stdin, into=into, most=most)
 
     def watch(
         self, step: RunCommand, *, on_line: Callable[[str], None], on_start: Callable[[Input], None] = lambda _: None

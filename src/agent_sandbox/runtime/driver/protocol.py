@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from agent_sandbox.backends.plan import Plan, Planner, RunCommand
 from agent_sandbox.backends.project import Project
@@ -13,7 +13,7 @@ from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer, StackFound, Usage
 from agent_sandbox.runtime.driver.result import CheckResult
 from agent_sandbox.runtime.events import Tell, ignore
-from agent_sandbox.runtime.host.process import Finished, Input
+from agent_sandbox.runtime.host.process import MOST_BYTES, Finished, Input
 from agent_sandbox.runtime.project.installed import find_project
 from agent_sandbox.runtime.project.root import find_root
 
@@ -78,8 +78,19 @@ class Driver(Protocol):
     def pass_on(self, plan: Plan, *, on_line: Callable[[str], None]) -> None:
         """Run the commands of a plan and pass each line of output to `on_line`."""
 
-    def capture(self, step: RunCommand, *, timeout: float, stdin: bytes = b"") -> Finished:
-        """Run one command and return its output and exit code."""
+    def capture(
+        self,
+        step: RunCommand,
+        *,
+        timeout: float,
+        stdin: bytes | IO[bytes] = b"",
+        into: IO[bytes] | None = None,
+        most: int = MOST_BYTES,
+    ) -> Finished:
+        """Run one command and return its output, at most that many bytes, and its exit code.
+
+        With `into`, its stdout goes to that file.
+        """
 
     def watch(
         self, step: RunCommand, *, on_line: Callable[[str], None], on_start: Callable[[Input], None] = lambda _: None

@@ -7,6 +7,8 @@ import time
 from typing import IO
 
 CHUNK = 1 << 16
+# Bytes that a child whose output goes to a file may print to stderr.
+MOST_MESSAGES = 1 << 20
 # Seconds between two looks at whether the child has exited.
 POLL = 0.05
 # Seconds to read on after the child has exited: a background process of it may keep its output open for ever.
@@ -22,11 +24,18 @@ class TooLateError(Exception):
 
 
 class Pipes:
-    """The pipes to a child, which has one for stdout, one for stderr, and maybe one for stdin."""
+    """The pipes to a child, which has one for stdout, one for stderr, and maybe one for stdin.
 
-    def __init__(self, child: subprocess.Popen[bytes], stdin: bytes, *, most: int) -> None:
-        self._child, self._unsent, self._most = child, memoryview(stdin), most
+    With `into`, stdout is written to that file.
+    """
+
+    def __init__(
+        self, child: subprocess.Popen[bytes], stdin: bytes, *, most: int, into: IO[bytes] | None = None
+    ) -> None:
+        self._child, self._unsent, self._most, self._into = child, memoryview(stdin), most, into
         self._printed: dict[int, bytearray] = {}
+        self._stdout = child.stdout.fileno() if child.stdout else -1
+        self._written = 0
         self._open = selectors.DefaultSelector()
         for pipe in (child.stdout, child.stderr):
             if pipe:
@@ -69,7 +78,13 @@ class Pipes:
 
     def _read(self, pipe: int) -> bool:
         data = os.read(pipe, CHUNK)
+        if self._into and pipe == self._stdout:
+            self._into.write(data[: self._most - self._written])
+            self._written += len(data)
+            if self._written > self._most:
+                raise TooMuchError
+            return not data
         self._printed[pipe] += data
-        if len(self._printed[pipe]) > self._most:
+        if len(self._printed[pipe]) > (min(self._most, MOST_MESSAGES) if self._into else self._most):
             raise TooMuchError
         return not data

@@ -44,24 +44,27 @@ def capture(  # noqa: PLR0913 - each is an option of its own
     *,
     cwd: Path | None = None,
     timeout: float = 60.0,
-    stdin: bytes = b"",
+    stdin: bytes | IO[bytes] = b"",
     environment: Mapping[str, str] = MappingProxyType({}),
     errors: str = "replace",
     own_session: bool = False,
     most: int = MOST_BYTES,
+    into: IO[bytes] | None = None,
 ) -> Finished:
     """Run `argv` without a terminal and return its output; the exit code is `TIMED_OUT` after a timeout.
 
-    A child that prints more than `most` bytes is ended, with `TOO_MUCH`. Its stdin is a pipe, so the input is never on
-    disk. `errors` decodes what is not UTF-8: with "surrogateescape" a file name comes back as it is on the disk. With
-    `own_session` it cannot open our terminal.
+    A child that prints more than `most` bytes is ended, with `TOO_MUCH`. With `into`, its stdout goes to that file. Its
+    stdin is a pipe, so the input is never on disk, unless it is a file from the start. `errors` decodes what is not
+    UTF-8: with "surrogateescape" a file name comes back as it is on the disk. With `own_session` it cannot open our
+    terminal.
     """
-    source = subprocess.PIPE if stdin else subprocess.DEVNULL
+    given = stdin if isinstance(stdin, bytes) else b""
+    source = stdin if not isinstance(stdin, bytes) else subprocess.PIPE if stdin else subprocess.DEVNULL
     with _started(
         argv, cwd=cwd, stdin=source, stderr=subprocess.PIPE, environment=environment, own_session=own_session
     ) as child:
         try:
-            out, err = Pipes(child, stdin, most=most).communicate(timeout)
+            out, err = Pipes(child, given, most=most, into=into).communicate(timeout)
         except TooLateError:
             _end(child)
             return Finished(argv=tuple(argv), code=TIMED_OUT, out="", err=f"no answer within {timeout:g} seconds")

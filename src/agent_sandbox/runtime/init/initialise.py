@@ -4,6 +4,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_sandbox.agents.manifest import SLUG
 from agent_sandbox.agents.pin import Pins
@@ -26,7 +27,7 @@ from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outsid
 from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.host.settings import user_settings
-from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
+from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine, owner_of
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring_here, to_exclude
 from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named, settle
 from agent_sandbox.runtime.init.settled_places import make_masked, with_own_places
@@ -42,6 +43,11 @@ from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.naming import TITLE_LENGTH
 from agent_sandbox.stack.workspace import Ide, Mask, Owner, Workspace
 
+if TYPE_CHECKING:
+    from agent_sandbox.runtime.project.clone_record import Clone
+
+# The directory with the settings of all clones, in the user's state.
+CLONES = "clones"
 NOT_IN_SUBMODULES = "inside, git ignores this worktree's submodules and does not work in them; it does in a clone"
 LOST = "was protected and is now a link or a pipe, which cannot be protected"
 LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
@@ -120,7 +126,8 @@ class Prepared:
         # The proxy reads the policy as another user; a file that is checked in is not secret.
         write_all(self.project, texts, shared={POLICY, PROJECT_FILE})
         make_folders(self.project, (one.path for one in self.workspace.protected if one.always))
-        make_masked(self.project, self.workspace.masks)
+        if not self.workspace.in_volume:
+            make_masked(self.project, self.workspace.masks)
 
 
 def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
@@ -136,14 +143,13 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     agents = agents.with_pins(chosen.pins)
     dotenv = _uses_dotenv(project, choices, record, asked=options.dotenv)
     present[DOTENV] = _dotenv_text(project, used=dotenv, asked=options.dotenv)
-    before, written = _protected_before(project, present[STACK] or "", environ), {DOTENV} if dotenv else set()
-    git = repository_outside(project, homes(environ))
+    clone, git = _clone_at(project, environ), repository_outside(project, homes(environ))
     outside = git if isinstance(git, Outside) else None
-    protection = find_protected(project, before=before, unprotect=options.unprotect, written=written, outside=outside)
+    protection = _protection(project, present[STACK], options, environ, clone=clone, dotenv=dotenv, outside=outside)
     workspace = look_at(
         project,
-        title=chosen.title or _own_title(project),
-        is_titled=bool(chosen.title),
+        title=clone.title if clone else chosen.title or _own_title(project),
+        is_titled=bool(chosen.title) and not clone,
         ide=chosen.ide,
         limits=chosen.limits,
         environ=environ,
@@ -153,7 +159,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         protected=protection.paths,
         project_file=chosen.digest,
     )
-    workspace = with_own_places(workspace, chosen, agents, environ)
+    workspace = _with_own_places(workspace, chosen, agents, environ, clone=clone)
     stack = build_stack(agents, workspace, _images(agents, workspace.owner, chosen))
     offered = _offered(project, environ, options)
     file = load_renderer()(templates, stack, agents, workspace)
@@ -177,12 +183,48 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *_about_git(git),
             *_about(protection, options.unprotect),
             *_kept_out_of_git(excluded, exclude),
-            *_masked(project, workspace.masks),
+            *_masked(project, () if clone else workspace.masks),
         ),
         protection=protection,
         excluded=excluded,
         exclude_file=exclude or EXCLUDE,
     )
+
+
+def _clone_at(project: Path, environ: Mapping[str, str]) -> "Clone | None":
+    """Return the clone whose settings are in this directory, or None for a project on this machine."""
+    if project.parent.parent.name != CLONES:
+        return None
+    from agent_sandbox.runtime.project.clone_record import clone_at  # noqa: PLC0415 - most projects are none
+
+    return clone_at(project, environ)
+
+
+def _protection(  # noqa: PLR0913 - what a search depends on
+    project: Path,
+    stack_file: str | None,
+    options: InitOptions,
+    environ: Mapping[str, str],
+    *,
+    clone: "Clone | None",
+    dotenv: bool,
+    outside: Outside | None,
+) -> Protection:
+    """Return what to protect; nothing of a clone is on this machine."""
+    if clone:
+        return Protection(paths=())
+    before, written = _protected_before(project, stack_file or "", environ), {DOTENV} if dotenv else set[str]()
+    return find_protected(project, before=before, unprotect=options.unprotect, written=written, outside=outside)
+
+
+def _with_own_places(
+    workspace: Workspace, chosen: Settled, agents: Agents, environ: Mapping[str, str], *, clone: "Clone | None"
+) -> Workspace:
+    """Return the facts with what the project file says. A clone's volume belongs to the owner of its project."""
+    if clone is None:
+        return with_own_places(workspace, chosen, agents, environ, project=Path(workspace.path))
+    workspace = replace(workspace, in_volume=True, owner=owner_of(clone.project))
+    return with_own_places(workspace, chosen, agents, environ, project=clone.project)
 
 
 def _changes(

@@ -17,15 +17,19 @@ from agent_sandbox.stack.services.agent import reserved_variables
 from agent_sandbox.stack.workspace import Mask, Workspace
 
 
-def with_own_places(workspace: Workspace, chosen: Settled, agents: Agents, environ: Mapping[str, str]) -> Workspace:
-    """Return the facts with what the project file says; raise UserError with every problem."""
+def with_own_places(
+    workspace: Workspace, chosen: Settled, agents: Agents, environ: Mapping[str, str], *, project: Path
+) -> Workspace:
+    """Return the facts with what the project file says; raise UserError with every problem.
+
+    Paths are relative to `project`, also in a clone of it.
+    """
     workspace = replace(workspace, mcp=chosen.mcp, beside=chosen.beside)
     if not (chosen.mounts or chosen.mask or chosen.environment or chosen.setup):
         return workspace
     from agent_sandbox.runtime.init.own_places import own_masks, own_mounts, parents_of  # noqa: PLC0415 - few need it
 
-    project = Path(workspace.path)
-    file = str(project / PROJECT_FILE)
+    file = str(Path(workspace.path) / PROJECT_FILE)
     _require_free(chosen.environment, agents, file)
     others = [standing.root for standing in open_store(environ) if standing.root != project] if chosen.mounts else []
     masks = own_masks(project, chosen.mask, workspace.protected, file=file)
@@ -33,7 +37,7 @@ def with_own_places(workspace: Workspace, chosen: Settled, agents: Agents, envir
         workspace,
         mounts=own_mounts(project, chosen.mounts, environ, others=others, file=file),
         masks=masks,
-        protected=(*workspace.protected, *parents_of(masks, workspace.protected)),
+        protected=(() if workspace.in_volume else (*workspace.protected, *parents_of(masks, workspace.protected))),
         environment=chosen.environment,
         setup=chosen.setup,
     )

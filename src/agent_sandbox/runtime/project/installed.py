@@ -41,12 +41,12 @@ NAME = re.compile("[a-z0-9][a-z0-9_-]*")
 def open_project(path: Path | None, *, cwd: Path) -> Project:
     """Return the project at `path`, or the one that contains `cwd`; raise UserError for another directory's stack.
 
-    `path` may also be the name of a trusted stack, as `agent-sandbox ls` prints it, if no such file exists. For a
-    trusted project, its stack files are the trusted copies. Otherwise it has none, and running containers are found
-    by the project's name.
+    `path` may also be the name of a trusted stack, as `agent-sandbox ls` prints it, or of a clone of the project that
+    contains `cwd`, if no such file exists. For a trusted project, its stack files are the trusted copies. Otherwise it
+    has none, and running containers are found by the project's name.
     """
     store = open_store(os.environ)
-    root = _require_stack(_named(path, store) or find_root(path, cwd=cwd), cwd)
+    root = _require_stack(_named(path, store, cwd) or find_root(path, cwd=cwd), cwd)
     trusted = store.load(root)
     if trusted:
         return parse_project(root, trusted.files, files=store.copies(trusted))
@@ -66,10 +66,15 @@ def _trusted(store: Store) -> Iterator[Project]:
             yield parse_project(standing.root, standing.files, files=store.copies(standing))
 
 
-def _named(path: Path | None, store: Store) -> Path | None:
-    """Return the directory of the trusted stack with this name, or None."""
+def _named(path: Path | None, store: Store, cwd: Path) -> Path | None:
+    """Return the directory of the trusted stack or of the project's clone with this name, or None."""
     if path is None or len(path.parts) != 1 or os.path.lexists(path):
         return None
+    from agent_sandbox.runtime.project.clone_record import clone_named  # noqa: PLC0415 - only for a name
+
+    here = find_root(None, cwd=cwd)
+    if here and (clone := clone_named(here, path.name, os.environ)):
+        return clone.root
     found = trusted_projects(store).get(path.name)
     return found.root if found else None
 
@@ -121,7 +126,7 @@ def require_outermost(folder: Path) -> None:
 
 def find_project(path: Path | None, *, cwd: Path) -> Project:
     """Return the project at `path`, or the one that contains `cwd`, from its current files, whatever its stack."""
-    return read_project(_require_stack(_named(path, open_store(os.environ)) or find_root(path, cwd=cwd), cwd))
+    return read_project(_require_stack(_named(path, open_store(os.environ), cwd) or find_root(path, cwd=cwd), cwd))
 
 
 def has_stack(path: Path | None, *, cwd: Path) -> bool:

@@ -11,6 +11,7 @@ from agent_sandbox.runtime.git.repositories import WORKTREES
 from agent_sandbox.runtime.git.worktree import Outside
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.protected import UNPRINTABLE, Candidates, candidates, candidates_outside, spelled
+from agent_sandbox.stack.model import MountKind
 from agent_sandbox.stack.services.agent import HEALTHY, NOTHING, PROTECTED, WORKSPACE
 from agent_sandbox.stack.workspace import Access
 
@@ -97,7 +98,10 @@ def _is_of_the_project(path: str) -> bool:
 
 def look_over(root: Path) -> Gaps:
     """Return the paths that should be protected but are not in the stack file, and the unsearched directories."""
-    mounted = read_only_mounts(read_stack_file(root))
+    document = read_stack_file(root)
+    if is_in_volume(document):
+        return Gaps()
+    mounted = read_only_mounts(document)
     parts = (("", candidates(root)), *_outside(mounted))
     return Gaps(
         unprotected=tuple(
@@ -109,6 +113,15 @@ def look_over(root: Path) -> Gaps:
         ),
         unsearched=tuple(spelled(f"{base}{path}") for base, part in parts for path in part.unsearched),
     )
+
+
+def is_in_volume(document: Mapping[str, Any]) -> bool:
+    """Return whether a stack's workspace is a clone in a volume: nothing that it contains is on the host machine."""
+    try:
+        volumes = document["services"]["agent"]["volumes"]
+        return any(one.get("target") == WORKSPACE and one.get("type") == MountKind.VOLUME for one in volumes)
+    except (LookupError, TypeError, AttributeError):
+        return False
 
 
 def mounted_outside(mounted: Iterable[str]) -> Outside | None:

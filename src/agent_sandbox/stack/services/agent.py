@@ -21,6 +21,7 @@ from agent_sandbox.stack.workspace import Access, Workspace
 WORKSPACE = "/workspace"
 PROTECTED = "AGENT_SANDBOX_PROTECTED"  # the variable that lists the protected paths and their access
 STATE = "state-"  # with an agent's name, the key of the volume of its first state directory
+CLONE = "workspace"  # the key of the volume of a clone
 LOCAL = "local-"  # with an agent's name, the key of its volume of ~/.local
 # What the agent sees in place of a masked file, and why; what it writes to a masked directory is kept in memory.
 NOTHING = "/dev/null"
@@ -124,7 +125,10 @@ def _editor_labels(workspace: Workspace) -> dict[str, str]:
 
 
 def _workspace(workspace: Workspace) -> Iterator[Mount]:
-    yield Mount(kind=MountKind.BIND, source=".", target=WORKSPACE, read_only=False)
+    if workspace.in_volume:
+        yield Mount(kind=MountKind.VOLUME, source=CLONE, target=WORKSPACE, read_only=False)
+    else:
+        yield Mount(kind=MountKind.BIND, source=".", target=WORKSPACE, read_only=False)
     for protected in workspace.protected:
         yield Mount(
             kind=MountKind.BIND,

@@ -8,6 +8,9 @@ from agent_sandbox.stack.model import Attachment, Healthcheck, Limits, Mount, Mo
 from agent_sandbox.stack.naming import Addresses
 
 PROGRAM = ("/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy")
+# The uid of the image's user, which owns the volumes.
+PROXY_USER = "10001:10001"
+SECRETS_KEY = "secrets"  # the key of the volume
 STATE = "/state"
 CONTROL = f"{STATE}/run/control.sock"
 LOG = f"{STATE}/log/traffic.jsonl"
@@ -28,8 +31,7 @@ def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Se
     return Service(
         name="proxy",
         image=image,
-        # The uid of the image's user, which owns the volumes.
-        user="10001:10001",
+        user=PROXY_USER,
         command=(
             *("run", "--policy", POLICY, "--policy-name", POLICY_NAME, "--listen", entrance, "--state", STATE),
             *(word for name, port in ENTRANCES.items() for word in (f"--{name}", f"{where.proxy}:{port}")),
@@ -42,7 +44,7 @@ def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Se
                 for name, folder in layers.items()
             ),
             Mount(kind=MountKind.VOLUME, source="ca-private", target=f"{STATE}/private", read_only=False),
-            Mount(kind=MountKind.VOLUME, source="secrets", target=SECRETS, read_only=False),
+            Mount(kind=MountKind.VOLUME, source=SECRETS_KEY, target=SECRETS, read_only=False),
             Mount(kind=MountKind.VOLUME, source="ca-public", target=f"{STATE}/ca", read_only=False),
             Mount(kind=MountKind.VOLUME, source="log", target=f"{STATE}/log", read_only=False),
             Mount(kind=MountKind.TMPFS, target=f"{STATE}/run", size=MIB, read_only=False),

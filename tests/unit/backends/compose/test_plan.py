@@ -12,11 +12,14 @@ from agent_sandbox.backends.verbs import (
     AskSecrets,
     Build,
     Cache,
+    CopySecrets,
+    Create,
     Destroy,
     Down,
     Exec,
     Follow,
     Freshness,
+    InClone,
     Logs,
     ReadTraffic,
     Restart,
@@ -285,7 +288,7 @@ def test_an_image_is_asked_in_a_container_that_reaches_nothing_and_can_change_no
     (step,) = PLANNER.plan(PROJECT, AskImage(image="image:1", argv=("npm", "config", "get", "registry")))
     assert step.argv == (
         *("docker", "run", "--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
-        *("--security-opt", "no-new-privileges", "--user", "65534:65534", "--env", "HOME=/nonexistent"),
+        *("--security-opt", "no-new-privileges", "--env", "HOME=/nonexistent", "--user", "65534:65534"),
         *("--entrypoint", "npm", "image:1", "config", "get", "registry"),
     )
 
@@ -296,11 +299,43 @@ def test_an_image_that_reads_volumes_cannot_write_them_and_is_bounded() -> None:
     )
     (step,) = PLANNER.plan(PROJECT, asked)
     assert step.argv[12:] == (
-        *("--user", "65534:65534", "--env", "HOME=/nonexistent", "--user", "501:20", "--env", "HOME=/run/home"),
+        *("--env", "HOME=/nonexistent", "--user", "501:20", "--env", "HOME=/run/home"),
         *("--tmpfs", "/run/home:size=512m,mode=1777", "--init", "--memory", "1g", "--pids-limit", "128"),
         *("--mount", "type=volume,source=app_a,target=/state/a,readonly,volume-nocopy"),
         *("--entrypoint", "count", "image:1", "x"),
     )
+
+
+def test_a_clones_volume_is_used_in_a_container_without_a_network_that_writes_only_if_asked() -> None:
+    argv = ("sh", "-c", "git status")
+    (step,) = PLANNER.plan(PROJECT, InClone(image="image:1", argv=argv))
+    volume = "type=volume,source=my-project-0123abcd_workspace,target=/workspace"
+    assert step.argv == (
+        *("docker", "run", "--interactive", "--rm", "--pull", "never", "--network", "none", "--read-only"),
+        *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--env", "HOME=/nonexistent"),
+        *("--user", "1000:1000", "--mount", f"{volume},readonly", "--memory", "4g", "--memory-swap", "4g"),
+        *("--pids-limit", "256", "--workdir", "/workspace", "--init"),
+        *("--tmpfs", "/tmp:size=64m,mode=1777"),  # noqa: S108 - a container's
+        *("--entrypoint", "sh", "image:1", "-c", "git status"),
+    )
+    (step,) = PLANNER.plan(PROJECT, InClone(image="image:1", argv=argv, writes=True))
+    assert volume in step.argv
+
+
+def test_secrets_go_from_volume_to_volume_in_a_container_without_a_network() -> None:
+    (step,) = PLANNER.plan(PROJECT, CopySecrets(image="proxy:1", source="other_secrets"))
+    assert step.argv == (
+        *("docker", "run", "--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
+        *("--security-opt", "no-new-privileges", "--env", "HOME=/nonexistent", "--user", "10001:10001"),
+        *("--mount", "type=volume,source=other_secrets,target=/from,readonly"),
+        *("--mount", "type=volume,source=my-project-0123abcd_secrets,target=/to"),
+        *("--entrypoint", "cp", "proxy:1", "--archive", "/from/.", "/to/"),
+    )
+
+
+def test_a_stack_is_created_without_starting_or_building_anything() -> None:
+    (step,) = PLANNER.plan(PROJECT, Create())
+    assert step.argv == (*COMPOSE, "create", "--no-build", "--remove-orphans")
 
 
 def test_a_proxy_whose_container_is_known_is_not_looked_up_again() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.host import process
-from agent_sandbox.runtime.host.process import Finished, capture, follow
+from agent_sandbox.runtime.host.process import TOO_MUCH, Finished, capture, follow
 
 
 def test_capture_keeps_both_outputs_and_the_exit_code() -> None:
@@ -210,6 +210,22 @@ def test_the_stdin_of_a_followed_child_can_be_closed() -> None:
     script = "import sys; print(sys.stdin.read() == '')"
     got = process.watch((sys.executable, "-c", script), on_line=lambda _: None, on_start=process.Input.close)
     assert (got.out, got.code) == ("True", 0)
+
+
+def test_output_can_go_to_a_file_and_input_come_from_one(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"x" * 200_000)
+    with source.open("rb") as stdin, target.open("w+b") as into:
+        done = capture(("sh", "-c", "echo said >&2; cat"), stdin=stdin, into=into)
+    assert done == Finished(argv=done.argv, code=0, out="", err="said\n")
+    assert target.read_bytes() == source.read_bytes()
+
+
+def test_a_file_gets_no_more_than_allowed_and_messages_stay_bounded(tmp_path: Path) -> None:
+    for script in ("yes", "yes >&2"):
+        with (tmp_path / "target").open("w+b") as into:
+            assert capture(("sh", "-c", script), into=into, most=2_000_000).code == TOO_MUCH
+        assert (tmp_path / "target").stat().st_size <= 2_000_000
 
 
 def test_a_signal_that_is_ignored_does_not_interrupt() -> None:

@@ -66,6 +66,12 @@ def test_the_workspace_can_be_written_to() -> None:
     )
 
 
+def test_a_clone_is_in_a_volume_and_no_path_of_the_host_machine_is_mounted() -> None:
+    found = mounts(replace(WORKSPACE, in_volume=True))
+    assert found["/workspace"] == Mount(kind=MountKind.VOLUME, source="workspace", target="/workspace", read_only=False)
+    assert {mount.kind for mount in found.values()} == {MountKind.VOLUME}
+
+
 def test_what_the_host_acts_on_is_read_only_above_it() -> None:
     workspace = replace(WORKSPACE, protected=(Protected(path=".git/hooks", why="run"),))
     assert mounts(workspace)["/workspace/.git/hooks"] == Mount(

@@ -1,0 +1,215 @@
+"""Make, open and describe the clones of a project."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Build, CopySecrets, Create
+from agent_sandbox.cli.steps.execute import backend, driver, execute
+from agent_sandbox.cli.terminal.output import counted, say
+from agent_sandbox.images import agent_name, proxy_name
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.paths import POLICY, PROJECT_FILE, SHARED
+from agent_sandbox.render.reconcile import OnConflict
+from agent_sandbox.runtime.clones.fetch import look, one_at_a_time
+from agent_sandbox.runtime.clones.host_repository import (
+    HEADS,
+    HostRepository,
+    Start,
+    open_repository,
+    start_of,
+    uncommitted_in,
+)
+from agent_sandbox.runtime.clones.volume import CloneVolume
+from agent_sandbox.runtime.host.agents import load_agents
+from agent_sandbox.runtime.host.files import read_text, write_all
+from agent_sandbox.runtime.init.build_inputs import build_of
+from agent_sandbox.runtime.init.initialise import InitOptions, prepare
+from agent_sandbox.runtime.project.clone_record import (
+    Clone,
+    clone_named,
+    clones_of,
+    new_clone,
+    require_name,
+    save_clone,
+)
+from agent_sandbox.runtime.project.installed import find_project, images_of, open_project
+from agent_sandbox.runtime.project.trust_snapshot import Standing
+from agent_sandbox.runtime.project.trust_snapshot import look as read_settings
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.protect.mount_checks import listed
+from agent_sandbox.runtime.sources.recipes import recipes_of
+from agent_sandbox.stack.services.proxy import SECRETS_KEY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenClone:
+    """A clone with its stack, its volume, and the repository that it was made from."""
+
+    clone: Clone
+    project: Project
+    volume: CloneVolume
+    repository: HostRepository
+
+
+def open_clone(clone: Clone) -> OpenClone:
+    """Return a clone that can be read; raise UserError without its project."""
+    if not clone.project.is_dir():
+        what = "its project is gone, and only a repository can get its commits"
+        raise UserError([Problem(where=clone.name, what=what, hint=f"restore {clone.project}")])
+    project = open_project(clone.root, cwd=clone.root)
+    return OpenClone(clone=clone, project=project, volume=volume_of(project), repository=open_repository(clone.project))
+
+
+def volume_of(project: Project) -> CloneVolume:
+    """Return the volume of a clone's stack."""
+    pins = load_agents(project.agents, project.pins).pins
+    image = agent_name(project.agents, project.owner, pins, project.base_image)
+    return CloneVolume(driver=driver(), project=project, image=image)
+
+
+def chosen_clones(name: str, path: Path | None) -> tuple[Clone, ...]:
+    """Return the clone with this name, or all clones of the project; raise UserError if there is none."""
+    root = find_project(path, cwd=Path.cwd()).root
+    clones = clones_of(root, os.environ)
+    found = tuple(one for one in clones if one.name == name or not name)
+    if not found:
+        what = f"no clone of this project has the name {name}" if name else "this project has no clone"
+        known = f"there is {listed([one.name for one in clones])}" if clones else "agent-sandbox run --clone makes one"
+        raise UserError([Problem(where=str(root), what=what, hint=known)])
+    return found
+
+
+def enter_clone(
+    project: Project, name: str, *, extra_ca: Path | None, quiet: bool, dry_run: bool
+) -> Project | None:
+    """Make the clone of a trusted project unless it exists, bring its settings up to date, and return its stack.
+
+    A dry run changes nothing, and returns None if the clone does not exist.
+    """
+    if name:
+        require_name(name)
+    clone = (clone_named(project.root, name, os.environ) if name else None) or new_clone(
+        project.root, name, os.environ, title=project.name.rpartition("-")[0]
+    )
+    if dry_run:
+        say(f"would use the clone {clone.name}" if clone.started else f"would make the clone {clone.name}")
+        return open_project(clone.root, cwd=clone.root) if clone.started else None
+    with one_at_a_time(clone):
+        repository = open_repository(clone.project)
+        start = None if clone.started else start_of(repository, clone.project)
+        save_clone(clone)
+        clone, own = _settle(project, clone)
+        if start:
+            steps = build_of(images_of(own), extra_ca=extra_ca)
+            _create(project, own, steps, quiet=quiet)
+            _fill(own, clone, repository, start, quiet=quiet)
+    return own
+
+
+def _settle(project: Project, clone: Clone) -> tuple[Clone, Project]:
+    """Write the settings that the user trusts in the project into the clone's directory, and trust them there.
+
+    A policy that was changed in the clone stays.
+    """
+    store = open_store(os.environ)
+    trusted = store.load(project.root)
+    if trusted is None:
+        raise UserError([Problem(where=str(project.root), what="not trusted yet", hint="agent-sandbox trust")])
+    texts = _settings(trusted)
+    if clone.policy not in ("", _digest(read_text(clone.root, POLICY))):
+        say(("note:", "title"), f" {clone.name} keeps its own policy, which was changed since it was made")
+        texts = {path: text for path, text in texts.items() if path not in trusted.policy}
+    else:
+        clone = replace(clone, policy=_digest(texts.get(POLICY)))
+    write_all(clone.root, texts, shared=texts.keys())
+    save_clone(clone)
+    options = InitOptions(
+        agents=project.agents,
+        path=clone.root,
+        title=None,
+        ide=None,
+        on_conflict=OnConflict.REPLACE,
+        detect=False,
+        services=False,
+        dotenv=False,
+        settings=project.settings,
+    )
+    prepare(options, os.environ).write()
+    store.save(read_settings(clone.root, os.environ))
+    for recipe in recipes_of(project.root, os.environ).load():
+        recipes_of(clone.root, os.environ).add(recipe)
+    return clone, open_project(clone.root, cwd=clone.root)
+
+
+def _digest(text: str | None) -> str:
+    return hashlib.sha256((text or "").encode()).hexdigest()
+
+
+def _settings(trusted: Standing) -> dict[str, str]:
+    """Return the texts of the policy, of the project file and of what it names, and of the choices of `init`."""
+    run = {path: trusted.files[path] for path in (*trusted.run, PROJECT_FILE, POLICY, SHARED) if path in trusted.files}
+    return {**trusted.policy, **trusted.box, **run}
+
+
+def _create(parent: Project, own: Project, build: Build, *, quiet: bool) -> None:
+    """Make the clone's volumes, and give it the secrets that are stored for its project; others have a source."""
+    execute(backend().build(build), quiet=quiet)
+    execute(backend().plan(own, Create()), quiet=quiet)
+    volume = f"{parent.name}_{SECRETS_KEY}"
+    if volume in driver().leftovers(parent.name)["volumes"]:
+        execute(backend().plan(own, CopySecrets(image=proxy_name(), source=volume)), quiet=True)
+
+
+def _fill(own: Project, clone: Clone, repository: HostRepository, start: Start, *, quiet: bool) -> None:
+    branch = start.branch or clone.name
+    volume_of(own).fill(repository, start, branch, {})
+    started = {name: commit for name, commit in start.references.items() if name.startswith(HEADS)}
+    save_clone(replace(clone, started={**started, f"{HEADS}{branch}": start.commit}))
+    if not quiet:
+        say(("clone ", ""), (clone.name, "title"), f" of {clone.project}: branch {branch} at {start.commit[:10]}")
+        for note in _notes(repository, clone):
+            say(("note:", "title"), f" {note}")
+
+
+def _notes(repository: HostRepository, clone: Clone) -> Iterator[str]:
+    if left := uncommitted_in(clone.project):
+        yield f"not in it, because it is in no commit: {listed(left)}"
+    if os.path.exists(clone.project / ".gitmodules"):
+        yield "submodules are empty in it: inside, `git submodule update --init` fetches what the policy allows"
+    if os.path.exists(repository.git / "lfs"):
+        yield "files in Git LFS are pointers in it: inside, `git lfs pull` fetches what the policy allows"
+
+
+def report_unfetched(clone: Clone) -> None:
+    """Print what would be lost with a clone: commits that were not fetched, and files that are in no commit."""
+    if not clone.started:
+        return  # it was never filled
+    try:
+        with one_at_a_time(clone):
+            found = open_clone(clone)
+            offered = look(found.volume, clone, found.repository)
+    except UserError as error:
+        for problem in error.problems:
+            say(("warning:", "warn"), f" cannot see what was not fetched: {problem}")
+        return
+    listing, waiting = offered.listing, [one.name for one in offered.branches if not one.is_fetched]
+    if waiting:
+        say(("not fetched:", "warn"), f" commits of {listed(waiting)}: agent-sandbox fetch {clone.name}")
+    for branch, why in listing.refused.items():
+        say(("not fetched:", "warn"), f" {branch}: {why}")
+    for line in uncommitted(listing.changed, (), complete=listing.complete):
+        say(line)
+
+
+def uncommitted(changed: Sequence[str], ignored: Sequence[str], *, complete: bool) -> Iterator[str]:
+    """Yield what a clone has in no commit, which is not fetched."""
+    if changed:
+        yield f"not committed: {counted(len(changed), 'file')}: {listed(changed)}"
+    if ignored:
+        yield f"ignored by git: {listed(ignored)}"
+    if not complete:
+        yield "more files may be in no commit: not all were listed"

@@ -1,0 +1,135 @@
+"""Check what comes from a clone in a repository of our own, before the project's gets any of it.
+
+That repository is new, empty and removed afterwards. It reads no settings but git's defaults, and sees the project's
+objects, so nothing of the clone or of the project decides how its content is read.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.clones.host_repository import HostRepository, last_line
+from agent_sandbox.runtime.host.process import MOST_BYTES, Finished, capture
+
+SECONDS = 900.0
+# A small pack can describe an object of any size: git must not use the memory for it. Where there is no such limit, the
+# first command fails.
+MOST_MEMORY = 6 << 30
+# Bytes of the names of all files of a commit: two million usual ones.
+MOST_PATHS = 128 << 20
+LIMITED = 'ulimit -v "$0" 2>/dev/null; exec "$@"'
+SETTINGS = (
+    *("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=512m"),
+    *("-c", "pack.threads=2", "-c", "core.commitGraph=false"),
+)
+INCOMPLETE = "its commits are incomplete: they need objects that neither the clone nor the project has"
+TOO_MANY = "a branch has more files than can be compared"
+DAMAGED = "its objects did not pass git's checks: {}"
+NOT_TAKEN = "nothing was fetched; agent-sandbox shell in the clone, and `git fsck`, show more"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedObjects:
+    """A repository of our own with the objects of a clone and those of the project."""
+
+    folder: Path
+    repository: HostRepository
+    where: str
+
+    def run(
+        self, *words: str, stdin: bytes | IO[bytes] = b"", most: int = MOST_BYTES, into: IO[bytes] | None = None
+    ) -> Finished:
+        """Run git in it, without any settings or variables of the user."""
+        given = {**_environment(self.folder), "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(self.repository.objects)}
+        variables = (f"{key}={value}" for key, value in given.items())
+        argv = ("env", "-i", *variables, "sh", "-c", LIMITED, str(MOST_MEMORY >> 10), "git", *SETTINGS, *words)
+        return capture(
+            argv, cwd=self.folder, timeout=SECONDS, stdin=stdin, most=most, into=into, errors="surrogateescape"
+        )
+
+    def add(self, pack: IO[bytes], most: int) -> None:
+        """Add a pack; raise UserError if git's checks find a fault in any of its objects."""
+        pack.seek(0)
+        done = self.run("index-pack", "--stdin", "--fsck-objects", f"--max-input-size={most}", stdin=pack)
+        if done.code:
+            raise UserError([self._problem(DAMAGED.format(last_line(done.err)))])
+
+    def require_complete(self, commits: Sequence[str], known: Sequence[str]) -> None:
+        """Raise UserError unless each is a commit, and all that they need beyond the known ones is there."""
+        asked = "".join(f"{commit}\n" for commit in commits).encode("ascii")
+        kinds = self.run("cat-file", "--batch-check=%(objecttype)", stdin=asked).out.split("\n")[:-1]
+        if kinds != ["commit"] * len(commits):
+            raise UserError([self._problem("a branch does not lead to a commit, or the clone did not send it")])
+        revisions = asked + "".join(f"^{commit}\n" for commit in known).encode("ascii")
+        # A partial repository may lack files that are unchanged.
+        without = ("--filter=blob:none",) if self.repository.partial else ()
+        done = self.run("rev-list", "--objects", "--quiet", *without, "--stdin", stdin=revisions)
+        if done.code:
+            raise UserError([self._problem(INCOMPLETE)])
+        for commit in dict.fromkeys(commits):
+            # A few small trees can describe more paths than any disk has, and git diff collects all of them in memory.
+            with TemporaryFile(prefix="agent-sandbox-") as file:
+                done = self.run("ls-tree", "-r", "--name-only", "-z", commit, into=file, most=MOST_PATHS)
+            if done.code:
+                raise UserError([self._problem(TOO_MANY)])
+
+    def count(self, commit: str, before: Sequence[str]) -> int:
+        """Return the number of commits that this one has and none of the others."""
+        done = self.run("rev-list", "--count", commit, "--not", *before)
+        return int(done.out) if done.code == 0 and done.out.strip().isdecimal() else 0
+
+    def has(self, commits: Sequence[str]) -> frozenset[str]:
+        """Return those of these commits that are there."""
+        asked = "".join(f"{commit}\n" for commit in commits).encode("ascii")
+        lines = self.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked).out.splitlines()
+        return frozenset(name for name, _, kind in (line.partition(" ") for line in lines) if kind == "commit")
+
+    def packs(self) -> tuple[Path, ...]:
+        """Return the packs that were added."""
+        return tuple(sorted((self.folder / "objects" / "pack").glob("*.pack")))
+
+    def _problem(self, what: str) -> Problem:
+        return Problem(where=self.where, what=what, hint=NOT_TAKEN)
+
+
+@contextmanager
+def checked_objects(repository: HostRepository, where: str) -> Iterator[CheckedObjects]:
+    """Make the repository, and remove it afterwards. `where` is the place that problems name."""
+    with TemporaryDirectory(prefix="agent-sandbox-", ignore_cleanup_errors=True) as name:
+        folder = Path(name).resolve() / "checked.git"
+        made = CheckedObjects(folder=folder, repository=repository, where=where)
+        folder.mkdir(mode=0o700)
+        done = made.run("init", "--bare", "--quiet", "--template=", f"--object-format={repository.kind}")
+        if done.code:
+            raise UserError([Problem(where=str(folder), what=f"git init failed: {last_line(done.err)}")])
+        if repository.shallow:
+            (folder / "shallow").write_text(repository.shallow, "ascii")
+        yield made
+
+
+def _environment(folder: Path) -> Mapping[str, str]:
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LC_ALL": "C",
+        "HOME": "/nonexistent",
+        "GIT_DIR": str(folder),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "",
+        "GIT_TERMINAL_PROMPT": "0",
+    }
+
+
+def _quoted(path: Path) -> str:
+    """Return a path as git reads it in a list: `:` would separate two paths."""
+    text = str(path)
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

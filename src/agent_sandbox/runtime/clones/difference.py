@@ -1,0 +1,40 @@
+"""Show what a branch of a clone changes. Nothing but git's defaults decides how: no attributes, no programs."""
+
+from collections.abc import Iterable
+from tempfile import TemporaryFile
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.clones.checked import CheckedObjects
+from agent_sandbox.runtime.clones.fetch import Branch
+from agent_sandbox.runtime.clones.host_repository import HEADS, last_line
+from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH
+from agent_sandbox.runtime.project.clone_record import Clone
+
+MOST_BYTES = 8 << 20
+CUT = "... the rest is not shown: agent-sandbox fetch, then git diff, show all of it"
+PATCH, STAT = ("--patch",), ("--stat=80",)
+PLAIN = (
+    *("-r", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "--submodule=short"),
+    *("--ignore-submodules=none", "--src-prefix=a/", "--dst-prefix=b/"),
+)
+
+
+def difference(checked: CheckedObjects, clone: Clone, branch: Branch, shape: Iterable[str] = PATCH) -> str:
+    """Return what a branch changes since the clone was made, as text with unprintable characters in it."""
+    base = _base(checked, clone, branch)
+    with TemporaryFile(prefix="agent-sandbox-") as file:
+        words = ("-c", "core.quotePath=true", "diff-tree", *PLAIN, *shape, base, branch.commit)
+        done = checked.run(*words, into=file, most=MOST_BYTES)
+        if done.code not in (0, TIMED_OUT, TOO_MUCH):
+            raise UserError([Problem(where=clone.name, what=f"git diff-tree failed: {last_line(done.err)}")])
+        file.seek(0)
+        text = file.read(MOST_BYTES).decode("utf-8", "surrogateescape")
+    return f"{text.rpartition('\n')[0]}\n{CUT}\n" if done.code else text
+
+
+def _base(checked: CheckedObjects, clone: Clone, branch: Branch) -> str:
+    """Return the commit to compare with: where the branch left what the clone started with, or an empty tree."""
+    own = clone.started.get(f"{HEADS}{branch.name}")
+    started = sorted(checked.has([own] if own else [*clone.started.values()]))
+    found = checked.run("merge-base", branch.commit, *started).out.strip() if started else ""
+    return found or checked.run("hash-object", "-t", "tree", "--stdin").out.strip()

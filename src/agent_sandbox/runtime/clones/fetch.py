@@ -1,0 +1,154 @@
+"""Fetch the branches of a clone into the project's repository, as `box/NAME/BRANCH`."""
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.clones.checked import CheckedObjects, checked_objects
+from agent_sandbox.runtime.clones.host_repository import HEADS, HostRepository, last_line
+from agent_sandbox.runtime.clones.listing import Listing, parse_listing
+from agent_sandbox.runtime.clones.volume import CloneVolume
+from agent_sandbox.runtime.host.files import problem_of
+from agent_sandbox.runtime.project.clone_record import Clone
+
+MOST_BYTES = 2 << 30
+TAKEN = "there is a reference that is in its way: git update-ref -d {}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A branch of a clone that has other commits than at its start.
+
+    `reference` is its place in the project's repository, `before` the commit there, "" for none. `commits` counts those
+    that are new since the clone was made. `rewritten`: it no longer has the commit `before`.
+    """
+
+    name: str
+    reference: str
+    commit: str
+    before: str
+    commits: int = 0
+    rewritten: bool = False
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether the project's repository has it already."""
+        return self.commit == self.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """What a clone has that its project may get: branches with new commits, and what is in no commit."""
+
+    branches: tuple[Branch, ...]
+    listing: Listing
+
+
+def look(volume: CloneVolume, clone: Clone, repository: HostRepository) -> Offered:
+    """Return what the clone has now, without fetching anything."""
+    said, complete = volume.list()
+    listing = parse_listing(said, complete=complete)
+    present = repository.references(clone.references)
+    branches: list[Branch] = []
+    refused = dict(listing.refused)
+    for name, commit in listing.branches.items():
+        reference = f"{clone.references}{name}"
+        if commit == clone.started.get(f"{HEADS}{name}") and reference not in present:
+            continue
+        if other := _in_the_way(reference, present):
+            refused[name] = TAKEN.format(other)
+            continue
+        branches.append(Branch(name=name, reference=reference, commit=commit, before=present.get(reference, "")))
+    return Offered(
+        branches=tuple(branches),
+        listing=Listing(
+            branches=listing.branches,
+            refused=refused,
+            head=listing.head,
+            changed=listing.changed,
+            ignored=listing.ignored,
+            complete=listing.complete,
+        ),
+    )
+
+
+def _in_the_way(reference: str, present: Mapping[str, str]) -> str:
+    """Return the reference whose file would be this one's directory, or the other way round, or ""."""
+    clashes = (one for one in present if one.startswith(f"{reference}/") or reference.startswith(f"{one}/"))
+    return next(clashes, "")
+
+
+@contextmanager
+def received(
+    volume: CloneVolume, clone: Clone, repository: HostRepository, offered: Offered, *, most: int = MOST_BYTES
+) -> Iterator[tuple[CheckedObjects, tuple[Branch, ...]]]:
+    """Get the commits of these branches into a repository of our own, and check them there.
+
+    Yield it with the branches, their commits counted.
+    """
+    ours = tuple(dict.fromkeys(repository.references().values()))
+    known = tuple(dict.fromkeys((*clone.started.values(), *repository.references(clone.references).values())))
+    with checked_objects(repository, clone.name) as checked:
+        commits = tuple(dict.fromkeys(one.commit for one in offered.branches))
+        there = checked.has(commits)
+        wanted = tuple(one for one in commits if one not in there)
+        if wanted:
+            with TemporaryFile(prefix="agent-sandbox-") as pack:
+                volume.pack(wanted, known, pack, most=most)
+                checked.add(pack, most)
+        checked.require_complete(commits, ours)
+        started = tuple(sorted(checked.has([*clone.started.values()])))
+        yield checked, tuple(_counted(checked, one, started) for one in offered.branches)
+
+
+def _counted(checked: CheckedObjects, branch: Branch, started: tuple[str, ...]) -> Branch:
+    lost = checked.count(branch.before, (branch.commit,)) if branch.before else 0
+    return Branch(
+        name=branch.name,
+        reference=branch.reference,
+        commit=branch.commit,
+        before=branch.before,
+        commits=checked.count(branch.commit, started),
+        rewritten=bool(lost),
+    )
+
+
+def bring(repository: HostRepository, checked: CheckedObjects, branches: tuple[Branch, ...], clone: Clone) -> None:
+    """Give the checked objects and the references to the project's repository."""
+    for path in checked.packs():
+        with path.open("rb") as pack:
+            done = repository.run("index-pack", "--stdin", "--fsck-objects", stdin=pack)
+        if done.code:
+            raise UserError([_refused(repository, done.err)])
+    nothing = "0" * len(branches[0].commit) if branches else ""
+    updates = (f"update {one.reference}\0{one.commit}\0{one.before or nothing}\0" for one in branches)
+    words = ("update-ref", "--create-reflog", f"-magent-sandbox fetch {clone.name}", "-z", "--stdin")
+    done = repository.run(*words, stdin="".join(updates).encode("utf-8"))
+    if done.code:
+        raise UserError([_refused(repository, done.err)])
+
+
+def _refused(repository: HostRepository, said: str) -> Problem:
+    return Problem(where=str(repository.git), what=f"git did not take it: {last_line(said)}", hint="run it again")
+
+
+@contextmanager
+def one_at_a_time(clone: Clone) -> Iterator[None]:
+    """Context manager that only one command has for a clone; raise UserError if another one has it."""
+    try:
+        clone.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(clone.root.with_name(f"{clone.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UserError([problem_of(str(clone.root), error)]) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        what = "another command makes or fetches this clone now"
+        raise UserError([Problem(where=clone.name, what=what, hint="run it again when that one has ended")]) from error
+    finally:
+        os.close(handle)

@@ -1,0 +1,145 @@
+"""The project's repository on the host machine: what a clone starts with, and where its branches go.
+
+The agent of the project's own sandbox may have written parts of it, so git runs no program that its settings name.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.git.ask import NO_FETCH, NO_PROGRAMS, NO_SUBSTITUTES, NO_SUBSTITUTES_EITHER, ask_git
+from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.runtime.host.process import MOST_BYTES, Finished, capture
+
+SECONDS = 900.0
+MOST_REFERENCES = 20_000
+# What a clone gets: not what was fetched from other clones, and no stash.
+SHARED = ("refs/heads", "refs/tags", "refs/remotes")
+FETCHED = "refs/remotes/box/"
+HEADS = "refs/heads/"
+PROMISOR = r"^(remote\..*\.promisor|extensions\.partialclone)$"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRepository:
+    """A repository whose work tree is the project.
+
+    `objects` is its object directory, `kind` its hash. `shallow` lists the commits at which a shallow repository ends.
+    In a `partial` one, objects may be missing.
+    """
+
+    git: Path
+    objects: Path
+    kind: str
+    shallow: str
+    partial: bool
+
+    def run(
+        self,
+        *words: str,
+        stdin: bytes | IO[bytes] = b"",
+        into: IO[bytes] | None = None,
+        most: int = MOST_BYTES,
+    ) -> Finished:
+        """Run git with nothing that the repository's settings name."""
+        return capture(
+            ("git", f"--git-dir={self.git}", *NO_SUBSTITUTES_EITHER, *NO_PROGRAMS, *words),
+            cwd=self.git,
+            timeout=SECONDS,
+            stdin=stdin,
+            environment={**NO_FETCH, **NO_SUBSTITUTES, "LC_ALL": "C"},
+            errors="surrogateescape",
+            into=into,
+            most=most,
+        )
+
+    def output(self, *words: str, stdin: bytes = b"") -> str:
+        """Return what git prints; raise UserError if it fails."""
+        done = self.run(*words, stdin=stdin)
+        if done.code:
+            raise UserError([Problem(where=str(self.git), what=f"git {words[0]} failed: {done.err.strip()}")])
+        return done.out
+
+    def references(self, *below: str) -> dict[str, str]:
+        """Return the objects of these references by name, without those that only name another one."""
+        shape = "--format=%(objectname) %(symref) %(refname)"
+        lines = (line.split(" ") for line in self.output("for-each-ref", shape, *below).splitlines())
+        return {name: commit for commit, symbolic, name in lines if not symbolic}
+
+
+def open_repository(project: Path) -> HostRepository:
+    """Return the project's repository; raise UserError if a clone cannot be made from it."""
+    words = ("--git-common-dir", "--git-path", "objects", "--show-object-format", "--is-shallow-repository")
+    done = ask_git("rev-parse", "--path-format=absolute", "--show-toplevel", *words, cwd=project)
+    lines = done.out.splitlines()
+    if done.code or len(lines) != 5:
+        what = "not in a git repository that a clone can be made from"
+        said = done.err.partition("\n")[0].removeprefix("fatal: ")
+        trust = "git config --global --add safe.directory DIRECTORY says that you trust its owner"
+        hint = trust if "ownership" in said else "git init makes one here"
+        raise UserError([Problem(where=str(project), what=f"{what}: {said}" if said else what, hint=hint)])
+    top, common, objects, kind, shallow = lines
+    if Path(os.path.realpath(top)) != project.resolve():
+        what = f"a clone is made of a whole repository, and this directory is only a part of {top}"
+        raise UserError([Problem(where=str(project), what=what, hint="run agent-sandbox init there")])
+    repository = HostRepository(git=Path(common), objects=Path(objects), kind=kind, shallow="", partial=False)
+    ends = read_text(Path(common), "shallow") or "" if shallow == "true" else ""
+    partial = bool(repository.run("config", "--get-regexp", PROMISOR).out)
+    return HostRepository(git=Path(common), objects=Path(objects), kind=kind, shallow=ends, partial=partial)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a clone starts with: the references, the commit that is checked out, and its branch, "" without one."""
+
+    references: Mapping[str, str]
+    commit: str
+    branch: str
+
+
+def start_of(repository: HostRepository, project: Path) -> Start:
+    """Return what a clone of the project gets now; raise UserError if there is no commit yet."""
+    done = ask_git("rev-parse", "--verify", "--quiet", "HEAD^{commit}", cwd=project)
+    if done.code:
+        hint = "commit something first: a clone has only what is committed"
+        raise UserError([Problem(where=str(project), what="the repository has no commit yet", hint=hint)])
+    symbolic = ask_git("symbolic-ref", "--quiet", "HEAD", cwd=project).out.strip()
+    found = repository.references(*SHARED)
+    shared = {name: commit for name, commit in found.items() if not name.startswith(FETCHED)}
+    if len(shared) > MOST_REFERENCES:
+        what = f"the repository has {len(shared)} references; a clone gets {MOST_REFERENCES} at most"
+        raise UserError([Problem(where=str(project), what=what, hint="delete branches and tags that you do not need")])
+    branch = symbolic.removeprefix(HEADS) if symbolic.startswith(HEADS) else ""
+    return Start(references=shared, commit=done.out.strip(), branch=branch)
+
+
+def uncommitted_in(project: Path) -> tuple[str, ...]:
+    """Return the project's files that are in no commit, as far as git sees it without comparing their contents."""
+    questions = (
+        ("diff-index", "--cached", "--name-only", "-z", "HEAD"),
+        ("diff-files", "--name-only", "-z", "--ignore-submodules"),
+        ("ls-files", "--others", "--exclude-standard", "--directory", "-z"),
+    )
+    found = (ask_git(*NO_PROGRAMS, *words, cwd=project).out.split("\0")[:-1] for words in questions)
+    return tuple(dict.fromkeys(path for paths in found for path in paths))
+
+
+def write_pack(repository: HostRepository, start: Start, into: IO[bytes]) -> None:
+    """Write a pack with everything that these references lead to; raise UserError if objects are missing."""
+    wanted = "\n".join(dict.fromkeys((*start.references.values(), start.commit)))
+    missing = ("--missing=allow-promisor",) if repository.partial else ()
+    words = ("pack-objects", "--revs", "--stdout", "--quiet", "--delta-base-offset", *missing)
+    done = repository.run(*words, stdin=f"{wanted}\n".encode(), into=into, most=1 << 40)
+    if done.code:
+        what = f"git could not read all objects: {last_line(done.err)}"
+        raise UserError([Problem(where=str(repository.git), what=what, hint="git fsck shows what is wrong")])
+
+
+def last_line(said: str) -> str:
+    """Return the last line that git printed, without its prefix."""
+    lines = [line for line in said.splitlines() if line.strip()] or ["it printed nothing"]
+    return re.sub(r"^(fatal|error): ", "", lines[-1])

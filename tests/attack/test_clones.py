@@ -1,0 +1,346 @@
+"""Clones whose agent is hostile: nothing of theirs takes effect when `fetch` and `diff` read them on the host machine.
+
+The commands for the clone's container run here in a directory, with INSIDE set, so that a program that runs anywhere
+else leaves a trace. Some rows replace what these commands print: the agent decides all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import threading
+import zlib
+from typing import IO, TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.clones import checked as checking
+from agent_sandbox.runtime.clones import volume as volumes
+from agent_sandbox.runtime.clones.difference import difference
+from agent_sandbox.runtime.clones.fetch import one_at_a_time, received
+from agent_sandbox.runtime.host.process import Finished
+from clone_worlds import World, commit, git, make_world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from agent_sandbox.backends.plan import RunCommand
+
+BOX = "refs/remotes/box/fix-1/"
+HOOKS = (
+    "reference-transaction",
+    "post-checkout",
+    "post-merge",
+    "update",
+    "post-update",
+    "pre-receive",
+    "post-index-change",
+)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A clone, and a program of the agent's that leaves `trace` wherever it runs outside."""
+    made = make_world(tmp_path)
+    program = tmp_path / "program"
+    program.write_text(f'#!/bin/sh\n[ -n "$INSIDE" ] || : >{tmp_path}/trace\ncat\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(made.driver, "inside", {"INSIDE": "1"})
+    return made
+
+
+def state(world: World) -> tuple[str, str, list[str]]:
+    """Return what must stay the same on the host: settings, its own references, and the files."""
+    others = [line for line in git(world.host, "for-each-ref").splitlines() if BOX not in line]
+    files = sorted(str(path.relative_to(world.host)) for path in world.host.rglob("*") if ".git/" not in str(path))
+    return (world.host / ".git" / "config").read_text(), "\n".join(others), files
+
+
+def shown(world: World) -> str:
+    with received(world.volume, world.clone, world.repository, world.look()) as (checked, branches):
+        return "".join(difference(checked, world.clone, one) for one in branches)
+
+
+def no_trace(world: World) -> bool:
+    return not world.host.with_name("trace").exists()
+
+
+def hook(world: World, _program: str) -> None:
+    for name in HOOKS:
+        (world.work / ".git" / "hooks").mkdir(exist_ok=True)
+        (world.work / ".git" / "hooks" / name).symlink_to(world.host.with_name("program"))
+
+
+def settings(world: World, program: str) -> None:
+    for key in (
+        *("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "diff.external", "diff.evil.textconv"),
+        *("filter.evil.smudge", "filter.evil.clean", "uploadpack.packObjectsHook", "core.gitProxy", "gpg.program"),
+        *("core.alternateRefsCommand", "credential.helper", "diff.evil.command"),
+    ):
+        git(world.work, "config", key, program)
+    git(world.work, "config", "core.hooksPath", str(world.host.parent))
+    commit(world.work, ".gitattributes", "* filter=evil diff=evil\n")
+
+
+def attributes_of_the_users_drivers(world: World, program: str) -> None:
+    """The user has drivers of their own, which a repository may only choose where the user checks it out."""
+    for key in ("diff.evil.textconv", "diff.evil.command", "filter.evil.clean", "filter.evil.smudge"):
+        git(world.host, "config", key, program)
+    commit(world.work, ".gitattributes", "* filter=evil diff=evil\n")
+
+
+def submodules(world: World, program: str) -> None:
+    text = f'[submodule "x"]\n\tpath = x\n\turl = ext::{program}\n\tupdate = none\n'
+    commit(world.work, ".gitmodules", text)
+    git(world.work, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},x")
+    git(world.work, "commit", "--quiet", "--message", "link")
+
+
+def large_files(world: World, _program: str) -> None:
+    commit(world.work, ".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    commit(world.work, ".lfsconfig", "[lfs]\n\turl = https://example.invalid/\n")
+
+
+def replaced(world: World, _program: str) -> None:
+    other = commit(world.work, text="shown instead\n")
+    git(world.work, "replace", "HEAD", "HEAD^")
+    (world.work / ".git" / "info").mkdir(exist_ok=True)
+    (world.work / ".git" / "info" / "grafts").write_text(f"{other}\n")
+
+
+def linked(world: World, _program: str) -> None:
+    (world.work / ".git").rename(world.work / "elsewhere")
+    (world.work / ".git").symlink_to("elsewhere")
+    (world.work / "out").symlink_to("/etc/passwd")
+    git(world.work, "add", "--force", "out")
+
+
+def alternates(world: World, _program: str) -> None:
+    info = world.work / ".git" / "objects" / "info"
+    info.mkdir(exist_ok=True)
+    (info / "alternates").write_text(f"{world.host}/.git/objects\n/etc\n")
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [hook, settings, attributes_of_the_users_drivers, submodules, large_files, replaced, linked, alternates],
+    ids=lambda attack: attack.__name__,
+)
+def test_nothing_of_a_clone_takes_effect_on_the_host(world: World, attack: Callable[[World, str], None]) -> None:
+    attack(world, str(world.host.with_name("program")))
+    git(world.work, "commit", "--quiet", "--allow-empty", "--no-verify", "--message", "last")
+    tip, before = git(world.work, "--no-replace-objects", "rev-parse", "HEAD"), state(world)
+    world.host.with_name("trace").unlink(missing_ok=True)  # left by the agent's own commits
+    shown(world)
+    world.fetch()
+    assert world.fetched() == {f"{BOX}main": tip}
+    git(world.host, "fsck", "--strict")
+    if attack is not attributes_of_the_users_drivers:
+        assert state(world) == before
+    assert no_trace(world)
+    assert not (world.host / ".git" / "modules").exists()
+
+
+def tree(world: World, *entries: tuple[str, str, str]) -> str:
+    """Write a tree with any entries, and a commit of it; git itself would refuse to."""
+    data = b"".join(f"{mode} {name}\0".encode() + bytes.fromhex(what) for mode, name, what in entries)
+    words = ("hash-object", "-t", "tree", "-w", "--literally", "--stdin")
+    done = git_bytes(world.work, data, *words)
+    made = git(world.work, "commit-tree", "-p", "HEAD", "-m", "x", done)
+    git(world.work, "update-ref", "refs/heads/evil", made)
+    return made
+
+
+def git_bytes(folder: Path, data: bytes, *words: str) -> str:
+    (folder.parent / "input").write_bytes(data)
+    return git(folder, *words[:-1], str(folder.parent / "input"))
+
+
+def blob(world: World, text: str) -> str:
+    return git(world.work, "hash-object", "-w", "--stdin", stdin=text)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "text"),
+    [
+        (".git", "100644", "x"),
+        (".GIT", "100644", "x"),
+        ("git~1", "100644", "x"),
+        (".g\u200cit", "100644", "x"),
+        ("..", "100644", "x"),
+        ("a/b", "100644", "x"),
+        (".gitmodules", "120000", "../elsewhere"),
+        (".gitmodules", "100644", '[submodule "../x"]\n\tpath = x\n\turl = x\n'),
+        (".gitmodules", "100644", '[submodule "x"]\n\tpath = x\n\turl = -u./evil\n'),
+        (".gitmodules", "100644", '[submodule "x"]\n\tpath = -x\n\turl = x\n'),
+        (".gitmodules", "100644", '[submodule "x"]\n\tpath = x\n\turl = x\n\tupdate = !evil\n'),
+    ],
+)
+def test_objects_that_git_warns_of_are_not_fetched(world: World, name: str, mode: str, text: str) -> None:
+    tree(world, (mode, name, blob(world, text)))
+    packs = sorted((world.host / ".git" / "objects").rglob("*"))
+    with pytest.raises(UserError, match="its objects did not pass git's checks"):
+        world.fetch()
+    assert world.fetched() == {}
+    assert sorted((world.host / ".git" / "objects").rglob("*")) == packs
+
+
+def lie(world: World, monkeypatch: pytest.MonkeyPatch, listing: bytes, pack: bytes = b"") -> None:
+    """Have the clone's container print this."""
+
+    def capture(_step: RunCommand, *, into: IO[bytes], **_options: object) -> Finished:
+        into.write(listing if volumes.LIST in _step.argv else pack)
+        return Finished(argv=(), code=0, out="")
+
+    monkeypatch.setattr(world.driver, "capture", capture)
+
+
+def test_references_with_odd_names_lead_nowhere_else(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    (head,) = world.clone.started.values()
+    odd = ("../../../heads/main", "/refs/heads/main", "x\x1b]0;title\x07", "a\u202eb", "-d", "x.lock", "HEAD ", "@{u}")
+    names = "".join(f"{head} refs/heads/{name}\n" for name in odd)
+    others = f"{head} refs/remotes/origin/main\n{head} refs/replace/{head}\n{head} HEAD\n"
+    lie(world, monkeypatch, f"{names}{others}HEAD refs/heads/../x\n\0".encode())
+    before = state(world)
+    assert [*world.look().listing.refused] == [*odd]
+    world.fetch()
+    assert (world.fetched(), state(world)) == ({}, before)
+
+
+@pytest.mark.parametrize("kind", ["HEAD^{tree}", "HEAD:a.txt", "v1"])
+def test_a_branch_that_is_not_a_commit_is_not_fetched(world: World, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    git(world.host, "tag", "--annotate", "--message", "x", "v1")
+    lie(world, monkeypatch, f"{git(world.host, 'rev-parse', kind)} refs/heads/x\nHEAD \n\0".encode())
+    with pytest.raises(UserError):
+        world.fetch()
+    assert world.fetched() == {}
+
+
+def entry(kind: int, size: int, data: bytes) -> bytes:
+    """Return an entry of a pack: its head with the kind and the size, and the compressed data."""
+    head, size = [(kind << 4) | (size & 15)], size >> 4
+    while size:
+        head[-1] |= 128
+        head.append(size & 127)
+        size >>= 7
+    return bytes(head) + zlib.compress(data)
+
+
+def packed(*entries: bytes) -> bytes:
+    body = struct.pack(">4sII", b"PACK", 2, len(entries)) + b"".join(entries)
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+
+
+def number(value: int) -> bytes:
+    parts = []
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def bomb(size: int) -> bytes:
+    """Return a pack of a few kilobytes with an object of `size` bytes, which is a delta of a smaller one."""
+    base = bytes(1 << 24)
+    part = (1 << 24) - 1
+    copies = size // part
+    delta = number(len(base)) + number(copies * part) + b"\xf0\xff\xff\xff" * copies
+    name = hashlib.sha1(f"blob {len(base)}\0".encode() + base, usedforsecurity=False).digest()
+    head = entry(7, len(delta), b"")
+    at = len(head) - len(zlib.compress(b""))
+    return packed(entry(3, len(base), base), head[:at] + name + zlib.compress(delta))
+
+
+@pytest.mark.parametrize("pack", [b"", b"PACK", packed(), bomb(1 << 30)], ids=["none", "cut", "empty", "bomb"])
+def test_a_pack_that_is_broken_or_needs_too_much_memory_is_not_fetched(
+    world: World, monkeypatch: pytest.MonkeyPatch, pack: bytes
+) -> None:
+    assert len(pack) < 1 << 20
+    monkeypatch.setattr(checking, "MOST_MEMORY", 1 << 29)
+    lie(world, monkeypatch, f"{'1' * 40} refs/heads/x\nHEAD \n\0".encode(), pack)
+    with pytest.raises(UserError) as raised:
+        world.fetch()
+    assert len(raised.value.problems) == 1
+    assert world.fetched() == {}
+
+
+def test_a_history_that_lacks_a_part_is_not_fetched(world: World) -> None:
+    """A list of shallow commits or of grafts ends the history early, inside."""
+    commit(world.work)
+    middle = commit(world.work, text="two\n")
+    commit(world.work, text="three\n")
+    (world.work / ".git" / "shallow").write_text(f"{middle}\n")
+    with pytest.raises(UserError, match="its commits are incomplete"):
+        world.fetch()
+    assert world.fetched() == {}
+    git(world.host, "fsck", "--strict")
+
+
+def test_names_and_contents_with_escape_codes_are_for_the_printer_to_escape_and_git_quotes_names(world: World) -> None:
+    commit(world.work, "a\x1b]52;c;x\x07", "b\x1b[2J\n")
+    text = shown(world)
+    assert '"a/a\\033]52;c;x\\a"' in text
+    assert "\x1b]" not in text
+
+
+def test_a_tree_with_more_paths_than_any_disk_has_is_not_fetched(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten levels of ten times the same directory are 10,000,000,000 paths."""
+    monkeypatch.setattr(checking, "MOST_PATHS", 100_000)
+    inner = git(world.work, "mktree", stdin=f"100644 blob {blob(world, 'x')}\tx\n")
+    for _ in range(10):
+        inner = git(world.work, "mktree", stdin="".join(f"040000 tree {inner}\t{name}\n" for name in range(10)))
+    made = git(world.work, "commit-tree", "-p", "HEAD", "-m", "x", inner)
+    git(world.work, "update-ref", "refs/heads/many", made)
+    for command in (shown, World.fetch):
+        with pytest.raises(UserError, match="a branch has more files than can be compared"):
+            command(world)
+    assert world.fetched() == {}
+
+
+def test_two_fetches_at_once_lose_nothing(world: World) -> None:
+    new = commit(world.work)
+    said: list[str] = []
+
+    def run() -> None:
+        try:
+            with one_at_a_time(world.clone):
+                world.fetch()
+            said.append("fetched")
+        except UserError as error:
+            said.append(error.problems[0].what)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert {*said} <= {"fetched", "another command makes or fetches this clone now"}
+    assert "fetched" in said
+    assert world.fetched() == {f"{BOX}main": new}
+    git(world.host, "fsck", "--strict")
+
+
+def test_endless_lists_are_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(volumes, "MOST_LISTED", 10_000)
+    for number_ in range(400):
+        (world.work / f"{number_}{'x' * 50}").write_text("")
+    found = world.look().listing
+    assert not found.complete
+    assert 0 < len(found.changed) < 400
+
+
+def test_the_projects_variables_do_not_lead_a_fetch_elsewhere(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As in a hook of the user's, from which the command may be called."""
+    new = commit(world.work)
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "other"))
+    world.fetch()
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name)
+    assert world.fetched() == {f"{BOX}main": new}
+    assert os.path.lexists(tmp_path / "other") is False

@@ -1,0 +1,149 @@
+"""A project, a clone of it, and commands for the clone that run in a directory here instead of in a container."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from agent_sandbox.backends.compose.plan import ComposePlanner
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps import clones
+from agent_sandbox.runtime.clones.fetch import MOST_BYTES, Branch, Offered, bring, look, received
+from agent_sandbox.runtime.clones.host_repository import HEADS, HostRepository, open_repository, start_of
+from agent_sandbox.runtime.clones.volume import CloneVolume
+from agent_sandbox.runtime.host import process
+from agent_sandbox.runtime.project.clone_record import Clone
+from agent_sandbox.stack.workspace import Owner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from agent_sandbox.backends.plan import RunCommand
+    from agent_sandbox.runtime.driver.protocol import Driver
+
+QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TEMPLATE_DIR": "", "LC_ALL": "C"}
+WHO = ("-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "protocol.file.allow=always")
+
+
+def git(folder: Path, *words: str, stdin: str = "") -> str:
+    """Return what git prints in a directory."""
+    argv = ("git", *WHO, "-C", str(folder), *words)
+    done = subprocess.run(
+        argv, input=stdin.encode(), capture_output=True, env={**os.environ, **QUIET}, check=True, timeout=60
+    )
+    return os.fsdecode(done.stdout).removesuffix("\n")
+
+
+def commit(folder: Path, name: str = "a.txt", text: str = "text\n", message: str = "more") -> str:
+    """Commit a file, and return the commit."""
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+    git(folder, "add", "--force", "--", name)
+    git(folder, "commit", "--quiet", "--message", message)
+    return git(folder, "rev-parse", "HEAD")
+
+
+@dataclass
+class HereDriver:
+    """Runs a command for a clone's container in a directory."""
+
+    folder: Path
+    temporary: Path
+    planner: ComposePlanner = field(default_factory=ComposePlanner)
+    steps: list[RunCommand] = field(default_factory=list)
+    # More variables of the container.
+    inside: dict[str, str] = field(default_factory=dict)
+    # The volumes of the project's own stack.
+    volumes: tuple[str, ...] = ()
+
+    def capture(
+        self,
+        step: RunCommand,
+        *,
+        timeout: float,
+        stdin: bytes | IO[bytes] = b"",
+        into: IO[bytes] | None = None,
+        most: int = process.MOST_BYTES,
+    ) -> process.Finished:
+        """Run what follows the name of the image."""
+        self.steps.append(step)
+        at = step.argv.index("--entrypoint")
+        argv = (step.argv[at + 1], *step.argv[at + 3 :])
+        variables = {**QUIET, "TMPDIR": str(self.temporary), **self.inside}
+        return process.capture(
+            argv, cwd=self.folder, timeout=timeout, stdin=stdin, into=into, most=most, environment=variables
+        )
+
+    def leftovers(self, _project: str) -> dict[str, tuple[str, ...]]:
+        """Have no volume of the project's own stack."""
+        return {"volumes": self.volumes}
+
+    def known_fault(self, _said: str) -> None:
+        """Know none."""
+
+
+@dataclass
+class World:
+    """A project with one commit on `main`, and a clone of it; `work` is what the clone's volume has."""
+
+    host: Path
+    work: Path
+    driver: HereDriver
+    volume: CloneVolume
+    repository: HostRepository
+    clone: Clone
+
+    def look(self) -> Offered:
+        """Return what the clone offers."""
+        return look(self.volume, self.clone, self.repository)
+
+    def fetch(self, *, most: int = MOST_BYTES) -> tuple[Branch, ...]:
+        """Fetch everything, and return the branches that were offered."""
+        with received(self.volume, self.clone, self.repository, self.look(), most=most) as (checked, branches):
+            bring(self.repository, checked, branches, self.clone)
+        return branches
+
+    def fetched(self) -> dict[str, str]:
+        """Return the fetched references."""
+        return self.repository.references("refs/remotes/box/")
+
+
+def make_world(folder: Path, host: Path | None = None) -> World:
+    """Make a clone of a repository, by default a new one with one commit."""
+    if host is None:
+        host = folder / "host"
+        host.mkdir()
+        git(host, "init", "--quiet", "--initial-branch=main")
+        commit(host, text="one\n")
+    work, temporary, root = folder / "work", folder / "temporary", folder / "clones" / "fix-1"
+    for one in (work, temporary, root):
+        one.mkdir(parents=True)
+    driver = HereDriver(work, temporary)
+    project = Project(root=root, name="app-fix-1-1", agents=("claude",), owner=Owner(), images=("image:1",), files=())
+    volume = CloneVolume(driver=cast("Driver", cast("Any", driver)), project=project, image="image:1")
+    repository = open_repository(host)
+    start = start_of(repository, host)
+    volume.fill(repository, start, start.branch or "fix-1", {})
+    started = {name: one for name, one in start.references.items() if name.startswith(HEADS)}
+    clone = Clone(project=host, name="fix-1", root=root, title="app-fix-1", started=started)
+    return World(host, work, driver, volume, repository, clone)
+
+
+def with_clone_driver(project: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> HereDriver:
+    """Make a project a repository with one commit, and run all commands for its clones here.
+
+    Nothing is built, and no stack starts.
+    """
+    git(project, "init", "--quiet", "--initial-branch=main")
+    commit(project, text="one\n")
+    for name in ("work", "temporary"):
+        (folder / name).mkdir(parents=True)
+    made = HereDriver(folder / "work", folder / "temporary")
+    monkeypatch.setattr(clones, "driver", lambda: made)
+    monkeypatch.setattr(clones, "execute", lambda *_args, **_options: None)
+    monkeypatch.setattr(clones, "backend", lambda: made.planner)
+    return made

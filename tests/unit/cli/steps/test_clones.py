@@ -1,0 +1,213 @@
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps import clones
+from agent_sandbox.cli.steps.clones import chosen_clones, enter_clone, open_clone, report_unfetched, uncommitted
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.project.clone_record import clones_of, save_clone
+from agent_sandbox.runtime.project.installed import open_project, read_stack_file
+from agent_sandbox.runtime.protect.mount_checks import Gaps, is_in_volume, look_over
+from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+from clone_worlds import HereDriver, commit, git, with_clone_driver
+from fake_stack import trust
+
+if TYPE_CHECKING:
+    from agent_sandbox.backends.plan import Plan
+
+
+@pytest.fixture
+def driver(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> HereDriver:
+    return with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
+
+
+def enter(name: str = "fix-1", *, dry_run: bool = False, quiet: bool = False) -> Project | None:
+    here = Path.cwd()
+    return enter_clone(open_project(None, cwd=here), name, extra_ca=None, quiet=quiet, dry_run=dry_run)
+
+
+def entered(name: str = "fix-1") -> Project:
+    project = enter(name)
+    assert project is not None
+    return project
+
+
+def test_a_clone_is_a_stack_of_its_own_that_mounts_nothing_of_the_project(
+    project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = entered()
+    assert (driver.folder / "a.txt").read_text() == "one\n"
+    document = read_stack_file(made.root)
+    assert is_in_volume(document)
+    assert str(project) not in (made.root / ".devcontainer" / "docker-compose.yml").read_text()
+    volumes = document["services"]["agent"]["volumes"]
+    assert {one["type"] for one in volumes} == {"volume"}
+    assert made.name.startswith("app-fix-1-")
+    assert look_over(made.root) == Gaps()
+    head = git(project, "rev-parse", "HEAD")
+    assert capsys.readouterr().err == (
+        f"clone fix-1 of {project}: branch main at {head[:10]}\n"
+        "note: not in it, because it is in no commit: .devcontainer/\n"
+    )
+
+
+def test_a_clone_has_the_trusted_policy_and_the_sources_of_secrets(project: Path, driver: HereDriver) -> None:
+    recipes_of(project, os.environ).add(Recipe(name="token", hosts=("example.org",), source="env:X"))
+    policy = (project / ".devcontainer" / "policy.yaml").read_text()
+    (project / ".devcontainer" / "policy.yaml").write_text(f"{policy}# not trusted\n")
+    root = entered().root
+    assert (root / ".devcontainer" / "policy.yaml").read_text() == policy
+    assert [one.name for one in recipes_of(root, os.environ).load()] == ["token"]
+    assert driver.steps
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_new_clone_gets_the_secrets_that_are_stored_for_the_project(
+    project: Path, driver: HereDriver, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+) -> None:
+    plans: list[Plan] = []
+    monkeypatch.setattr(clones, "execute", lambda plan, **_options: plans.append(plan))
+    driver.volumes = ("app-1_log", *(("app-1_secrets",) if stored else ()))
+    entered()
+    entered()
+    copied = [step for plan in plans for step in plan if "source=app-1_secrets" in " ".join(step.argv)]
+    assert len(copied) == stored
+    assert project.exists()
+
+
+def test_the_same_name_continues_with_the_same_clone_and_the_policy_that_is_trusted_now(
+    project: Path, driver: HereDriver
+) -> None:
+    first = entered()
+    commit(driver.folder)
+    policy = project / ".devcontainer" / "policy.yaml"
+    policy.write_text(policy.read_text().replace("example.org", "example.com"))
+    trust(project)
+    again = entered()
+    assert (again.root, again.name) == (first.root, first.name)
+    assert "example.com" in again.policy.read_text()
+    assert git(driver.folder, "rev-list", "--count", "HEAD") == "2"
+
+
+def test_a_policy_that_was_changed_in_the_clone_stays(
+    project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = entered().policy
+    own = policy.read_text().replace("example.org", "example.net")
+    policy.write_text(own)
+    for _ in range(2):
+        capsys.readouterr()
+        assert entered().policy.read_text() == own
+        assert capsys.readouterr().err == "note: fix-1 keeps its own policy, which was changed since it was made\n"
+    assert (project / ".devcontainer" / "policy.yaml").read_text() != own
+    assert driver.steps
+
+
+def test_without_a_name_each_run_makes_a_new_clone(project: Path, driver: HereDriver) -> None:
+    names = [entered("").root.name for _ in range(2)]
+    assert names == ["clone-1", "clone-2"] == [one.name for one in clones_of(project, os.environ)]
+    assert driver.steps
+
+
+def test_a_clone_that_was_not_filled_is_filled_by_the_next_run(project: Path, driver: HereDriver) -> None:
+    driver.folder.rename(driver.folder.with_name("away"))
+    with pytest.raises(OSError, match="No such file"):
+        enter()
+    (clone,) = clones_of(project, os.environ)
+    assert not clone.started
+    driver.folder.mkdir()
+    entered()
+    assert (driver.folder / "a.txt").exists()
+
+
+def test_without_a_branch_the_clone_has_one_with_its_own_name(project: Path, driver: HereDriver) -> None:
+    git(project, "switch", "--quiet", "--detach")
+    entered()
+    assert git(driver.folder, "symbolic-ref", "--short", "HEAD") == "fix-1"
+
+
+def test_a_dry_run_makes_nothing(project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+    assert enter(dry_run=True) is None
+    assert clones_of(project, os.environ) == ()
+    assert capsys.readouterr().err == "would make the clone fix-1\n"
+    made = entered()
+    assert enter(dry_run=True) == made
+    assert capsys.readouterr().err.endswith("would use the clone fix-1\n")
+    assert len(driver.steps) == 1
+
+
+def test_what_a_clone_lacks_is_noted(project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / ".gitmodules").write_text("")
+    (project / ".git" / "lfs").mkdir()
+    commit(project, ".gitmodules")
+    (project / "a.txt").write_text("changed\n")
+    entered()
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "note: not in it, because it is in no commit: a.txt, .devcontainer/",
+        "note: submodules are empty in it: inside, `git submodule update --init` fetches what the policy allows",
+        "note: files in Git LFS are pointers in it: inside, `git lfs pull` fetches what the policy allows",
+    ]
+    assert (driver.folder / "a.txt").read_text() == "one\n"
+
+
+def test_a_clone_whose_name_is_unknown_is_a_problem_that_lists_the_others(project: Path, driver: HereDriver) -> None:
+    with pytest.raises(UserError) as raised:
+        chosen_clones("", None)
+    assert str(raised.value) == f"{project}: this project has no clone; agent-sandbox run --clone makes one"
+    entered()
+    assert [one.name for one in chosen_clones("", None)] == ["fix-1"]
+    with pytest.raises(UserError) as raised:
+        chosen_clones("fix-2", None)
+    assert str(raised.value) == f"{project}: no clone of this project has the name fix-2; there is fix-1"
+    assert driver.steps
+
+
+def test_a_clone_without_its_project_is_a_problem(project: Path, driver: HereDriver) -> None:
+    entered()
+    (clone,) = clones_of(project, os.environ)
+    project.rename(project.with_name("away"))
+    with pytest.raises(UserError) as raised:
+        open_clone(clone)
+    assert str(raised.value) == (
+        f"fix-1: its project is gone, and only a repository can get its commits; restore {project}"
+    )
+    project.with_name("away").rename(project)
+    assert driver.steps
+
+
+def test_what_would_be_lost_with_a_clone_is_reported(
+    project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entered()
+    (clone,) = clones_of(project, os.environ)
+    capsys.readouterr()
+    report_unfetched(clone)
+    assert capsys.readouterr().err == ""
+    commit(driver.folder)
+    git(driver.folder, "update-ref", "refs/heads/z\u200b", "HEAD")
+    (driver.folder / "new").write_text("")
+    report_unfetched(clone)
+    assert capsys.readouterr().err == (
+        "not fetched: commits of main: agent-sandbox fetch fix-1\n"
+        "not fetched: z\\u200b: its name has characters that cannot be seen\n"
+        "not committed: 1 file: new\n"
+    )
+    (driver.folder / ".git" / "HEAD").unlink()
+    report_unfetched(clone)
+    assert capsys.readouterr().err.startswith("warning: cannot see what was not fetched: app-fix-1-")
+    unfilled = type(clone)(project=clone.project, name="fix-2", root=clone.root.with_name("fix-2"), title="x")
+    save_clone(unfilled)
+    report_unfetched(unfilled)
+    assert capsys.readouterr().err == ""
+
+
+def test_files_in_no_commit_are_described() -> None:
+    assert [*uncommitted(["a", "b"], ["build/"], complete=False)] == [
+        "not committed: 2 files: a, b",
+        "ignored by git: build/",
+        "more files may be in no commit: not all were listed",
+    ]
+    assert [*uncommitted([], [], complete=True)] == []

@@ -1,0 +1,72 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.fetch import fetch
+from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.steps.clones import enter_clone
+from agent_sandbox.runtime.project.installed import open_project
+from clone_worlds import HereDriver, commit, git, with_clone_driver
+
+
+@pytest.fixture
+def driver(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> HereDriver:
+    """Have a clone named fix-1."""
+    made = with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
+    enter_clone(open_project(None, cwd=project), "fix-1", extra_ca=None, quiet=True, dry_run=False)
+    return made
+
+
+def test_what_was_fetched_and_what_was_not_is_printed(
+    project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = commit(driver.folder)
+    (driver.folder / "dirty\x1b[2J").write_text("")
+    assert exit_code(lambda: fetch("fix-1")) == 0
+    assert capsys.readouterr().out == ("box/fix-1/main  1 new commit\n  not committed: 1 file: dirty\\x1b[2J\n")
+    assert git(project, "rev-parse", "box/fix-1/main") == new
+    git(driver.folder, "commit", "--quiet", "--amend", "--message", "better")
+    git(driver.folder, "update-ref", "refs/heads/z\u200b", "HEAD")
+    assert exit_code(fetch) == 1
+    assert capsys.readouterr().out == (
+        "box/fix-1/main  1 new commit; it was rewritten, and the former commits are in the reflog\n"
+        "  refused: z\\u200b: its name has characters that cannot be seen\n"
+        "  not committed: 1 file: dirty\\x1b[2J\n"
+    )
+
+
+def test_nothing_new_is_said(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        assert exit_code(fetch) == 0
+        assert capsys.readouterr().out == "fix-1: nothing new to fetch\n"
+    commit(driver.folder)
+    fetch()
+    capsys.readouterr()
+    assert exit_code(fetch) == 0
+    assert capsys.readouterr().out == "fix-1: nothing new to fetch\n"
+
+
+def test_json_has_references_and_commits(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+    new = commit(driver.folder)
+    assert exit_code(lambda: fetch(json=True)) == 0
+    branch = {"branch": "main", "ref": "refs/remotes/box/fix-1/main", "commit": new, "before": None}
+    assert json.loads(capsys.readouterr().out)["clones"] == [
+        {
+            "name": "fix-1",
+            "branches": [{**branch, "commits": 1, "rewritten": False}],
+            "refused": [],
+            "uncommitted": [],
+            "ignored": [],
+            "complete": True,
+        }
+    ]
+
+
+def test_the_size_can_be_chosen(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: fetch(most="much")) == 1
+    assert capsys.readouterr().err == ("error: --most: `much` is not a size: a number with k, m or g, as in `20g`\n")
+    commit(driver.folder, text="".join(map(str, range(5000))))
+    assert exit_code(lambda: fetch(most="1k")) == 1
+    assert "its new commits are larger than 1.02 kB" in capsys.readouterr().err
+    assert exit_code(lambda: fetch(most="1m")) == 0

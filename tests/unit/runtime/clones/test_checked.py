@@ -1,0 +1,81 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.clones.checked import NOT_TAKEN, checked_objects
+from agent_sandbox.runtime.clones.host_repository import open_repository
+from clone_worlds import World, commit, git, make_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+@pytest.fixture
+def pack() -> Iterator[IO[bytes]]:
+    with TemporaryFile() as file:
+        yield file
+
+
+def test_it_has_the_objects_of_both_and_is_gone_afterwards(world: World, pack: IO[bytes]) -> None:
+    new = commit(world.work)
+    (old,) = world.clone.started.values()
+    world.volume.pack((new,), (old,), pack, most=1 << 20)
+    with checked_objects(world.repository, "fix-1") as checked:
+        checked.add(pack, 1 << 20)
+        assert checked.has([new, old, "1" * 40]) == {new, old}
+        assert (checked.count(new, (old,)), checked.count("1" * 40, (old,))) == (1, 0)
+        checked.require_complete([new], [old])
+        assert len(checked.packs()) == 1
+        folder = checked.folder
+    assert not folder.exists()
+
+
+def test_it_reads_no_settings_attributes_or_variables_of_the_user(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config").write_text("[user]\n\tname = theirs\n")
+    variables = {"GIT_CONFIG_GLOBAL": str(tmp_path / "config"), "GIT_DIR": "/nowhere", "GIT_OBJECT_DIRECTORY": "/no"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with checked_objects(world.repository, "fix-1") as checked:
+        assert checked.run("config", "--get", "user.name").out == ""
+        assert checked.has([*world.clone.started.values()]) == {*world.clone.started.values()}
+        assert "theirs" not in checked.run("var", "-l").out
+
+
+def test_a_damaged_pack_is_refused(world: World, pack: IO[bytes]) -> None:
+    pack.write(b"PACK" + os.urandom(100))
+    with checked_objects(world.repository, "fix-1") as checked, pytest.raises(UserError) as raised:
+        checked.add(pack, 1 << 20)
+    (problem,) = raised.value.problems
+    assert problem.what.startswith("its objects did not pass git's checks: pack version ")
+    assert (problem.where, problem.hint) == ("fix-1", NOT_TAKEN)
+
+
+def test_a_branch_must_lead_to_a_commit_that_is_complete(world: World, pack: IO[bytes]) -> None:
+    new, tree = commit(world.work), git(world.host, "rev-parse", "HEAD^{tree}")
+    lone = git(world.work, "commit-tree", "-p", new, "-m", "x", f"{new}^{{tree}}")
+    world.volume.pack((lone,), (new,), pack, most=1 << 20)
+    no_commit = "a branch does not lead to a commit, or the clone did not send it"
+    incomplete = "its commits are incomplete: they need objects that neither the clone nor the project has"
+    with checked_objects(world.repository, "fix-1") as checked:
+        checked.add(pack, 1 << 20)
+        for wanted, what in ((tree, no_commit), (new, no_commit), (lone, incomplete)):
+            with pytest.raises(UserError, match=what):
+                checked.require_complete([wanted], [*world.clone.started.values()])
+
+
+def test_the_projects_directory_may_have_any_name(tmp_path: Path) -> None:
+    host = tmp_path / 'a:b "c" \\ d'
+    host.mkdir()
+    git(host, "init", "--quiet", "--initial-branch=main")
+    first = commit(host)
+    with checked_objects(open_repository(host), "fix-1") as checked:
+        assert checked.has([first]) == {first}

@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.clones import difference as module
+from agent_sandbox.runtime.clones.difference import CUT, STAT, difference
+from agent_sandbox.runtime.clones.fetch import received
+from clone_worlds import World, commit, git, make_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+def shown(world: World, *, stat: bool = False) -> dict[str, str]:
+    with received(world.volume, world.clone, world.repository, world.look()) as (checked, branches):
+        words = STAT if stat else module.PATCH
+        return {one.name: difference(checked, world.clone, one, words) for one in branches}
+
+
+def test_the_changes_since_the_clone_was_made_are_shown_and_nothing_is_fetched(world: World) -> None:
+    commit(world.work, text="one\ntwo\n")
+    before = git(world.host, "count-objects", "--verbose")
+    assert shown(world)["main"].endswith("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1,2 @@\n one\n+two\n")
+    assert shown(world, stat=True) == {"main": " a.txt | 1 +\n 1 file changed, 1 insertion(+)\n"}
+    assert (git(world.host, "count-objects", "--verbose"), world.fetched()) == (before, {})
+
+
+def test_what_the_project_did_meanwhile_is_not_shown(world: World) -> None:
+    commit(world.work, name="b.txt", text="b\n")
+    commit(world.host, text="other\n")
+    git(world.work, "pull", "--quiet", "--no-rebase", "--no-edit", str(world.host), "main")
+    commit(world.host, name="c.txt")
+    assert " b.txt | 1 +\n" in shown(world, stat=True)["main"]
+
+
+def test_a_new_branch_is_compared_with_where_it_left_and_one_without_history_with_nothing(world: World) -> None:
+    git(world.work, "switch", "--quiet", "--create", "topic")
+    commit(world.work, name="b.txt", text="b\n")
+    git(world.work, "switch", "--quiet", "--orphan", "new")
+    commit(world.work, name="c.txt", text="c\n")
+    found = shown(world, stat=True)
+    assert found["topic"] == " b.txt | 1 +\n 1 file changed, 1 insertion(+)\n"
+    assert found["new"] == " c.txt | 1 +\n 1 file changed, 1 insertion(+)\n"
+
+
+def test_a_long_difference_is_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 300)
+    commit(world.work, text="".join(f"{number}\n" for number in range(30_000)))
+    assert shown(world)["main"].endswith(f"\n{CUT}\n")
+    assert len(shown(world)["main"]) < 400

@@ -1,0 +1,95 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.clones.fetch import one_at_a_time
+from agent_sandbox.runtime.project.clone_record import Clone
+from clone_worlds import World, commit, git, make_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+def test_new_commits_come_under_the_clones_name_and_nothing_else_changes(world: World) -> None:
+    before = git(world.host, "for-each-ref"), (world.host / ".git" / "config").read_text()
+    first = commit(world.work)
+    git(world.work, "switch", "--quiet", "--create", "topic/x")
+    second = commit(world.work, text="two\n")
+    main, topic = world.fetch()
+    assert world.fetched() == {"refs/remotes/box/fix-1/main": first, "refs/remotes/box/fix-1/topic/x": second}
+    assert (main.commits, topic.commits) == (1, 2)
+    git(world.host, "fsck", "--strict")
+    for reference in world.fetched():
+        git(world.host, "update-ref", "-d", reference)
+    assert (git(world.host, "for-each-ref"), (world.host / ".git" / "config").read_text()) == before
+
+
+def test_branches_without_a_new_commit_are_not_fetched(world: World) -> None:
+    assert world.look().branches == ()
+    assert world.fetch() == ()
+    assert world.fetched() == {}
+
+
+def test_a_second_fetch_brings_only_what_is_new(world: World) -> None:
+    commit(world.work)
+    world.fetch()
+    packs = len([*(world.host / ".git" / "objects" / "pack").glob("*.pack")])
+    assert all(one.is_fetched for one in world.look().branches)
+    second = commit(world.work, text="again\n")
+    (branch,) = world.fetch()
+    assert world.fetched() == {"refs/remotes/box/fix-1/main": second}
+    assert (branch.commits, branch.rewritten) == (2, False)
+    assert len([*(world.host / ".git" / "objects" / "pack").glob("*.pack")]) == packs + 1
+
+
+def test_a_rewritten_branch_replaces_what_was_fetched_which_stays_in_the_reflog(world: World) -> None:
+    former = commit(world.work)
+    world.fetch()
+    git(world.work, "commit", "--quiet", "--amend", "--message", "better")
+    (branch,) = world.fetch()
+    assert branch.rewritten
+    assert git(world.host, "rev-parse", "box/fix-1/main@{1}") == former
+
+
+def test_a_branch_whose_place_is_taken_is_refused(world: World) -> None:
+    git(world.work, "switch", "--quiet", "--create", "topic")
+    commit(world.work)
+    world.fetch()
+    git(world.work, "switch", "--quiet", "main")
+    git(world.work, "branch", "--quiet", "-D", "topic")
+    git(world.work, "switch", "--quiet", "--create", "topic/x")
+    commit(world.work)
+    taken = "refs/remotes/box/fix-1/topic"
+    assert world.look().listing.refused == {
+        "topic/x": f"there is a reference that is in its way: git update-ref -d {taken}"
+    }
+    assert [*world.fetched()] == [taken]
+
+
+def test_more_than_the_allowed_size_is_refused_and_nothing_is_fetched(world: World) -> None:
+    commit(world.work, text="".join(map(str, range(5000))))
+    with pytest.raises(UserError, match="its new commits are larger than 1 kB"):
+        world.fetch(most=1000)
+    assert world.fetched() == {}
+
+
+def test_a_commit_that_the_project_already_has_is_not_sent(world: World) -> None:
+    other = commit(world.host)
+    git(world.work, "fetch", "--quiet", str(world.host), "main:topic")
+    (branch,) = world.fetch()
+    assert (branch.name, world.fetched()) == ("topic", {"refs/remotes/box/fix-1/topic": other})
+    assert len(world.driver.steps) == 2  # to fill and to list it
+
+
+def test_only_one_command_at_a_time_uses_a_clone(tmp_path: Path) -> None:
+    clone = Clone(project=tmp_path, name="fix-1", root=tmp_path / "clones" / "fix-1", title="x")
+    with one_at_a_time(clone), pytest.raises(UserError) as raised, one_at_a_time(clone):
+        pass
+    assert str(raised.value) == (
+        "fix-1: another command makes or fetches this clone now; run it again when that one has ended"
+    )
+    with one_at_a_time(clone):
+        pass

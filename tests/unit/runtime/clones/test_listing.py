@@ -1,0 +1,78 @@
+from agent_sandbox.runtime.clones.listing import MOST_BRANCHES, parse_listing
+from table_tests import each
+
+COMMIT = "1" * 40
+INVISIBLE = "its name has characters that cannot be seen"
+NOT_ALLOWED = "git does not allow the name"
+CLASH = "another branch has a part of its name"
+
+
+def said(*names: str, head: str = "main", files: bytes = b"") -> bytes:
+    lines = "".join(f"{COMMIT} refs/heads/{name}\n" for name in names)
+    return f"{lines}HEAD refs/heads/{head}\n\0".encode("utf-8", "surrogateescape") + files
+
+
+def test_branches_and_the_one_that_is_checked_out_are_listed() -> None:
+    found = parse_listing(said("main", "topic/x", "ö"))
+    assert (found.branches, found.head) == (dict.fromkeys(("main", "topic/x", "ö"), COMMIT), "main")
+    assert (found.refused, found.changed, found.ignored, found.complete) == ({}, (), (), True)
+
+
+@each(
+    "name, why",
+    {
+        "x\x1b[2J": NOT_ALLOWED,
+        "x\x9b2J": INVISIBLE,
+        "r\u202eevil": INVISIBLE,
+        "z\u200b": INVISIBLE,
+        "f\ufe0f": INVISIBLE,
+        "b\udcff": INVISIBLE,
+        "..": NOT_ALLOWED,
+        "a/../../../heads/main": NOT_ALLOWED,
+        "/etc": NOT_ALLOWED,
+        "-d": NOT_ALLOWED,
+        "a.lock": NOT_ALLOWED,
+        "a.lock/b": NOT_ALLOWED,
+        ".git": NOT_ALLOWED,
+        "a/.b": NOT_ALLOWED,
+        "a b": NOT_ALLOWED,
+        "@": NOT_ALLOWED,
+        "a@{1}": NOT_ALLOWED,
+        "a*": NOT_ALLOWED,
+        "": NOT_ALLOWED,
+        "x" * 201: NOT_ALLOWED,
+        "Main": "its name differs from another branch only in case",
+        "main/x": CLASH,
+    }.items(),
+)
+def test_a_branch_with_an_odd_name_is_refused(name: str, why: str) -> None:
+    found = parse_listing(said("main", name))
+    assert found.branches == {"main": COMMIT}
+    assert found.refused == {name: why}
+
+
+def test_what_is_not_a_commit_is_refused() -> None:
+    found = parse_listing(b"-- refs/heads/a\n1234 refs/heads/b\n\0")
+    assert (found.branches, [*found.refused]) == ({}, ["a", "b"])
+
+
+def test_other_references_and_a_head_that_no_branch_has_are_left_out() -> None:
+    found = parse_listing(f"{COMMIT} refs/tags/x\n{COMMIT} HEAD\nHEAD refs/heads/gone\n\0".encode())
+    assert (found.branches, found.refused, found.head) == ({}, {}, "")
+
+
+def test_no_more_branches_than_allowed_are_listed() -> None:
+    found = parse_listing(said(*(f"b{number}" for number in range(MOST_BRANCHES + 1))))
+    assert len(found.branches) == MOST_BRANCHES
+    assert [*found.refused.values()] == [f"only {MOST_BRANCHES} branches are fetched"]
+
+
+def test_changed_and_ignored_files_are_told_apart() -> None:
+    found = parse_listing(said("main", files=b"?? new\0 M a b\0!! build/\0"))
+    assert (found.changed, found.ignored, found.complete) == (("new", "a b"), ("build/",), True)
+
+
+def test_a_list_that_breaks_off_is_not_complete() -> None:
+    assert not parse_listing(said("main", files=b"?? new\0?? ha")).complete
+    assert not parse_listing(b"").complete
+    assert not parse_listing(said("main", files=b"?? new\0"), complete=False).complete

@@ -1,0 +1,72 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.project.clone_record import (
+    all_clones,
+    clone_at,
+    clone_named,
+    clones_of,
+    forget_clone,
+    new_clone,
+    require_name,
+    save_clone,
+)
+from table_tests import each
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {"XDG_STATE_HOME": str(tmp_path / "state")}
+
+
+def test_a_saved_clone_is_found_by_its_name_its_project_and_its_directory(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    first = new_clone(tmp_path, "", environ, title="app")
+    assert (first.name, first.title, first.references) == ("clone-1", "app-clone-1", "refs/remotes/box/clone-1/")
+    assert clone_named(tmp_path, "clone-1", environ) is None
+    save_clone(first)
+    second = new_clone(tmp_path, "", environ, title="app")
+    save_clone(second)
+    assert second.name == "clone-2"
+    assert clone_named(tmp_path, "clone-1", environ) == clone_at(first.root, environ) == first
+    assert clones_of(tmp_path, environ) == all_clones(environ) == (first, second)
+    assert clones_of(tmp_path / "other", environ) == ()
+
+
+def test_a_forgotten_clone_leaves_nothing(tmp_path: Path, environ: dict[str, str]) -> None:
+    clone = new_clone(tmp_path, "fix-1", environ, title="app")
+    save_clone(clone)
+    (clone.root / "file").write_text("")
+    forget_clone(clone)
+    assert (clone_named(tmp_path, "fix-1", environ), clone_at(clone.root, environ)) == (None, None)
+    assert not clone.root.parent.exists()
+
+
+def test_a_directory_of_the_host_machine_is_not_a_clone(tmp_path: Path, environ: dict[str, str]) -> None:
+    assert clone_at(tmp_path, environ) is None
+    assert all_clones(environ) == ()
+
+
+@each("name", ["", "Fix", "a/b", "..", "-a", "a-", "a--b", "a.lock", "a b", "ö", "a" * 31, "../x"])
+def test_a_name_that_could_mean_anything_else_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=re.escape(f"--name: `{name}` cannot be the name of a clone")):
+        require_name(name)
+
+
+def test_usual_names_are_allowed() -> None:
+    for name in ("fix-1", "a", "issue-123", "2"):
+        require_name(name)
+
+
+@each("text", ["", "{", "[]", '{"project": "/x"}', '{"project": "/x", "title": "x", "started": []}'])
+def test_a_damaged_record_is_a_problem_with_its_place(tmp_path: Path, environ: dict[str, str], text: str) -> None:
+    place = new_clone(tmp_path, "", environ, title="app")
+    save_clone(place)
+    place.root.with_name("clone-1.json").write_text(text)
+    with pytest.raises(UserError, match=r"clone-1\.json: this record of a clone is damaged"):
+        clones_of(tmp_path, environ)
+    place.root.with_name("clone-1.json").unlink()
