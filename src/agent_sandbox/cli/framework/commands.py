@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "ls": "List the stacks on this machine.",
     "status": "Show the stack, its policy and the last denials.",
     "watch": "Show requests live, and answer those that wait for you.",
+    "ui": "Show requests live in a browser, and answer there.",
     "review": "Show what the agent changed that would run outside.",
     "verify": "Try every way out of the sandbox, from inside.",
     "shell": "Open a shell in the agent container.",

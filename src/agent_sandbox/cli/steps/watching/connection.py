@@ -100,7 +100,7 @@ class Connection:
 
     def allow_quietly(self, question: Question) -> str:
         """Allow it for the project from a screen; return what the command would have printed."""
-        with _quiet() as said:
+        with quiet() as said:
             self.allow_for_project(question)
         return said.getvalue().strip() or "done"
 
@@ -109,13 +109,17 @@ class Connection:
         if not question.rule:
             what = "no rule can express exactly this request"
             raise UserError([Problem(where=question.url, what=what, hint="allow it once, or deny it")])
+        self.write_rule(question.rule)
+
+    def write_rule(self, rule: str) -> None:
+        """Write a rule into the project's policy and load it."""
         file = shown(self.project.root / POLICY_FILE, cwd=Path.cwd())
-        put(read_short_rule(Effect.ALLOW, [question.rule]), file)
+        put(read_short_rule(Effect.ALLOW, [rule]), file)
         report(reload_stack(self.project.root))
 
 
 @contextmanager
-def _quiet() -> Iterator[io.StringIO]:
+def quiet() -> Iterator[io.StringIO]:
     """Capture what a command prints, and let it ask nothing."""
     said, before = io.StringIO(), (sys.stdin, sys.stdout, sys.stderr)
     with Path(os.devnull).open(encoding="utf-8") as nothing:

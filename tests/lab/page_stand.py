@@ -1,0 +1,127 @@
+"""The page of `agent-sandbox ui` on loopback, with a connection that a test makes up, and clients that say anything."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from agent_sandbox.cli.steps.ui.app import Server
+from agent_sandbox.cli.steps.ui.feed import Feed
+from agent_sandbox.cli.steps.ui.guard import ADDRESS
+from agent_sandbox.cli.steps.ui.rules import Rules
+from agent_sandbox.cli.steps.ui.serving import web_server
+from agent_sandbox.cli.steps.ui.sessions import Sessions
+from agent_sandbox.runtime.proxy.reports import Grant, Question, State
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from agent_sandbox.cli.steps.ui.app import Answers
+
+
+class Said(NamedTuple):
+    """An answer of the server."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+
+class PageStand:
+    """The server in a thread; `begin` gives it a client with a session."""
+
+    def __init__(self, answers: Answers, rules: Rules | None = None, feed: Feed | None = None) -> None:
+        self.now = 100.0
+        self.feed, self.sessions = feed or Feed(), Sessions(clock=lambda: self.now)
+        self._listener = socket.create_server((ADDRESS, 0))
+        self.port = self._listener.getsockname()[1]
+        rules = rules or Rules(Path("/nowhere"), lambda _: None)
+        self._server = web_server(Server("app-1", self.feed, answers, self.sessions, rules).app(self.port))
+
+    def __enter__(self) -> Self:
+        """Start it. Its socket listens already."""
+        self._server.start(self._listener)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self.feed.end()
+        self._server.end()
+        self._listener.close()
+
+    @property
+    def authority(self) -> str:
+        """Its own name."""
+        return f"{ADDRESS}:{self.port}"
+
+    @property
+    def address(self) -> str:
+        """A new address that is good once."""
+        return f"http://{self.authority}/#{self.sessions.new_token()}"
+
+    def send(self, line: str, headers: Mapping[str, str | None] | None = None, *, body: object = None) -> Said:
+        """Send METHOD PATH as the page would, but with these headers; None leaves one out."""
+        method, path = line.split(" ")
+        usual = {"Host": self.authority, **({"Origin": f"http://{self.authority}"} if method == "POST" else {})}
+        content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        client = http.client.HTTPConnection(ADDRESS, self.port, timeout=10)
+        client.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        for name, value in {**usual, **(headers or {}), "Content-Length": str(len(content))}.items():
+            if value is not None:
+                client.putheader(name, value)
+        client.endheaders(content)
+        answer = client.getresponse()
+        found = Said(answer.status, dict(answer.headers.items()), answer.read().decode())
+        client.close()
+        return found
+
+    def begin(self) -> dict[str, str | None]:
+        """Return the headers of a client with a session."""
+        said = self.send("POST /api/session", body={"token": self.sessions.new_token()})
+        return {"Cookie": said.headers["set-cookie"].split(";")[0], "Agent-Sandbox-Key": json.loads(said.text)["key"]}
+
+    def news(self, headers: Mapping[str, str | None], *, after: str = "0") -> Generator[dict[str, Any]]:
+        """Yield the news until the server ends them."""
+        client = http.client.HTTPConnection(ADDRESS, self.port, timeout=10)
+        sent = {name: value for name, value in headers.items() if value is not None}
+        client.request("GET", f"/api/news?after={after}", headers=sent)
+        answer = client.getresponse()
+        assert answer.status == 200, answer.read()
+        try:
+            while line := answer.readline():
+                if line.startswith(b"data: "):
+                    yield json.loads(line[6:])
+        finally:
+            answer.close()
+            client.close()
+
+
+def question(number: int = 3, **more: Any) -> Question:
+    """Return a question about GET https://new.test/x."""
+    usual = {
+        "method": "GET",
+        "url": "https://new.test/x",
+        "host": "new.test",
+        "details": "",
+        "reason": "no rule allows host new.test",
+        "services": (),
+        "rule": "GET https://new.test/**",
+        "requests": 1,
+        "seconds_left": 60,
+    }
+    return Question(id=number, **{**usual, **more})
+
+
+def open_state(*questions: Question, grants: tuple[Grant, ...] = ()) -> State:
+    """Return a state with these questions."""
+    return State(ask="unlisted", questions=questions, grants=grants)
+
+
+def record(number: int = 0, **more: object) -> dict[str, object]:
+    """Return a decision of the proxy."""
+    usual: dict[str, object] = {"time": "2026-01-02T10:00:00.000Z", "event": "request", "decision": "deny"}
+    asked = {"method": "GET", "scheme": "https", "host": "new.test", "port": 443, "path": f"/{number}"}
+    return {**usual, **asked, "reason": "no rule allows host new.test", "cause": "host", "status": 403, **more}
