@@ -39,12 +39,11 @@ KEYS = {"Enter": ("\r", 13), "Tab": ("", 9), "Escape": ("", 27), "ArrowDown": ("
 class Chromium:
     """One browser with one tab."""
 
-    def __init__(self, folder: Path) -> None:
-        assert PROGRAM, "no Chromium: scripts/engine installs it"
+    def __init__(self, program: str, folder: Path) -> None:
         reading, its_output = os.pipe()
         its_input, writing = os.pipe()
         root = ["--no-sandbox"] if os.geteuid() == 0 else []
-        argv = (PROGRAM, *OPTIONS, *root, f"--user-data-dir={folder}", "about:blank")
+        argv = (program, *OPTIONS, *root, f"--user-data-dir={folder}", "about:blank")
         start = f'exec "$@" 3<&{its_input} 4>&{its_output}'
         self._process = subprocess.Popen(
             ("bash", "-c", start, "bash", *argv),
@@ -129,7 +128,7 @@ class Chromium:
 
     def press(self, key: str) -> None:
         """Press one key."""
-        text, code = KEYS.get(key, (key, ord(key.upper())))
+        text, code = KEYS[key] if key in KEYS else (key, ord(key.upper()))
         about = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         self.call("Input.dispatchKeyEvent", type="keyDown", **about, **({"text": text} if text else {}))
         self.call("Input.dispatchKeyEvent", type="keyUp", **about)

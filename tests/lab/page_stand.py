@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -14,10 +16,11 @@ from agent_sandbox.cli.steps.ui.guard import ADDRESS
 from agent_sandbox.cli.steps.ui.rules import Rules
 from agent_sandbox.cli.steps.ui.serving import web_server
 from agent_sandbox.cli.steps.ui.sessions import Sessions
-from agent_sandbox.runtime.proxy.reports import Grant, Question, State
+from agent_sandbox.cli.steps.watching.connection import HOUR, SCOPES
+from agent_sandbox.runtime.proxy.reports import Grant, Question, State, read_report
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
     from agent_sandbox.cli.steps.ui.app import Answers
 
@@ -97,6 +100,46 @@ class PageStand:
         finally:
             answer.close()
             client.close()
+
+
+class SocketConnection:
+    """The connection of `agent-sandbox ui`, to the control socket of a proxy on this machine."""
+
+    def __init__(self, control: str) -> None:
+        self.path = Path(control)
+        self._socket = socket.socket(socket.AF_UNIX)
+
+    @contextmanager
+    def to(self, feed: Feed) -> Iterator[None]:
+        """Subscribe, and pass everything on until the block ends."""
+        self._socket.connect(str(self.path))
+        self._say({"verb": "subscribe", "answers": True})
+        reader = threading.Thread(target=self._read, args=(feed,), daemon=True)
+        reader.start()
+        try:
+            yield
+        finally:
+            self._socket.shutdown(socket.SHUT_RDWR)
+            reader.join(10)
+            self._socket.close()
+
+    def _read(self, feed: Feed) -> None:
+        with self._socket.makefile("r", encoding="utf-8") as lines:
+            for line in lines:
+                if (found := read_report(line)) is not None:
+                    feed.report(found)
+
+    def _say(self, words: Mapping[str, object]) -> None:
+        self._socket.sendall(json.dumps(words).encode() + b"\n")
+
+    def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
+        """Send an answer."""
+        words = {"verb": "answer", "id": number, "scope": scope, "who": "ana"}
+        self._say({**words, "seconds": seconds} if seconds else words)
+
+    def answer_for(self, number: int, word: str) -> None:
+        """Answer with one of the words of `SCOPES`."""
+        self.answer(number, SCOPES[word], seconds=HOUR if word == "hour" else None)
 
 
 def question(number: int = 3, **more: Any) -> Question:

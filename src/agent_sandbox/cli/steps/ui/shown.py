@@ -45,25 +45,27 @@ def state_shown(state: State) -> Shown:
     several = groups(state.questions[:MOST_QUESTIONS])
     return {
         "ask": text_shown(state.ask),
-        "groups": [{"name": name, "questions": [_question(one) for one in group]} for name, group in several],
+        "groups": [
+            {"name": text_shown(name), "questions": [_question(one) for one in group]} for name, group in several
+        ],
         "grants": [_grant(one) for one in state.grants],
     }
 
 
 def request_shown(question: Question) -> str:
     """Return what a question is about, as the page shows it and repeats it with an answer."""
-    return f"{question.method} {question.url}"
+    return text_shown(f"{question.method} {question.url}", LONGEST * 3)
 
 
 def _question(question: Question) -> Shown:
     return {
         "id": question.id,
-        "host": question.host,
+        "host": text_shown(question.host),
         "request": request_shown(question),
-        "details": question.details,
-        "reason": question.reason,
-        "services": list(question.services),
-        "rule": question.rule if question.lasting else "",
+        "details": text_shown(question.details),
+        "reason": text_shown(question.reason, LONGEST * 2),
+        "services": [text_shown(name) for name in question.services],
+        "rule": text_shown(question.rule, LONGEST_RULE) if question.lasting else "",
         "seconds_left": question.seconds_left,
     }
 
@@ -80,7 +82,8 @@ def change_shown(change: Change) -> Shown:
 
 
 def _grant(grant: Grant) -> Shown:
-    return {"id": grant.id, "rule": grant.rule, "who": grant.who, "seconds_left": grant.seconds_left}
+    rule, who = text_shown(grant.rule, LONGEST_RULE), text_shown(grant.who)
+    return {"id": grant.id, "rule": rule, "who": who, "seconds_left": grant.seconds_left}
 
 
 def text_shown(value: object, longest: int = LONGEST) -> str:
