@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
+from answering import SWITCH, nobody_answers
 from attack_stand import Stand, start_stand
 
 if TYPE_CHECKING:
@@ -19,8 +21,26 @@ def whole_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
         yield stand
 
 
+@pytest.fixture(scope="session")
+def unasked_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    """Another, where nobody is asked."""
+    with nobody_answers(), start_stand(tmp_path_factory.mktemp("unasked")) as stand:
+        yield stand
+
+
+@pytest.fixture(autouse=True)
+def unasked(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Whether a person answers in runs of the attacks, and the test is about what happens when nobody is asked."""
+    if not (SWITCH in os.environ and request.node.get_closest_marker("unasked")):
+        yield False
+        return
+    with nobody_answers():
+        yield True
+
+
 @pytest.fixture
-def stand(whole_stand: Stand) -> Stand:
+def stand(request: pytest.FixtureRequest, unasked: bool) -> Stand:  # noqa: FBT001 - a fixture
     """The stand, with nothing on its records."""
-    whole_stand.forget()
-    return whole_stand
+    stand: Stand = request.getfixturevalue("unasked_stand" if unasked else "whole_stand")
+    stand.forget()
+    return stand

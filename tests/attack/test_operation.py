@@ -174,6 +174,7 @@ def test_the_authority_survives_a_restart(tmp_path: Path) -> None:
         assert Path(proxy.ready["ca"]).read_bytes() == first
 
 
+@pytest.mark.unasked
 def test_the_file_and_stdout_have_the_same_lines_and_health_notices_that_it_is_gone(tmp_path: Path) -> None:
     with ProxyProcess(tmp_path, GOOD) as proxy:
         asked(proxy, "evil.test")

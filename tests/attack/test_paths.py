@@ -53,6 +53,7 @@ def test_a_path_that_could_be_read_in_two_ways_is_a_400(stand: Stand, path: str)
     stand.assert_nothing_got_out()
 
 
+@pytest.mark.unasked
 def test_a_scoped_package_of_a_host_that_nothing_allows_is_told_that_it_is_not_allowed(stand: Stand) -> None:
     answer = json.loads(stand.proxy.ask("other.test", get("/@scope%2Fname", "other.test")).partition(b"\r\n\r\n")[2])
     assert (answer["reason"], "encoded_slash: true" in answer["hint"]) == ("no rule allows host other.test", True)

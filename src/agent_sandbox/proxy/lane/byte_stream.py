@@ -123,11 +123,20 @@ class ByteStream(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Close after sending what was written and close_notify. Without it, OpenSSL 3 reports an error."""
-        if self._tls is not None and self._is_open and not self._transport.is_closing():
-            with suppress(SSL.Error):
-                self._tls.shutdown()
-            self._flush()
+        self._notify()
         self._transport.close()
+
+    async def linger(self, seconds: float) -> None:
+        """Send the end, and discard what arrives within `seconds`.
+
+        Data that arrives at a closed connection resets it, and the other side might lose the last answer.
+        """
+        self._notify()
+        with suppress(OSError, TimeoutError):
+            self._transport.write_eof()
+            async with asyncio.timeout(seconds):
+                while self.buffer or await self.more():
+                    self.buffer = BodyBuffer()
 
     def cut(self) -> None:
         """Close after sending what was written, without close_notify, to show that the data is incomplete."""
@@ -187,6 +196,12 @@ class ByteStream(asyncio.BufferedProtocol):
         self.resume_writing()
         self._end()
         self._beneath.connection_lost(exc)
+
+    def _notify(self) -> None:
+        if self._tls is not None and self._is_open and not self._transport.is_closing():
+            with suppress(SSL.Error):
+                self._tls.shutdown()
+            self._flush()
 
     def _end(self) -> None:
         if self.ended:

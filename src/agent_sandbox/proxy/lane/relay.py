@@ -148,8 +148,6 @@ class Relay:
         self.is_reusable = goes_on and size is not BodyEnd.CLOSE
 
     async def _switch(self, first: bytes, server: ByteStream) -> None:
-        if self._exchange.echoes:
-            raise BrokenError(f"{NOT_FORWARDED}: `engine: lane` cannot redact WebSocket frames")
         if not self._steps.run("response", self._exchange):
             raise KilledError
         self.is_websocket = True

@@ -16,7 +16,7 @@ from agent_sandbox.proxy.lane.interruptible import AbortedError, ClientLeftError
 from agent_sandbox.proxy.lane.relay import BrokenError, KilledError, NoAnswerError, Relay
 from agent_sandbox.proxy.lane.steps import Steps
 from agent_sandbox.proxy.lane.upstream import Upstream, reach
-from agent_sandbox.proxy.mitm.session import Engine
+from agent_sandbox.proxy.mitm.session import LINGER_SECONDS, Engine
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
 from agent_sandbox.proxy.wire.http1_head import RequestHead as Parsed
@@ -195,14 +195,14 @@ class Serving:
         first = head_bytes(b"HTTP/1.1 %d %s" % (answer.status, PHRASES[answer.status]), answer.fields)
         self._client.write(first + answer.body)
         await self._client.drain()
-        if body.was_broken:
-            return False  # it is unknown where the next request begins
         try:
-            while await body.read():
+            while not body.was_broken and await body.read():
                 pass
         except h11.ProtocolError as error:
             if not self._client.ended:
                 self._steps.run("malformed", f"malformed body: {error}")
+        if body.was_broken:  # it is unknown where the next request begins
+            await self._client.linger(LINGER_SECONDS)
             return False
         head = exchange.head
         return not closes(head.version.decode(), head.fields) and not closes("HTTP/1.1", answer.fields)

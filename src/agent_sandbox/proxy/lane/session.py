@@ -132,6 +132,7 @@ class LaneSession:
             self._steps.run("malformed", str(bad))
             denial = Denial(reason=str(bad), status=bad.status, host=self._tunnel.host)
             self._client.write(page(denial).http1())
+            await self._client.linger(LINGER_SECONDS)
             return False
 
     async def _next_head(self) -> RequestHead | None:

@@ -7,13 +7,14 @@ from functools import partial
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.lane.byte_stream import ByteStream
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.secrets.redacted_frames import server_frames
 from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
 
 
 async def relay_frames(client: ByteStream, server: ByteStream, exchange: Exchange, limits: Limits) -> None:
-    """Forward the frames of both sides and count their payload, until one side leaves or both have closed."""
+    """Forward the frames of both sides, redacted, until one side leaves or both have closed. Count their payload."""
     sent = Frames(masked=True, longest=limits.websocket_bytes)
-    received = Frames(masked=False, longest=limits.websocket_bytes)
+    received = server_frames(exchange.echoes, longest=limits.websocket_bytes)
     passing = [
         asyncio.create_task(_pass(client, server, sent, "the client", partial(_spend, exchange, "upload"))),
         asyncio.create_task(_pass(server, client, received, "the server", partial(_spend, exchange, "download"))),

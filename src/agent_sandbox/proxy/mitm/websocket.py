@@ -9,62 +9,11 @@ from mitmproxy.proxy.layers.websocket import WebsocketEndHook
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor, redact
-from agent_sandbox.proxy.secrets.search import SearchBudget
-from agent_sandbox.proxy.wire.websocket_frames import BINARY, CLOSE, CONTINUES, TEXT, BadFrameError, Frames, frame
+from agent_sandbox.proxy.secrets.redacted_frames import server_frames
+from agent_sandbox.proxy.secrets.redaction import Echoes
+from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
 
 Commands = layer.CommandGenerator[None]
-
-
-class RedactedFrames(Frames):
-    """The frames of a server that was sent a secret, with echoes in its messages overwritten.
-
-    Messages are divided into new frames, because the end of the server's frame may be the start of an echo.
-    """
-
-    def __init__(self, *, longest: int, echoes: Echoes) -> None:
-        super().__init__(masked=False, longest=longest)
-        self._echoes = echoes
-        self._budget = SearchBudget()
-        self._opcode = CONTINUES  # of the next frame of the current message
-        self._redactor = Redactor(echoes, self._budget)
-        self._control = b""  # payload of the current control frame
-
-    @override
-    def read(self, data: bytes) -> bytes:
-        """Check `data` and return what can be forwarded now. Raises `BadFrameError`."""
-        data, self._begun = self._begun + data, b""
-        at, shown = 0, []
-        while at < len(data) and not self.closed:
-            if self._left:
-                size = self._payload(len(data) - at)
-                shown.append(self._pass(data[at : at + size]))
-            elif size := self._head(data[at : at + 14]):
-                if self._kind in (TEXT, BINARY):
-                    self._opcode, self._redactor = self._kind, Redactor(self._echoes, self._budget)
-                if not self._left:
-                    shown.append(self._pass(b""))
-            else:
-                self._begun = data[at:]
-                break
-            at += size
-        return b"".join(shown)
-
-    def _pass(self, payload: bytes) -> bytes:
-        """Return the frame to send for a part of the current frame's payload; empty if there is nothing to send."""
-        if self._kind >= CLOSE:
-            self._control += payload
-            if self._left:
-                return b""
-            shown, self._control = redact(self._echoes, self._control, self._budget), b""
-            return frame(self._kind, shown, ends=True)
-        shown, ends = self._redactor.feed(payload), self.message_ended
-        if ends:
-            shown += self._redactor.end()
-        elif not shown:
-            return b""
-        opcode, self._opcode = self._opcode, CONTINUES
-        return frame(opcode, shown, ends=ends)
 
 
 class WebSocketRelay(layer.Layer):
@@ -77,11 +26,7 @@ class WebSocketRelay(layer.Layer):
         self._limits = limits
         longest = limits.websocket_bytes
         self._client = Frames(masked=True, longest=longest)
-        self._server = (
-            RedactedFrames(longest=longest, echoes=exchange.echoes)
-            if exchange is not None and exchange.echoes
-            else Frames(masked=False, longest=longest)
-        )
+        self._server = server_frames(exchange.echoes if exchange is not None else Echoes(), longest=longest)
         self._patience: commands.RequestWakeup | None = None
         self._over = False
 

@@ -186,6 +186,24 @@ async def test_a_dropped_connection_with_nothing_to_send_is_closed() -> None:
     assert await reader.read() == b""
 
 
+@pytest.mark.parametrize("kind", [both, secured])
+async def test_the_last_answer_arrives_although_the_other_side_still_sends(kind: Kind, tmp_path: Path) -> None:
+    stream, reader, end = await kind(tmp_path)
+    stream.write(b"no")
+    lingering = asyncio.create_task(stream.linger(5.0))
+    end.write(MANY)
+    assert await reader.read() == b"no"
+    end.transport.abort()
+    await lingering
+    assert (stream.ended, taken(stream)) == (True, b"")
+
+
+async def test_lingering_ends_after_its_time() -> None:
+    stream, reader, _ = await both()
+    await stream.linger(0.01)
+    assert (await reader.read(), stream.ended) == (b"", False)
+
+
 async def test_data_and_the_end_may_come_together(tmp_path: Path) -> None:
     stream, _, end = await secured(tmp_path)
     waiting = asyncio.create_task(stream.more())

@@ -215,16 +215,6 @@ async def test_a_websocket_passes_frames_after_its_handshake(stage: Stage) -> No
         assert await on.get() == b""
 
 
-async def test_a_websocket_that_was_sent_a_secret_is_refused(stage: Stage) -> None:
-    async with stage(Secret()) as on:
-        on.send(GET)
-        _, writer = await on.server()
-        writer.write(b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n")
-        got = await on.get(b"}\n")
-        assert got.startswith(b"HTTP/1.1 502 ")
-        assert b"`engine: lane` cannot redact WebSocket frames" in got
-
-
 async def test_a_response_that_no_hook_returns_is_not_sent(stage: Stage) -> None:
     async with stage(ReturnsNothing()) as on:
         assert (await on.answered(GET, OK, until=b""))[1] in (b"", b"reset")

@@ -81,6 +81,8 @@ async def test_a_malformed_rest_of_a_denied_body_ends_the_connection(stage: Stag
     async with stage(Deny()) as on:
         on.send(POST.replace(b"Content-Length: 5", b"Transfer-Encoding: chunked") + b"\r\nno chunk\r\n")
         assert (await on.get()).startswith(DENIED)
+        on.writer.close()
+        await on.over()
         assert on.notes.said == ["malformed body: a malformed chunk size line"]
 
 

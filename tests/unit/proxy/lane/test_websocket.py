@@ -8,6 +8,7 @@ from agent_sandbox.proxy.exchange.exchange import open_exchange
 from agent_sandbox.proxy.lane.byte_stream import ByteStream
 from agent_sandbox.proxy.lane.websocket import relay_frames
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.wire.message import RequestHead
 from lane_stage import PLAIN, pair_of_sockets
 from websocket_client import frame
@@ -19,9 +20,10 @@ CLOSE, CLOSE_MASKED = b"\x88\x00", b"\x88\x80\x00\x00\x00\x00"
 class Talk:
     """A relay between two sockets."""
 
-    async def start(self, *, closing_seconds: float = 2.0) -> None:
+    async def start(self, *, closing_seconds: float = 2.0, echoes: Echoes = Echoes()) -> None:  # noqa: B008 - immutable
         """Start it."""
         self.exchange = open_exchange(HEAD, PLAIN, started=0.0)
+        self.exchange.echoes = echoes
         self.writers, streams = [], []
         self.ends = []
         for _ in range(2):
@@ -55,6 +57,17 @@ async def test_frames_pass_both_ways_until_both_have_closed() -> None:
     assert await client_reader.readexactly(7) == frame(b"yes", masked=False) + CLOSE
     client.write(CLOSE_MASKED)
     assert await talk.over() == (5, 3, "")
+
+
+async def test_only_what_a_server_sends_that_got_a_secret_is_redacted() -> None:
+    talk = Talk()
+    await talk.start(echoes=Echoes([b"secret"]))
+    talk.ends[0][1].write(frame(b"secret", masked=True))
+    assert await talk.ends[1][0].readexactly(12) == frame(b"secret", masked=True)
+    talk.ends[1][1].write(frame(b"a secret", masked=False) + CLOSE)
+    assert await talk.ends[0][0].readexactly(12) == frame(b"a ******", masked=False) + CLOSE
+    talk.ends[0][1].close()
+    assert await talk.over() == (6, 8, "")
 
 
 @pytest.mark.parametrize("side", [0, 1])

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from agent_sandbox.proxy.secrets.redacted_frames import server_frames
+from agent_sandbox.proxy.secrets.redaction import Echoes
+from agent_sandbox.proxy.wire.websocket_frames import BINARY, CLOSE, CONTINUES, PING, TEXT, BadFrameError, Frames, frame
+
+ECHOES = Echoes([b"secret", b"a" * 30])
+Read = list[tuple[int, bytes]]
+MESSAGES = [
+    (frame(TEXT, b"no echo", ends=True), [(TEXT, b"no echo")]),
+    (frame(TEXT, b"", ends=True), [(TEXT, b"")]),
+    (frame(BINARY, b"a secret!", ends=True), [(BINARY, b"a ******!")]),
+    (frame(TEXT, b"sec", ends=False) + frame(CONTINUES, b"ret", ends=True), [(TEXT, b"******")]),
+    (frame(TEXT, b"sec", ends=False) + frame(CONTINUES, b"", ends=True), [(TEXT, b"sec")]),
+    (
+        frame(TEXT, b"<sec", ends=False) + frame(PING, b"a secret", ends=True) + frame(CONTINUES, b"ret>", ends=True),
+        [(PING, b"a ******"), (TEXT, b"<******>")],
+    ),
+    (frame(TEXT, b"sec", ends=True) + frame(TEXT, b"ret", ends=True), [(TEXT, b"sec"), (TEXT, b"ret")]),
+    (frame(TEXT, b"secret " * 30, ends=True), [(TEXT, b"****** " * 30)]),
+    (frame(CLOSE, b"\x03\xe8secret", ends=True) + b"more", [(CLOSE, b"\x03\xe8******")]),
+]
+
+
+def messages(data: bytes) -> Read:
+    """Return what a client reads: control frames and complete messages, each with its opcode."""
+    found: Read = []
+    opcode, message = CONTINUES, b""
+    assert Frames(masked=False, longest=10_000).read(data) == data
+    while data:
+        size, at = data[1], 2
+        if size == 126:
+            size, at = int.from_bytes(data[2:4]), 4
+        kind, ends, payload, data = data[0] & 15, data[0] & 128, data[at : at + size], data[at + size :]
+        if kind >= CLOSE:
+            found.append((kind, payload))
+            continue
+        opcode, message = kind or opcode, message + payload
+        if ends:
+            found.append((opcode, message))
+            message = b""
+    return found
+
+
+@pytest.mark.parametrize(("sent", "read"), MESSAGES)
+def test_an_echo_in_a_message_is_overwritten_however_the_data_is_cut(
+    sent: bytes, read: list[tuple[int, bytes]]
+) -> None:
+    for size in (1, 2, 3, 5, len(sent)):
+        frames = server_frames(ECHOES, longest=10_000)
+        shown = b"".join(frames.read(sent[at : at + size]) for at in range(0, len(sent), size))
+        assert messages(shown) == read
+        assert frames.count == sum(len(payload) for kind, payload in read if kind < CLOSE)
+        assert frames.closed is (read[-1][0] == CLOSE)
+
+
+def test_a_message_that_comes_whole_stays_one_frame() -> None:
+    frames = server_frames(ECHOES, longest=10_000)
+    assert frames.read(frame(TEXT, b"a secret", ends=True)) == frame(TEXT, b"a ******", ends=True)
+
+
+def test_no_more_of_a_message_is_held_than_what_may_be_the_start_of_an_echo() -> None:
+    frames = server_frames(ECHOES, longest=1_000_000)
+    sent = frame(TEXT, b"x" * 500_000 + b"secre", ends=False)
+    assert len(frames.read(sent)) == len(sent) - 5
+
+
+@pytest.mark.parametrize("bad", [b"\xc1\x01x", b"\x81\x81maskx", b"\x80\x01x", b"\x83\x00"])
+def test_what_is_no_frame_ends_a_searched_websocket_too(bad: bytes) -> None:
+    with pytest.raises(BadFrameError):
+        server_frames(ECHOES, longest=10).read(bad)
+
+
+def test_without_an_echo_the_frames_pass_as_they_are() -> None:
+    sent = frame(TEXT, b"a secret", ends=True)
+    assert server_frames(Echoes(), longest=10).read(sent) == sent
