@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Self, override
 
@@ -11,10 +13,12 @@ import pytest
 
 from agent_sandbox.cli.steps.policy.policy_edit import put
 from agent_sandbox.cli.steps.ui.rules import Rules
+from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.runtime.proxy.control import ask_socket
 from agent_sandbox.runtime.proxy.reports import Dropped
+from agent_sandbox.runtime.traffic.record import Record, read_record
 from answering import nobody_answers
 from chromium import PROGRAM, Chromium
 from page_stand import PageStand, SocketConnection, open_state, question, record
@@ -23,7 +27,7 @@ from proxy_stand import get, read_answer
 from watching import Answers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
 HOSTS = tuple(f"h{number}.example{number}.test" for number in range(9))
@@ -226,6 +230,33 @@ def test_a_flood_leaves_a_bounded_table_and_an_answer(browser: Chromium, made_up
     browser.until("document.querySelector('#rows .request').textContent.endsWith('/19999')")
     assert browser.value("document.querySelectorAll('#rows tr').length") <= 300
     assert answers.given == [(3, "deny", None)]
+
+
+def test_hosts_and_policy_of_today_are_shown(browser: Chromium, pair: Pair, answers: Answers) -> None:
+    hostile = {**record(path=HOSTILE, method=HOSTILE), "host": HOSTILE, "rule": HOSTILE}
+    lines = [{**record(), "host": "allowed.test", "rule": "policy.yaml:2", "decision": "allow"}, hostile]
+    records = [read_record(json.dumps(line)) for line in lines]
+
+    def each(take: Callable[[Record], object]) -> None:
+        for found in records:
+            assert found
+            take(found)
+
+    now = datetime(2026, 1, 2, 10, tzinfo=UTC)
+    with PageStand(answers, today=Today(pair.proxy.folder.parent, each, now=lambda: now)) as stand:
+        browser.open(stand.address)
+        browser.until("document.getElementById('name').textContent === 'app-1'")
+        browser.value("document.querySelector('[data-view=hosts]').click()")
+        browser.until("document.querySelectorAll('#hosts-rows tr').length === 2")
+        assert browser.value("document.querySelectorAll('#hosts-rows svg rect').length") == 2
+        assert browser.value("document.querySelectorAll('#hosts-rows img').length") == 0
+        assert "\\u202e" in browser.value("document.getElementById('hosts-rows').innerText")
+        assert browser.value("document.body.scrollWidth <= window.innerWidth")
+        browser.value("document.querySelector('[data-view=policy]').click()")
+        browser.until("document.querySelectorAll('#policy-rows tr').length >= 3")
+        assert browser.value("document.querySelectorAll('#policy-rows .uses')[1].innerText").strip() == "1 allowed"
+        browser.value("document.querySelector('#hosts-rows button').click()")
+        browser.until("!document.getElementById('requests').hidden && document.getElementById('filter').value !== ''")
 
 
 def test_everything_can_be_done_with_the_keyboard(browser: Chromium, made_up: PageStand, answers: Answers) -> None:

@@ -16,6 +16,7 @@ from agent_sandbox.cli.steps.ui.guard import ADDRESS
 from agent_sandbox.cli.steps.ui.rules import Rules
 from agent_sandbox.cli.steps.ui.serving import web_server
 from agent_sandbox.cli.steps.ui.sessions import Sessions
+from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.connection import HOUR, SCOPES
 from agent_sandbox.runtime.proxy.reports import Grant, Question, State, read_report
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
     from agent_sandbox.cli.steps.ui.app import Answers
+
+
+NOWHERE = Path("/nowhere")
 
 
 class Said(NamedTuple):
@@ -36,13 +40,15 @@ class Said(NamedTuple):
 class PageStand:
     """The server in a thread; `begin` gives it a client with a session."""
 
-    def __init__(self, answers: Answers, rules: Rules | None = None, feed: Feed | None = None) -> None:
+    def __init__(self, answers: Answers, rules: Rules | None = None, today: Today | None = None) -> None:
         self.now = 100.0
-        self.feed, self.sessions = feed or Feed(), Sessions(clock=lambda: self.now)
+        self.feed, self.sessions = Feed(), Sessions(clock=lambda: self.now)
         self._listener = socket.create_server((ADDRESS, 0))
         self.port = self._listener.getsockname()[1]
-        rules = rules or Rules(Path("/nowhere"), lambda _: None)
-        self._server = web_server(Server("app-1", self.feed, answers, self.sessions, rules).app(self.port))
+        rules = rules or Rules(NOWHERE, lambda _: None)
+        today = today or Today(NOWHERE, lambda _: None)
+        server = Server("app-1", feed=self.feed, answers=answers, sessions=self.sessions, rules=rules, today=today)
+        self._server = web_server(server.app(self.port))
 
     def __enter__(self) -> Self:
         """Start it. Its socket listens already."""

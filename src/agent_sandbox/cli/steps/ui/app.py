@@ -22,7 +22,16 @@ from agent_sandbox.cli.steps.ui.feed import Cursor, Feed, Page
 from agent_sandbox.cli.steps.ui.guard import BEGIN, PAGE, Guard, cookie_name
 from agent_sandbox.cli.steps.ui.rules import Rules
 from agent_sandbox.cli.steps.ui.sessions import Sessions
-from agent_sandbox.cli.steps.ui.shown import MOST_LINES, change_shown, news_shown, request_shown, text_shown
+from agent_sandbox.cli.steps.ui.shown import (
+    MOST_LINES,
+    change_shown,
+    hosts_shown,
+    news_shown,
+    policy_shown,
+    request_shown,
+    text_shown,
+)
+from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.connection import SCOPES
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.proxy.reports import Question
@@ -58,9 +67,11 @@ class RequestError(Exception):
 class Server:
     """The page of one stack."""
 
-    def __init__(self, name: str, feed: Feed, answers: Answers, sessions: Sessions, rules: Rules) -> None:
+    def __init__(  # noqa: PLR0913 - what the page shows, and what it can do
+        self, name: str, *, feed: Feed, answers: Answers, sessions: Sessions, rules: Rules, today: Today
+    ) -> None:
         self._name, self._feed, self._answers, self._sessions = name, feed, answers, sessions
-        self._rules = rules
+        self._rules, self._today = rules, today
         self._pages = 0
 
     def app(self, port: int) -> Guard:
@@ -69,6 +80,8 @@ class Server:
             *(Route(path, _asset(name)) for path, name in _assets().items()),
             Route(BEGIN, _post(self._begin, port), methods=["POST"]),
             Route("/api/news", self._news, methods=["GET"]),
+            Route("/api/hosts", _get(lambda: hosts_shown(self._today.hosts())), methods=["GET"]),
+            Route("/api/policy", _get(lambda: policy_shown(self._today.policy())), methods=["GET"]),
             Route("/api/answer", _post(self._answer), methods=["POST"]),
             Route("/api/end", _post(self._end), methods=["POST"]),
             Route("/api/rule", _post(self._rule), methods=["POST"]),
@@ -153,6 +166,18 @@ def _post[**More](act: Callable[..., Awaitable[Response]], *more: object) -> Han
     async def endpoint(request: Request) -> Response:
         try:
             return await act(await _object(request), *more)
+        except RequestError as error:
+            return _refused(error)
+
+    return endpoint
+
+
+def _get(read: Callable[[], Mapping[str, Any]]) -> Handler:
+    """Return an endpoint that reads something, in a thread."""
+
+    async def endpoint(_: Request) -> Response:
+        try:
+            return JSONResponse(await _done(read))
         except RequestError as error:
             return _refused(error)
 

@@ -5,15 +5,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 
 import uvicorn
 
 from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps.audit_log import each_record
 from agent_sandbox.cli.steps.ui.app import Server
 from agent_sandbox.cli.steps.ui.feed import Feed
 from agent_sandbox.cli.steps.ui.guard import ADDRESS, Guard
 from agent_sandbox.cli.steps.ui.rules import Rules
 from agent_sandbox.cli.steps.ui.sessions import Sessions
+from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.connection import Connection
 
 MOST_CONNECTIONS = 64
@@ -26,9 +29,11 @@ def serve(project: Project, *, asks: bool, on_address: Callable[[str], None], ag
     feed, sessions = Feed(), Sessions()
     connection = Connection(project, on_report=feed.report, on_lost=feed.lost)
     rules = Rules(project.root, connection.write_rule)
+    today = Today(project.root, partial(each_record, file=None, path=project.root))
     with socket.create_server((ADDRESS, 0)) as listener:
         port = listener.getsockname()[1]
-        server = web_server(Server(project.name, feed, connection, sessions, rules).app(port))
+        page = Server(project.name, feed=feed, answers=connection, sessions=sessions, rules=rules, today=today)
+        server = web_server(page.app(port))
 
         def offer() -> None:
             on_address(f"http://{ADDRESS}:{port}/#{sessions.new_token()}")

@@ -5,12 +5,15 @@ from typing import Any
 
 from agent_sandbox.cli.steps.ui.feed import News, Record
 from agent_sandbox.cli.steps.ui.rules import Change
+from agent_sandbox.cli.steps.ui.today import Hosts, PolicyUse, Use
 from agent_sandbox.printable import printable
 from agent_sandbox.runtime.proxy.decisions import asked, local_time
 from agent_sandbox.runtime.proxy.reports import LONGEST_RULE, Grant, Question, State, groups
+from agent_sandbox.size_text import size_text
 
 LONGEST = 400
 MOST_LINES = 200  # of a diff
+MOST_POLICY_LINES = 2_000
 MOST_QUESTIONS = 64  # what the proxy lets wait at once
 NUMBERS = ("status", "bytes_in", "bytes_out", "duration_ms")
 TEXTS = ("decision", "host", "reason", "rule", "cause", "tool", "event")
@@ -79,6 +82,43 @@ def change_shown(change: Change) -> Shown:
         "warnings": [text_shown(warning) for warning in change.warnings],
         "services": [text_shown(name) for name in change.services],
     }
+
+
+def hosts_shown(hosts: Hosts) -> Shown:
+    """Return the hosts with their counts; the counts of a slot are allowed and denied."""
+    return {
+        "hosts": [
+            {
+                "host": text_shown(total.host),
+                "requests": total.requests,
+                "denied": total.denied,
+                "sent": size_text(total.sent),
+                "received": size_text(total.received),
+                "last": local_time(total.last, shape="%H:%M:%S"),
+                "slots": [*zip(slots.allowed, slots.denied, strict=True)],
+            }
+            for total, slots in hosts.rows
+        ],
+        "count": hosts.count,
+        "times": [f"{time:%H:%M}" for time in hosts.times],
+    }
+
+
+def policy_shown(policy: PolicyUse) -> Shown:
+    """Return the lines of the policy file, each with what its rules decided."""
+    lines = enumerate(policy.text[:MOST_POLICY_LINES], start=1)
+    return {
+        "lines": [
+            {"text": text_shown(text), "uses": [_use(use) for use in policy.uses.get(number, ())]}
+            for number, text in lines
+        ],
+        "more": max(0, len(policy.text) - MOST_POLICY_LINES),
+        "others": [_use(use) for use in policy.others],
+    }
+
+
+def _use(use: Use) -> Shown:
+    return {"what": text_shown(use.what), "allowed": use.allowed, "denied": use.denied}
 
 
 def _grant(grant: Grant) -> Shown:

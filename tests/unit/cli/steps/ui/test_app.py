@@ -1,12 +1,18 @@
 """What the page can ask of its server, over the real socket."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.cli.steps.ui.app import LARGEST, MOST_PAGES
+from agent_sandbox.cli.steps.ui.rules import Rules
+from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.runtime.proxy.reports import Grant, State
+from agent_sandbox.runtime.traffic.record import Record, read_record
 from page_stand import PageStand, open_state, question, record
 from table_tests import each
 from watching import Answers
@@ -100,3 +106,48 @@ def test_so_many_pages_can_be_open(stand: PageStand) -> None:
     assert (said.status, json.loads(said.text)) == (503, {"error": "8 pages are open already"})
     stand.feed.end()
     assert [[*page] for page in pages] == [[]] * MOST_PAGES
+
+
+def test_a_rule_is_shown_and_then_written(project: Path) -> None:
+    written: list[str] = []
+    with PageStand(Answers(), Rules(project, written.append)) as stand:
+        stand.feed.report(open_state(question(rule="GET https://new.example.com/**", services=("x\x1b[2J",))))
+        stand.feed.report({**record(), "host": "new.example.com"})
+        session, change = stand.begin(), {}
+        for about in ({"id": 3, "request": REQUEST}, {"record": 1}):
+            said = stand.send("POST /api/rule", session, body=about)
+            change = json.loads(said.text)
+            assert said.status == 200, said.text
+            assert f"+  - {change['rule']}" in change["diff"]
+        said = stand.send("POST /api/write", session, body={"change": change["id"]})
+        assert (said.status, json.loads(said.text), written) == (
+            200,
+            {"printed": [""]},
+            ["GET https://new.example.com/0"],
+        )
+        too_old = stand.send("POST /api/rule", session, body={"record": 7})
+        assert (too_old.status, json.loads(too_old.text)["error"][:28]) == (409, "this request is too long ago")
+        again = stand.send("POST /api/write", session, body={"change": change["id"]})
+        assert again.status == 409
+
+
+def test_hosts_and_policy_of_today_are_shown(project: Path) -> None:
+    (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [new.test]\n")
+    found = read_record(json.dumps({**record(), "rule": "policy.yaml:2"}))
+    assert found
+
+    def each(take: Callable[[Record], object]) -> None:
+        take(replace(found, decision="allow"))
+
+    with PageStand(Answers(), today=Today(project, each, now=lambda: datetime(2026, 1, 2, 10, tzinfo=UTC))) as stand:
+        session = stand.begin()
+        hosts = json.loads(stand.send("GET /api/hosts", session).text)
+        policy = json.loads(stand.send("GET /api/policy", session).text)
+        (project / ".devcontainer" / "policy.yaml").unlink()
+        gone = stand.send("GET /api/policy", session)
+    assert [(one["host"], one["requests"]) for one in hosts["hosts"]] == [("new.test", 1)]
+    assert policy["lines"][1] == {
+        "text": "domains: [new.test]",
+        "uses": [{"what": "any method new.test", "allowed": 1, "denied": 0}],
+    }
+    assert gone.status == 409

@@ -7,7 +7,8 @@ from agent_sandbox.cli.steps.ui.sessions import TOKEN_SECONDS
 from page_stand import PageStand
 from table_tests import each
 
-API = ("GET /api/news", "POST /api/answer", "POST /api/end")
+READING = ("GET /api/news", "GET /api/hosts", "GET /api/policy")
+API = (*READING, "POST /api/answer", "POST /api/end", "POST /api/rule", "POST /api/write")
 EVERYTHING = ("GET /", "GET /page.js", "POST /api/session", *API)
 
 

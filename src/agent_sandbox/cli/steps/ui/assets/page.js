@@ -6,6 +6,7 @@ import * as notifications from "./notifications.js";
 import * as questions from "./questions.js";
 import * as requests from "./requests.js";
 import * as rules from "./rules.js";
+import * as views from "./views.js";
 
 const KEYS = [
   ["a", "allow the selected request once"],
@@ -67,6 +68,7 @@ async function main() {
   questions.start(rules.plan);
   requests.start(rules.plan);
   notifications.start();
+  views.start();
   find("help").addEventListener("click", help);
   try {
     await begin();

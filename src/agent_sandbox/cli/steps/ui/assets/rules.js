@@ -19,7 +19,8 @@ export async function plan(about) {
 function shown(change) {
   const lines = change.diff.map((line) => {
     const made = foreign(line);
-    made.classList.add(CLASSES[line[0]] ?? "same");
+    const names = line.startsWith("--- ") || line.startsWith("+++ ");
+    made.classList.add(names ? "same" : (CLASSES[line[0]] ?? "same"));
     return made;
   });
   return [
