@@ -26,7 +26,7 @@ IDLE = 300
 ONE_WAY = 0.015
 DOWN = 200 * 1024 * 1024
 # Python that the proxy runs before it starts.
-LANE = "from agent_sandbox.proxy.lane import choice; choice.engine_of = lambda policy: 'lane'"
+LANE = "from agent_sandbox.proxy.lane import choice; choice.http1_of = lambda policy: 'lane'"
 
 WANTED = (
     ("connection", "CPU per new TLS connection and GET", "us", "<= 2,000 us"),
@@ -115,7 +115,7 @@ def delayed(port: int) -> Iterator[int]:
 
 
 def rows() -> list[Row]:
-    """Measure both engines in turn."""
+    """Measure both paths in turn."""
     figures: dict[str, defaultdict[str, list[float]]] = {LANE: defaultdict(list), "": defaultdict(list)}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

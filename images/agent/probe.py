@@ -39,6 +39,8 @@ NOBODY = "agent-sandbox.invalid"
 REFUSED = {errno.ECONNREFUSED, errno.ENETUNREACH, errno.EPERM, errno.EACCES, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 PROXY_HOST, _, PROXY_PORT = os.environ.get("AGENT_SANDBOX_PROXY", "").rpartition(":")
 PROXY = (PROXY_HOST, int(PROXY_PORT or 0))
+# The ports of services beside the sandbox that this network namespace may connect to: `ADDRESS:PORT ...`.
+BESIDE = {tuple(one.split(":", 1)) for one in os.environ.get("AGENT_SANDBOX_BESIDE", "").split()}
 # The firewall drops connections from these ports unless a process of this group makes them. Only `agent-sandbox verify`
 # has that group, so the proxy can count the denials of `verify` apart from the agent's.
 CHECKER_GROUP, CHECKER_PORTS = 60990, range(61000, 62000)
@@ -181,7 +183,11 @@ def has_other_networks() -> Outcome:
     ipv4 = {line.split()[0] for line in lines("/proc/net/route")[1:]}
     ipv6 = {line.split()[-1] for line in lines("/proc/net/if_inet6")} - {"lo"}
     found = sorted(name for name in ipv4 | ipv6 if not is_dead_end(name))
-    return leak(f"connected by {', '.join(found)}") if len(found) > 1 else closed(", ".join(found) or "none")
+    own = [
+        name for name, network in networks() if any(ipaddress.ip_address(address) in network for address, _ in BESIDE)
+    ]
+    others = [name for name in found if name not in own]
+    return leak(f"connected by {', '.join(found)}") if len(others) > 1 else closed(", ".join(found) or "none")
 
 
 # --- names
@@ -387,24 +393,40 @@ def quad(hexadecimal: str) -> str:
     return socket.inet_ntoa(struct.pack("<L", int(hexadecimal, 16)))
 
 
-def neighbours() -> list[str]:
-    """Return all addresses of this container's network, including the gateway's, except its own and the proxy's."""
-    found: set[str] = set()
+def networks() -> Iterator[tuple[str, ipaddress.IPv4Network]]:
+    """Yield the networks of this container, each with its interface."""
     for line in lines("/proc/net/route")[1:]:
-        _, destination, gateway, _, _, _, _, mask, *_ = line.split()
-        network = ipaddress.ip_network(f"{quad(destination)}/{quad(mask)}")
+        interface, destination, gateway, _, _, _, _, mask, *_ = line.split()
+        network = ipaddress.IPv4Network(f"{quad(destination)}/{quad(mask)}")
         if gateway == "00000000" and network.num_addresses <= 256:
-            found |= {str(address) for address in network.hosts()}
-    return sorted(found - {own_address(), PROXY[0]})
+            yield interface, network
 
 
-def own_address() -> str:
+def neighbours() -> list[str]:
+    """Return all addresses of this container's networks and gateways, except its own, the proxy's and of services."""
+    found = {str(address) for _, network in networks() for address in network.hosts()}
+    own = {own_address(str(network[1])) for _, network in networks()}
+    return sorted(found - own - {PROXY[0]} - {address for address, _ in BESIDE})
+
+
+def own_address(peer: str) -> str:
+    """Return this container's address in the network of `peer`."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as talk:
         try:
-            talk.connect((PROXY[0] or NOWHERE[0], 9))  # sends nothing
+            talk.connect((peer, 9))  # sends nothing
         except OSError:
             return ""
         return str(talk.getsockname()[0])
+
+
+def reaches_services() -> Outcome:
+    """Connect to the services beside the sandbox, on ports that they do not open to this container."""
+    found = {}
+    for address in {address for address, _ in BESIDE}:
+        ports = tuple(port for port in {*SENSITIVE, *CONTROL} if (address, str(port)) not in BESIDE)
+        found[address] = reaches_any([address], ports)
+    leaks = [outcome.told for outcome in found.values() if outcome.verdict == LEAK]
+    return leak("; ".join(leaks[:3])) if leaks else closed(counted(len(found), "service", "services"))
 
 
 def reaches_any(addresses: list[str], ports: tuple[int, ...]) -> Outcome:
@@ -452,6 +474,8 @@ def names() -> Iterator[Try]:
 
 def network() -> Iterator[Try]:
     yield slow("neighbours and the gateway", reaches_any, neighbours(), SENSITIVE)
+    if BESIDE:
+        yield slow("other ports of services", reaches_services)
     yield quick("the cloud's metadata", connects, "169.254.169.254", 80)
     if PROXY[0]:
         yield quick("the proxy's other ports", reaches_any, [PROXY[0]], CONTROL)

@@ -20,6 +20,8 @@ from agent_sandbox.resources import PACKAGE, data_root
 from agent_sandbox.stack.engine import BUILD_FILE
 from agent_sandbox.stack.workspace import Owner as Owner  # noqa: PLC0414 - backends name images by it
 
+# The names of all images that we build start with this.
+OURS = "agent-sandbox/"
 # The build argument of a project's own build file: the image that it has to start from.
 OWN_BASE = "AGENT_SANDBOX_BASE"
 # The build argument of the Debian image that an image is built on.
@@ -90,6 +92,11 @@ def project_images(agent: Image, added: Additions) -> tuple[Image, ...]:
     asks = (*((NPM_REGISTRY,) if added.npm else ()), *((PIP_INDEX,) if added.pip else ()))
     image = Image(name="", target="project", context=context, arguments=arguments, registries=asks)
     return (*own, _named("project", image))
+
+
+def beside_image(build_file: str) -> Image:
+    """Return the image of a service beside the sandbox, built with this text; its name contains its digest."""
+    return _named("beside", Image(name="", target="", context={BUILD_FILE: build_file.encode()}, follows_base=False))
 
 
 def _named(kind: str, image: Image) -> Image:

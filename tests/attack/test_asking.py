@@ -21,6 +21,7 @@ from watching import Person
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
+    from pathlib import Path
 
     type Learn = Callable[[int], None]
 
@@ -32,6 +33,16 @@ domains: [allowed.test]
 deny: [denied.test, {host: "*.example.test", rules: [{path: {prefix: /never}}]}]
 settings: {ask: {timeout: 3}}
 """
+ASKS = """\
+version: 1
+domains:
+  - asks.test
+  - host: asks.test
+    rules: [{methods: [GET, POST], path: {prefix: /admin}, ask: true, reason: it cannot be undone}]
+deny: [{host: asks.test, rules: [{path: {prefix: /admin/never}}]}]
+settings: {ask: {about: [unlisted], timeout: 3}}
+"""
+WHY = "policy.yaml:5 requires a person to allow this: it cannot be undone"
 
 
 @pytest.fixture(scope="module")
@@ -375,3 +386,44 @@ def test_no_request_can_start_learning(pair: Pair, client: Client, host: str) ->
         said = pair.proxy.say(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         assert said.split()[1] in {b"400", b"403", b"404", b"405"}, said
     assert client.asks(host).result(5)[0] == 403
+
+
+@pytest.fixture
+def asks(tmp_path: Path) -> Iterator[Pair]:
+    """A proxy with a rule that asks about a part of what another rule allows."""
+    with nobody_answers(), start_pair(tmp_path, ASKS, names=("asks.test",)) as pair:
+        yield pair
+
+
+def test_no_spelling_of_a_request_avoids_a_rule_that_asks(asks: Pair) -> None:
+    for path in ("/admin", "/ADMIN/x", "/%61dmin", "/x/../admin", "/./admin/", "/admin;a=b/x", "/Admin?x=/open"):
+        answer = asks.proxy.ask("asks.test", get(path, "asks.test"))
+        assert answer.startswith((b"HTTP/1.1 403 ", b"HTTP/1.1 400 ")), (path, answer)
+        assert b"400" in answer[:13] or f"{WHY}; nobody was asked".encode() in answer, (path, answer)
+    plain = asks.proxy.say(get("/", "asks.test").replace(b"GET /", b"POST http://asks.test/admin", 1))
+    assert WHY.encode() in plain
+    with asks.proxy.tls("asks.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        assert client.status(client.send(*fields("/aDmin", "asks.test"))) == "403"
+        assert client.status(client.send(*fields("/open", "asks.test"))) == "200"
+    assert [request.head.split()[:2] for request in asks.server.requests] == [[b"GET", b"/open"]]
+    assert not asks.plain.requests
+
+
+def test_an_answer_to_a_rule_that_asks_is_for_its_path_and_never_beats_a_deny(asks: Pair) -> None:
+    with ThreadPoolExecutor(2) as pool, Person(asks.proxy.ready["control"]) as person:
+        client = Client(asks, pool)
+        denied = client.asks("asks.test", "/admin/never")
+        assert reason(denied.result(5)) == "denied by policy.yaml:6"
+        answer = client.asks("asks.test", "/admin/x")
+        (question,) = person.questions()
+        assert (question["reason"], question["rule"]) == (WHY, "GET https://asks.test/admin/x")
+        assert question["asked_by_rule"]
+        assert person.answer(question["id"], "stop") == {"ok": True}
+        assert answer.result(5)[0] == client.asks("asks.test", "/admin/x?again").result(5)[0] == 200
+        person.questions(0)
+        assert reason(client.asks("asks.test", "/admin/never").result(5)) == "denied by policy.yaml:6"
+        other = client.asks("asks.test", "/admin/y")
+        (question,) = person.questions()
+        assert person.answer(question["id"], "deny") == {"ok": True}
+        assert reason(other.result(5)).endswith("; a person was asked and denied it")

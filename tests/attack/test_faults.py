@@ -11,14 +11,14 @@ import pytest
 
 from capture_server import Capture
 from certificates import make_authority
-from proxy_stand import ENGINE, ProxyProcess, get, read_all, read_head
+from proxy_stand import HTTP1, ProxyProcess, get, read_all, read_head
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
     from pathlib import Path
 
-BODY_STEP = "_decide" if ENGINE == "lane" else "request"
+BODY_STEP = "_decide" if HTTP1 == "lane" else "request"
 POLICY = "version: 1\ndomains: [{host: allowed.test, rules: [{max_body: 10}]}]\n"
 # Each of these raises what the file says, when the file names it.
 TAMPERED = """

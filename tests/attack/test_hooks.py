@@ -24,7 +24,7 @@ from agent_sandbox.proxy.lane import body, relay, serving, steps, upstream
 from agent_sandbox.proxy.mitm import flows
 from capture_server import ok
 from proxy_pair import Pair, start_pair
-from proxy_stand import ENGINE, get, read_head
+from proxy_stand import HTTP1, get, read_head
 from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def hooks() -> list[str]:
 
 def mapping() -> dict[str, str]:
     """Find the functions between the hooks and the wire; return their modules by their names."""
-    modules = (steps, serving, relay, upstream, body) if ENGINE == "lane" else (flows,)
+    modules = (steps, serving, relay, upstream, body) if HTTP1 == "lane" else (flows,)
     return dict(sorted((name, module.__name__) for module in modules for name in functions_of(module)))
 
 

@@ -1,4 +1,4 @@
-"""The same bytes through both engines: what the server gets, what the client gets, and the records are the same."""
+"""The same bytes through both HTTP/1.1 paths: server, client and records get the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 POLICY = """\
 version: 1
-settings: {engine: %s}
+settings: {http1: %s}
 domains:
   - host: allowed.test
     rules: [{path: {prefix: /a}}, {path: {exact: /small}, max_body: 5}]
@@ -63,8 +63,8 @@ ANSWERS = {
 
 
 @dataclass
-class Engines:
-    """A proxy of each engine, before the same server."""
+class Paths:
+    """A proxy with each path, before the same server."""
 
     server: Capture
     proxies: list[ProxyProcess]
@@ -83,30 +83,30 @@ class Engines:
 
 
 @pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paths]:
     """Start them once."""
-    folder = tmp_path_factory.mktemp("engines")
+    folder = tmp_path_factory.mktemp("paths")
     authority = make_authority(folder, [HOST])
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(Capture(certificate=folder / "leaf.pem"))
         proxies = []
-        for engine in ("lane", "mitmproxy"):
-            (folder / engine).mkdir()
+        for path in ("lane", "mitmproxy"):
+            (folder / path).mkdir()
             proxy = ProxyProcess(
-                folder / engine, POLICY % engine, resolve={(HOST, 443): server.port}, upstream_ca=authority
+                folder / path, POLICY % path, resolve={(HOST, 443): server.port}, upstream_ca=authority
             )
             proxies.append(stack.enter_context(proxy))
-        yield Engines(server, proxies)
+        yield Paths(server, proxies)
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_both_engines_treat_a_request_the_same(engines: Engines, name: str) -> None:
-    lane, mitmproxy = engines.both(REQUESTS[name])
+def test_both_paths_treat_a_request_the_same(paths: Paths, name: str) -> None:
+    lane, mitmproxy = paths.both(REQUESTS[name])
     assert lane == mitmproxy
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_both_engines_treat_a_response_the_same(engines: Engines, name: str) -> None:
-    engines.server.answers["/a/odd"] = lambda stream, _: stream.sendall(ANSWERS[name])
-    lane, mitmproxy = engines.both(get("/a/odd", HOST))
+def test_both_paths_treat_a_response_the_same(paths: Paths, name: str) -> None:
+    paths.server.answers["/a/odd"] = lambda stream, _: stream.sendall(ANSWERS[name])
+    lane, mitmproxy = paths.both(get("/a/odd", HOST))
     assert lane == mitmproxy

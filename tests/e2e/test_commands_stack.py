@@ -19,6 +19,7 @@ from real_stacks import agent_sandbox, make_network, remove_network, run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from real_stacks import Project, Projects
 
@@ -63,6 +64,31 @@ def test_run_needs_no_other_command_first(projects: Projects) -> None:
         assert agent_sandbox("run", "--quiet", "--", "--version", cwd=fresh).stderr == ""
     finally:
         agent_sandbox("destroy", "--yes", cwd=fresh)
+
+
+def test_one_run_in_a_sandbox_of_its_own_leaves_a_summary_and_nothing_else(projects: Projects) -> None:
+    fresh = projects.folder / "once"
+    fresh.mkdir()
+    agent_sandbox("init", "claude", cwd=fresh)
+    (fresh / ".devcontainer" / "sandbox.yaml").write_text("version: 1\nsetup: setup.sh\n")
+    (fresh / "setup.sh").write_text("#!/bin/sh\ncurl -s https://denied.test/\necho all: >Makefile\n")
+    (fresh / "setup.sh").chmod(0o755)
+    for place in (fresh, *fresh.rglob("*")):
+        os.chown(place, 1000, 1000)
+    once = ("run", "--rm", "--json", "--quiet")
+    refused = agent_sandbox(*once, "--", "--version", cwd=fresh, check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    fingerprint = refused.stderr.split()[-1]
+    done = agent_sandbox(*once, "--yes", fingerprint, "--", "--no-such-option", cwd=fresh, check=False)
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["exit_code"], found["result"]) == (1, 1, "")
+    assert found["requests"] == {"allowed": 0, "denied": 1}
+    assert [one["request"] for one in found["denials"]] == ["GET https://denied.test/"]
+    assert [one["path"] for one in found["review"]["changes"]] == ["Makefile"]
+    left = agent_sandbox("destroy", "--yes", cwd=fresh)
+    assert "nothing to remove: " in left.stderr
+    again = agent_sandbox(*once, "--", "--version", cwd=fresh)
+    assert "(Claude Code)" in json.loads(again.stdout)["result"]
 
 
 def test_shell_has_a_terminal_of_the_same_size_when_its_caller_has_one(claude: Project) -> None:
@@ -160,6 +186,25 @@ def test_a_port_of_the_sandbox_answers_here(claude: Project) -> None:
             connection.close()
             forwarding.terminate()
     claude.exec("pkill", "-f", "3999", check=False)
+
+
+def test_cp_copies_both_ways_and_follows_no_link_of_the_agent(claude: Project, tmp_path: Path) -> None:
+    claude.exec("sh", "-c", "mkdir -p /tmp/out/.git && echo made >/tmp/out/f && ln -s /proc/self/environ /tmp/out/link")
+    done = claude.sandbox("cp", "box:/tmp/out", str(tmp_path), check=False)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[1:]) == (
+        1,
+        "",
+        ["not copied: link: symbolic links are not copied", f"copied 1 file (5 B) to {tmp_path}"],
+    )
+    assert (tmp_path / "out" / "f").read_text() == "made\n"
+    # What the agent left in the project for its owner to name.
+    claude.exec("ln", "-sfn", "/etc", "/workspace/leads-out")
+    done = claude.sandbox("cp", "leads-out/hostname", "box:/tmp/", check=False)
+    assert done.stderr == "error: leads-out: is a symbolic link, and links are not followed; it leads to /etc\n"
+    claude.exec("rm", "/workspace/leads-out")
+    claude.sandbox("cp", str(tmp_path / "out"), "box:/tmp/back")
+    assert claude.exec("sh", "-c", "stat -c %U /tmp/back/f").stdout == "dev\n"
+    claude.exec("sh", "-c", "rm -r /tmp/out /tmp/back")
 
 
 def test_doctor_has_nothing_to_mend_here(claude: Project) -> None:

@@ -42,12 +42,16 @@ ELSEWHERE = {
     "agent-sandbox secret remove tracker.token": "the same",
     "agent-sandbox secret setup openai": "asks at a terminal; tests/unit/cli/secret/test_setup.py pipes it in",
     "agent-sandbox secret set tracker.token --host api.example.com --from 'op read op://work/tracker/token'": "no `op`",
+    "ssh-keygen -t ed25519 -N '' -f ~/.ssh/sandbox-signing": "writes to the home directory",
+    "agent-sandbox secret setup signing --from ssh-key:$HOME/.ssh/sandbox-signing": "test_setup.py runs it",
     "agent-sandbox secret sync": "test_secrets.py",
     "agent-sandbox secret test openai.key": "there is no such key; tests/unit/cli/secret/test_test.py",
     "agent-sandbox secret setup github": "the page shows a project with remotes; test_first_day.py pushes so",
     "sudo sysctl fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576": "changes this machine",
     "printf '%s\\n' fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576"
     " | sudo tee /etc/sysctl.d/60-inotify.conf": "the same",
+    "agent-sandbox cp box:/tmp/report.html .": "there is no such file; test_commands_stack.py copies both ways",
+    "agent-sandbox cp ~/Downloads/screenshot.png box:/tmp/": "the same",
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
     "devcontainer exec --workspace-folder . make test": "test_devcontainer.py runs the CLI",
     **dict.fromkeys(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import run, trust
+from bash_harness import ROOT
+from real_stacks import STANDIN_ADDRESS, run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,13 +20,35 @@ if TYPE_CHECKING:
 FILES = {
     ".devcontainer/sandbox.yaml": """\
 version: 1
-packages: [golang-go]
+packages: [golang-go, postgresql-client]
 tools: {pip: [uv]}
 dockerfile: Dockerfile
 setup: scripts/setup.sh
 mask: [.env.local, config/keys]
 mounts: [{path: ../shared-lib}]
 environment: {DATABASE_URL: "postgres://db/$app"}
+beside:
+  db:
+    build: {dockerfile: db.Dockerfile}
+    volumes: ["data:/var/lib/postgresql"]
+    expose: [5432]
+    healthcheck: {test: pg_isready --host localhost}
+  web:
+    build: {dockerfile: db.Dockerfile}
+    command: [python3, -I, -m, http.server, --directory, /usr/share/doc, "7000"]
+    expose: [7000]
+    links: [db]
+""",
+    # It listens on a port that it does not declare, too.
+    ".devcontainer/db.Dockerfile": """\
+FROM debian:trixie-slim
+RUN apt-get update && apt-get install -y --no-install-recommends postgresql python3
+USER postgres
+ENV PATH=$PATH:/usr/lib/postgresql/17/bin
+RUN initdb --username=app --auth=trust -D /var/lib/postgresql/db \\
+    && echo 'host all all all trust' >>/var/lib/postgresql/db/pg_hba.conf
+CMD ["sh", "-c", "python3 -I -m http.server --directory /usr/share/doc 6379 & \\
+    exec postgres -D /var/lib/postgresql/db -c listen_addresses='*'"]
 """,
     "scripts/setup.sh": 'id -un >>ran; curl -so /dev/null -w "%{http_code}\\n" http://denied.test/ >>ran\n',
     ".env.local": "hidden\n",
@@ -67,7 +91,8 @@ def box(projects: Projects) -> Iterator[Project]:
     yield project
     made = project.containers()["agent"]["Config"]["Image"]
     project.sandbox("destroy", "--yes")
-    own = run("docker", "image", "ls", "--quiet", "agent-sandbox/own").stdout.split()
+    names = ("agent-sandbox/own", "agent-sandbox/beside")
+    own = [found for name in names for found in run("docker", "image", "ls", "--quiet", name).stdout.split()]
     run("docker", "image", "rm", "--force", made, *own, check=False)
 
 
@@ -89,6 +114,8 @@ def test_nothing_that_it_adds_lends_rights_or_replaces_a_wall(box: Project) -> N
         "proxy": "agent-sandbox/proxy",
         "firewall": "agent-sandbox/claude",
         "agent": "agent-sandbox/project",
+        **dict.fromkeys(("firewall.db", "firewall.web"), "agent-sandbox/claude"),
+        **dict.fromkeys(("db", "web"), "agent-sandbox/beside"),
     }
     assert box.exec("grep", "-r", "planted", "/usr/local/lib/agent-sandbox", check=False).stdout == ""
     planted = "sed -n 2p /usr/local/share/ca-certificates/planted.crt | grep -F -f - /etc/ssl/certs/*.crt"
@@ -122,6 +149,76 @@ def test_a_mount_can_be_read_and_a_variable_is_set(box: Project) -> None:
     ]
 
 
+def test_a_database_beside_it_is_used_by_its_name_and_keeps_its_data(box: Project) -> None:
+    psql = "psql --host db --username app --tuples-only --no-align"
+    box.exec("sh", "-ec", f"createdb --host db --username app shop; {psql} shop -c 'create table t as select 42 as x'")
+    box.compose("rm", "--stop", "--force", "db")
+    box.sandbox("up")
+    assert box.exec("sh", "-ec", f"{psql} shop -c 'table t'").stdout == "42\n"
+    assert box.exec("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://web:7000/").stdout == "200"
+
+
+def test_nothing_else_of_the_services_is_reached_from_inside(box: Project) -> None:
+    assert tried(box, "agent", "db:5432 db:6379 db:22 web:7000 web:5432 web:22") == {
+        "db:5432": "connected",
+        "db:6379": "refused",
+        "db:22": "refused",
+        "web:7000": "connected",
+        "web:5432": "refused",
+        "web:22": "refused",
+    }
+    box.sandbox("verify", "--full", "--capture", f"{STANDIN_ADDRESS}:22")
+
+
+def test_from_a_service_only_what_it_links_to_is_reached_as_root_too(box: Project) -> None:
+    found = box.containers()
+    networks = [one for name in ("firewall", "proxy") for one in found[name]["NetworkSettings"]["Networks"].values()]
+    own = [f"{one['IPAddress']}:{port}" for one in networks for port in (8000, 8080)]
+    box.compose("exec", "--detach", "agent", "timeout", "60", "python3", "-I", "-m", "http.server", "8000")
+    refused = dict.fromkeys((*own, "web:7000", "localhost:22"), "refused")
+    # `db` does not know the name of `web`, which links to it.
+    assert tried(box, "db", " ".join(refused)) == {**refused, "web:7000": "no name"}
+    reached = {**refused, "db:5432": "connected", "db:6379": "refused", "web:7000": "connected"}
+    assert tried(box, "web", " ".join(reached)) == reached
+
+
+def test_the_probe_finds_no_way_out_of_a_service_as_root(box: Project) -> None:
+    before = len(box.internet.events())
+    for service in ("db", "web"):
+        groups = (word for group in ("direct", "names", "network") for word in ("--group", group))
+        argv = ("python3", "-", "--full", "--json", "--capture", f"{STANDIN_ADDRESS}:22", *groups)
+        said = in_service(box, service, *argv, piped=(ROOT / "images" / "agent" / "probe.py").read_text())
+        found = json.loads(said)["probes"]
+        # In a service's own container, the probe is not told what the service links to.
+        expected = {"neighbours and the gateway"} if service == "web" else set()
+        assert {one["tried"] for one in found if one["verdict"] == "LEAK"} == expected
+        assert len(found) > 20
+    assert box.internet.events()[before:] == []
+
+
+def test_a_service_has_no_capability_and_sees_no_other_volume(box: Project) -> None:
+    for service in ("db", "web"):
+        status = in_service(box, service, "grep", "-E", "^(Cap...|NoNewPrivs)", "/proc/self/status").split()
+        assert {*status[1:10:2]} == {"0000000000000000"}
+        assert status[10:] == ["NoNewPrivs:", "1"]
+    mounts = {
+        name: [one["Name"] for one in found["Mounts"]] for name, found in box.containers().items() if name in "db web"
+    }
+    name = box.containers()["db"]["Config"]["Labels"]["com.docker.compose.project"]
+    assert mounts == {"db": [f"{name}_beside.db.data"], "web": []}
+
+
+def test_a_service_whose_rules_are_flushed_still_reaches_no_other(box: Project) -> None:
+    flush = "iptables -P INPUT ACCEPT; iptables -P OUTPUT ACCEPT; iptables -F"
+    box.compose("exec", "-T", "--user", "root", "firewall.db", "sh", "-c", flush)
+    web = box.containers()["firewall.web"]["NetworkSettings"]["Networks"].values()
+    agent = box.containers()["firewall"]["NetworkSettings"]["Networks"].values()
+    places = " ".join(f"{one['IPAddress']}:{port}" for one in (*web, *agent) for port in (7000, 8000))
+    outcomes = tried(box, "db", f"{places} {STANDIN_ADDRESS}:22")
+    assert "connected" not in outcomes.values()
+    box.compose("up", "--detach", "--force-recreate", "--wait", "firewall.db", "db")
+
+
 def test_an_edit_makes_a_new_image_and_the_same_text_makes_none(box: Project) -> None:
     before = box.containers()["agent"]["Id"]
     assert "building" not in box.sandbox("up").stderr
@@ -133,3 +230,31 @@ def test_an_edit_makes_a_new_image_and_the_same_text_makes_none(box: Project) ->
     assert failed.returncode == 1
     assert "`packages` could not be installed: E: Unable to locate package no-such-package" in failed.stderr
     assert box.containers()["agent"]["Id"] == before
+
+
+CONNECT = """
+import socket, sys
+for place in sys.argv[1].split():
+    host, _, port = place.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), 2).close()
+        print(place, "connected")
+    except socket.gaierror:
+        print(place, "no name")
+    except TimeoutError:
+        print(place, "silence")
+    except OSError:
+        print(place, "refused")
+"""
+
+
+def tried(box: Project, service: str, places: str) -> dict[str, str]:
+    """Return what became of a connection to each place from a container, made by root unless it is the agent's."""
+    argv = ("python3", "-c", CONNECT, places)
+    said = box.exec(*argv).stdout if service == "agent" else in_service(box, service, *argv)
+    return dict(line.split(" ", 1) for line in said.splitlines())
+
+
+def in_service(box: Project, service: str, *argv: str, piped: str = "") -> str:
+    identity = box.containers()[service]["Id"]
+    return run("docker", "exec", "--interactive", "--user", "0:0", identity, *argv, piped=piped, check=False).stdout

@@ -233,6 +233,7 @@ domains: [{OTHER}]
 """
 API = "api.anthropic.com"
 VARIABLE = "ANTHROPIC_API_KEY"
+ME = "me@example.com"
 
 
 @pytest.fixture(scope="module")
@@ -349,6 +350,36 @@ def test_a_proxy_that_was_restarted_has_no_value_until_its_source_is_asked(keyed
     keyed.sandbox("proxy", "restart")
     keyed.wait_until_it_answers(f"https://{API}/v1/models", 200)
     assert keys(keyed)[-1] == source.read_text()
+
+
+@pytest.fixture
+def signing_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A key of the user's with which git signs, and who the user is."""
+    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key"))
+    settings = f"[user]\n\temail = {ME}\n\tname = Me\n\tsigningKey = {tmp_path}/key.pub\n"
+    (tmp_path / "gitconfig").write_text(f"{settings}[gpg]\n\tformat = ssh\n[safe]\n\tdirectory = *\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    return tmp_path / "key"
+
+
+def test_commits_are_signed_with_a_key_that_the_sandbox_never_has(keyed: Project, signing_key: Path) -> None:
+    keyed.sandbox("secret", "setup", "signing")
+    commit = f"git -c user.name=Me -c user.email={ME} commit --quiet --allow-empty --message=signed"
+    keyed.exec("sh", "-ec", f"git init --quiet ~/signed; cd ~/signed; git config user.signingKey /not/here; {commit}")
+    signed = keyed.exec("git", "-C", "/home/dev/signed", "cat-file", "commit", "HEAD").stdout
+    folder = signing_key.parent
+    (folder / "signers").write_text(f'{ME} namespaces="git" {signing_key.with_suffix(".pub").read_text()}')
+    run("git", "init", "--quiet", ".", cwd=folder)
+    run("git", "mktree", cwd=folder, piped="")
+    name = run("git", "hash-object", "-t", "commit", "-w", "--stdin", cwd=folder, piped=signed).stdout.strip()
+    signers = f"gpg.ssh.allowedSignersFile={folder}/signers"
+    assert f'Good "git" signature for {ME}' in run("git", "-c", signers, "verify-commit", name, cwd=folder).stderr
+    private = signing_key.read_text().splitlines()[4][:60]
+    told = keyed.exec("sh", "-c", PROCESSES, user="root", check=False).stdout
+    assert traces(private, [("processes", told), *said(keyed), *on_the_host(keyed)]) == []
+    assert files_with(keyed, private, "root") == []
+    listed = keyed.sandbox("secret", "list").stdout
+    assert f"git.signing-key  agent-sandbox.internal  ssh-sign  from ssh-key:{signing_key}; used once" in listed
 
 
 def test_destroy_forgets_the_sources(keyed: Project) -> None:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 SECONDS = 5.0
 DENIED_WITHIN = 2.0
-# With `AGENT_SANDBOX_ENGINE=lane`, every proxy serves HTTP/1.1 over that path, whatever its policy says.
-ENGINE = os.environ.get("AGENT_SANDBOX_ENGINE", "mitmproxy")
+# With `AGENT_SANDBOX_HTTP1=lane`, every proxy serves HTTP/1.1 over that path, whatever its policy says.
+HTTP1 = os.environ.get("AGENT_SANDBOX_HTTP1", "mitmproxy")
 FORCED = """
 from agent_sandbox.proxy.lane import choice
-choice.engine_of = lambda policy: {engine!r}
+choice.http1_of = lambda policy: {http1!r}
 """
 LISTEN = tuple(f"--{entrance}=127.0.0.1:0" for entrance in ("listen", "tls", "http", "dns"))
 
@@ -58,7 +58,7 @@ class ProxyProcess:
         self.policy_file.write_text(self.policy)
         overrides = [f"--resolve={host}:{port}:127.0.0.1:{to}" for (host, port), to in self.resolve.items()]
         trusting = [f"--upstream-ca={self.upstream_ca}"] if self.upstream_ca else []
-        forced = FORCED.format(engine=ENGINE) if ENGINE != "mitmproxy" else ""
+        forced = FORCED.format(http1=HTTP1) if HTTP1 != "mitmproxy" else ""
         start = f"{self.sabotage}{forced}\nfrom agent_sandbox.proxy.__main__ import main\nraise SystemExit(main())"
         command = [sys.executable, "-c", start, "run", f"--policy={self.policy_file}"]
         self.process = subprocess.Popen(

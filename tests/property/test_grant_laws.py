@@ -5,12 +5,22 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_sandbox.policy import Cause, Effect, Origin, Policy, Request, decide, decide_connect, decide_with_secrets
+from agent_sandbox.policy import (
+    Cause,
+    Effect,
+    Origin,
+    Policy,
+    Request,
+    awaits_operation,
+    decide,
+    decide_connect,
+    decide_with_secrets,
+)
 from agent_sandbox.policy import allows as allowed
 from agent_sandbox.policy.engine.grants import Grants
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.offer import offer_for
-from policy_strategies import Entry, policy, requests, specs, tightened
+from policy_strategies import ANYTHING, Entry, allows, policy, requests, specs, tightened
 
 NOTHING = policy({"domains": [], "deny": []})
 HERE = Origin(file="grant", line=1, layer="grant")
@@ -73,6 +83,28 @@ def test_questions_about_what_is_allowed_never_allow_more_and_an_answer_never_ei
     if decide(answered, request).allowed and before.allowed:
         assert decide_with_secrets(answered, request)[1] == decide_with_secrets(plain, request)[1]
     assert decide(replace(answered, granted=None), request) == after
+
+
+@given(specs, st.none() | specs, allows, requests)
+def test_a_rule_that_asks_allows_nothing_by_itself_and_an_answer_no_more_than_the_rule(
+    spec: Entry, above: Entry | None, entry: Entry, request: Request
+) -> None:
+    over = (tightened(above),) if above else ()
+    rules = [{key: rule[key] for key in rule if key != "graphql"} or ANYTHING for rule in entry.get("rules", ())]
+    plain = {**entry, "rules": rules} if rules else entry
+    without, with_it = policy(*over, spec), policy(*over, {**spec, "domains": [*spec["domains"], plain]})
+    asking = policy(*over, {**spec, "domains": [*spec["domains"], {**plain, "ask": True}]})
+    after = decide(asking, request)
+    assert after.allowed is allowed(asking, request)
+    assert not after.allowed or decide(without, request).allowed
+    assert decide(with_it, request).allowed or after.effect is decide(with_it, request).effect
+    answered = decide(with_grants(asking, [request]), request)
+    if after.cause is Cause.ASK:
+        assert decide(with_it, request).allowed
+        assert answered.allowed is (offer_for(request, NOTHING) is not None)
+    if after.cause in {Cause.RULE, Cause.CEILING} and not after.allowed:
+        assert answered == after
+    assert awaits_operation(without, request) or not awaits_operation(asking, request)
 
 
 @given(requests, requests)

@@ -172,8 +172,43 @@ def test_what_was_tried_is_counted_in_words(probe: ModuleType, monkeypatch: pyte
 
 def test_neighbours_are_the_others_of_a_small_network(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     files(monkeypatch, probe, route=ROUTES + OWN.replace("F0FFFFFF", "FCFFFFFF"))
-    monkeypatch.setattr(probe, "own_address", lambda: "10.217.83.1")
+    monkeypatch.setattr(probe, "own_address", lambda _peer: "10.217.83.1")
     assert probe.neighbours() == ["10.217.83.2"]
+
+
+def test_services_are_expected_neighbours_on_their_declared_ports_alone(
+    probe: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(monkeypatch, probe, route=ROUTES + OWN.replace("F0FFFFFF", "FCFFFFFF"), if_inet6=LOOPBACK6)
+    monkeypatch.setattr(probe, "own_address", lambda _peer: "10.217.83.1")
+    monkeypatch.setattr(probe, "BESIDE", {("10.217.83.2", "5432")})
+    tried: list[tuple[object, ...]] = []
+
+    def connects(*where: object) -> object:
+        tried.append(where)
+        return probe.closed("refused")
+
+    monkeypatch.setattr(probe, "connects", connects)
+    assert (probe.neighbours(), probe.reaches_services()) == ([], ("closed", "1 service"))
+    assert ("10.217.83.2", 6379) in tried
+    assert ("10.217.83.2", 5432) not in tried
+    monkeypatch.setattr(probe, "connects", lambda *_: probe.leak("connected"))
+    assert probe.reaches_services().verdict == "LEAK"
+
+
+def test_the_services_network_is_no_way_out_and_a_third_one_is(
+    probe: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = OWN.replace("eth0", "eth1").replace("53D90A", "54D90A")
+    monkeypatch.setattr(probe, "BESIDE", {("10.217.84.3", "5432")})
+    files(monkeypatch, probe, route=ROUTES + OWN + beside, if_inet6=LOOPBACK6)
+    assert probe.has_other_networks() == ("closed", "eth0, eth1")
+    third = OWN.replace("eth0", "eth2").replace("53D90A", "55D90A")
+    files(monkeypatch, probe, route=ROUTES + OWN + beside + third, if_inet6=LOOPBACK6)
+    assert probe.has_other_networks() == ("LEAK", "connected by eth0, eth1, eth2")
+    monkeypatch.setattr(probe, "BESIDE", set())
+    files(monkeypatch, probe, route=ROUTES + OWN + beside, if_inet6=LOOPBACK6)
+    assert probe.has_other_networks() == ("LEAK", "connected by eth0, eth1")
 
 
 @pytest.mark.parametrize(
@@ -202,7 +237,7 @@ def test_what_a_kernel_does_not_say_is_no_leak(
 
 def test_no_try_names_anything_that_is_somebodys(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     files(monkeypatch, probe, route=ROUTES + OWN)
-    monkeypatch.setattr(probe, "own_address", lambda: "10.217.83.3")
+    monkeypatch.setattr(probe, "own_address", lambda _peer: "10.217.83.3")
     monkeypatch.setattr(probe, "PROXY", ("10.217.83.2", 8080))
     tried = [one.what for group in probe.GROUPS for one in group()]
     assert len(tried) == len(set(tried)) > 80

@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from bash_harness import Shell
 
-PARTS = "messages proxy refusals"
+PARTS = "messages proxy beside refusals"
 ADDRESS, PORTS = "198.51.100.2:8080", "tcp/8080 udp/53"
 
 # As the kernel sees them: before the redirect of Docker's resolver, and the same exceptions as in rules.sh.
@@ -41,6 +41,11 @@ def rules(shell: Shell, *, group: str) -> str:
 def test_counts_exactly_what_the_rules_refuse(shell: Shell, group: str) -> None:
     said = rules(shell, group=group)
     assert said[said.index("chain output") :] == WANTED
+
+
+def test_ports_of_services_are_not_counted(shell: Shell) -> None:
+    done = shell(PARTS, "refusal_rules", AGENT_SANDBOX_PROXY=ADDRESS, AGENT_SANDBOX_BESIDE="198.51.100.9:5432")
+    assert "\nip daddr 198.51.100.9 tcp dport 5432 return\ngoto refused\n" in done.stdout
 
 
 def test_agent_with_the_checkers_group_is_counted_like_any_other(shell: Shell) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from bash_harness import Shell
 
 LOCK = "deny_everything; open_the_way_to_the_proxy; check_policies; "
-PARTS = "messages proxy rules"
+PARTS = "messages proxy beside rules"
 
 WANTED = """\
 *filter
@@ -44,6 +44,22 @@ def test_out_to_the_proxy_and_in_with_its_answers(shell: Shell) -> None:
         PARTS, "ipv4_rules", AGENT_SANDBOX_PROXY="198.51.100.2:8080", AGENT_SANDBOX_PROXY_PORTS="tcp/8080 udp/53"
     )
     assert done.stdout == WANTED
+
+
+def test_out_to_the_declared_ports_of_services_and_in_with_their_replies(shell: Shell) -> None:
+    done = shell(
+        PARTS,
+        "ipv4_rules",
+        AGENT_SANDBOX_PROXY="198.51.100.2:8080",
+        AGENT_SANDBOX_PROXY_PORTS="tcp/8080 udp/53",
+        AGENT_SANDBOX_BESIDE="198.51.100.9:5432 198.51.100.10:6379",
+    )
+    assert [line for line in done.stdout.splitlines() if line not in WANTED.splitlines()] == [
+        "-A INPUT -s 198.51.100.9/32 -p tcp --sport 5432 -m conntrack --ctstate ESTABLISHED -j ACCEPT",
+        "-A INPUT -s 198.51.100.10/32 -p tcp --sport 6379 -m conntrack --ctstate ESTABLISHED -j ACCEPT",
+        "-A OUTPUT -d 198.51.100.9/32 -p tcp --dport 5432 -j ACCEPT",
+        "-A OUTPUT -d 198.51.100.10/32 -p tcp --dport 6379 -j ACCEPT",
+    ]
 
 
 def test_nothing_over_ipv6_but_loopback(shell: Shell) -> None:

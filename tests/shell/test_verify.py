@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bash_harness import Shell, StandInProxy
 
 LOCK = "deny_everything; open_the_way_to_the_proxy; "
-PARTS = "messages proxy rules verify"
+PARTS = "messages proxy beside rules verify"
 
 
 @pytest.mark.docker

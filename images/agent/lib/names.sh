@@ -7,3 +7,8 @@ ask_the_proxy_for_names() { # Docker's DNS server would forward queries; the age
   printf '%s\n' "nameserver $(proxy_address)" 'options timeout:2 attempts:2' >"$resolver_file" ||
     die "$resolver_file cannot be written" "regenerate the compose file: agent-sandbox init --force"
 }
+
+leave_no_name_server() { # the names that the service may use are in /etc/hosts
+  printf '%s\n' 'options timeout:1 attempts:1' >"$resolver_file" ||
+    die "$resolver_file cannot be written" "regenerate the compose file: agent-sandbox init --force"
+}

@@ -15,3 +15,8 @@ mark_ready() {
 is_ready() {
   [[ -e $ready_file ]]
 }
+
+step_down_and_wait() { # as user nobody; keeps the network namespace alive
+  exec setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --no-new-privs \
+    bash -c 'trap "exit 0" TERM INT; sleep infinity & wait'
+}

@@ -29,6 +29,7 @@ refusal_rules() {
     'ip daddr 127.0.0.11 goto refused' \
     'oif lo return'
   proxy_openings | sed "s/\(.*\) \(.*\)/ip daddr $address \1 dport \2 return/"
+  beside_openings | sed 's/\(.*\) \(.*\)/ip daddr \1 tcp dport \2 return/'
   printf '%s\n' 'goto refused' '}' '}'
 }
 

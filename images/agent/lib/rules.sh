@@ -6,12 +6,13 @@ deny_all_rules() {
   printf '%s\n' '*filter' ':INPUT DROP [0:0]' ':FORWARD DROP [0:0]' ':OUTPUT DROP [0:0]' COMMIT
 }
 
-ipv4_rules() { # out: only to the proxy; in: only its replies; other output is rejected, not dropped
+ipv4_rules() { # out: only to the proxy and to ports of services; in: only replies; other output is rejected, not dropped
   local address protocol port
   address=$(proxy_address)
   printf '%s\n' '*filter' ':INPUT DROP [0:0]' ':FORWARD DROP [0:0]' ':OUTPUT DROP [0:0]' \
     '-A INPUT -i lo -j ACCEPT' \
     "-A INPUT -s $address/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+  beside_rules_in
   # Docker's DNS server has a loopback address and forwards queries: reject it before accepting loopback.
   printf '%s\n' '-A OUTPUT -d 127.0.0.11/32 -p tcp -j REJECT --reject-with tcp-reset' \
     '-A OUTPUT -d 127.0.0.11/32 -j REJECT --reject-with icmp-port-unreachable' \
@@ -19,6 +20,7 @@ ipv4_rules() { # out: only to the proxy; in: only its replies; other output is r
   while read -r protocol port; do
     printf '%s\n' "-A OUTPUT -d $address/32 -p $protocol -m $protocol --dport $port -j ACCEPT"
   done < <(proxy_openings)
+  beside_rules_out
   printf '%s\n' '-A OUTPUT -p tcp -j REJECT --reject-with tcp-reset' \
     '-A OUTPUT -j REJECT --reject-with icmp-port-unreachable' COMMIT
 }

@@ -1,4 +1,4 @@
-"""A project's pin of an agent's version: a newer one than the manifest's, and the hash of its package."""
+"""A project's pin of an agent's version: a newer one than the manifest's, with the hash of its package if known."""
 
 import hashlib
 import re
@@ -13,15 +13,15 @@ NUMBERS = re.compile(r"[0-9]+|[A-Za-z-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """A version of an npm package, and the hash that npm records for it (`sha512-...`)."""
+    """A version of an npm package, and the hash that npm records for it (`sha512-...`), or ""."""
 
     version: str
-    integrity: str
+    integrity: str = ""
 
     @property
     def text(self) -> str:
-        """The pin as a stack records it."""
-        return f"{self.version} {self.integrity}"
+        """The pin as a file says it."""
+        return f"{self.version} {self.integrity}".rstrip()
 
 
 type Pins = Mapping[str, Pin]
@@ -30,13 +30,18 @@ type Pins = Mapping[str, Pin]
 def pins_in(said: Any) -> dict[str, Pin]:  # noqa: ANN401 - whatever a stack's record holds
     """Return the recorded pins by agent, without those that are not valid."""
     rows = said.items() if isinstance(said, dict) else ()
-    pins = ((str(name), _pin(str(text))) for name, text in rows)
+    pins = ((str(name), parse_pin(str(text))) for name, text in rows)
     return {name: pin for name, pin in pins if pin}
 
 
-def _pin(text: str) -> Pin | None:
-    version, _, integrity = text.partition(" ")
-    valid = VERSION.fullmatch(version) and INTEGRITY.fullmatch(integrity)
+def parse_pin(text: str) -> Pin | None:
+    """Return the pin, or None if the text is not `VERSION` or `VERSION HASH`.
+
+    >>> parse_pin("2.1.3"), parse_pin("latest")
+    (Pin(version='2.1.3', integrity=''), None)
+    """
+    version, space, integrity = text.partition(" ")
+    valid = VERSION.fullmatch(version) and (INTEGRITY.fullmatch(integrity) or not space)
     return Pin(version=version, integrity=integrity) if valid else None
 
 

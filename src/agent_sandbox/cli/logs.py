@@ -20,7 +20,7 @@ from agent_sandbox.runtime.refusals import NOT_COUNTED, read_refusals
 ERASE = "\x1b[2K"
 Services = Annotated[
     list[str] | None,
-    Argument(help="proxy, firewall or agent; by default all.", metavar="SERVICE"),
+    Argument(help="proxy, firewall, agent, or a service beside them; by default all.", metavar="SERVICE"),
 ]
 
 Firewall = Annotated[bool, Option(help="Show what the firewall refused in the last day, one line per destination.")]

@@ -1,15 +1,16 @@
 """`agent-sandbox run [AGENT] [-- ARG...]`."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Terminal
+from agent_sandbox.backends.verbs import Destroy, Terminal
 from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.execute import attach
+from agent_sandbox.cli.steps.execute import attach, backend, execute
 from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
@@ -18,6 +19,7 @@ from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.project.installed import has_stack
+from agent_sandbox.runtime.review.baseline import Baseline
 
 Arguments = Annotated[
     list[str] | None,
@@ -28,6 +30,10 @@ Arguments = Annotated[
 ]
 Ask = Annotated[bool, Option(help="Ask you, in this terminal, about requests that no rule allows.")]
 AgentAsks = Annotated[bool, Option(help="Let the agent ask for permission as it does outside.")]
+Rm = Annotated[bool, Option(help="Remove the sandbox with its state when the agent ends.")]
+Json = Annotated[
+    bool, Option(help="Run without a terminal; print the agent's output and a summary as JSON.", name="--json")
+]
 Resume = Annotated[bool, Option(help="Continue the agent's last session.")]
 
 NO_TERMINAL = Problem(
@@ -49,6 +55,8 @@ def run(  # noqa: PLR0913 - each is an option
     ask: Ask = False,
     agent_asks: AgentAsks = False,
     resume: Resume = False,
+    rm: Rm = False,
+    json: Json = False,
     base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     yes: Yes = "",
@@ -60,9 +68,11 @@ def run(  # noqa: PLR0913 - each is an option
     In a directory without a stack, `run AGENT` first writes one as `init AGENT` does. In a stack with several agents,
     AGENT says which to start, by default the first. The agent acts without asking for permission: the sandbox sets the
     limits. With `--ask`, a request that no rule allows waits until you answer.
+
+    `--rm --json` is for CI: nothing is kept but what the agent changed in the project, and the summary has its output,
+    exit code, denials, traffic, and the changes to review.
     """
-    if ask and not dry_run and terminal() is Terminal.NONE:
-        raise UserError([NO_TERMINAL])
+    _require_valid(asks=ask and not dry_run, resumes=resume, removes=rm, reports=json)
     agent, words = _split(arguments or ())
     if not has_stack(path, cwd=Path.cwd()):
         _initialise(agent, path, quiet=quiet, dry_run=dry_run)
@@ -73,18 +83,44 @@ def run(  # noqa: PLR0913 - each is an option
     if resume and not manifest.resume:
         raise UserError([Problem(where="--resume", what=f"{manifest.name} cannot continue its last session")])
     command = (*manifest.started(asks=agent_asks, resumes=resume), *words)
-    code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
-    if code:
-        return code
-    if not dry_run:
-        report_unwritable_project(project)
-        keep_logins(project)
-    if ask and not dry_run:
-        from agent_sandbox.cli.steps.watching.asking_run import run_asking  # noqa: PLC0415 - only then
+    with _thrown_away(project, quiet=quiet) if rm and not dry_run else nullcontext() as before:
+        code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
+        if code:
+            return code
+        if not dry_run:
+            report_unwritable_project(project)
+            keep_logins(project)
+        if ask and not dry_run:
+            from agent_sandbox.cli.steps.watching.asking_run import run_asking  # noqa: PLC0415 - only then
 
-        return run_asking(project, *command)
-    attach(project, *command, dry_run=dry_run)
+            return run_asking(project, *command)
+        if json and not dry_run:
+            from agent_sandbox.cli.steps.reported_run import run_reported  # noqa: PLC0415 - only then
+
+            return run_reported(project, manifest.name, *command, before=before)
+        attach(project, *command, dry_run=dry_run)
+    if rm and dry_run:
+        execute(backend().plan(project, Destroy()), dry_run=True)
     return code
+
+
+def _thrown_away(project: Project, *, quiet: bool) -> AbstractContextManager[Baseline]:
+    from agent_sandbox.cli.steps.throw_away import thrown_away  # noqa: PLC0415 - only then
+
+    return thrown_away(project, quiet=quiet)
+
+
+def _require_valid(*, asks: bool, resumes: bool, removes: bool, reports: bool) -> None:
+    """Raise UserError for options that exclude each other, or lack a terminal."""
+    problems = []
+    if asks and reports:
+        problems.append(Problem(where="--json", what="cannot be combined with --ask: it runs without a terminal"))
+    elif asks and terminal() is Terminal.NONE:
+        problems.append(NO_TERMINAL)
+    if resumes and removes:
+        problems.append(Problem(where="--resume", what="cannot be combined with --rm: a new sandbox has no session"))
+    if problems:
+        raise UserError(problems)
 
 
 def _split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:

@@ -28,6 +28,7 @@ from agent_sandbox.runtime.sources.all_recipes import recipes_for
 from agent_sandbox.runtime.status import SHOWN, Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.stack.engine import HOST
+from agent_sandbox.stack.services.beside import FIREWALL
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 CHECKED = "; {starts} more by the sandbox's own checks"
@@ -39,6 +40,7 @@ CLOCK = f"the proxy's clock is {{}}, so certificates fail: set the clock of the 
 # The style of each label that begins a line.
 LABELS = {"trust": "warn", "closed": "warn", "open": "fail", "policy": "title", "limits": "title", "log": "warn"}
 LABELS |= {"requests": "title", "refused": "title"}
+LEAST = 9  # the width of the column of services
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 NOT_RUNNING = "not running: agent-sandbox up"
 # States in which a container neither runs nor is about to restart.
@@ -154,7 +156,9 @@ def as_text(found: Status) -> Iterator[str]:
     counts = [f"{COUNTED}{CHECKED if requests['starts'] else ''}".format(**requests)] if requests else []
     yield styled((project.name, "title"), f"  {' '.join(project.agents)}  {project.root}")
     yield from unseen
-    yield from (_container_line(container, width) for container in found.containers)
+    shown = [one for one in found.containers if not (one.service.startswith(FIREWALL) and one.ready)]
+    names = max((len(one.service) for one in shown), default=0)
+    yield from (_container_line(container, max(names, LEAST), width) for container in shown)
     yield from () if found.containers else (styled("  ", ("not running:", "warn"), " agent-sandbox up"),)
     yield from _ended(found.containers)
     yield from ([f"closed  {CLOCK.format(off)}"] if (off := _clock(found)) else [])
@@ -179,10 +183,10 @@ def _labelled(line: str) -> str:
     return styled((label, LABELS[label]), f"{space}{text}") if label in LABELS else line
 
 
-def _container_line(container: Container, width: int) -> str:
+def _container_line(container: Container, name: int, width: int) -> str:
     style = "ok" if container.ready else "fail" if container.state in ENDED or container.health else "warn"
     condition = (f"{container.condition:<{width}}", style)
-    return styled(f"  {container.service:<9} ", condition, f"  {container.image}{_restarts(container)}")
+    return styled(f"  {container.service:<{name}} ", condition, f"  {container.image}{_restarts(container)}")
 
 
 def _denials(found: Status) -> Iterator[str]:

@@ -55,9 +55,9 @@ def update(  # noqa: PLR0913 - each is an option
 ) -> int:
     """Update the agents of a project to their newest versions, and restart the stack if it is running.
 
-    npm on this machine says what is newest, from the registry that it is configured for. The stack records the version
-    and the hash of the package, which the image's build checks. State and sessions are kept. Nothing is updated unless
-    you run this command.
+    npm on this machine says what is newest, from the registry that it is configured for. The project file records the
+    version and the hash of the package, which the image's build checks. State and sessions are kept. Nothing is updated
+    unless you run this command.
     """
     project = open_trusted(path, cwd=Path.cwd(), yes=yes)
     current = load_agents(project.agents, project.pins)

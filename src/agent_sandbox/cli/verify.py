@@ -22,6 +22,7 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.runtime.refusals import read_refusals
 from agent_sandbox.stack.services.agent import PROBE
+from agent_sandbox.stack.services.beside import FIREWALL
 
 Full = Annotated[bool, Option(help="Try everything, not only what is tried at every start.")]
 Capture = Annotated[
@@ -33,6 +34,9 @@ OTHER = Problem(where="the probe", what="the agent's image is of another version
 # A group that the agent cannot have: the firewall and the proxy recognise the probe by it, see ADR 38.
 CHECKER_GROUP = 60_990
 OVER_NETWORK, INSIDE = ("direct", "names", "network", "proxy"), ("privileges", "sockets", "walls")
+# In the network of a service; its firewall's container has the probe, and the service's has what its image has.
+FROM_SERVICES = ("direct", "names", "network")
+NOBODY = "65534:65534"
 SHOWN = 200
 LONGEST_SECONDS = 120
 # The verdicts that are not a leak.
@@ -57,7 +61,8 @@ def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "
             driver().run_in(agent, PROBE, *options, *listener, *_only(OVER_NETWORK), user=checker),
             driver().run_in(agent, PROBE, *options, *_only(INSIDE)),
         )
-    probes = (*(probe for done in runs for probe in _probes(done)), _sharing(project.name))
+        beside = _beside(project.name, options)
+    probes = (*(probe for done in runs for probe in _probes(done)), *beside, _sharing(project.name))
     leaks = [one for one in probes if one["verdict"] not in STYLES]
     code = FIXABLE if leaks else max(CODES[done.code] for done in runs)
     if json:
@@ -65,6 +70,16 @@ def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "
     else:
         emit_lines((*(line for one in probes for line in _lines(one)), _sum(len(probes), len(leaks))))
     return code
+
+
+def _beside(project: str, options: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
+    """Try every way out from the network of each service beside the sandbox."""
+    found = [one for one in driver().observe(project) if one.service.startswith(FIREWALL) and one.state == "running"]
+    return tuple(
+        {**probe, "tried": f"{one.service.removeprefix(FIREWALL)}: {probe['tried']}"}
+        for one in found
+        for probe in _probes(driver().run_in(one, PROBE, *options, *_only(FROM_SERVICES), user=NOBODY))
+    )
 
 
 def _only(groups: tuple[str, ...]) -> tuple[str, ...]:

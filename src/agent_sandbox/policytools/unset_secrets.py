@@ -9,6 +9,8 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
 
 SET = "agent-sandbox secret set"
+# The kind of a key that signs commits, as in the audit log.
+SIGNS = "ssh-sign"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +67,13 @@ def wanted(policy: Policy, bound: Sequence[Bound]) -> list[Wanted]:
 
 
 def kinds_of(policy: Policy) -> Mapping[str, tuple[str, ...]]:
-    """Return the kinds of credentials that the policy makes of each secret, sorted."""
+    """Return what the policy uses each secret for: the kinds of credentials, sorted."""
     injections = (rule.conditions.inject for rule in policy.rules.rules if rule.conditions.inject)
     found: dict[str, set[str]] = {}
     for credential in (one for injection in injections for one in injection.credentials):
         found.setdefault(credential.secret, set()).add(credential.kind)
+    if policy.settings.sign_commits:
+        found.setdefault(policy.settings.sign_commits, set()).add(SIGNS)
     return {name: tuple(sorted(kinds)) for name, kinds in found.items()}
 
 

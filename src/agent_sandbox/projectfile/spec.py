@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
-from pydantic_core import PydanticCustomError, PydanticKnownError
+from pydantic_core import PydanticCustomError
 
+from agent_sandbox.agents.pin import parse_pin
 from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
-from agent_sandbox.projectfile.paths import IMAGE, LONGEST_PATH, is_below, is_script
+from agent_sandbox.projectfile.beside import Besides
+from agent_sandbox.projectfile.checks import TEXT, BaseImage, FileName, invalid, matching, require_text
+from agent_sandbox.projectfile.paths import LONGEST_PATH, is_below, is_script
 from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import LIMITS, limit_problem
 from agent_sandbox.stack.naming import TITLE_LENGTH
@@ -33,22 +36,10 @@ PIP = re.compile(
 NPM = re.compile(
     r"(@[a-z0-9][a-z0-9._-]{0,99}/)?[a-z0-9][a-z0-9._-]{0,99}(@[~^]?[A-Za-z0-9][A-Za-z0-9.+-]{0,99})?", re.ASCII
 )
-FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
-
-
-def invalid(what: str, hint: str = "") -> PydanticCustomError:
-    """Return the error for a value that does not fit."""
-    return PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise PydanticKnownError("string_type")
-    return value
 
 
 def _agent(value: object, info: ValidationInfo) -> str:
-    name, known = _text(value), (info.context or {}).get("agents")
+    name, known = require_text(value), (info.context or {}).get("agents")
     if known is not None and name not in known:
         raise PydanticCustomError("word", "agent", {"kind": "agent", "word": name, "words": sorted(known)})
     return name
@@ -61,15 +52,24 @@ def _once(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+def _agent_versions(values: dict[str, object], info: ValidationInfo) -> dict[str, str]:
+    for name, value in values.items():
+        _agent(name, info)
+        if parse_pin(str(value)) is None:
+            hint = f"write `{name}: 1.2.3`, or run `agent-sandbox update {name}`"
+            raise invalid(f"not the version of an agent: {safe_repr(str(value))}", hint)
+    return {name: str(value) for name, value in values.items()}
+
+
 def _editor(value: object) -> Ide:
-    word, words = _text(value), [ide.value for ide in Ide]
+    word, words = require_text(value), [ide.value for ide in Ide]
     if word not in words:
         raise PydanticCustomError("word", "editor", {"kind": "editor", "word": word, "words": words})
     return Ide(word)
 
 
 def _title(value: object) -> str:
-    title = _text(value)
+    title = require_text(value)
     if not title.strip() or not title.isprintable() or len(title) > TITLE_LENGTH:
         raise invalid("not a valid name", f"use up to {TITLE_LENGTH} printable characters")
     return title
@@ -104,15 +104,6 @@ Editor = Annotated[Ide, PlainValidator(_editor), WithJsonSchema({"enum": [ide.va
 Title = Annotated[str, PlainValidator(_title), WithJsonSchema({"type": "string", "maxLength": TITLE_LENGTH})]
 
 
-def _matching(pattern: re.Pattern[str], what: str, hint: str) -> PlainValidator:
-    def checked(value: object) -> str:
-        if not pattern.fullmatch(_text(value)):
-            raise invalid(f"not {what}: {safe_repr(str(value))}", hint)
-        return str(value)
-
-    return PlainValidator(checked)
-
-
 def _few_paths[T](paths: tuple[T, ...]) -> tuple[T, ...]:
     if len(paths) > MOST_PATHS:
         raise invalid(f"more than {MOST_PATHS} paths", "name a directory that contains them")
@@ -125,18 +116,15 @@ def _few(names: tuple[str, ...]) -> tuple[str, ...]:
     return _once(names)
 
 
-TEXT = WithJsonSchema({"type": "string"})
 type Packages[T] = Annotated[Listed[T], BeforeValidator(_none_is_empty_list), AfterValidator(_few)]
-Debian = Annotated[str, _matching(DEBIAN, "a Debian package", "write `NAME` or `NAME=VERSION`"), TEXT]
-Pip = Annotated[str, _matching(PIP, "a package of PyPI", "write `NAME` or `NAME==VERSION`"), TEXT]
-Npm = Annotated[str, _matching(NPM, "a package of npm", "write `NAME` or `NAME@VERSION`"), TEXT]
-BaseImage = Annotated[str, _matching(IMAGE, "an image", "write `NAME:TAG` or `REGISTRY/NAME:TAG`"), TEXT]
-FileName = Annotated[str, _matching(FILE_NAME, "the name of a file", "name a file beside sandbox.yaml"), TEXT]
+Debian = Annotated[str, matching(DEBIAN, "a Debian package", "write `NAME` or `NAME=VERSION`"), TEXT]
+Pip = Annotated[str, matching(PIP, "a package of PyPI", "write `NAME` or `NAME==VERSION`"), TEXT]
+Npm = Annotated[str, matching(NPM, "a package of npm", "write `NAME` or `NAME@VERSION`"), TEXT]
 
 
 def _below(value: object) -> str:
     """Return a path of the project that names no other place; a `/` at the end means a directory."""
-    path = _text(value)
+    path = require_text(value)
     parts = path.removesuffix("/").split("/")
     if not is_below(path.removesuffix("/")):
         raise invalid(f"not a path in the project: {safe_repr(path)}", "write it without `..`, from the project's root")
@@ -146,7 +134,7 @@ def _below(value: object) -> str:
 
 
 def _script(value: object) -> str:
-    path = _text(value)
+    path = require_text(value)
     if not is_script(path):
         hint = "write its path from the project's root, with letters, digits, `.`, `_` and `-`"
         raise invalid(f"not a script in the project: {safe_repr(path)}", hint)
@@ -154,7 +142,7 @@ def _script(value: object) -> str:
 
 
 def _place(value: object) -> str:
-    path = _text(value)
+    path = require_text(value)
     if not path.startswith(("/", "~/", "../")) or not path.isprintable() or len(path) > LONGEST_PATH:
         raise invalid(f"not a path outside the project: {safe_repr(path)}", "write `../NAME`, `~/NAME` or `/PATH`")
     return path
@@ -175,6 +163,14 @@ Below = Annotated[str, PlainValidator(_below), TEXT]
 Script = Annotated[str, PlainValidator(_script), TEXT]
 Place = Annotated[str, PlainValidator(_place), TEXT]
 Variables = Annotated[dict[str, Any], AfterValidator(_variables)]
+
+
+AgentVersions = Annotated[
+    dict[str, Any],
+    BeforeValidator(_none_is_empty),
+    AfterValidator(_agent_versions),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
+]
 
 
 class MountSpec(Strict):
@@ -211,6 +207,7 @@ class ProjectSpec(Strict):
 
     version: Literal[1] = 1
     agents: Annotated[AtLeastOne[Agent], AfterValidator(_once)] | None = None
+    agent_versions: AgentVersions = Field(default_factory=dict)
     name: Written[Title] = None
     ide: Written[Editor] = None
     base_image: Written[BaseImage] = None
@@ -222,6 +219,7 @@ class ProjectSpec(Strict):
     mask: Annotated[Listed[Below], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
     environment: Annotated[Variables, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
     limits: Annotated[LimitsSpec, BeforeValidator(_none_is_empty)] = LimitsSpec()
+    beside: Annotated[Besides, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
 
     @property
     def build_file(self) -> str | None:

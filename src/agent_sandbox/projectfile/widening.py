@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from agent_sandbox.projectfile.beside_widening import besides_widen
 from agent_sandbox.projectfile.spec import ProjectSpec
 from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import DEFAULT, LIMITS, limit_texts, limits
@@ -9,7 +10,13 @@ from agent_sandbox.stack.limits import DEFAULT, LIMITS, limit_texts, limits
 
 def widens(now: ProjectSpec, before: ProjectSpec) -> tuple[str, ...]:
     """Return one line for each key that gives the agent more, or runs something else."""
-    return (*_agents(now, before), *_image(now, before), *_places(now, before), *_limits(now, before))
+    return (
+        *_agents(now, before),
+        *_image(now, before),
+        *_places(now, before),
+        *_limits(now, before),
+        *besides_widen(now.beside, before.beside),
+    )
 
 
 def _agents(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
@@ -20,6 +27,9 @@ def _agents(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
 
 def _image(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
     """Yield what runs as root while the image is built: other versions count too."""
+    for name, version in now.agent_versions.items():
+        if before.agent_versions.get(name) != version:
+            yield f"agent_versions: {name} {version}, from npm"
     if now.base_image and now.base_image != before.base_image:
         yield f"base_image: builds the image on {now.base_image}"
     lists = {

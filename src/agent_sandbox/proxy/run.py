@@ -52,6 +52,7 @@ from agent_sandbox.proxy.secrets.placeholder import (
     key_beside,
     load_placeholders,
     write_environment,
+    write_git_settings,
 )
 from agent_sandbox.proxy.secrets.store import troubled
 from agent_sandbox.proxy.secrets.uses import Uses, uses_file
@@ -173,9 +174,10 @@ async def _entrances(  # noqa: PLR0913, PLR0917 - as below
 
 
 def _show_placeholders(settings: Settings, placeholders: Placeholders, policy: Policy) -> None:
-    """Write the placeholders for the sandbox; without them, its programs send no credential."""
+    """Write the placeholders and git's settings for the sandbox; without them, programs there have no credentials."""
     try:
         write_environment(settings.environment, placeholders.environment(policy))
+        write_git_settings(settings.git_settings, policy)
     except OSError as error:
         sys.stderr.write(f"cannot write the placeholders of secrets: {error.strerror}\n")
 
@@ -242,6 +244,7 @@ def _hooks(  # noqa: PLR0913 - as above
                 placeholders=placeholders,
             ),
             refresher=Refresher(settings.secrets, placeholders),
+            secrets=settings.secrets,
             spender=budgets.spender,
         ),
         Streamer(),

@@ -77,6 +77,11 @@ class Settings:
         """The placeholders of secrets as variables, in the directory that all containers see."""
         return self.state / "ca" / "placeholders.sh"
 
+    @property
+    def git_settings(self) -> Path:
+        """The settings of git for signed commits, in the same directory."""
+        return self.state / "ca" / "gitconfig"
+
 
 def parse_layer(text: str) -> LayerFile:
     """Parse NAME=FILE.

@@ -22,7 +22,7 @@ DOTENV_KEY = "dotenv"
 SETTINGS_KEY = "settings"
 # Recorded only if there is a project file: in a clone, the digest of its text; for all clones, its name.
 PROJECT_FILE_KEY = "project_file"
-# Recorded only if there are any: the versions that `update` chose, by agent.
+# Recorded only if there are any: the versions by agent that the project file says; for all clones only without one.
 PINS_KEY = "versions"
 
 
@@ -66,7 +66,7 @@ def choices_said(agents: tuple[str, ...], workspace: Workspace, pins: Mapping[st
     chosen = kept(workspace.limits)
     return {
         **agents_record(agents),
-        **({PINS_KEY: dict(pins)} if pins else {}),
+        **({PINS_KEY: dict(pins)} if pins and not workspace.project_file else {}),
         **({"title": workspace.title.replace("$", "$$")} if workspace.is_titled else {}),
         **({} if workspace.project_file else {"ide": workspace.ide.value, **({"limits": chosen} if chosen else {})}),
         **({} if workspace.all_use_dotenv else {DOTENV_KEY: False}),

@@ -34,12 +34,12 @@ class StackImages:
 
 
 def build_stack(agents: Agents, workspace: Workspace, images: StackImages) -> Stack:
-    """Return the stack of one project: `proxy`, `firewall`, `agent`."""
+    """Return the stack of one project: `proxy`, `firewall`, `agent`, and the services beside them."""
     name = stack_name(workspace.title, workspace.path)
     where = addresses(workspace.path)
     states = (key for manifest in agents.manifests for key in state_volumes(manifest))
     volumes = {**VOLUMES, local_volume(agents): LOCAL, **dict.fromkeys(states, STATE)}
-    return Stack(
+    stack = Stack(
         name=name,
         agents=agents.names,
         pins={name: pin.text for name, pin in agents.pins.items()},
@@ -60,3 +60,8 @@ def build_stack(agents: Agents, workspace: Workspace, images: StackImages) -> St
         ),
         volumes=tuple(Volume(key=key, name=f"{name}_{key}", why=why) for key, why in volumes.items()),
     )
+    if not workspace.beside:
+        return stack
+    from agent_sandbox.stack.services.beside import with_beside  # noqa: PLC0415 - few projects have any
+
+    return with_beside(stack, workspace)

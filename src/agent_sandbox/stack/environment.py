@@ -4,7 +4,7 @@ Each language and tool has its own variable for this. They are in the container'
 files, so that programs that the engine starts, the editor's server and its tasks have them too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 PROXY_PORT = 8080
 # For clients that ignore proxy variables: names resolve to the proxy, and they use TLS or plain HTTP.
@@ -36,11 +36,11 @@ TRUST_FILE_VARIABLES = (
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
-def proxy_environment(address: str) -> Mapping[str, str]:
-    """Return the proxy variables for the proxy at that address."""
+def proxy_environment(address: str, beside: Sequence[str] = ()) -> Mapping[str, str]:
+    """Return the proxy variables for the proxy at that address; the hosts `beside` are reached without it."""
     url = f"http://{address}:{PROXY_PORT}"
     # gRPC for Go sends the resolved address to the proxy. Here that is the proxy's own, so it must connect directly.
-    upper = dict.fromkeys(PROXY_VARIABLES, url) | {"NO_PROXY": ",".join((*NOT_PROXIED, address))}
+    upper = dict.fromkeys(PROXY_VARIABLES, url) | {"NO_PROXY": ",".join((*NOT_PROXIED, address, *beside))}
     return {
         "AGENT_SANDBOX_PROXY": f"{address}:{PROXY_PORT}",
         **upper,
@@ -58,14 +58,14 @@ def trust_environment() -> Mapping[str, str]:
     }
 
 
-def java_environment(address: str) -> Mapping[str, str]:
+def java_environment(address: str, beside: Sequence[str] = ()) -> Mapping[str, str]:
     """Return the JVM's options; it ignores the proxy variables and OpenSSL's trust store."""
     options = {
         "http.proxyHost": address,
         "http.proxyPort": str(PROXY_PORT),
         "https.proxyHost": address,
         "https.proxyPort": str(PROXY_PORT),
-        "http.nonProxyHosts": "localhost|127.*|[::1]",
+        "http.nonProxyHosts": "|".join(("localhost", "127.*", "[::1]", *beside)),
         "javax.net.ssl.trustStore": JAVA_TRUST_STORE,
         "javax.net.ssl.trustStoreType": "PKCS12",
         "javax.net.ssl.trustStorePassword": JAVA_TRUST_PASSWORD,

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
@@ -12,6 +13,9 @@ RECORD = "x-agent-sandbox"
 POOL = IPv4Address("10.128.0.0")
 NETWORKS = 1 << 19
 PREFIX = 28
+SIZE = 1 << (32 - PREFIX)
+# The key of the network of the services beside the sandbox, and the first part of the keys of their volumes.
+BESIDE = "beside"
 SLUG_LENGTH = 40
 TITLE_LENGTH = 100
 
@@ -41,8 +45,34 @@ def stack_name(title: str, path: str) -> str:
 
 def addresses(path: str) -> Addresses:
     """Return the pinned addresses of the project at that path."""
-    first = POOL + int.from_bytes(_hash(path)[4:8]) % NETWORKS * (1 << (32 - PREFIX))
+    first = _network(path, 4)
     return Addresses(subnet=f"{first}/{PREFIX}", proxy=str(first + 2), agent=str(first + 3))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BesideAddresses:
+    """The subnet of the network of the services beside the sandbox, and the addresses in it."""
+
+    subnet: str
+    agent: str
+    services: Mapping[str, str]
+
+
+def beside_addresses(path: str, services: Iterable[str]) -> BesideAddresses:
+    """Return the pinned addresses of the services of the project at that path, in their order."""
+    first = _network(path, 8)
+    if first == _network(path, 4):
+        first = POOL if first == _network_at(NETWORKS - 1) else first + SIZE
+    others = {name: str(first + number) for number, name in enumerate(services, start=3)}
+    return BesideAddresses(subnet=f"{first}/{PREFIX}", agent=str(first + 2), services=others)
+
+
+def _network(path: str, start: int) -> IPv4Address:
+    return _network_at(int.from_bytes(_hash(path)[start : start + 4]) % NETWORKS)
+
+
+def _network_at(number: int) -> IPv4Address:
+    return POOL + number * SIZE
 
 
 def _hash(path: str) -> bytes:
@@ -56,3 +86,12 @@ def network_name(stack: str) -> str:
     'app-1_sandbox'
     """
     return f"{stack}_sandbox"
+
+
+def beside_network_name(stack: str) -> str:
+    """Return the name of the network of the services beside the sandbox on the engine.
+
+    >>> beside_network_name("app-1")
+    'app-1_beside'
+    """
+    return f"{stack}_{BESIDE}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from agent_sandbox.stack.limits import DEFAULT
-from agent_sandbox.stack.model import Limits
+from agent_sandbox.stack.model import Healthcheck, Limits
 
 
 class Ide(StrEnum):
@@ -54,6 +54,27 @@ class Mask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A service beside the sandbox, such as a database.
+
+    `ports` are open to the agent and to the services that link to it. `links` are the services that it may reach.
+    `volumes` are names with their places in the container. An empty `user` is the image's.
+    """
+
+    name: str
+    image: str
+    user: str = ""
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    volumes: tuple[tuple[str, str], ...] = ()
+    ports: tuple[int, ...] = ()
+    links: tuple[str, ...] = ()
+    healthcheck: Healthcheck | None = None
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
     """The uid and gid of `dev`: those of the workspace's owner."""
 
@@ -93,6 +114,8 @@ class Workspace:
     environment: Mapping[str, str] = field(default_factory=dict)
     # The path of its setup script, "" without one.
     setup: str = ""
+    # The services beside the sandbox, in the file's order, by which they get their addresses.
+    beside: tuple[Beside, ...] = ()
     dotfiles: str | None = None
     shell_d: str | None = None
     # The copies of the user's own settings of the agents, if there are any.

@@ -43,7 +43,8 @@ def test_an_agent_that_npm_does_not_install_takes_no_pin() -> None:
 
 
 def test_a_recorded_pin_is_read_back() -> None:
-    assert pins_in({"claude": NEW.text}) == {"claude": NEW}
+    assert pins_in({"claude": NEW.text, "codex": "1.2.3"}) == {"claude": NEW, "codex": Pin(version="1.2.3")}
+    assert Pin(version="1.2.3").text == "1.2.3"
 
 
 @each(
@@ -52,7 +53,8 @@ def test_a_recorded_pin_is_read_back() -> None:
         None,
         [],
         "1.2.3",
-        {"claude": "1.2.3"},
+        {"claude": "1.2.3 "},
+        {"claude": "1.2"},
         {"claude": f"latest {HASH}"},
         {"claude": f"1.2.3 {HASH}x"},
         {"claude": f"1.2.3\n {HASH}"},
@@ -62,7 +64,7 @@ def test_a_recorded_pin_is_read_back() -> None:
         {"claude": f"{'9' * 5_000}.0.0 {HASH}"},
     ],
 )
-def test_a_record_without_a_version_and_a_hash_is_ignored(said: object) -> None:
+def test_a_recorded_pin_that_is_not_valid_is_ignored(said: object) -> None:
     assert pins_in(said) == {}
 
 

@@ -213,3 +213,48 @@ def test_a_dry_run_without_a_stack_writes_nothing(empty_project: Path, ask: Ask)
     answer = ask("run", AGENTS[0], "--dry-run")
     assert (answer.code, answer.err.splitlines()[0]) == (0, "would write  .devcontainer/docker-compose.yml")
     assert list(empty_project.iterdir()) == []
+
+
+def test_a_sandbox_for_one_run_is_removed_and_its_summary_is_the_only_output(
+    up_to_date: FakeDocker, command: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    up_to_date.says("ps --all").says("network ls").says("volume ls").says("up --detach").says("volume prune")
+    up_to_date.says("agent_sandbox.proxy log").says("down --remove-orphans --volumes")
+    up_to_date.says(ENTER, out="hi", code=5)
+    assert exit_code(lambda: run(["-p", "say hi"], rm=True, json=True, quiet=True)) == 5
+    out, err = capfd.readouterr()
+    assert (json.loads(out)["result"], err) == ("hi", "")
+    words = ("up --detach", f"agent {ENTER} {' '.join(command)} -p say hi", "proxy log", "down --remove-orphans")
+    order = [[word in call for call in up_to_date.calls].index(True) for word in words]
+    assert order == sorted(order)
+
+
+def test_a_sandbox_for_one_run_that_does_not_start_is_removed(
+    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    up_to_date.says("ps --all").says("network ls").says("volume ls").says("volume prune")
+    up_to_date.says("up --detach", err="no space left on device", code=1).says("down --remove-orphans --volumes")
+    assert exit_code(lambda: run(rm=True, json=True)) == 1
+    assert capsys.readouterr().out == ""
+    assert "down --remove-orphans --volumes" in up_to_date.calls[-2]
+
+
+def test_a_dry_run_of_one_run_ends_with_the_removal(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    assert exit_code(lambda: run(rm=True, json=True, dry_run=True)) == 0
+    assert " down --remove-orphans --volumes" in capsys.readouterr().out.splitlines()[-2]
+    assert docker.calls == []
+
+
+def test_options_that_exclude_each_other_are_all_reported(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    assert exit_code(lambda: run(ask=True, json=True, rm=True, resume=True)) == 1
+    assert capsys.readouterr().err == (
+        "error: --json: cannot be combined with --ask: it runs without a terminal\n"
+        "error: --resume: cannot be combined with --rm: a new sandbox has no session\n"
+    )
+    assert docker.calls == []

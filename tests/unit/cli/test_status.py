@@ -53,6 +53,22 @@ def test_a_person_sees_services_policy_and_denials(
     ]
 
 
+def test_services_are_shown_and_their_firewalls_only_if_they_are_not_ready(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    states = {"db": "healthy", "firewall.db": "healthy", "web-server": "exited", "firewall.web-server": "unhealthy"}
+    with_containers(docker, agent="healthy", **states)
+    assert exit_code(status) == 0
+    assert capsys.readouterr().out.splitlines()[1:6] == [
+        "  agent               healthy             agent-sandbox/x:1",
+        "  db                  healthy             agent-sandbox/x:1",
+        "  firewall.web-server unhealthy           agent-sandbox/x:1",
+        "  web-server          exited with code 1  agent-sandbox/x:1",
+        "closed  web-server: not running: agent-sandbox up",
+    ]
+
+
 def test_what_the_firewall_refused_is_shown_last(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.pin import Pin
 from agent_sandbox.backends.project import Project
+from agent_sandbox.projectfile.editing import NEW
+from agent_sandbox.render.record import parse_choices
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.known_versions import known_versions
 from agent_sandbox.runtime.host.newest import NO_ANSWER_HINT
@@ -24,7 +27,8 @@ HASH = f"sha512-{'A' * 86}=="
 PACKAGES = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex"}
 FOLDER = data_root() / "templates"
 NOW = {name: load_manifest(FOLDER, name).version for name in (*PACKAGES, "aider")}
-COMPOSE = ".devcontainer/docker-compose.yml"
+NEW_PIN = Pin(version="999.1.0", integrity=HASH)
+COMPOSE, SHARED = ".devcontainer/docker-compose.yml", ".devcontainer/compose.yaml"
 
 
 @pytest.fixture
@@ -45,6 +49,10 @@ def stack(empty_project: Path, npm: FakeDocker, docker: FakeDocker, ask: Ask, mo
     docker.says("image inspect").says("image prune").says("build").says("ps --all")
     ask("init", "claude", "codex", "aider")
     return empty_project
+
+
+def file(project: Path) -> Path:
+    return project / ".devcontainer" / "sandbox.yaml"
 
 
 def text(project: Path) -> str:
@@ -71,7 +79,10 @@ def test_an_update_builds_first_then_pins_the_version_and_its_hash(stack: Path, 
     answer = ask("update")
     assert (answer.code, answer.out) == (0, FOUND)
     assert answer.err.endswith("updated claude: agent-sandbox up starts the new version\n")
-    assert f'versions: {{claude: "999.1.0 {HASH}"}}' in text(stack)
+    assert (
+        file(stack).read_text() == f'{NEW}agents: [claude, codex, aider]\nagent_versions:\n  claude: "999.1.0 {HASH}"\n'
+    )
+    assert "versions" not in (stack / SHARED).read_text()
     (image,) = {name for name in read_project(stack).images if "claude" in name}
     assert any(f"--tag {image} " in call for call in docker.calls)
     assert unseen_in(stack, os.environ) == ()
@@ -89,6 +100,7 @@ def test_a_pin_outlives_init_and_ends_when_agent_sandbox_ships_a_newer_version(
     monkeypatch.setattr("agent_sandbox.agents.pin.is_newer", lambda _version, _than: False)
     assert ask("init").code == 0
     assert "versions:" not in text(stack)
+    assert "agent_versions:" in file(stack).read_text()
 
 
 def test_a_running_stack_is_restarted(
@@ -152,8 +164,53 @@ def test_an_agent_that_the_project_does_not_have_is_an_error(stack: Path, ask: A
     )
 
 
-def test_a_version_that_a_clones_author_pinned_is_a_difference_to_what_we_write(stack: Path, ask: Ask) -> None:
-    ours = text(stack)
+def test_an_update_keeps_what_the_project_file_says(stack: Path, ask: Ask) -> None:
+    before = f"{NEW}agents: [claude, codex, aider] # ours\nagent_versions: {{codex: 999.0.0}} # tested\nname: App\n"
+    file(stack).write_text(before)
+    open_store(os.environ).save(look(stack, os.environ))
+    assert ask("update", "claude").code == 0
+    now = before.replace("{codex: 999.0.0}", f'{{codex: 999.0.0, claude: "999.1.0 {HASH}"}}')
+    assert file(stack).read_text() == now
+    assert read_project(stack).pins == {
+        "codex": Pin(version="999.0.0"),
+        "claude": Pin(version="999.1.0", integrity=HASH),
+    }
+
+
+def test_without_the_key_the_version_of_agent_sandbox_is_used(stack: Path, ask: Ask) -> None:
     ask("update")
+    file(stack).write_text(f"{NEW}agents: [claude, codex, aider]\n")
+    assert ask("init").code == 0
+    assert read_project(stack).pins == {}
+
+
+@pytest.fixture
+def recorded(stack: Path) -> str:
+    """Return what an earlier version recorded in the file of all clones, which has a pin."""
+    pin = f'versions: {{claude: "999.1.0 {HASH}"}}'
+    compose = stack / SHARED
+    compose.write_text(compose.read_text().replace("{agents:", f"{{{pin}, agents:", 1))
+    assert parse_choices(compose.read_text()).pins == {"claude": NEW_PIN}  # type: ignore[union-attr] # it is ours
+    return pin
+
+
+@pytest.mark.parametrize("options", [(), ("--memory", "4g")])
+def test_a_version_that_was_recorded_elsewhere_moves_into_the_project_file(
+    stack: Path, recorded: str, ask: Ask, options: tuple[str, ...]
+) -> None:
+    assert recorded
+    assert ask("init", "--force", *options).code == 0
+    assert read_project(stack).pins == {"claude": NEW_PIN}
+    in_file = file(stack).exists() and f'claude: "999.1.0 {HASH}"' in file(stack).read_text()
+    assert in_file is bool(options)
+    assert ("versions" in (stack / SHARED).read_text()) is not in_file
+
+
+def test_a_version_that_a_clones_author_recorded_is_a_difference_to_what_we_write(
+    stack: Path, recorded: str, ask: Ask
+) -> None:
+    ours = text(stack)
+    assert recorded
+    ask("init", "--force")
     assert text(stack) != ours
     assert written_here(stack, read_project(stack).agents, os.environ).files[COMPOSE] == ours

@@ -65,6 +65,26 @@ def test_what_the_probe_found_is_printed_and_counted(
     ]
 
 
+def test_the_network_of_each_service_is_tried_too(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    probing(docker, out=said(CLOSED))
+    of_services = " --group direct --group names --group network"
+    probe = "--user 65534:65534 firewall.db0 /usr/local/lib/agent-sandbox/probe.py --json"
+    docker.says(f"{probe}{of_services}", out=said(OPEN), code=1)
+    with_containers(docker, **{"agent": "healthy", "firewall.db": "healthy", "db": "healthy", "firewall.old": "exited"})
+    assert exit_code(verify) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "closed  direct      tcp                                  refused",
+        "closed  walls       write                                read-only",
+        "LEAK    names       db: dns                              sent",
+        "        fix:  look",
+        "closed  network     containers in one namespace          only the agent's own",
+        "4 tried, 1 got out",
+    ]
+
+
 def test_nothing_that_got_out_is_exit_code_0(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

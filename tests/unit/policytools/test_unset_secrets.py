@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.policy import Policy
-from agent_sandbox.policytools.unset_secrets import Bound, Wanted, unheard, wanted
+from agent_sandbox.policytools.unset_secrets import Bound, Wanted, kinds_of, unheard, wanted
 from table_tests import each
 
 KEY = "transform: {request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"
@@ -91,3 +91,9 @@ def test_what_goes_nowhere_is_told(policy_of: PolicyOf, name: str, hosts: tuple[
 
 def test_a_policy_that_wants_none_says_no_names(policy_of: PolicyOf) -> None:
     assert list(unheard(policy_of("domains: [a.test]"), key("a.test"))) == ["no rule of the policy injects key yet"]
+
+
+def test_a_key_that_signs_commits_is_of_that_kind(policy_of: PolicyOf) -> None:
+    transform = "{request: {headers: {X-Key: {secret: a, transform: {type: raw}}}}}"
+    text = f"settings: {{sign_commits: a}}\ndomains: [{{host: a.test, transform: {transform}}}]\n"
+    assert kinds_of(policy_of(text)) == {"a": ("raw", "ssh-sign")}

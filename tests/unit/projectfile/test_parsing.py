@@ -32,6 +32,8 @@ TAKEN = "is set by the sandbox, or changes how its checks run"
             ProjectSpec(tools=ToolsSpec(pip=("uv", "ruff==0.14.1", "a[b]>=1,<2"), npm=("pnpm@10", "@scope/name@^1.2"))),
         ),
         ("base_image: registry.test/debian:13", ProjectSpec(base_image="registry.test/debian:13")),
+        ("agent_versions:", ProjectSpec()),
+        ("agent_versions: {first: 2.1.3}", ProjectSpec(agent_versions={"first": "2.1.3"})),
         ("setup: scripts/setup-sandbox.sh", ProjectSpec(setup="scripts/setup-sandbox.sh")),
         ("dockerfile: Dockerfile.box", ProjectSpec(dockerfile="Dockerfile.box")),
     ],
@@ -97,6 +99,16 @@ def test_an_editor_is_a_value_of_its_kind() -> None:
             "base_image: --debian",
             ["f:1:13: not an image: '--debian'; write `NAME:TAG` or `REGISTRY/NAME:TAG`"],
         ),
+        (
+            "agent_versions: {first: latest}",
+            [
+                (
+                    "f:1:17: not the version of an agent: 'latest'; "
+                    "write `first: 1.2.3`, or run `agent-sandbox update first`"
+                )
+            ],
+        ),
+        ("agent_versions: {frist: 1.2.3}", ["f:1:17: unknown agent 'frist'; did you mean `first`?"]),
         ("setup: {run: x}", ["f:1:8: text expected, not a mapping"]),
         ("mask: [/etc]", [f"f:1:8: not a path in the project: '/etc'; {BELOW}"]),
         (

@@ -19,6 +19,12 @@ from table_tests import each
         ("base_image: debian:13", "", ("base_image: builds the image on debian:13",)),
         ("base_image: a", "base_image: b", ("base_image: builds the image on a",)),
         ("", "base_image: b", ()),
+        (
+            "agent_versions: {a: 1.2.4, b: 1.0.0}",
+            "agent_versions: {a: 1.2.3, b: 1.0.0}",
+            ("agent_versions: a 1.2.4, from npm",),
+        ),
+        ("", "agent_versions: {a: 1.2.3}", ()),
         ("setup: a/b.sh", "", ("setup: runs a/b.sh in each new container; its text follows",)),
         ("setup: a/b.sh", "setup: a/b.sh", ()),
         ("", "setup: a/b.sh", ()),

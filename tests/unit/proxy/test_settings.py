@@ -15,6 +15,7 @@ def test_everything_lies_under_the_state_directory() -> None:
     found = (settings.control, settings.log, settings.certificate, settings.compiled, settings.folder)
     assert (settings.environment, settings.secrets) == (Path("/state/ca/placeholders.sh"), Path("/state/secrets"))
     assert settings.budgets == Path("/state/private/budgets.json")
+    assert settings.git_settings == Path("/state/ca/gitconfig")
     places = ("run/control.sock", "log/traffic.jsonl", "ca/ca.crt", "private/compiled", "private/folder.json")
     assert found == tuple(Path("/state", place) for place in places)
 

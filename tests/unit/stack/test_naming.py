@@ -1,9 +1,10 @@
-from ipaddress import IPv4Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_sandbox.stack.naming import Addresses, addresses, slug, stack_name
+from agent_sandbox.stack.naming import POOL, SIZE, Addresses, addresses, beside_addresses, slug, stack_name
 from table_tests import each
 
 paths = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(lambda name: f"/{name}")
@@ -57,3 +58,22 @@ def test_every_name_is_one_that_compose_takes(title: str, path: str) -> None:
 
 def test_a_path_that_is_no_utf8_has_a_name_too() -> None:
     assert stack_name("x", "/x\udcff").startswith("x-")
+
+
+@given(paths)
+def test_services_have_other_addresses_than_the_sandbox(path: str) -> None:
+    where = beside_addresses(path, [f"s{number}" for number in range(10)])
+    subnet = IPv4Network(where.subnet)
+    hosts = [where.agent, *where.services.values()]
+    assert subnet.subnet_of(IPv4Network("10.128.0.0/9"))
+    assert not subnet.overlaps(IPv4Network(addresses(path).subnet))
+    assert [IPv4Address(host) for host in hosts] == list(subnet.hosts())[1:12]  # the first is the gateway's
+
+
+@pytest.mark.parametrize(("number", "after"), [(0, 1), ((1 << 19) - 1, 0)])
+def test_services_get_the_next_subnet_if_both_would_be_the_same(
+    monkeypatch: pytest.MonkeyPatch, number: int, after: int
+) -> None:
+    monkeypatch.setattr("agent_sandbox.stack.naming._hash", lambda _: bytes(4) + number.to_bytes(4) * 2)
+    assert addresses("/p").subnet == f"{POOL + number * SIZE}/28"
+    assert beside_addresses("/p", ()).subnet == f"{POOL + after * SIZE}/28"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_sandbox.agents.together import Agents
+from agent_sandbox.images import OURS
 from agent_sandbox.render.formats.faithful import load_yaml, require_same
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.record import DOTENV_KEY, PINS_KEY, PROJECT_FILE_KEY, SETTINGS_KEY, agents_record
@@ -81,7 +82,7 @@ def _disk(limits: Limits) -> Document:
 def _service(service: Service) -> Document:
     said: Document = {
         "image": service.image,
-        "pull_policy": "never",
+        "pull_policy": "never" if service.image.startswith(OURS) else "missing",
         "user": service.user,
         "hostname": service.hostname,
         "network_mode": f"service:{service.shares_network_of}" if service.shares_network_of else "",

@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "verify": "Try every way out of the sandbox, from inside.",
     "shell": "Open a shell in the agent container.",
     "exec": "Run a command in the agent container.",
+    "cp": "Copy files between this machine and the sandbox.",
     "ports": "Reach ports of the sandbox from this machine.",
     "logs": "Show the output of the stack's containers.",
     "destroy": "Remove the stack with its state and history.",

@@ -23,6 +23,7 @@ ExitCode = Annotated[bool, Option(help="Exit 1 if something becomes reachable or
 OPENS: Mapping[str, Callable[[Change], str]] = {
     "rule": lambda change: f"+ {change.what}",
     "deny": lambda change: f"+ no longer denied: {change.what}",
+    "ask": lambda change: f"+ no longer asked about: {change.what}",
     "ceiling": lambda change: f"+ no longer or less restricted by {change.what}",
     "slash": lambda change: f"+ encoded slashes in paths of {change.what}",
     "inspect": lambda change: f"+ no longer inspected: TLS to {change.what}",
@@ -33,6 +34,7 @@ OPENS: Mapping[str, Callable[[Change], str]] = {
 STOPS: Mapping[str, Callable[[Change], str]] = {
     "rule": lambda change: f"- {change.what}",
     "deny": lambda change: f"- now denied: {change.what}",
+    "ask": lambda change: f"- now asked about: {change.what}",
     "ceiling": lambda change: f"- now or more restricted by {change.what}",
     "slash": lambda change: f"- encoded slashes in paths of {change.what}",
     "inspect": lambda change: f"- inspected again: TLS to {change.what}",

@@ -12,6 +12,8 @@ from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.git_setup import GitSetup, git_services_beside, set_up_git
 from agent_sandbox.cli.steps.secrets.keyed_services import Keyed, keyed_services, named_secret
 from agent_sandbox.cli.steps.secrets.secret_sources import Source, TimeToLive, store
+from agent_sandbox.cli.steps.secrets.signing_setup import SERVICE as SIGNING
+from agent_sandbox.cli.steps.secrets.signing_setup import set_up_signing
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policyfile import load_layer, services_beside
@@ -40,7 +42,7 @@ def completions(*before: str) -> tuple[str, ...]:
     if before:
         return ()
     policy = find_policy(None, cwd=Path.cwd())
-    return tuple(sorted({*keyed_services(policy), *git_services_beside(policy)}))
+    return tuple(sorted({*keyed_services(policy), *git_services_beside(policy), SIGNING}))
 
 
 def setup(  # noqa: PLR0913 - each is an option
@@ -56,7 +58,8 @@ def setup(  # noqa: PLR0913 - each is an option
     """Set the API key or the git token of a service: store it for the service's hosts, and have the policy inject it.
 
     You are asked for the key, or it comes from stdin or `--from`. In the sandbox, clients find a placeholder. For a git
-    server, it is for the repositories of the project's remotes and submodules, or for those that you name.
+    server, it is for the repositories of the project's remotes and submodules, or for those that you name. With
+    `signing`, the proxy signs the commits that are made in the sandbox.
     """
     project = open_known(path, cwd=Path.cwd())
     git = git_services_beside(project.policy)
@@ -67,6 +70,9 @@ def setup(  # noqa: PLR0913 - each is an option
     if repo or read or git_read_only:
         what = f"{service} is not a git server"
         raise UserError([Problem(where="SERVICE", what=what, hint=f"git servers: {', '.join(sorted(git))}")])
+    if service == SIGNING:
+        set_up_signing(project, source, ttl, path=path)
+        return
     keyed = keyed_services(project.policy)
     name = _meant(service, keyed, git)
     auth = keyed[name][1]
@@ -89,7 +95,7 @@ def setup(  # noqa: PLR0913 - each is an option
 def _meant(word: str, keyed: Keyed, git: Collection[str]) -> str:
     name = word if word in keyed else service_called(word, keyed)
     if name is None:
-        known = ", ".join(sorted((*keyed, *git)))
+        known = ", ".join(sorted((*keyed, *git, SIGNING)))
         hint = f"services with a key: {known}; for all others, see agent-sandbox secret set --help"
         raise UserError(
             [Problem(where="SERVICE", what=f"{word} is not a service with an API key or a git token", hint=hint)]

@@ -30,6 +30,7 @@ from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.project.installed import bounded_volumes, images_of
 from agent_sandbox.runtime.protect.mount_checks import look_inside
 from agent_sandbox.runtime.protect.snapshot import record
+from agent_sandbox.stack.services.beside import FIREWALL
 
 FOLDER = str(Path(STACK).parent)
 POLL_SECONDS = 0.5
@@ -139,5 +140,10 @@ def _unhealthy(found: Sequence[Container]) -> tuple[str, ...]:
     A recreated proxy may load a policy that was fixed since. The agent uses the firewall's network. `review` has
     already decided about an unhealthy agent.
     """
-    failing = [one.service for one in found if one.condition == "unhealthy"]
-    return tuple(name for service in failing for name in MADE_TOGETHER.get(service, ()))
+    failing = [one.service for one in found if one.condition == "unhealthy" and one.service != "agent"]
+    return tuple(name for service in failing for name in _made_together(service))
+
+
+def _made_together(service: str) -> tuple[str, ...]:
+    """Return the services to recreate with one; a service beside the sandbox uses its own firewall's network."""
+    return MADE_TOGETHER.get(service, tuple(dict.fromkeys((service.removeprefix(FIREWALL), service))))

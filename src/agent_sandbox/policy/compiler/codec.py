@@ -12,8 +12,9 @@ from operator import attrgetter
 from typing import Any
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
+from agent_sandbox.policy.engine.grants import ask_rules
 from agent_sandbox.policy.engine.index import build_index
-from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.engine.policy import NOBODY_ASKS, Policy
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.policy.engine.rule import Conditions, Rule, why
 from agent_sandbox.policy.engine.rule_set import Budgeted, RuleSet
@@ -41,7 +42,7 @@ class NotEncodableError(Exception):
 
 def encode_policy(policy: Policy) -> Plain:
     """Return the policy as plain data, without the hosts of its host lists, or raise NotEncodableError."""
-    _require_known(policy, {"rules", "index", "layers", *PLAIN_FIELDS})
+    _require_known(policy, {"rules", "index", "layers", "asking", *PLAIN_FIELDS})
     rules = policy.rules
     _require_known(rules, RULE_SET)
     return {
@@ -75,7 +76,9 @@ def decode_policy(form: Plain, lists: Lists) -> Policy:
         always_inspects=form["always_inspects"],
     )
     plain = {name: form[name] for name in PLAIN_FIELDS}
-    return Policy(rules=rules, index=build_index(rules.rules), layers=frozenset(form["layers"]), **plain)
+    asking = ask_rules(rules) if form["asks_first"] else NOBODY_ASKS
+    index, layers = build_index(rules.rules), frozenset(form["layers"])
+    return Policy(rules=rules, index=index, layers=layers, asking=asking, **plain)
 
 
 RULE_SET = frozenset({"rules", "restrictions", "replaced", "host_services", "settings", "budgets", "always_inspects"})
@@ -191,6 +194,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] 
     "encoded_slash": (_unchanged, _unchanged),
     "inspect": (_unchanged, _unchanged),
     "budget": (_write_budget, _read_budget),
+    "ask": (_unchanged, _unchanged),
 }
 DEFAULTS = {part.name: part.default for part in fields(Conditions) if part.name != "host"}
 

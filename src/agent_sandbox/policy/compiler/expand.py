@@ -174,6 +174,7 @@ def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> R
             encoded_slash=entry.encoded_slash,
             inspect=entry.inspect,
             budget=entry.budget.value if entry.budget else None,
+            ask=entry.ask if rule.ask is None else rule.ask,
         ),
         origin=origin,
         reason=rule.reason or entry.reason,

@@ -35,6 +35,7 @@ def covers(wide: Conditions, narrow: Conditions) -> bool:
         and wide.inject in {None, narrow.inject}
         and wide.budget in {None, narrow.budget}
         and wide.encoded_slash >= narrow.encoded_slash
+        and wide.ask <= narrow.ask
     )
 
 

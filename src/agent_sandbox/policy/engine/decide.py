@@ -80,22 +80,30 @@ def allows(policy: Policy, request: Request) -> bool:
 def _asked_first(policy: Policy, request: Request, ways: Readings, answer: Decision) -> Decision:
     """Return the denial of a request that a person has to allow, unless somebody did.
 
-    A grant that lasts counts like a rule: it names its methods, but large uploads are allowed one by one.
+    A grant that lasts counts like a rule: it names its methods, but large uploads are allowed one by one. Nobody can be
+    asked about a host service, so a rule with `ask: true` denies it.
     """
+    why = policy.asking.why_asked(request, ways)
     if not _takes_grants(policy, request.host, request.port):
-        return answer
+        return _asks(answer, why) if why else answer
     settings = policy.settings
     rules = [rule for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)]
     grants = policy.granted.matching(request, ways) if policy.granted is not None else []
-    why = why_asked(settings, request, rules)
+    why = why or why_asked(settings, request, rules)
     if why and rules and grants:
         answer = replace(answer, reason=f"{answer.reason}; {grants[0].verdict.reason}")
     if (why or not rules) and any(map(is_for_one_request, grants)):
         return answer
-    if why and (why := why_asked(settings, request, [*rules, *grants])):
-        return Decision(effect=Effect.DENY, rule=answer.rule, origin=answer.origin, reason=why, cause=Cause.ASK)
+    if why:
+        why = policy.asking.why_asked(request, ways, grants) or why_asked(settings, request, [*rules, *grants])
+    if why:
+        return _asks(answer, why)
     unasked = unasked_body(settings, rules) if request.body_size is None else None
     return answer if unasked is None or unasked > answer.limit else replace(answer, max_body=unasked)
+
+
+def _asks(answer: Decision, why: str) -> Decision:
+    return Decision(effect=Effect.DENY, rule=answer.rule, origin=answer.origin, reason=why, cause=Cause.ASK)
 
 
 def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Injection | None]:

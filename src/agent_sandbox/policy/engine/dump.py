@@ -23,6 +23,7 @@ def dump_conditions(asked: Conditions) -> dict[str, Any]:
         "encoded_slash": asked.encoded_slash or None,
         "inspect": asked.inspect,
         "budget": asked.budget and {name: list(rate) for name, rate in asked.budget.rates()},
+        "ask": asked.ask or None,
     }
     return {key: value for key, value in data.items() if value is not None}
 

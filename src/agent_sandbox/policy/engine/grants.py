@@ -2,19 +2,25 @@
 
 A grant counts only for a request that no rule matches, or that a person is asked about. A deny and a restricting layer
 win over a grant.
+
+A rule with `ask: true` is an allow, and a question about what matches it, whatever else allows that. As an allow, it
+matches like all allows. As a question, it matches like a deny: no spelling of a request avoids it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from agent_sandbox.policy.decision import Decision, Effect
 from agent_sandbox.policy.engine.index import HostIndex, build_index
 from agent_sandbox.policy.engine.rule import Readings, Rule
+from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.engine.settings import Settings
 from agent_sandbox.policy.http.body_size import shown_size
 from agent_sandbox.policy.http.method import STANDARD
-from agent_sandbox.policy.http.request import Request
+from agent_sandbox.policy.http.request import USUAL_PORTS, Request
 from agent_sandbox.policy.match.host_pattern import Reach
+from agent_sandbox.policy.match.path_pattern import PathKind
 from agent_sandbox.policy.match.private_hosts import why_private
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -54,6 +60,52 @@ def is_grantable(rule: Rule) -> bool:
     exact = asked.host.reach is Reach.EXACT and why_private(asked.host.name) is None
     narrow = asked.ports is not None and asked.methods is not None and asked.inspect is not False
     return rule.effect is Effect.ALLOW and exact and narrow and asked.inject is None and asked.graphql is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskRules:
+    """The questions of a policy and of the layers that restrict it."""
+
+    rules: tuple[Rule, ...] = ()
+    index: HostIndex = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index", build_index(self.rules))
+
+    def why_asked(self, request: Request, readings: Readings, grants: Iterable[Rule] = ()) -> str:
+        """Return why a person is asked about a request; "" if nobody is, or a grant names exactly its path."""
+        if any(grant.conditions.path and grant.conditions.path.kind is PathKind.EXACT for grant in grants):
+            return ""
+        found = self.index.rules_about(request.host, readings)
+        return next((_why(rule) for rule in found if rule.matches(request, readings)), "")
+
+    def about(self, host: str, port: int) -> bool:
+        """Return whether a person is asked about some requests to this host and port."""
+        return any(rule.conditions.takes_port(port) for rule in self.index.rules_for(host))
+
+
+def ask_rules(rules: RuleSet) -> AskRules:
+    """Return the questions of a set of rules."""
+    every = chain(rules.rules, *(restriction.rules for restriction in rules.restrictions))
+    return AskRules(rules=tuple(_as_broad_as_a_deny(rule) for rule in every if rule.conditions.ask))
+
+
+def _as_broad_as_a_deny(rule: Rule) -> Rule:
+    asked = rule.conditions
+    broad = replace(
+        asked,
+        ports=None if asked.ports == USUAL_PORTS else asked.ports,
+        methods=None if asked.methods == STANDARD else asked.methods,
+        path=asked.path.in_any_case() if asked.path else None,
+        max_body=None,
+        inject=None,
+        ask=False,
+    )
+    return replace(rule, effect=Effect.DENY, conditions=broad)
+
+
+def _why(rule: Rule) -> str:
+    return f"{rule.origin} requires a person to allow this{': ' if rule.reason else ''}{rule.reason}"
 
 
 def why_asked(settings: Settings, request: Request, rules: Sequence[Rule]) -> str:

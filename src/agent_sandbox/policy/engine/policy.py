@@ -9,7 +9,7 @@ from typing import Self
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.dump import dump_conditions
-from agent_sandbox.policy.engine.grants import Grants
+from agent_sandbox.policy.engine.grants import AskRules, Grants, ask_rules
 from agent_sandbox.policy.engine.index import HostIndex, build_index
 from agent_sandbox.policy.engine.passthrough import passes_through
 from agent_sandbox.policy.engine.rule import Rule
@@ -19,6 +19,8 @@ from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.host_service import HostService, find_host_service
 from agent_sandbox.policy.match.upstream import UpstreamProxy
+
+NOBODY_ASKS = AskRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,8 @@ class Policy:
     asks_secrets: bool = False
     # Whether a person is asked about some requests that a rule allows.
     asks_first: bool = False
+    # The rules that ask about them.
+    asking: AskRules = field(default=NOBODY_ASKS, repr=False)
     # Whether some entry has a budget, or the whole sandbox.
     has_budgets: bool = False
     refusal: str = ""
@@ -50,6 +54,7 @@ class Policy:
     @classmethod
     def of(cls, rules: RuleSet, *, refusal: str = "", empty: bool = False) -> Self:
         """Return the policy of a set of rules."""
+        asking = ask_rules(rules)
         every = [*rules.rules, *chain.from_iterable(restriction.rules for restriction in rules.restrictions)]
         return cls(
             rules=rules,
@@ -57,7 +62,8 @@ class Policy:
             digest=_digest(rules),
             asks_operations=any(rule.conditions.graphql for rule in every),
             asks_secrets=any(rule.conditions.inject for rule in rules.rules),
-            asks_first=settings_of(rules.settings).asks_first,
+            asks_first=bool(asking.rules) or settings_of(rules.settings).asks_first,
+            asking=asking,
             has_budgets=bool(rules.budgets) or any(rule.conditions.budget for rule in every),
             refusal=refusal,
             empty=empty,
@@ -129,11 +135,11 @@ class Policy:
 
     def passthrough(self, host: str, port: int) -> bool:
         """Return whether TLS to this host passes through without inspection (`inspect: false`)."""
-        if self.rules.always_inspects:
+        if self.rules.always_inspects or self.asking.about(host, port):
             return False
         above = [restriction.index.rules_for(host) for restriction in self.rules.restrictions]
         # A person cannot be asked about passthrough, so then only an entry's `inspect: false` counts.
-        inspect = self.settings.inspect or self.asks_first
+        inspect = self.settings.inspect or self.settings.asks_first
         return passes_through(self.index.rules_for(host), above, port=port, inspect=inspect)
 
 
@@ -144,9 +150,10 @@ def _digest(rules: RuleSet) -> str:
     settings = settings_of(rules.settings)
     asked = [f"asks about {settings.ask} for {settings.ask_timeout}"] if settings.ask else []
     asked += sorted(f"{one.key}: {one.budget}" for one in rules.budgets)
-    served = [f"served by {settings.engine}"] if settings.engine != "mitmproxy" else []
+    served = [f"served by {settings.http1}"] if settings.http1 != "mitmproxy" else []
+    signed = [f"signs commits with {settings.sign_commits}"] if settings.sign_commits else []
     general = f"{settings} {rules.always_inspects}"
-    return _hashed([general, *restrictions, *_lines(rules.rules), *places, *asked, *served])
+    return _hashed([general, *restrictions, *_lines(rules.rules), *places, *asked, *served, *signed])
 
 
 def _lines(rules: Iterable[Rule]) -> list[str]:

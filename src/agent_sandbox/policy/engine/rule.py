@@ -37,12 +37,14 @@ class Conditions:
     inspect: bool | None = None
     # Not a condition: it limits how much may pass, and does not change what matches.
     budget: Budget | None = None
+    # Not a condition either: a person has to allow what matches.
+    ask: bool = False
 
     @property
     def plain(self) -> bool:
-        """Whether only host, port and method are set, the usual case."""
+        """Whether only host, port and method are set, the usual case, and nobody is asked."""
         more = (self.schemes, self.path, self.query, self.headers, self.max_body, self.graphql, self.inject)
-        return more.count(None) == len(more)
+        return not self.ask and more.count(None) == len(more)
 
     @property
     def of_the_host_alone(self) -> bool:
@@ -206,6 +208,10 @@ def _budget(asked: Conditions) -> str:
     return f"with a budget of {asked.budget}" if asked.budget else ""
 
 
+def _ask(asked: Conditions) -> str:
+    return "if a person allows it" if asked.ask else ""
+
+
 PARTS: tuple[Callable[[Conditions], str], ...] = (
     _methods,
     _url,
@@ -215,4 +221,5 @@ PARTS: tuple[Callable[[Conditions], str], ...] = (
     _operations,
     _secrets,
     _budget,
+    _ask,
 )

@@ -17,7 +17,7 @@ APPLY = "then: agent-sandbox proxy reload"
 BEYOND_AN_ENTRY = {
     Cause.RULE: "a deny always wins: remove or narrow the entry at {}",
     Cause.CEILING: "{} has to allow it too",
-    Cause.ASK: "run `agent-sandbox watch` to be asked, or add a rule that names the method or `max_body`",
+    Cause.ASK: "run `agent-sandbox watch` to be asked, or change what requires it",
     Cause.POLICY: f"run `agent-sandbox policy check` and fix {FILE}",
 }
 # The commands that reload the policy themselves.

@@ -11,6 +11,7 @@ from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.explain.advice import ENCODED, UNSPELLABLE
 from agent_sandbox.policy.http.host import is_address
 from agent_sandbox.policy.http.method import NAMEABLE, with_implied
+from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
@@ -25,11 +26,15 @@ NOWHERE = Origin(file="grant", line=0, layer="grant")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """`once` matches this request alone; `lasting` is the rule of `text`, an entry of `allow`; "" if there is none."""
+    """`once` matches this request alone; `lasting` is the rule of `text`, an entry of `allow`; "" if there is none.
+
+    With `asked_by_rule`, the entry in a policy would change nothing: the rule with `ask: true` still asks.
+    """
 
     once: Conditions
     lasting: Conditions | None = None
     text: str = ""
+    asked_by_rule: bool = False
 
 
 def offer_for(request: Request, policy: Policy) -> Offer | None:
@@ -62,7 +67,8 @@ def offer_for(request: Request, policy: Policy) -> Offer | None:
     # Large uploads are asked about one by one.
     if asked_first and why_asked(policy.settings, request, (replace(rule, conditions=lasting),)):
         return Offer(once=once)
-    return Offer(once=once, lasting=lasting, text=_text(request, path, reads=reads))
+    asked_by_rule = bool(policy.asking.why_asked(request, readings(request.path)))
+    return Offer(once=once, lasting=lasting, text=_text(request, path, reads=reads), asked_by_rule=asked_by_rule)
 
 
 def _exactly(request: Request) -> PathPattern | None:

@@ -58,6 +58,11 @@ NO_TRANSFORM = refused(
 )
 NO_INSPECT = refused("`inspect` is not possible in a deny", "remove it; `inspect` belongs in an entry that allows")
 
+NO_ASK = refused("`ask` is not possible in a deny", "remove it; `ask` belongs in an entry that allows")
+NO_ASK_INSIDE = refused(
+    "`ask` is not possible for a host service: no answer can allow a private address",
+    "remove it; name in `methods` and `path` what is allowed",
+)
 NO_BUDGET = refused("`budget` is not possible in a deny", "remove it; `budget` belongs in an entry that allows")
 
 # The JSON Schema of a key that allows no value.
@@ -111,12 +116,15 @@ class RuleSpec(Strict):
     max_body: Written[BodySize] = None
     graphql: Written[GraphqlSpec] = None
     transform: Written[TransformSpec] = None
+    # The entry's, unless it is set here.
+    ask: Written[bool] = None
     reason: Text = ""
 
     @model_validator(mode="after")
     def _can_match(self) -> Self:
         if self.graphql:
             require_graphql_post(self.methods, has_query=self.query is not None)
+            _require_no_question(self, "ask")
         if self.transform:
             require_https(self.schemes)
         return self
@@ -135,6 +143,7 @@ class EntrySpec(Strict):
     rules: AtLeastOne[Annotated[RuleSpec, written_out(write_out_rule)]] = ()
     encoded_slash: bool = False
     transform: Written[TransformSpec] = None
+    ask: bool = False
     inspect: bool | None = None
     budget: Written[BudgetSpec] = None
     reason: Text = ""
@@ -144,7 +153,7 @@ class EntrySpec(Strict):
 
 
 # The keys of an entry that need TLS to be inspected.
-INSIDE = ("rules", "encoded_slash", "transform")
+INSIDE = ("rules", "encoded_slash", "transform", "ask")
 
 
 class DomainSpec(EntrySpec):
@@ -158,14 +167,17 @@ class DomainSpec(EntrySpec):
     def _asks_nothing_inside(cls, inspect: bool | None, info: ValidationInfo) -> bool | None:  # noqa: FBT001 - pydantic's
         if inspect is False and any(map(info.data.get, INSIDE)):
             what = "`inspect: false` is passthrough, but this entry has conditions on the requests inside"
-            hint = "remove `inspect`, or `rules`, `encoded_slash` and `transform`"
+            hint = "remove `inspect`, or `rules`, `encoded_slash`, `transform` and `ask`"
             raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
         return inspect
 
     @model_validator(mode="after")
-    def _keeps_secrets_covered(self) -> Self:
+    def _fits_its_rules(self) -> Self:
         for number, rule in enumerate(self.rules if self.transform else ()):
             require_https(rule.schemes, "rules", number)
+        for number, rule in enumerate(self.rules if self.ask else ()):
+            if rule.graphql and rule.ask is None:
+                _require_no_question(self, "rules", number, "graphql")
         return self
 
 
@@ -175,12 +187,14 @@ class DenyRuleSpec(RuleSpec):
     max_body: Annotated[int | None, NO_SIZE, NOWHERE] = None
     graphql: Annotated[GraphqlSpec | None, NO_GRAPHQL, NOWHERE] = None
     transform: Annotated[TransformSpec | None, NO_TRANSFORM, NOWHERE] = None
+    ask: Annotated[bool | None, NO_ASK, NOWHERE] = None
 
 
 class DenyEntrySpec(EntrySpec):
     """An entry of `deny`."""
 
     transform: Annotated[TransformSpec | None, NO_TRANSFORM, NOWHERE] = None
+    ask: Annotated[bool, NO_ASK, NOWHERE] = False
     inspect: Annotated[bool | None, NO_INSPECT, NOWHERE] = None
     budget: Annotated[BudgetSpec | None, NO_BUDGET, NOWHERE] = None
     rules: AtLeastOne[Annotated[DenyRuleSpec, written_out(write_out_rule)]] = ()
@@ -191,6 +205,7 @@ class HostServiceSpec(RuleSpec):
 
     to: Annotated[Target, PlainValidator(fits(parse_target), json_schema_input_type=str)]
     ports: Ports = ()
+    ask: Annotated[bool | None, NO_ASK_INSIDE, NOWHERE] = None
 
     @model_validator(mode="after")
     def _has_usable_ports_once(self) -> "HostServiceSpec":
@@ -207,6 +222,14 @@ class HostServiceSpec(RuleSpec):
     def row(self, name: str) -> HostServiceRow:
         """Return the host, the ports and the target of the host service."""
         return host_service_row(name, self.to, self.ports)
+
+
+def _require_no_question(written: RuleSpec | EntrySpec, *at: str | int) -> None:
+    """Raise an error for `ask: true` where only a request's body shows whether its rule matches."""
+    if written.ask:
+        what = "`ask` is not possible with `graphql`: a person is asked before the body arrives"
+        hint = "ask about the whole path in a rule without `graphql`"
+        raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint, "at": at})
 
 
 def _reachable[E: EntrySpec](entry: E, *, every: bool) -> E:

@@ -18,6 +18,7 @@ from agent_sandbox.policy.file.fields import (
     call_parser,
     fits,
 )
+from agent_sandbox.policy.file.transform_spec import SecretName
 from agent_sandbox.policy.http.body_size import shown_size
 from agent_sandbox.policy.match.host_pattern import EVERY
 from agent_sandbox.policy.match.upstream import (
@@ -98,11 +99,12 @@ class SettingsSpec(Strict):
 
     block_status: Written[Literal[403, 418]] = None
     inspect: Written[bool] = None
-    engine: Written[Literal["lane", "mitmproxy"]] = None
+    http1: Written[Literal["lane", "mitmproxy"]] = None
     reload: Written[Literal["restart", "watch"]] = None
     upstream: Written[UpstreamSpec] = None
     ask: Written[Annotated[AskSpec, AskForms]] = None
     budget: Written[BudgetSpec] = None
+    sign_commits: Written[SecretName] = None
 
     def values(self, origin: Origin, authorities: Authorities | None) -> SettingValues:
         """Return the settings that are set, by name."""

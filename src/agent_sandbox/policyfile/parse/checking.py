@@ -26,6 +26,7 @@ LONG_FORMS = {
 }
 BELONGS = {
     ("domains", "name"): "services go under `services`",
+    ("settings", "engine"): "`http1` chooses what serves HTTP/1.1",
     ("rules", "paths"): "a rule has one path: `path: {glob: /v1/**}`",
 }
 # Conditions of a rule, as people write them directly into an entry.

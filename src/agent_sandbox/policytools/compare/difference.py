@@ -26,7 +26,8 @@ MAX_EXCEPTIONS = 3
 class Change:
     """Requests that only one policy allows. `what` describes them, `origin` is the line that causes the change.
 
-    `kind` is `rule` for an allow in this policy, `deny` and `ceiling` for a deny or restricting layer in the other one,
+    `kind` is `rule` for an allow in this policy; `deny`, `ask` and `ceiling` for what the other one denied, asked about
+    or restricted;
     `slash`, `inspect` and `target` for changes to a whole host, `upstream` for the upstream proxy and CAs.
     """
 
@@ -54,6 +55,7 @@ def _opens(old: Policy, new: Policy) -> Iterator[Change]:
         return
     yield from _by_rules(old, new)
     yield from _by_denies(old, new)
+    yield from _by_questions(old, new)
     yield from by_restrictions(old, new)
     yield from _by_slashes(old, new)
     yield from _by_hosts(old, new)
@@ -100,7 +102,9 @@ def _left(asked: Conditions, decided: Sequence[Rule]) -> Conditions | None:
 def _decides(rule: Rule, asked: Conditions) -> bool:
     # A request with a secret differs from the same one without: the server learns who sends it.
     alike = rule.effect is Effect.DENY or rule.conditions.inject == asked.inject
-    return alike and covers(rule.conditions, asked)
+    # Whether a person is asked is a change of its own.
+    conditions = replace(rule.conditions, ask=False) if rule.conditions.ask else rule.conditions
+    return alike and covers(conditions, asked)
 
 
 def _part(asked: Conditions, method: str, scheme: str, port: int) -> Conditions:
@@ -125,6 +129,20 @@ def undenied(old: Policy, new: Policy) -> Iterator[Rule]:
     still = Wider(new.index, Effect.DENY)
     denies = (rule for rule in old.rules.rules if rule.effect is Effect.DENY)
     return (deny for deny in denies if not any(still.covering(deny.conditions)))
+
+
+def _by_questions(old: Policy, new: Policy) -> Iterator[Change]:
+    """Yield the old questions that the new policy does not ask, if it allows something that they are about."""
+    allows = Meeting(new.index, new.rules.rules, Effect.ALLOW)
+    for rule in unasked(old, new):
+        if any(allows.of(rule.conditions)):
+            yield Change(kind="ask", what=str(rule), origin=rule.origin)
+
+
+def unasked(old: Policy, new: Policy) -> Iterator[Rule]:
+    """Yield the old questions that no new one covers, whether or not the new policy allows such requests."""
+    still = Wider(new.asking.index, Effect.DENY)
+    return (rule for rule in old.asking.rules if not any(still.covering(rule.conditions)))
 
 
 def by_restrictions(old: Policy, new: Policy) -> Iterator[Change]:

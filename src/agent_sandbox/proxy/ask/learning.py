@@ -11,6 +11,7 @@ from weakref import WeakSet
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Cause, Decision, Effect, Policy, Request
 from agent_sandbox.policy.explain.offer import offer_for
+from agent_sandbox.policy.http.path import readings
 from agent_sandbox.printable import printable
 from agent_sandbox.proxy.ask.grant_book import GrantBook, Later, later
 from agent_sandbox.proxy.audit.record import AuditRecord
@@ -91,6 +92,8 @@ class Learning:
     def allow(self, exchange: Exchange, request: Request, decision: Decision, policy: Policy) -> bool:
         """Grant a denied request if a grant can allow it; return whether the request must be decided again."""
         if not self.seconds_left or decision.cause not in LEARNABLE or _has_secrets(policy, request.host):
+            return False
+        if policy.asking.why_asked(request, readings(request.path)):
             return False
         offer = offer_for(request, policy)
         if offer is None:

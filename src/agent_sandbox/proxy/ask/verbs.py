@@ -59,6 +59,7 @@ def _question(question: Question, *, timeout: int, now: float) -> Answer:
         "websocket": question.websocket,
         "http2": question.http2,
         "rule": printable(question.offer.text),
+        "asked_by_rule": question.offer.asked_by_rule,
         "seconds_left": max(0, round(question.asked + timeout - now)),
     }
 

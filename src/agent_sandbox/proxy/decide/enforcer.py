@@ -29,8 +29,8 @@ from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_requ
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.probes import event_of_denial
 from agent_sandbox.proxy.decide.service_hints import advise_with
-from agent_sandbox.proxy.exchange.denial import Page
-from agent_sandbox.proxy.exchange.exchange import OPERATION, BodyLimit, Exchange, Spend, spend_freely
+from agent_sandbox.proxy.exchange.denial import OWN_HOST, Page
+from agent_sandbox.proxy.exchange.exchange import NO_VALUE, OPERATION, BodyLimit, Exchange, Spend, spend_freely
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.exchange.quotas import BodyQuota
 from agent_sandbox.proxy.limits import Limits
@@ -47,11 +47,12 @@ from agent_sandbox.proxy.wire.header_fields import (
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, value_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_sandbox.proxy.decide.commit_signer import CommitSigner
     from agent_sandbox.proxy.decide.known_ids import KnownIds
 
 LIMITS = Limits()
-# The status for a secret whose source gives no value: not a denial that the policy could change.
-NO_VALUE = 502
 OVER_BUDGET = 429
 SIGNED_BODY = BodyLimit(
     size=1024 * 1024,
@@ -77,6 +78,7 @@ class Enforcer:
         questions: Questions | None = None,
         learns: Callable[[Exchange, Request, Decision, Policy], bool] = lambda *_: False,
         refresher: Refresher | None = None,
+        secrets: "Path | None" = None,
         spender: Callable[[Sequence[Budgeted]], Spend] = lambda _: spend_freely,
     ) -> None:
         self._policy = policy
@@ -88,6 +90,7 @@ class Enforcer:
         self._questions = questions
         self._learns = learns
         self._refresher = refresher or Refresher(None)
+        self._secrets = secrets
         self._spender = spender
 
     @cached_property
@@ -96,6 +99,13 @@ class Enforcer:
         from agent_sandbox.proxy.decide.known_ids import KnownIds  # noqa: PLC0415
 
         return KnownIds()
+
+    @cached_property
+    def _signer(self) -> "CommitSigner":
+        # Few sandboxes sign commits.
+        from agent_sandbox.proxy.decide.commit_signer import CommitSigner  # noqa: PLC0415
+
+        return CommitSigner(self._secrets)
 
     @hook
     def response(self, exchange: Exchange, _: Tunnel) -> None:
@@ -128,8 +138,7 @@ class Enforcer:
             _refuse(exchange, doubt)
             return
         exchange.scheme, exchange.path = request.scheme, request.path
-        if self._own_page and (page := self._own_page.answer(request, policy, value_of(head.fields, b"accept"))):
-            exchange.answer_here(page, ABOUT_SANDBOX)
+        if self._answers_itself(exchange, request, body, policy):
             return
         request = self._with_body(exchange, request, body)
         decision, injection = decide_with_secrets(policy, request)
@@ -236,6 +245,7 @@ class Enforcer:
         if injection is None:
             return decision, None
         try:
+            _check_server(request)
             self._injector.check_authorities(policy.settings.upstream)
             filling = self._injector.filling(injection, request, exchange.head.fields)
         except WithoutSecretError as why:
@@ -260,6 +270,20 @@ class Enforcer:
         if answer is not None:
             exchange.answer_here(_json_page(answer), ABOUT_LOGIN)
         return answer is not None
+
+    def _answers_itself(self, exchange: Exchange, request: Request, body: bytes | None, policy: Policy) -> bool:
+        """Answer a request to the proxy's own name; return False for all others."""
+        if request.host == OWN_HOST and self._signer.answers(request):
+            if body is None and request.method == "POST":
+                self._hold(exchange, self._signer.body_limit)
+            else:
+                self._signer.answer(exchange, request, policy, body or b"")
+            return True
+        accept = value_of(exchange.head.fields, b"accept")
+        page = self._own_page.answer(request, policy, accept) if self._own_page else None
+        if page is not None:
+            exchange.answer_here(page, ABOUT_SANDBOX)
+        return page is not None
 
     def _expect_ids(self, exchange: Exchange, policy: Policy) -> None:
         if exchange.request is not None and exchange.request.operation is not None:
@@ -304,6 +328,12 @@ def _size(head: RequestHead, body: bytes | None) -> int:
     """Return how many bytes a request sends before its streamed body: a URL or a header carries data, too."""
     fields = sum(len(name) + len(value) for name, value in head.fields)
     return len(head.method) + len(head.target) + fields + len(body or b"")
+
+
+def _check_server(request: Request) -> None:
+    """Raise WithoutSecretError for the proxy's own name: the keys that are bound to it only sign."""
+    if request.host == OWN_HOST:
+        raise WithoutSecretError("a key that signs commits is sent to no server")
 
 
 def _without(decision: Decision, why: WithoutSecretError) -> Decision:

@@ -72,8 +72,8 @@ class OwnPage:
         return {"message": list(MESSAGE), **self._shown[1], "denials": denials}
 
     def _advice(self, record: Denied, policy: Policy) -> str:
-        """Return what would allow the request; empty if that depends on its body, which is not recorded."""
-        if record["cause"] == Cause.OPERATION:
+        """Return what would allow the request; empty if no rule would, or if that depends on its body."""
+        if record["cause"] == Cause.OPERATION or record["host"] == OWN_HOST:
             return ""
         try:
             request = parse_request(

@@ -20,6 +20,8 @@ from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, value_of
 
+# The status for a secret whose source gives no value: not a denial that the policy could change.
+NO_VALUE = 502
 # A page of a hundred pull requests is about 300 KiB.
 MAX_COPY = 1024 * 1024
 # Counts an amount of `requests`, `upload` or `download` against budgets; returns the reason if it is too much, or "".

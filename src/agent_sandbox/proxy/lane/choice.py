@@ -22,16 +22,16 @@ class ClientSession(Reviewed, Protocol):
 
 def open_session(engine: Engine, tunnel: Tunnel, reader: PeekableReader, writer: asyncio.StreamWriter) -> ClientSession:
     """Return what serves the connection, by its first bytes and the policy in force."""
-    if engine_of(engine.policy()) == "lane" and not may_speak_http2(tunnel, reader.ahead):
+    if http1_of(engine.policy()) == "lane" and not may_speak_http2(tunnel, reader.ahead):
         from agent_sandbox.proxy.lane.session import LaneSession  # noqa: PLC0415 - most policies do not need it
 
         return LaneSession(engine, tunnel, reader, writer)
     return Session(engine, tunnel, reader, writer)
 
 
-def engine_of(policy: Policy) -> str:
-    """Return the engine that the policy names."""
-    return policy.settings.engine
+def http1_of(policy: Policy) -> str:
+    """Return what serves HTTP/1.1 by the policy."""
+    return policy.settings.http1
 
 
 def may_speak_http2(tunnel: Tunnel, hello: bytes) -> bool:

@@ -1,7 +1,8 @@
 """Placeholders: what clients in the sandbox hold in place of a secret.
 
 A placeholder looks like the real credential (its prefix is data of the service). It is random for each sandbox and
-secret, and useless anywhere else: the proxy replaces it where it injects that secret.
+secret, and useless anywhere else: the proxy replaces it where it injects that secret. Nor do clients hold the key that
+signs commits: git's settings name a program that asks the proxy.
 """
 
 import hmac
@@ -25,6 +26,18 @@ KEY_BYTES = 32
 # as a token of GitHub's after `ghp_`.
 TAG, REST = 16, 20
 REDACTED = re.compile(rb"(?:[A-Za-z]+ +)?\*{8,}=*")
+
+# For git in the sandbox; the program is in the agent's image.
+PROGRAM = "/usr/local/lib/agent-sandbox/sign-commit"
+GIT_SETTINGS = f"""\
+[commit]
+	gpgSign = true
+[gpg]
+	format = ssh
+[gpg "ssh"]
+	program = {PROGRAM}
+	defaultKeyCommand = {PROGRAM} key
+"""
 
 
 class Placeholders:
@@ -125,10 +138,18 @@ def load_placeholders(path: Path) -> Placeholders:
 
 def write_environment(path: Path, variables: Mapping[str, str]) -> None:
     """Write the variables as a script for the shells in the sandbox, which keeps those that are set already."""
-    script = "".join(_exports(variables.items()))
-    if not path.is_file() or path.read_text("ascii") != script:
+    _write(path, "".join(_exports(variables.items())))
+
+
+def write_git_settings(path: Path, policy: Policy) -> None:
+    """Write the settings with which git in the sandbox signs commits; none if the policy names no key for that."""
+    _write(path, GIT_SETTINGS if policy.settings.sign_commits else "")
+
+
+def _write(path: Path, text: str) -> None:
+    if not path.is_file() or path.read_text("ascii") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, script.encode("ascii"), mode=0o644)
+        write_file(path, text.encode("ascii"), mode=0o644)
 
 
 def _exports(variables: Iterable[tuple[str, str]]) -> Iterable[str]:

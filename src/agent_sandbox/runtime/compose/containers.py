@@ -7,13 +7,13 @@ from typing import Any
 
 from agent_sandbox.backends.compose.plan import PROJECT_LABEL
 from agent_sandbox.bounded_json import read_json
+from agent_sandbox.images import OURS
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.driver.container import Container, StackFound
 from agent_sandbox.stack.limits import size
 
 # Their values name the stack's directory, and what no other project has.
 DIRECTORY_LABEL = "com.docker.compose.project.working_dir"
-OURS = "agent-sandbox/"
 CA_VOLUME = "ca-private"
 SERVICE_LABEL = "com.docker.compose.service"
 # The compose files of a container, and how the Dev Containers CLI names the one that it adds.

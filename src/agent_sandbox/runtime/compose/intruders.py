@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.driver.container import Container, Sharer
-from agent_sandbox.stack.naming import network_name
+from agent_sandbox.stack.naming import beside_network_name, network_name
+from agent_sandbox.stack.services.beside import FIREWALL
 
 JOINED = "container:"
+SHORT = 12  # characters of an ID, as in `Container`
 FORMAT = "{{.Id}} {{.Name}} {{.HostConfig.NetworkMode}}"
 
 
@@ -22,24 +24,32 @@ def foreign_networks(engine: Engine, found: Iterable[Container], project: str) -
         for container in found
         if container.service == "firewall"
         for network in container.networks
-        if network != network_name(project)
+        if network not in _own(project)
     )
 
 
 def strangers(engine: Engine, found: Sequence[Container], project: str) -> tuple[str, ...]:
-    """Return the command that disconnects each foreign container from the internal network."""
-    network = network_name(project)
-    if not any(network in container.networks and container.state == "running" for container in found):
-        return ()
-    done = engine.ask("network", "inspect", network, "--format", "{{json .Containers}}")
-    members: Mapping[str, Mapping[str, str]] = read_json(done.out) or {} if done.code == 0 else {}
-    names = {identity: member.get("Name") or member.get("name") or identity for identity, member in members.items()}
+    """Return the command that disconnects each foreign container from the internal networks."""
     own = tuple(container.id for container in found)
+    in_use = {name for container in found if container.state == "running" for name in container.networks}
     return tuple(
         f"{engine.program} network disconnect {network} {name}"
-        for identity, name in sorted(names.items())
+        for network in _own(project)
+        if network in in_use
+        for identity, name in sorted(_members(engine, network).items())
         if not identity.startswith(own)
     )
+
+
+def _own(project: str) -> tuple[str, str]:
+    return network_name(project), beside_network_name(project)
+
+
+def _members(engine: Engine, network: str) -> dict[str, str]:
+    """Return the names of a network's members by ID."""
+    done = engine.ask("network", "inspect", network, "--format", "{{json .Containers}}")
+    members: Mapping[str, Mapping[str, str]] = read_json(done.out) or {} if done.code == 0 else {}
+    return {identity: member.get("Name") or member.get("name") or identity for identity, member in members.items()}
 
 
 def sharers(engine: Engine, found: Sequence[Container]) -> tuple[Sharer, ...]:
@@ -48,14 +58,22 @@ def sharers(engine: Engine, found: Sequence[Container]) -> tuple[Sharer, ...]:
     Chains of containers that join each other are followed.
     """
     own = tuple(container.id for container in found if container.state == "running")
-    agents = tuple(container.id for container in found if container.service == "agent")
+    expected = _expected(found)
     names, joined = _joined(engine) if own else ({}, {})
     foreign = sorted(
         names[identity]
-        for identity in joined
-        if not identity.startswith(agents) and any(one.startswith(own) for one in _chain(identity, joined))
+        for identity, to in joined.items()
+        if (identity[:SHORT], to[:SHORT]) not in expected
+        and any(one.startswith(own) for one in _chain(identity, joined))
     )
     return tuple(Sharer(name=name, mending=f"{engine.program} stop {name}") for name in foreign)
+
+
+def _expected(found: Sequence[Container]) -> frozenset[tuple[str, str]]:
+    """Return the IDs of the agent and the services beside it, each with that of its own firewall."""
+    named = {container.service: container.id for container in found}
+    firewalls = {**{FIREWALL + name: name for name in named}, "firewall": "agent"}
+    return frozenset((named[name], named[wall]) for wall, name in firewalls.items() if wall in named and name in named)
 
 
 def _joined(engine: Engine) -> tuple[Mapping[str, str], Mapping[str, str]]:

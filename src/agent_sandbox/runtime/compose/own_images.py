@@ -3,8 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
-from agent_sandbox.images import DIGEST_LABEL
-from agent_sandbox.runtime.compose.containers import OURS
+from agent_sandbox.images import DIGEST_LABEL, OURS
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.compose.usage import parse_size
 

@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
+from typing import IO
 
 from agent_sandbox.runtime.host.process import TIMED_OUT
 
@@ -20,28 +21,65 @@ ENDED = 0  # not a signal: the client has ended
 PASS_SECONDS = 15.0
 ATTEMPTS = 3
 GRACE = 2.0  # seconds; what it ran may just have ended
+READ_SECONDS = 10.0  # after its end, for what it printed last
 STDIN = 0
+CHUNK = 1 << 16
 
 
-def run_attached(argv: Sequence[str], *, cwd: Path, pass_signal: Sequence[str]) -> int:
-    """Return the exit code of `argv`, 128 + n after signal n. `pass_signal` and a signal's name pass it on."""
+def run_attached(
+    argv: Sequence[str], *, cwd: Path, pass_signal: Sequence[str], on_output: Callable[[bytes], object] | None = None
+) -> int:
+    """Return the exit code of `argv`, 128 + n after signal n. `pass_signal` and a signal's name pass it on.
+
+    `on_output` gets its stdout, part by part in another thread; without it, that is ours.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     with _signals() as received:
         # Ctrl-C must not end it before the last output, but only the group of the terminal can read from the terminal.
         group = None if os.isatty(STDIN) else 0
-        client = subprocess.Popen(tuple(argv), cwd=cwd, process_group=group)  # noqa: S603 - no shell
+        stdout = subprocess.PIPE if on_output else None
+        client = subprocess.Popen(tuple(argv), cwd=cwd, process_group=group, stdout=stdout)  # noqa: S603 - no shell
         Thread(target=_wait, args=(client, received), daemon=True).start()
-        passed: set[int] = set()
-        while number := received.get():
-            passed.add(number)
-            if not _passed_on((*pass_signal, _name(number)), cwd):
-                return _ended(client, 128 + number)
-        # A terminal that closes ends the client as well, perhaps before we have read our own signal.
-        late = {*_waiting(received), *_ended_by(client)} - passed
-        for number in late:
-            _passed_on((*pass_signal, _name(number)), cwd)
-        return 128 + min(late) if late else _exit_code(client.returncode)
+        with _read(client, on_output):
+            return _code_of(client, received, cwd=cwd, pass_signal=pass_signal)
+
+
+def _code_of(
+    client: subprocess.Popen[bytes], received: SimpleQueue[int], *, cwd: Path, pass_signal: Sequence[str]
+) -> int:
+    """Pass signals on until the client ends; return its exit code."""
+    passed: set[int] = set()
+    while number := received.get():
+        passed.add(number)
+        if not _passed_on((*pass_signal, _name(number)), cwd):
+            return _ended(client, 128 + number)
+    # A terminal that closes ends the client as well, perhaps before we have read our own signal.
+    late = {*_waiting(received), *_ended_by(client)} - passed
+    for number in late:
+        _passed_on((*pass_signal, _name(number)), cwd)
+    return 128 + min(late) if late else _exit_code(client.returncode)
+
+
+@contextmanager
+def _read(client: subprocess.Popen[bytes], on_output: Callable[[bytes], object] | None) -> Iterator[None]:
+    """Read the client's stdout until it ends; a process that it left behind may keep it open for ever."""
+    if client.stdout is None or on_output is None:
+        yield
+        return
+    reader = Thread(target=_pass_output, args=(client.stdout, on_output), daemon=True)
+    reader.start()
+    try:
+        yield
+    finally:
+        reader.join(READ_SECONDS)
+
+
+def _pass_output(stream: IO[bytes], on_output: Callable[[bytes], object]) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # they must wake the main thread
+    with stream:
+        while data := os.read(stream.fileno(), CHUNK):
+            on_output(data)
 
 
 def _wait(client: subprocess.Popen[bytes], received: SimpleQueue[int]) -> None:

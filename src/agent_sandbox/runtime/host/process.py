@@ -25,6 +25,7 @@ TAIL_LINES = 200  # enough for a failing build step; a chatty child can't fill t
 TIMED_OUT = 124  # the exit code, as `timeout(1)` has it
 TOO_MUCH = 125  # the exit code of a child that was ended because it printed too much
 MOST_BYTES = 64 << 20  # of output, unless the caller expects less
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE = 10.0  # seconds between asking a child to end and ending it
 
 
@@ -100,6 +101,23 @@ def watch(
     with _started(argv, cwd=cwd, stdin=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
         on_start(Input(child))
         return _read_lines(child, argv, on_line)
+
+
+@contextmanager
+def piped(argv: Sequence[str], *, cwd: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `argv` with a pipe for each of stdin, stdout and stderr, and end it if the block raises."""
+    with _started(argv, cwd=cwd, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        yield child
+
+
+def end(child: subprocess.Popen[bytes], *, within: float) -> None:
+    """Wait for a child, and end it with all that it has started if it takes longer."""
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(within)
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
 
 
 class Input:
@@ -234,12 +252,20 @@ def _interruptible() -> Iterator[Callable[[], None]]:
         if waiting:
             raise KeyboardInterrupt(waiting[0])
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
+    with handled(interrupt):
         yield started
+
+
+@contextmanager
+def handled(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> Iterator[None]:
+    """Handle the signals that ask this process to end, except those that are ignored, as `nohup` has it."""
+    heard = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in heard}
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -71,9 +71,9 @@ class InitOptions:
     packages: tuple[str, ...] = ()
     # The image that those of the project are built on, for the project file.
     base_image: str | None = None
-    # Whether limits count that an earlier `init` recorded.
+    # Whether limits and versions count that an earlier `init` recorded.
     recorded: bool = True
-    # Pinned versions by agent; None keeps those of an earlier `init`.
+    # Versions of agents to pin in the project file.
     pins: Pins | None = None
     # Whether to take the user's own settings of the agents along; None keeps the choice of an earlier `init`.
     settings: bool | None = None
@@ -132,8 +132,8 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
     choices = parse_choices(present[SHARED] or "") or record
-    agents = agents.with_pins(_pins(options, choices))
     chosen = _chosen(project, options, choices)
+    agents = agents.with_pins(chosen.pins)
     dotenv = _uses_dotenv(project, choices, record, asked=options.dotenv)
     present[DOTENV] = _dotenv_text(project, used=dotenv, asked=options.dotenv)
     before, written = _protected_before(project, present[STACK] or "", environ), {DOTENV} if dotenv else set()
@@ -192,12 +192,6 @@ def _changes(
     return reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
 
 
-def _pins(options: InitOptions, choices: Choices | None) -> Pins:
-    if options.pins is not None:
-        return options.pins
-    return choices.pins if choices else {}
-
-
 def _chosen(project: Path, options: InitOptions, choices: Choices | None) -> Settled:
     asked = Asked(
         agents=options.agents,
@@ -206,10 +200,11 @@ def _chosen(project: Path, options: InitOptions, choices: Choices | None) -> Set
         limits=options.limits,
         packages=options.packages,
         base_image=options.base_image,
+        pins=options.pins,
     )
     # Earlier versions also recorded the directory's name.
     untitled = choices is None or (isinstance(choices, Record) and choices.title == _own_title(project))
-    recorded = choices if options.recorded or not choices else replace(choices, limits=DEFAULT)
+    recorded = choices if options.recorded or not choices else replace(choices, limits=DEFAULT, pins={})
     return settle(project, asked, recorded, title="" if untitled or choices is None else choices.title)
 
 

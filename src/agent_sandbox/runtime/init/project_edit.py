@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policytools.edit.value import Simple
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.projectfile.beside import beside_services
 from agent_sandbox.projectfile.editing import NEW, Key, add_packages, set_keys
 from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.projectfile.paths import is_image
@@ -15,7 +17,7 @@ from agent_sandbox.render.reconcile import Change, Verdict
 from agent_sandbox.render.record import Choices
 from agent_sandbox.runtime.host.agents import known_agents
 from agent_sandbox.runtime.init.project_file import Asked, Settled, digest_of
-from agent_sandbox.runtime.project.project_file import additions_in, project_files
+from agent_sandbox.runtime.project.project_file import additions_in, by_name, project_files
 from agent_sandbox.stack.limits import kept, limits
 from agent_sandbox.stack.workspace import Ide
 
@@ -36,7 +38,7 @@ def require_setup(spec: ProjectSpec, texts: Mapping[str, str], *, file: str) -> 
 
 
 def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | None, *, title: str) -> Settled:
-    """Return what the stack is made of once the file says what is asked, and what was `recorded` without a file.
+    """Return what the stack is made of once the file says what is asked, and what was `recorded` elsewhere.
 
     `title` is the name if the file has none.
     """
@@ -55,12 +57,14 @@ def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | 
         title=spec.name or title,
         ide=spec.ide or Ide.VSCODE,
         limits=limits(spec.limits.texts),
+        pins=pins_in(spec.agent_versions),
         base_image=spec.base_image or "",
         added=additions_in(texts),
         mounts=tuple((one.path, one.read_only) for one in spec.mounts),
         mask=spec.mask,
         environment=spec.environment,
         setup=spec.setup or "",
+        beside=beside_services(spec.beside, by_name(texts), file=where),
         digest=digest_of(after),
         changes=(Change(path=PROJECT_FILE, verdict=verdict, before=before, after=after),) if after != before else (),
     )
@@ -76,12 +80,22 @@ def _options(asked: Asked) -> Iterator[tuple[Key, Simple]]:
             what, hint = f"not an image: {safe_repr(asked.base_image)}", "write `NAME:TAG` or `REGISTRY/NAME:TAG`"
             raise UserError([Problem(where="--base-image", what=what, hint=hint)])
         yield ("base_image",), asked.base_image
+    yield from _pinned(asked.pins or {})
     yield from _limits(asked.limits)
 
 
+def _pinned(pins: Pins) -> Iterator[tuple[Key, Simple]]:
+    for name, pin in pins.items():
+        yield ("agent_versions", name), pin.text
+
+
 def _recorded(record: Choices | None, spec: ProjectSpec) -> Iterator[tuple[Key, Simple]]:
-    """Yield the choices of an earlier `init` that the project file does not say."""
+    """Yield the choices of an earlier version that the project file does not say."""
     if record is None:
+        return
+    if not spec.agent_versions:
+        yield from _pinned(record.pins)
+    if record.project_file:
         return
     if record.ide is not Ide.VSCODE and spec.ide is None:
         yield ("ide",), record.ide.value

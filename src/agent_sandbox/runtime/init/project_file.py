@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_sandbox.agents.pin import Pins
 from agent_sandbox.images import Additions
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
 from agent_sandbox.render.reconcile import Change
@@ -12,7 +13,7 @@ from agent_sandbox.render.record import PROJECT_FILE_KEY, Choices, parse_record
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.model import Limits
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.workspace import Beside, Ide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +26,13 @@ class Asked:
     limits: Mapping[str, str]
     packages: tuple[str, ...] = ()
     base_image: str | None = None
+    pins: Pins | None = None
 
     @property
     def says_more(self) -> bool:
         """Whether an option was given besides the agents."""
-        return bool(self.title is not None or self.ide or self.limits or self.packages or self.base_image is not None)
+        given = (self.title, self.base_image, self.pins)
+        return bool(self.ide or self.limits or self.packages) or given != (None, None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,7 @@ class Settled:
     title: str
     ide: Ide
     limits: Limits
+    pins: Pins = field(default_factory=dict)
     base_image: str = ""
     added: Additions = field(default_factory=Additions)
     # As the file says them: each path with whether it is read-only.
@@ -46,6 +50,7 @@ class Settled:
     mask: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     setup: str = ""
+    beside: tuple[Beside, ...] = ()
     digest: str = ""
     changes: tuple[Change, ...] = ()
 
@@ -58,16 +63,17 @@ def settle(project: Path, asked: Asked, choices: Choices | None, *, title: str) 
     """
     limits(asked.limits, spelled="--{}")  # report an invalid option by its name
     before = read_text(project, PROJECT_FILE)
-    recorded = choices if choices and not choices.project_file else None
     if before is None and not asked.says_more:
+        recorded = choices if choices and not choices.project_file else None
         return Settled(
             title=title,
             ide=recorded.ide if recorded else Ide.VSCODE,
             limits=recorded.limits if recorded else DEFAULT,
+            pins=recorded.pins if recorded else {},
         )
     from agent_sandbox.runtime.init.project_edit import edited  # noqa: PLC0415 - brings pydantic; most have no file
 
-    return edited(project, before, asked, recorded, title=title)
+    return edited(project, before, asked, choices, title=title)
 
 
 def agents_named(project: Path) -> tuple[str, ...]:

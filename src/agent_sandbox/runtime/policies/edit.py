@@ -14,6 +14,7 @@ from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.policytools.edit.adding_service import add_service
 from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Readers, edit
+from agent_sandbox.policytools.edit.merging import Values, merge
 from agent_sandbox.policytools.edit.service_options import set_service_options
 from agent_sandbox.policytools.edit.short_rule import ShortRule
 from agent_sandbox.problems import Problem, UserError
@@ -93,6 +94,12 @@ def planned_options(
     """Return the file's text and the text in which the service has the options; None if it has them already."""
     text = decode_policy(read_policy(file), file=str(file))
     return text, set_service_options(text, service, options, _readers(file, environ))
+
+
+def planned_values(file: Path, values: Values, environ: Mapping[str, str]) -> tuple[str, Edited | None]:
+    """Return the file's text and the text with these settings and entries; None if it has them already."""
+    text = decode_policy(read_policy(file), file=str(file))
+    return text, merge(text, values, _readers(file, environ))
 
 
 def write_edit(file: Path, before: str, after: Edited) -> None:

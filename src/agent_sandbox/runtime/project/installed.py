@@ -11,14 +11,21 @@ from typing import Any
 
 from agent_sandbox.agents.pin import pins_in
 from agent_sandbox.backends.project import Project
-from agent_sandbox.images import Image, base_name, images_for, project_images
+from agent_sandbox.images import OURS, Image, base_name, images_for, project_images
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.render.record import PINS_KEY, SETTINGS_KEY, agents_in, parse_record
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
-from agent_sandbox.runtime.project.project_file import additions_in, base_image_of, made_of, project_files, setup_of
+from agent_sandbox.runtime.project.project_file import (
+    additions_in,
+    base_image_of,
+    beside_images_in,
+    made_of,
+    project_files,
+    setup_of,
+)
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files, lacks_clone_files
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
@@ -26,7 +33,6 @@ from agent_sandbox.stack.limits import LIMITS
 from agent_sandbox.stack.naming import RECORD, stack_name
 from agent_sandbox.stack.workspace import Owner
 
-OURS = "agent-sandbox/"
 MOST_DIGITS = 10
 # As the engine takes it. A stack's directories on this machine are named by it, too.
 NAME = re.compile("[a-z0-9][a-z0-9_-]*")
@@ -228,7 +234,8 @@ def foreign_images(project: Project) -> tuple[str, ...]:
 
 def _known(project: Project) -> tuple[Image, ...]:
     images = images_for(load_agents(project.agents, project.pins), project.owner, project.base_image)
-    return (*images, *project_images(images[-1], additions_in(project.made_of)))
+    own = project_images(images[-1], additions_in(project.made_of))
+    return (*images, *own, *beside_images_in(project.made_of))
 
 
 def _document(text: str, file: Path) -> Mapping[str, Any]:

@@ -1,11 +1,11 @@
 """Read the project file, and the build file and the setup script that it names, as texts."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.images import Additions
+from agent_sandbox.images import Additions, Image, beside_image
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.paths import PROJECT_FILE
@@ -18,6 +18,7 @@ FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 ADDING = ("packages", "tools", BUILD_KEY, "\\")
 SETUP_KEY = "setup"
 BASE_KEY = "base_image"
+BESIDE_KEY = "beside"
 
 
 def project_files(root: Path) -> dict[str, str]:
@@ -62,8 +63,18 @@ def setup_of(text: str) -> str:
 
 
 def files_run_by(text: str) -> list[str]:
-    """Return the paths of what a build or the container runs: the build file and the setup script."""
-    return [path for path in (build_file_of(text), setup_of(text)) if path]
+    """Return the paths of what a build or the container runs: the build files and the setup script."""
+    return list(dict.fromkeys(path for path in (build_file_of(text), setup_of(text), *_beside(text)) if path))
+
+
+def _beside(text: str) -> Iterator[str]:
+    """Yield the paths of the build files of the services beside the sandbox."""
+    services = _value(text, BESIDE_KEY)
+    for service in services.values() if isinstance(services, dict) else ():
+        build = service.get("build") if isinstance(service, dict) else None
+        name = build.get(BUILD_KEY) if isinstance(build, dict) else None
+        if isinstance(name, str) and FILE_NAME.fullmatch(name):
+            yield str(FOLDER / name)
 
 
 def _value(text: str, key: str) -> Any:  # noqa: ANN401 - whatever a file says
@@ -87,3 +98,21 @@ def additions_in(texts: Mapping[str, str]) -> Additions:
 
     beside = {Path(path).name: text for path, text in texts.items()}
     return additions(parse_project_file(text, file=PROJECT_FILE), beside, file=PROJECT_FILE)
+
+
+def beside_images_in(texts: Mapping[str, str]) -> tuple[Image, ...]:
+    """Return the images of services that are built from these texts; raise UserError if they are invalid."""
+    text = texts.get(PROJECT_FILE, "")
+    if BESIDE_KEY not in text and "\\" not in text:
+        return ()
+    from agent_sandbox.projectfile.beside import build_texts  # noqa: PLC0415 - brings pydantic; few projects need it
+    from agent_sandbox.projectfile.parsing import parse_project_file  # noqa: PLC0415 - as above
+
+    services = parse_project_file(text, file=PROJECT_FILE).beside
+    found = build_texts(services, by_name(texts), file=PROJECT_FILE).values()
+    return tuple({image.name: image for image in map(beside_image, found)}.values())
+
+
+def by_name(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of files beside the project file, by their names."""
+    return {Path(path).name: text for path, text in texts.items() if Path(path).parent == FOLDER}

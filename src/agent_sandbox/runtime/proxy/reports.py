@@ -18,7 +18,10 @@ FEW = 3  # questions of one domain that are shown one by one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A request that waits for an answer. `rule` is the entry of `allow` that would allow it, empty if none can."""
+    """A request that waits for an answer. `rule` is the entry of `allow` that would allow it, empty if none can.
+
+    With `asked_by_rule`, the entry would not help in the policy, because a rule with `ask: true` asks nevertheless.
+    """
 
     id: int
     method: str
@@ -30,6 +33,12 @@ class Question:
     rule: str
     requests: int
     seconds_left: int
+    asked_by_rule: bool = False
+
+    @property
+    def fits_policy(self) -> bool:
+        """Whether an entry in the policy would answer it for good."""
+        return bool(self.rule) and not self.asked_by_rule
 
     @property
     def lasting(self) -> bool:
@@ -145,6 +154,7 @@ def _question(value: Mapping[str, Any]) -> Question:
         rule=_text(value["rule"], LONGEST_RULE),
         requests=int(value["requests"]),
         seconds_left=int(value["seconds_left"]),
+        asked_by_rule=value.get("asked_by_rule") is True,
     )
 
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 from agent_sandbox.printable import printable_lines
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.git.ask import ask_git
 from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH, capture
 from agent_sandbox.runtime.host.program_path import in_project, program_path
 from agent_sandbox.runtime.host.user_dirs import config_directory, home_directory
+from agent_sandbox.runtime.sources.ssh_key import NotAKeyError, key_on_one_line
 from agent_sandbox.runtime.sources.value import MOST, faults, without_line_end
 
 SECONDS = 30.0
@@ -141,13 +143,32 @@ def run_source(argv: tuple[str, ...], host: Host) -> bytes:
 
 
 def _from_file(text: str, host: Host) -> bytes:
+    return _private_file("file", text, host)
+
+
+def _from_ssh_key(text: str, host: Host) -> bytes:
+    """Return who may commit, by git's settings in the project, and the key for the signatures."""
+    try:
+        key = key_on_one_line(_private_file("ssh-key", text, host))
+    except NotAKeyError as error:
+        raise NoValueError(str(error), error.hint) from error
+    try:
+        email = ask_git("config", "--includes", "user.email", cwd=host.root).out.strip()
+    except OSError as error:
+        raise NoValueError("git cannot be run", "install git") from error
+    if not email:
+        raise NoValueError("git does not know your e-mail address", "git config --global user.email YOU@EXAMPLE.COM")
+    return os.fsencode(f"{email} {key}")
+
+
+def _private_file(kind: str, text: str, host: Host) -> bytes:
     path = Path(text).expanduser()
     if not path.is_absolute():
-        raise NoValueError("not an absolute path", f"write file:{Path.home()}/...")
+        raise NoValueError("not an absolute path", f"write {kind}:{Path.home()}/...")
     if host.sees(path):
         raise NoValueError("the sandbox can see this file", "move it out of the project")
     if path.resolve() != path:
-        raise NoValueError("the path has a symbolic link", f"write file:{path.resolve()}")
+        raise NoValueError("the path has a symbolic link", f"write {kind}:{path.resolve()}")
     return read_private(path, MOST + 3)
 
 
@@ -176,4 +197,5 @@ SOURCES: Mapping[str, Callable[[str, Host], bytes]] = {
     "env": _from_variable,
     "file": _from_file,
     "keyring": _from_keyring,
+    "ssh-key": _from_ssh_key,
 }

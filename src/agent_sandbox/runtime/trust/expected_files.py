@@ -17,7 +17,7 @@ WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
 def written_here(root: Path, agents: tuple[str, ...], environ: Mapping[str, str]) -> Written:
     """Return what this version writes for this directory and user.
 
-    Limits and versions that a clone's author chose are a difference.
+    Limits and versions that a clone's author chose are a difference; the project file's are asked about by their keys.
     """
     options = InitOptions(
         agents=agents,
@@ -27,7 +27,6 @@ def written_here(root: Path, agents: tuple[str, ...], environ: Mapping[str, str]
         on_conflict=OnConflict.REPLACE,
         detect=False,
         recorded=False,
-        pins={},
         settings=False,
     )
     prepared = prepare(options, environ)

@@ -16,7 +16,14 @@ from agent_sandbox.policyfile.named_services import named_in
 from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, TOOLS
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
-from agent_sandbox.policytools.compare.difference import Change, by_budgets, by_restrictions, difference, undenied
+from agent_sandbox.policytools.compare.difference import (
+    Change,
+    by_budgets,
+    by_restrictions,
+    difference,
+    unasked,
+    undenied,
+)
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.project.trust_snapshot import LOSSLESS, MARK, Standing
@@ -31,7 +38,7 @@ REPLACES = "`merge_mode: replace` on {}: drops rules of other layers, and their 
 # These values of a setting, or its absence, never widen; other layers' values are the user's own choice.
 NO_WIDER = {"inspect": (None, True), "reload": (None, "restart"), "ask_timeout": (None, Settings().ask_timeout)}
 # These restrict what other layers allow, so they also count for a project that allows nothing itself.
-ASKED_APART = frozenset({"deny", "ceiling", "upstream", "budget"})
+ASKED_APART = frozenset({"deny", "ask", "ceiling", "upstream", "budget"})
 LONGEST_OPTIONS = 200  # characters of a service's options; the policy's text follows anyway
 NOTHING = Policy.deny_all("nothing is trusted yet")
 BROKEN = "anything, because the policy cannot be read:\n"
@@ -100,6 +107,7 @@ def widens(now: Policy, before: Policy, *, chosen: Mapping[str, str] | None = No
         *_places(now, before),
         *_counted(opens, chosen or {}),
         *(f"{deny}, denied before" for deny in undenied(before, now)),
+        *(f"{rule}, about which a person was asked before" for rule in unasked(before, now)),
         *ours,
     )
 

@@ -1,6 +1,6 @@
 """The agent container: no capabilities, the firewall's network namespace, protected paths read-only."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from agent_sandbox.agents.manifest import HOME, AgentManifest
@@ -47,7 +47,7 @@ def agent_service(image: str, where: Addresses, agents: Agents, workspace: Works
         working_directory=WORKSPACE,
         environment={
             **workspace.environment,
-            **_own_environment(agents, where.proxy),
+            **_own_environment(agents, where.proxy, [one.name for one in workspace.beside]),
             **_identity(workspace),
             # One per line, because a path may contain spaces.
             PROTECTED: "\n".join(
@@ -78,11 +78,11 @@ def agent_service(image: str, where: Addresses, agents: Agents, workspace: Works
     )
 
 
-def _own_environment(agents: Agents, proxy: str) -> dict[str, str]:
+def _own_environment(agents: Agents, proxy: str, beside: Sequence[str] = ()) -> dict[str, str]:
     return {
-        **proxy_environment(proxy),
+        **proxy_environment(proxy, beside),
         **trust_environment(),
-        **java_environment(proxy),
+        **java_environment(proxy, beside),
         **cache_environment(HOME),
         **agents.env,
     }

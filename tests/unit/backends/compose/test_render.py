@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from agent_sandbox.backends.compose.render import render_stack_file, stack_document
 from agent_sandbox.render.formats.faithful import load_yaml
-from agent_sandbox.stack.limits import limits
-from agent_sandbox.stack.workspace import Owner, Workspace
+from agent_sandbox.stack.limits import DEFAULT, limits
+from agent_sandbox.stack.workspace import Beside, Owner, Workspace
 from sample_project import AGENTS, TEMPLATES, WORKSPACE, stack_of, with_title
 from table_tests import each
 
@@ -98,8 +98,27 @@ def test_no_image_is_pulled_from_strangers() -> None:
     assert {service["pull_policy"] for service in document()["services"].values()} == {"never"}
 
 
+WITH_SERVICES = replace(
+    WORKSPACE,
+    beside=(
+        Beside(name="db", image="postgres:17", volumes=(("data", "/data"),), ports=(5432,), limits=DEFAULT),
+        Beside(name="own", image="agent-sandbox/beside:1", user="www", limits=DEFAULT),
+    ),
+)
+
+
+def test_services_are_in_the_file_and_only_their_images_are_pulled() -> None:
+    said = document(WITH_SERVICES)
+    assert load_yaml(render(WITH_SERVICES)) == said
+    pulled = {name for name, service in said["services"].items() if service["pull_policy"] != "never"}
+    assert pulled == {"db"}
+    assert "user" not in said["services"]["db"]  # the image's
+    assert said["services"]["db"]["network_mode"] == "service:firewall.db"
+    assert said["networks"]["beside"]["internal"]
+
+
 def test_every_service_drops_everything_and_may_gain_nothing() -> None:
-    for service in document()["services"].values():
+    for service in document(WITH_SERVICES)["services"].values():
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
 

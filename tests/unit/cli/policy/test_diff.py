@@ -48,7 +48,11 @@ def test_a_program_gets_both_sides(policy: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_every_kind_of_change_has_words_on_both_sides() -> None:
-    assert set(OPENS) == set(STOPS) == {"rule", "deny", "ceiling", "slash", "inspect", "target", "upstream", "budget"}
+    assert (
+        set(OPENS)
+        == set(STOPS)
+        == {"rule", "deny", "ask", "ceiling", "slash", "inspect", "target", "upstream", "budget"}
+    )
 
 
 def test_two_files_want_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

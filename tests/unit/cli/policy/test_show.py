@@ -76,7 +76,8 @@ def test_a_program_gets_the_rules_as_json(policy: Path, capsys: pytest.CaptureFi
             "upstream": None,
             "ask": "",
             "ask_timeout": 60,
-            "engine": "mitmproxy",
+            "http1": "mitmproxy",
+            "sign_commits": "",
         },
     }
     assert [(rule["effect"], rule["host"], rule["origin"]["line"]) for rule in got["rules"]] == [

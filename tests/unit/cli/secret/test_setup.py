@@ -106,7 +106,7 @@ def test_a_service_without_a_key_is_rejected_before_anything_is_read(
         (
             "error: SERVICE: rust is not a service with an API key or a git token\n"
             "  hint: services with a key: anthropic, bitbucket, claude, codeberg, codex, copilot, factory, gemini, "
-            "github, gitlab, openai, openrouter; for all others, see agent-sandbox secret set --help\n"
+            "github, gitlab, openai, openrouter, signing; for all others, see agent-sandbox secret set --help\n"
         ),
     )
     assert (policy(project), told(running)) == (before, [])

@@ -13,7 +13,7 @@ from agent_sandbox.cli.up import up
 from agent_sandbox.runtime.protect.snapshot import leave_pending, read_held
 from agent_sandbox.stack.services.agent import HEALTHY
 from fake_docker import FakeDocker
-from fake_stack import inspected, trust
+from fake_stack import inspected, trust, with_inspected
 
 
 def test_an_interrupted_start_is_no_start(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,3 +94,12 @@ def test_a_limit_of_disk_space_that_the_engine_would_ignore_starts_nothing(
     assert exit_code(lambda: up(quiet=True)) == 1
     assert capsys.readouterr().err.startswith("error: limits.disk: this Docker engine cannot limit disk space")
     assert not [call for call in up_to_date.calls if " up " in call]
+
+
+def test_an_unhealthy_service_is_recreated_and_one_without_its_firewall_too(up_to_date: FakeDocker) -> None:
+    found = [inspected(name, "unhealthy") for name in ("db", "firewall.web", "proxy")]
+    up_to_date.says("up --detach").says("rm --stop --force")
+    with_inspected(up_to_date, *found, inspected("web", "healthy"))
+    assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
+    removed = [call.rpartition(" ")[2] for call in up_to_date.calls if " rm --stop --force " in call]
+    assert removed == ["proxy", "db", "web", "firewall.web"]

@@ -29,6 +29,7 @@ domains:
   - {path: {prefix: /v1/}, headers: {x: "y"}, max_body: 1MiB}
   - {path: {glob: /a/*/**}, graphql: {query: [viewer], mutation: [a, b]}}
 - {host: d.test, inspect: false, budget: {requests: 5/min, download: 1GiB/day}}
+- {host: g.test, ask: true}
 - host: f.test
   transform:
     request:

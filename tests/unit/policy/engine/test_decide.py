@@ -431,6 +431,77 @@ def test_a_push_that_a_person_is_asked_about_may_start(policy_of: PolicyOf, requ
     assert decide(policy, request_of("POST https://git.test/o/r/git-receive-pack")).cause is Cause.ASK
 
 
+RULES_ASK = """
+domains:
+  - {host: a.test, rules: [{methods: [GET]}, {methods: [DELETE], ask: true, reason: it is gone then}]}
+  - {host: .b.test, ask: true, rules: [{path: {prefix: /v1}}, {path: {prefix: /open}, ask: false}]}
+  - {host: c.test, ask: true}
+  - {host: c.test, encoded_slash: true}
+  - {host: "*.example.com", ask: true}
+deny: [{host: a.test, rules: [{path: {prefix: /never}}]}]
+host_services: {nas: {to: nas.example.com:8080}}
+"""
+FIRST, SECOND, THIRD, LAST = (f"policy.yaml:{line} requires a person to allow this" for line in (3, 4, 5, 7))
+
+
+@each(
+    ("line", "reason"),
+    [
+        ("GET https://a.test/x", ""),
+        ("DELETE https://a.test/x", f"{FIRST}: it is gone then"),
+        ("DELETE https://a.test/never", ""),
+        ("GET https://b.test/v1/x", SECOND),
+        ("GET https://y.b.test/v1/x", SECOND),
+        ("GET https://b.test/open", ""),
+        ("GET https://b.test/other", ""),
+        ("GET https://c.test/", THIRD),
+        ("GET https://c.test/a%2Fb", THIRD),
+        ("GET http://nas.example.com:8080/", LAST),
+        ("GET https://d.test/", ""),
+    ],
+)
+def test_a_rule_that_asks_requires_a_person(policy_of: PolicyOf, request_of: RequestOf, line: str, reason: str) -> None:
+    policy, request = policy_of(RULES_ASK), request_of(line)
+    decision = decide(policy, request)
+    assert (decision.reason if decision.cause is Cause.ASK else "") == reason
+    assert allows(policy, request) is decision.allowed
+    assert not decision.allowed or not reason
+
+
+@each(
+    ("line", "allowed"),
+    [("DELETE https://a.test/x", True), ("GET https://c.test/y", True), ("DELETE https://a.test/never", False)],
+)
+def test_what_a_rule_asks_about_is_allowed_once_or_for_a_while(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, *, allowed: bool
+) -> None:
+    policy, request = policy_of(RULES_ASK), request_of(line)
+    offer = offer_for(request, policy)
+    assert (offer is not None) is allowed
+    if offer and offer.lasting:
+        for conditions in (offer.once, offer.lasting):
+            rule = Rule(effect=Effect.ALLOW, conditions=conditions, origin=HERE, reason="granted")
+            assert decide(policy.granting((rule,)), request).reason.endswith("; allowed by grant:1: granted")
+        rule = Rule(effect=Effect.ALLOW, conditions=offer.lasting, origin=HERE)
+        assert decide(policy.granting((rule,)), request._replace(path="/else")).cause is Cause.ASK
+
+
+def test_a_grant_for_all_paths_does_not_answer_a_rule_that_asks(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    offer = offer_for(request_of("GET https://c.test/"), NOTHING)
+    assert offer
+    assert offer.lasting
+    policy = policy_of(RULES_ASK).granting((Rule(effect=Effect.ALLOW, conditions=offer.lasting, origin=HERE),))
+    assert decide(policy, request_of("GET https://c.test/x")).cause is Cause.ASK
+
+
+def test_a_layer_that_restricts_can_require_a_person(layer_of: LayerOf, request_of: RequestOf) -> None:
+    above = "tighten: true\ndomains: [a.test, {host: a.test, rules: [{methods: [DELETE], ask: true}]}]"
+    policy = compile_policy([layer_of(above), layer_of("domains: [a.test]")], {})
+    assert decide(policy, request_of("GET https://a.test/")).allowed
+    assert decide(policy, request_of("DELETE https://a.test/")).cause is Cause.ASK
+    assert decide(granted(policy, request_of("DELETE https://a.test/")), request_of("DELETE https://a.test/")).allowed
+
+
 def test_does_not_grant_a_host_service(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("host_services: {nas: {to: nas.example.com:8080}}")
     request = request_of("POST http://nas.example.com:8080/")

@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.decision import Effect, Origin
-from agent_sandbox.policy.engine.grants import Grants, is_for_one_request, unasked_body, why_asked
+from agent_sandbox.policy.engine.grants import AskRules, Grants, is_for_one_request, unasked_body, why_asked
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.settings import Settings
@@ -106,3 +106,68 @@ def test_a_body_that_does_not_say_its_size_is_limited(
     policy_of: Callable[[str], Policy], settings: Settings, rule: str, most: int | None
 ) -> None:
     assert unasked_body(settings, policy_of(f"domains: [{rule}]").rules.rules) == most
+
+
+ASKING = """
+domains:
+  - .a.test
+  - {host: .a.test, ports: [8443]}
+  - host: a.test
+    rules:
+      - {methods: [POST], path: {prefix: /admin}, max_body: 10, ask: true, reason: admin}
+      - {methods: [GET], path: {exact: /q}, query: {exact: {all: "1"}}, headers: {x-kind: b}, ask: true}
+  - {host: b.a.test, ask: true}
+  - host: c.a.test
+    rules: [{path: {prefix: /s}, transform: {request: {headers: {X: {secret: s, transform: {type: raw}}}}}, ask: true}]
+"""
+
+
+@each(
+    ("line", "more", "why"),
+    [
+        ("POST https://a.test/admin", {}, "policy.yaml:7 requires a person to allow this: admin"),
+        ("POST https://a.test/ADMIN/x", {}, "policy.yaml:7 requires a person to allow this: admin"),
+        ("POST http://a.test/%61dmin", {}, "policy.yaml:7 requires a person to allow this: admin"),
+        ("POST https://a.test/admin;x/y", {}, "policy.yaml:7 requires a person to allow this: admin"),
+        ("POST https://a.test:8443/admin", {}, "policy.yaml:7 requires a person to allow this: admin"),
+        ("POST https://a.test/admin", {"body_size": 99}, "policy.yaml:7 requires a person to allow this: admin"),
+        ("GET https://a.test/admin", {}, ""),
+        ("POST https://b.a.test/admin", {}, "policy.yaml:9 requires a person to allow this"),
+        ("PROPFIND https://b.a.test:8443/", {}, "policy.yaml:9 requires a person to allow this"),
+        ("GET https://c.a.test/s", {"secrets": False}, "policy.yaml:11 requires a person to allow this"),
+        (
+            "GET https://a.test/q?all=1&z=2",
+            {"headers": (("X-Kind", "a"), ("X-Kind", "b"))},
+            "policy.yaml:8 requires a person to allow this",
+        ),
+        ("GET https://a.test/q?all=2", {"headers": (("x-kind", "b"),)}, ""),
+    ],
+)
+def test_no_spelling_of_a_request_avoids_a_question(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, more: dict[str, object], why: str
+) -> None:
+    request = request_of(line)._replace(**more)  # type: ignore[arg-type] # what each row replaces
+    assert policy_of(ASKING).asking.why_asked(request, readings(request.path)) == why
+
+
+def test_a_grant_answers_only_if_it_names_the_path(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    request, asking = request_of("GET https://b.a.test/x"), policy_of(ASKING).asking
+    found = {}
+    for kind, path in ((PathKind.EXACT, "/x"), (PathKind.GLOB, "/**"), (None, "")):
+        pattern = parse_path_pattern(kind, path) if kind else None
+        conditions = Conditions(host=parse_host_pattern("b.a.test"), path=pattern)
+        grant = Rule(effect=Effect.ALLOW, conditions=conditions, origin=Origin(file="grant", line=1, layer="grant"))
+        found[path] = bool(asking.why_asked(request, readings(request.path), (grant,)))
+    assert found == {"/x": False, "/**": True, "": True}
+
+
+@each(
+    ("host", "port", "about"),
+    [("b.a.test", 443, True), ("b.a.test", 8443, True), ("x.a.test", 443, False), ("a.test", 1, True)],
+)
+def test_says_which_hosts_it_is_about(policy_of: PolicyOf, host: str, port: int, *, about: bool) -> None:
+    assert policy_of(ASKING).asking.about(host, port) is about
+
+
+def test_a_policy_without_such_rules_asks_nothing(policy_of: PolicyOf) -> None:
+    assert policy_of("domains: [{host: a.test, ask: false}]").asking == AskRules() == compile_policy([], {}).asking

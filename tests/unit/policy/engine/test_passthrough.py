@@ -31,6 +31,10 @@ UNREAD = "{host: a.test, inspect: false}"
         ("domains: [{host: a.test, ports: [8443], inspect: false}]", False),
         ("domains: [b.test]\nsettings: {inspect: false}", False),
         ("deny: [a.test]\nsettings: {inspect: false}", False),
+        ("domains: [{host: a.test, ask: true}]\nsettings: {inspect: false}", False),
+        (f"domains: [{UNREAD}, {{host: .a.test, ask: true}}]", False),
+        (f"domains: [{UNREAD}, {{host: a.test, ports: [8443], ask: true}}]", True),
+        ("domains: [a.test, {host: b.test, ask: true}]\nsettings: {inspect: false}", True),
     ],
 )
 def test_tls_goes_through_unopened_only_where_nothing_inside_is_asked_for(
@@ -46,6 +50,7 @@ def test_tls_goes_through_unopened_only_where_nothing_inside_is_asked_for(
         ("domains: [.a.test, {host: a.test, rules: [{methods: [GET]}]}]", True),
         ("domains: [{host: a.test, rules: [{methods: [GET]}]}]", False),
         ("domains: [{host: a.test, inspect: true}]", False),
+        ("domains: [a.test, {host: a.test, ask: true}]", False),
         ("domains: [{host: a.test, ports: [80]}]", False),
         ("deny: [b.test]", True),
         ("settings: {inspect: true}", False),

@@ -147,6 +147,7 @@ def test_a_rule_gives_the_same_verdict_each_time(effect: Effect, reason: str, to
             "any method http://a.test on port 443",
         ),
         (Conditions(host=HOST, ports=USUAL_PORTS, methods=STANDARD), "any method a.test"),
+        (Conditions(host=HOST, ask=True), "any method a.test if a person allows it"),
     ],
 )
 def test_a_rule_reads_as_one_line(conditions: Conditions, told: str) -> None:
@@ -162,7 +163,7 @@ def test_whatever_is_asked_for_beyond_host_port_and_method_is_looked_at() -> Non
     """A condition of a later day, too: one that `plain` left out would never be asked."""
     graphql = operation_pattern({"query": ["viewer"]})
     every = replace(EVERY_CONDITION, graphql=graphql, inject=TOKEN, encoded_slash=True, inspect=False)
-    every = replace(every, budget=Budget(requests=Rate(1, 60)))
+    every = replace(every, budget=Budget(requests=Rate(1, 60)), ask=True)
     usual, names = Conditions(host=HOST), [part.name for part in fields(Conditions)]
     assert [name for name in names if getattr(every, name) == getattr(usual, name)] == ["host"]
     alone: list[dict[str, Any]] = [{name: getattr(every, name)} for name in names]

@@ -55,6 +55,23 @@ def test_what_a_rule_allows_is_offered_by_itself(policy_of: Callable[[str], Poli
         assert (offer and offer.text) == text
 
 
+@each(
+    ("line", "text", "by_rule"),
+    [
+        ("GET https://a.test/x?y", "GET https://a.test/x", True),
+        ("POST https://a.test/x", "POST https://a.test/x", True),
+        ("POST https://a.test/x;y", "", False),
+        ("GET https://b.test/x", "GET https://b.test/**", False),
+    ],
+)
+def test_what_a_rule_asks_about_is_offered_by_itself(
+    policy_of: Callable[[str], Policy], request_of: RequestOf, line: str, text: str, *, by_rule: bool
+) -> None:
+    offer = offer_for(request_of(line), policy_of("domains: [{host: a.test, ask: true}]"))
+    assert offer
+    assert (offer.text, offer.asked_by_rule) == (text, by_rule)
+
+
 @pytest.mark.parametrize(
     "host", ["9.9.9.9", "10.0.0.1", "[::1]", "169.254.169.254", "localhost", "db.internal", "nas", "x.invalid"]
 )

@@ -57,6 +57,10 @@ def test_a_rule_holds_values_not_text(kind: str) -> None:
         ({"rules": [{"path": {"exact": "/a/../b"}}]}, [(("rules", 0, "path", "exact"), "invalid_value")]),
         ({"rules": [{"path": {"exact": None}}]}, [(("rules", 0, "path", "exact"), "string_type")]),
         ({"rules": None}, [(("rules",), "tuple_type")]),
+        ({"ask": "yes"}, [(("ask",), "bool_type")]),
+        ({"ask": True, "inspect": False}, [(("inspect",), "invalid_value")]),
+        ({"rules": [{"ask": True, "graphql": {"query": ["a"]}}]}, [(("rules", 0), "invalid_value")]),
+        ({"ask": True, "rules": [{"methods": ["GET"]}, {"graphql": {"query": ["a"]}}]}, [((), "invalid_value")]),
         ({"rules": [{"methods": None}]}, [(("rules", 0, "methods"), "tuple_type")]),
         ({"rules": [{"path": None}]}, [(("rules", 0, "path"), "invalid_value")]),
         ({"rules": [{"query": None}]}, [(("rules", 0, "query"), "invalid_value")]),
@@ -77,6 +81,12 @@ def test_a_rule_holds_values_not_text(kind: str) -> None:
 def test_every_problem_of_an_entry_is_told_where_it_stands(entry: dict[str, Any], expected: list[Any]) -> None:
     here = [(("domains", 0, *location), kind) for location, kind in expected]
     assert told({"domains": [{"host": "a.test", **entry}]}) == here
+
+
+def test_a_rule_may_be_left_out_of_what_its_entry_asks_about() -> None:
+    rules = [{"methods": ["GET"]}, {"graphql": {"query": ["a"]}, "ask": False}]
+    (entry,) = PolicySpec.model_validate({"domains": [{"host": "a.test", "ask": True, "rules": rules}]}).domains
+    assert [entry.ask, *(rule.ask for rule in entry.rules)] == [True, None, False]
 
 
 def test_an_allow_names_public_addresses_alone_a_deny_any() -> None:

@@ -53,7 +53,7 @@ def test_a_reason_over_several_lines_is_one_line() -> None:
         ({"settings": {"block_status": 500}}, [(("settings", "block_status"), "literal_error")]),
         ({"settings": {"inspect": None}}, [(("settings", "inspect"), "invalid_value")]),
         ({"settings": {"reload": "never"}}, [(("settings", "reload"), "literal_error")]),
-        ({"settings": {"engine": "nginx"}}, [(("settings", "engine"), "literal_error")]),
+        ({"settings": {"http1": "nginx"}}, [(("settings", "http1"), "literal_error")]),
         ([], [((), "model_type")]),
     ],
 )

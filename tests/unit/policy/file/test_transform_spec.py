@@ -73,7 +73,7 @@ VARIABLES = f"use capital letters, digits and `_`, with {ENDINGS} at the end"
 SIGV4 = "type: sigv4, region: eu-north-1"
 UNOPENED = (
     "`inspect: false` is passthrough, but this entry has conditions on the requests inside; "
-    "remove `inspect`, or `rules`, `encoded_slash` and `transform`"
+    "remove `inspect`, or `rules`, `encoded_slash`, `transform` and `ask`"
 )
 
 

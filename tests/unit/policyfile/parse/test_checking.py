@@ -17,6 +17,10 @@ NOTHING_BETWEEN = "p:1:22: `upstream` has neither `proxy` nor `ca`; write `proxy
 EVERY = "remove `methods`: without it, a rule matches every method; without any condition, remove the rule too"
 OVER_HTTPS = "git uses https in the sandbox: allow the host `git.test`"
 ONLY_HTTP = f"and only HTTP and TLS leave the sandbox; {HINT}"
+NO_QUESTION = (
+    "`ask` is not possible with `graphql`: a person is asked before the body arrives; "
+    "ask about the whole path in a rule without `graphql`"
+)
 SIZES = "write a number of bytes, or a number with B, KB, MB, GB, KiB, MiB, GiB, such as `1MiB`"
 
 
@@ -109,6 +113,7 @@ def test_a_good_document_is_its_spec() -> None:
         ("settings: {inspect: 0}", "p:1:21: `true` or `false` expected, not `0`"),
         ("settings: {inspect: }", "p:1:21: no value; remove the key, or give it a value"),
         ("settings: {block_stat: 403}", "p:1:12: unknown key 'block_stat'; did you mean `block_status`?"),
+        ("settings: {engine: lane}", "p:1:12: unknown key 'engine'; `http1` chooses what serves HTTP/1.1"),
         (
             "tests: [{}]",
             (
@@ -203,7 +208,7 @@ def test_a_good_document_is_its_spec() -> None:
             "domains: [{host: a.test, inspect: false, rules: [{methods: [GET]}]}]",
             (
                 "p:1:35: `inspect: false` is passthrough, but this entry has conditions on the requests inside; "
-                "remove `inspect`, or `rules`, `encoded_slash` and `transform`"
+                "remove `inspect`, or `rules`, `encoded_slash`, `transform` and `ask`"
             ),
         ),
         (
@@ -243,6 +248,36 @@ def test_a_good_document_is_its_spec() -> None:
                 "p:1:9: an entry of `allow` has to be one line; write a method and a whole address: "
                 "`GET https://example.com/path`; entries with keys go under `domains`"
             ),
+        ),
+        (
+            "deny: [{host: a.test, ask: true}]",
+            "p:1:28: `ask` is not possible in a deny; remove it; `ask` belongs in an entry that allows",
+        ),
+        (
+            "deny: [{host: a.test, rules: [{methods: [GET], ask: true}]}]",
+            "p:1:53: `ask` is not possible in a deny; remove it; `ask` belongs in an entry that allows",
+        ),
+        (
+            "domains: [{host: a.test, inspect: false, ask: true}]",
+            (
+                "p:1:35: `inspect: false` is passthrough, but this entry has conditions on the requests inside; "
+                "remove `inspect`, or `rules`, `encoded_slash`, `transform` and `ask`"
+            ),
+        ),
+        (
+            "host_services: {db: {to: host:8080, ask: true}}",
+            (
+                "p:1:42: `ask` is not possible for a host service: no answer can allow a private address; "
+                "remove it; name in `methods` and `path` what is allowed"
+            ),
+        ),
+        (
+            "domains: [{host: a.test, rules: [{graphql: {query: [a]}, ask: true}]}]",
+            f"p:1:63: {NO_QUESTION}",
+        ),
+        (
+            "domains: [{host: a.test, ask: true, rules: [{graphql: {query: [a]}}]}]",
+            f"p:1:55: {NO_QUESTION}",
         ),
         (
             "domains: [{host: a.test, paths: [/x]}]",

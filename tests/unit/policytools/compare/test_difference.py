@@ -204,6 +204,36 @@ def test_a_budget_of_the_sandbox_that_is_gone_or_other_is_a_difference(policy_of
     assert told(difference(one, other).stops) == ["budget budget of 2 requests per min"]
 
 
+ASKS = "{host: a.test, rules: [{path: {prefix: /X}, ask: true}]}"
+
+
+@each(
+    ("old", "new", "opens", "stops"),
+    [
+        ("a.test", f"a.test, {ASKS}", [], ["ask any method a.test/X/..."]),
+        ("b.test", ASKS, ["rule any method a.test/X/... if a person allows it"], ["rule any method b.test"]),
+        (ASKS, ASKS.replace("true", "false"), ["ask any method a.test/X/..."], []),
+        (
+            "{host: a.test, rules: [{path: {exact: /x}}]}, {host: a.test, rules: [{path: {prefix: /X}, ask: true}]}",
+            "{host: a.test, rules: [{path: {exact: /x}}]}",
+            ["ask any method a.test/X/..."],
+            ["rule any method a.test/X/... if a person allows it"],
+        ),
+        (
+            ASKS,
+            "{host: a.test, ask: true}",
+            ["rule any method a.test if a person allows it"],
+            ["ask any method a.test"],
+        ),
+    ],
+)
+def test_who_is_asked_no_longer_or_newly_is_a_difference(
+    policy_of: PolicyOf, old: str, new: str, opens: list[str], stops: list[str]
+) -> None:
+    found = difference(policy_of(f"domains: [{old}]"), policy_of(f"domains: [{new}]"))
+    assert (told(found.opens), told(found.stops)) == (opens, stops)
+
+
 def test_an_entry_without_its_budget_opens_something(policy_of: PolicyOf) -> None:
     old, new = policy_of("domains: [{host: a.test, budget: {requests: 1/min}}]"), policy_of("domains: [a.test]")
     assert len(difference(old, new).opens) == 1

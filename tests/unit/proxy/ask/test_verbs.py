@@ -49,6 +49,7 @@ async def test_the_state_is_what_is_open(world: World) -> None:
         "websocket": False,
         "http2": False,
         "rule": "POST https://new.test/x",
+        "asked_by_rule": False,
         "seconds_left": 50,
     }
     assert found["grants"] == [{"id": 1, "rule": "GET https://b.test/**", "who": "ana\\x1b", "seconds_left": 80}]

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Decision, Effect, Policy, compile_policy, decide_connect, parse_request
@@ -812,3 +815,76 @@ def test_ids_in_the_answer_to_a_confined_operation_may_be_used_from_then_on(tmp_
     enforcer.response(read, tunnel)
     enforcer.response(read, tunnel)
     assert ask(node).allowed
+
+
+def signing(
+    policy: Policy, folder: Path, body: bytes, *, path: str = "/sign-commit", method: bytes = b"POST"
+) -> Exchange:
+    """Return a request for a signature after its body arrived."""
+    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).splitlines()
+    put_secret(folder, "git.key", [OWN_HOST], b"me@example.com " + b"".join(key[1:-1]))
+    head = RequestHead(method, path.encode(), b"HTTP/1.1", ((b"Host", OWN_HOST.encode()),), b"", OWN_HOST, 80, b"http")
+    tunnel = Tunnel(client="10.0.0.3", carries=Carries.PROXY)
+    exchange = opened(head, tunnel)
+    enforcer = Enforcer(lambda: policy, clock=lambda: 5.0, secrets=folder)
+    enforcer.requestheaders(exchange, tunnel)
+    assert exchange.held is (method == b"POST")
+    exchange.body = body
+    enforcer.request(exchange, tunnel)
+    return exchange
+
+
+SIGNED_COMMIT = (
+    b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@example.com> 1 +0000\n"
+    b"committer Me <me@example.com> %d +0000\n\na\n" % time.time()
+)
+
+
+def test_a_commit_is_signed_after_its_body_arrived(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    on = policy("settings: {sign_commits: git.key}\ndomains: [a.test]")
+    exchange = signing(on, tmp_path, SIGNED_COMMIT)
+    assert exchange.outcome == Outcome(Effect.ALLOW, "signed for me@example.com with git.key: a")
+    assert exchange.answer
+    assert (exchange.answer.status, exchange.forwarded) == (200, None)
+    assert [one.secret for one in exchange.secrets] == ["git.key"]
+
+
+def test_the_public_key_is_answered_at_once(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    on = policy("settings: {sign_commits: git.key}\ndomains: [a.test]")
+    exchange = signing(on, tmp_path, b"", path="/signing-key", method=b"GET")
+    assert exchange.answer
+    assert (exchange.answer.status, exchange.answer.body[:12]) == (200, b"ssh-ed25519 ")
+
+
+@each(
+    ("secret", "body", "expected"),
+    [
+        ("git.key", b"x", (403, "this is not a git commit")),
+        ("other", SIGNED_COMMIT, (403, "the proxy has no signing key other")),
+        (
+            "broken",
+            SIGNED_COMMIT,
+            (502, "secret broken is not of the form EMAIL KEY, as `--from ssh-key:FILE` makes it"),
+        ),
+    ],
+)
+def test_a_signature_that_is_refused_says_why(
+    secret: str, body: bytes, expected: tuple[int, str], policy: Callable[[str], Policy], tmp_path: Path
+) -> None:
+    put_secret(tmp_path, "broken", [OWN_HOST], b"not-a-key")
+    exchange = signing(policy(f"settings: {{sign_commits: {secret}}}\ndomains: [a.test]"), tmp_path, body)
+    assert exchange.answer
+    assert (exchange.answer.status, exchange.outcome.reason) == expected
+    assert (exchange.outcome.effect, exchange.outcome.cause) == (Effect.DENY, "")
+
+
+def test_a_key_that_signs_is_sent_to_no_server(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    put_secret(tmp_path, "git.key", [OWN_HOST], b"me@example.com AAAA")
+    header = "{X-Key: {secret: git.key, transform: {type: raw}}}"
+    transform = f"transform: {{request: {{headers: {header}}}}}"
+    rules = policy(f"host_services: {{own: {{to: '{OWN_HOST}:443', schemes: [https], {transform}}}}}")
+    tunnel = Tunnel(client="10.0.0.3", carries=Carries.TLS, host=OWN_HOST, port=443)
+    exchange = opened(asked("/", host=OWN_HOST.encode()), tunnel)
+    Enforcer(lambda: rules, clock=lambda: 5.0, injector=Injector(tmp_path)).requestheaders(exchange, tunnel)
+    assert exchange.outcome.reason == "a key that signs commits is sent to no server"
+    assert not exchange.allowed

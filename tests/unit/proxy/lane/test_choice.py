@@ -50,8 +50,8 @@ def test_a_client_that_may_speak_http2_is_left_to_mitmproxy(tunnel: Tunnel, hell
     ("text", "kind"),
     [
         ("domains: [a.test]", Session),
-        ("settings: {engine: mitmproxy}", Session),
-        ("settings: {engine: lane}", LaneSession),
+        ("settings: {http1: mitmproxy}", Session),
+        ("settings: {http1: lane}", LaneSession),
     ],
 )
 async def test_the_policy_chooses(policy: Callable[[str], Policy], text: str, kind: type[object]) -> None:

@@ -9,11 +9,13 @@ import pytest
 
 from agent_sandbox.policy.match.injection import Credential
 from agent_sandbox.proxy.secrets.placeholder import (
+    GIT_SETTINGS,
     Placeholders,
     is_placeholder,
     key_beside,
     load_placeholders,
     write_environment,
+    write_git_settings,
 )
 from table_tests import each
 
@@ -159,3 +161,15 @@ def test_a_shell_exports_the_placeholders_except_those_that_are_set(tmp_path: Pa
 def test_nothing_that_a_shell_would_run_is_written(name: str, value: str) -> None:
     with pytest.raises(ValueError, match="not a placeholder variable"):
         write_environment(Path("/nonexistent/x"), {name: value})
+
+
+def test_git_gets_its_settings_where_commits_are_signed(tmp_path: Path, policy: Callable[[str], Policy]) -> None:
+    on = policy("settings: {sign_commits: git.key}\n")
+    file = tmp_path / "ca" / "gitconfig"
+    write_git_settings(file, on)
+    assert file.read_text() == GIT_SETTINGS
+    before = file.stat().st_ino
+    write_git_settings(file, on)
+    assert file.stat().st_ino == before
+    write_git_settings(file, policy("domains: [a.test]\n"))
+    assert file.read_text() == ""

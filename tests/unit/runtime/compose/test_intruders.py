@@ -51,6 +51,23 @@ def test_a_service_that_an_override_adds_is_named_too(docker: FakeDocker) -> Non
     assert names(DOCKER, (*UP, *stack(extra="running"))) == ("app-1-extra-1",)
 
 
+WITH_DB = (
+    *UP,
+    Container(id=C[:12], service="firewall.db", image="x", state="running"),
+    Container(id=D[:12], service="db", image="x", state="running"),
+)
+
+
+def test_a_service_beside_the_sandbox_joins_its_own_firewall(docker: FakeDocker) -> None:
+    answering(docker, *OWN, f"{C} /app-1-firewall.db-1 app_beside", f"{D} /app-1-db-1 container:{C}")
+    assert names(DOCKER, WITH_DB) == ()
+
+
+def test_a_service_that_joined_another_firewall_and_who_joined_a_services_are_named(docker: FakeDocker) -> None:
+    answering(docker, *OWN, f"{D} /app-1-db-1 container:{FIREWALL}", f"{A} /a container:{C}")
+    assert names(DOCKER, WITH_DB) == ("a", "app-1-db-1")
+
+
 def test_a_container_that_ended_meanwhile_hides_no_other(docker: FakeDocker) -> None:
     answering(docker, *OWN, f"{A} /a container:{FIREWALL}", code=1)
     assert names(DOCKER, UP) == ("a",)
@@ -89,6 +106,15 @@ def test_nobody_else_is_in_the_agents_network(docker: FakeDocker) -> None:
         for id_, service in (("1a", "firewall"), ("2b", "proxy"))
     ]
     assert strangers(DOCKER, own, "app-1") == ("docker network disconnect app-1_sandbox db",)
+
+
+def test_the_services_network_is_expected_and_its_strangers_are_named(docker: FakeDocker) -> None:
+    docker.says("network inspect app-1_beside", out=json.dumps({"1aa": {"Name": "own"}, "9cc": {"Name": "spy"}}))
+    docker.says("network inspect app-1_sandbox", out=json.dumps({"1aa": {"Name": "own"}}))
+    networks = ("app-1_beside", "app-1_sandbox", "other")
+    own = [Container(id="1a", service="firewall", image="x", state="running", networks=networks)]
+    assert strangers(DOCKER, own, "app-1") == ("docker network disconnect app-1_beside spy",)
+    assert foreign_networks(DOCKER, own, "app-1") == ("docker network disconnect other 1a",)
 
 
 def test_a_network_that_nobody_is_in_or_that_cannot_be_looked_at_has_no_strangers(docker: FakeDocker) -> None:

@@ -1,5 +1,6 @@
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,21 @@ def test_a_client_whose_program_cannot_be_reached_is_ended(
     monkeypatch.setattr(attached, "GRACE", 0.01)
     monkeypatch.setattr(attached, "PASS_SECONDS", 0.05)
     assert attend(f"kill -TERM $PPID; {FOREVER}", tmp_path, pass_signal=unreachable) == (143, [])
+
+
+def test_output_is_passed_on_until_the_client_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[bytes] = []
+    argv = ("sh", "-c", "echo one; echo two >&2; exit 3")
+    assert run_attached(argv, cwd=tmp_path, pass_signal=PASS, on_output=parts.append) == 3
+    assert b"".join(parts) == b"one\n"
+    # What the client left behind keeps the pipe open.
+    monkeypatch.setattr(attached, "READ_SECONDS", 0.01)
+    left = ("sh", "-c", "sleep 600 & echo $! >pid")
+    threads = {*threading.enumerate()}
+    assert run_attached(left, cwd=tmp_path, pass_signal=PASS, on_output=parts.append) == 0
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGTERM)
+    for reader in {*threading.enumerate()} - threads:
+        reader.join()
 
 
 def test_a_client_that_ends_by_itself_gives_its_own_code(tmp_path: Path) -> None:

@@ -210,3 +210,11 @@ def test_the_stdin_of_a_followed_child_can_be_closed() -> None:
     script = "import sys; print(sys.stdin.read() == '')"
     got = process.watch((sys.executable, "-c", script), on_line=lambda _: None, on_start=process.Input.close)
     assert (got.out, got.code) == ("True", 0)
+
+
+def test_a_signal_that_is_ignored_does_not_interrupt() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert capture(("sh", "-c", "kill -HUP $PPID; echo done")).out == "done\n"
+    finally:
+        signal.signal(signal.SIGHUP, before)

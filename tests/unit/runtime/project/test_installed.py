@@ -9,9 +9,10 @@ import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.backends.project import Project
-from agent_sandbox.images import agent_name, base_name, proxy_name
+from agent_sandbox.images import agent_name, base_name, beside_image, proxy_name
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
+from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.project.installed import (
     bounded_volumes,
@@ -20,6 +21,7 @@ from agent_sandbox.runtime.project.installed import (
     is_own,
     limits_said,
     open_project,
+    own_images,
     require_outermost,
 )
 from agent_sandbox.runtime.project.root import STACK_FILE
@@ -113,6 +115,14 @@ def test_a_file_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
 def test_the_images_of_a_project_are_what_its_stack_runs_and_their_base(tmp_path: Path) -> None:
     names = [image.name for image in images_of(expected(tmp_path))]
     assert names == [proxy_name(), base_name(), agent_name((AGENT,), OWNER)]
+
+
+def test_images_of_services_are_built_and_pulled_ones_are_not(tmp_path: Path) -> None:
+    built = beside_image("FROM x")
+    texts = {PROJECT_FILE: "beside: {db: {build: {dockerfile: D}}, web: {image: x}}", ".devcontainer/D": "FROM x"}
+    project = replace(expected(tmp_path), images=(proxy_name(), built.name, "x"), made_of=texts)
+    assert images_of(project)[-1] == built
+    assert own_images(project) == (proxy_name(), built.name, base_name())
 
 
 def test_a_moved_project_names_the_command_that_removes_its_former_stack(tmp_path: Path, init: Init) -> None:

@@ -2,13 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.images import Additions
+from agent_sandbox.images import Additions, beside_image
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.project.project_file import (
     additions_in,
     base_image_of,
+    beside_images_in,
     build_file_of,
+    files_run_by,
     made_of,
     project_files,
     setup_of,
@@ -94,3 +96,28 @@ def test_texts_make_additions() -> None:
     assert additions_in({}) == additions_in({PROJECT_FILE: "name: a"}) == Additions()
     assert additions_in({PROJECT_FILE: "packages: [aa]"}) == Additions(packages=("aa",))
     assert additions_in({PROJECT_FILE: "dockerfile: Dockerfile", DOCKERFILE: FROM}) == Additions(build_file=FROM)
+
+
+BESIDE = "beside: {db: {build: {dockerfile: D}}, web: {build: {dockerfile: W}}, other: {build: {dockerfile: D}}}\n"
+
+
+@each(
+    ("text", "paths"),
+    [
+        (BESIDE, [".devcontainer/D", ".devcontainer/W"]),
+        ('"besid\\x65": {db: {build: {dockerfile: D}}}', [".devcontainer/D"]),
+        ("beside: {db: {build: {dockerfile: ../D}}, a: {build: D}, b: [], c: {build: {dockerfile: [D]}}}", []),
+        ("beside: [db]", []),
+        ("setup: s.sh\ndockerfile: D\nbeside: {db: {build: {dockerfile: D}}}", [".devcontainer/D", "s.sh"]),
+    ],
+)
+def test_the_build_files_of_services_are_run_too(text: str, paths: list[str]) -> None:
+    assert files_run_by(text) == paths
+
+
+def test_services_that_are_built_have_images_each_once() -> None:
+    assert beside_images_in({}) == ()
+    texts = {PROJECT_FILE: BESIDE, ".devcontainer/D": "FROM x", ".devcontainer/W": "FROM y", "W": "FROM no"}
+    assert beside_images_in(texts) == (beside_image("FROM x"), beside_image("FROM y"))
+    with pytest.raises(UserError, match=r"`beside: web` names a file that does not exist: .devcontainer/W"):
+        beside_images_in({PROJECT_FILE: BESIDE, ".devcontainer/D": "FROM x", "W": "FROM no"})

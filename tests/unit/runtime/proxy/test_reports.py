@@ -56,6 +56,14 @@ def test_a_state_is_read_with_everything_that_a_person_decides_on() -> None:
 
 
 @each(
+    ("more", "fits"),
+    [({}, True), ({"rule": ""}, False), ({"asked_by_rule": True}, False), ({"asked_by_rule": False}, True)],
+)
+def test_a_question_of_a_rule_is_not_answered_by_another_rule(more: dict[str, Any], *, fits: bool) -> None:
+    assert state(QUESTION | more).questions[0].fits_policy is fits
+
+
+@each(
     ("more", "url", "details"),
     [
         ({"port": 8443, "query": 0, "body": 0}, "https://new.example.net:8443/x", "2 times"),

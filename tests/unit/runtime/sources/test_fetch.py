@@ -1,4 +1,5 @@
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.sources import fetch as subject
 from agent_sandbox.runtime.sources.fetch import Host, fetch
+from agent_sandbox.runtime.sources.ssh_key import BEGIN, END
 
 VALUE = b"correct horse"
 
@@ -241,3 +243,38 @@ def test_a_missing_keyring_is_reported(host: Host, monkeypatch: pytest.MonkeyPat
         )
     ]
     assert problems("keyring:api.test", host)[0].endswith("it names no entry; write keyring:SERVICE/USERNAME")
+
+
+def test_an_ssh_key_is_a_source_with_the_address_of_the_committer(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gitconfig").write_text("[user]\n\temail = me@example.com\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    key = tmp_path / "home" / "key"
+    subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key), check=True)
+    text = "".join(key.read_text().splitlines()[1:-1])
+    assert fetch("a", f"ssh-key:{key}", host) == f"me@example.com {text}".encode()
+    key.chmod(0o644)
+    assert problems(f"ssh-key:{key}", host)[0].endswith("other users may open the file; chmod 600 FILE")
+    key.chmod(0o600)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    assert problems(f"ssh-key:{key}", host) == [
+        (
+            f"ssh-key:{key}: the source of a gives no value: git does not know your e-mail address; "
+            "git config --global user.email YOU@EXAMPLE.COM"
+        )
+    ]
+    key.write_text("x\n")
+    assert problems(f"ssh-key:{key}", host) == [
+        (
+            f"ssh-key:{key}: the source of a gives no value: not a private key of OpenSSH; "
+            "create one: ssh-keygen -t ed25519 -N '' -f FILE"
+        )
+    ]
+    monkeypatch.setattr(subject, "ask_git", no_git)
+    key.write_text(f"{BEGIN}\n{text}\n{END}\n")
+    assert problems(f"ssh-key:{key}", host)[0].endswith("git cannot be run; install git")
+
+
+def no_git(*_: str, cwd: Path) -> None:
+    raise FileNotFoundError(cwd)

@@ -80,6 +80,21 @@ def test_a_removed_project_file_is_looked_at_if_it_restricted() -> None:
     assert changes(TRUSTED, with_file(PROJECT_FILE, "limits: {memory: 1g}\n")) == (PROJECT_FILE,)
 
 
+def test_a_service_and_a_change_of_its_dockerfile_are_asked_about() -> None:
+    beside = "beside: {db: {build: {dockerfile: D}, expose: [5432]}}\n"
+    now = with_file(PROJECT_FILE, beside)
+    now = replace(now, files={**now.files, ".devcontainer/D": "FROM x\n"})
+    question = question_about(now, TRUSTED, WRITTEN)
+    assert question.sets == (
+        "beside: db is built with D, which follows",
+        "beside: db is reached by the agent on port 5432",
+    )
+    assert "+FROM x" in question.differences
+    other = replace(now, files={**now.files, ".devcontainer/D": "FROM y\n"})
+    assert changes(other, now) == (".devcontainer/D",)
+    assert question_about(other, now, WRITTEN).fingerprint != question.fingerprint
+
+
 def test_prompt_lists_each_key_of_the_project_file_that_widens() -> None:
     now = with_file(PROJECT_FILE, "limits: {memory: 9g, cpus: 1}\n")
     question = question_about(now, TRUSTED, WRITTEN)

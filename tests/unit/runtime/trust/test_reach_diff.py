@@ -78,6 +78,13 @@ def test_a_deny_that_goes_is_something_new() -> None:
     assert widens(made_of(BASE), denied) == ("GET, HEAD https://example.org/private, denied before",)
 
 
+def test_a_question_that_goes_is_something_new() -> None:
+    base = "version: 1\ndomains:\n  - example.org\n"
+    asking = made_of(f"{base}  - {{host: example.org, rules: [{{methods: [DELETE], ask: true}}]}}\n")
+    assert widens(made_of(base), asking) == ("DELETE example.org, about which a person was asked before",)
+    assert widens(asking, made_of(base)) == ()
+
+
 def test_a_deny_that_a_wider_one_takes_in_is_not_missed() -> None:
     before = made_of(f"{BASE}deny: [evil.example.org]\n")
     after = made_of(f"{BASE}deny: ['*.example.org']\n")

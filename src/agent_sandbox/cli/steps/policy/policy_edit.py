@@ -17,6 +17,7 @@ from agent_sandbox.problems import Problem, UserError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from agent_sandbox.policytools.edit.merging import Values
     from agent_sandbox.policytools.edit.short_rule import ShortRule
     from agent_sandbox.runtime.policies.registries import Machine
 
@@ -152,6 +153,21 @@ def put_options(service: str, options: "Mapping[str, object]", file: Path) -> bo
     emit_lines(
         [f"{file}:{after.line}: the service {service} has {'' if len(options) == 1 else 'new '}{', '.join(written)}"]
     )
+    return True
+
+
+def put_values(values: "Values", what: str, file: Path) -> bool:
+    """Add settings and entries to the file and print where; return whether the file changed."""
+    # Not needed for `--help`.
+    from agent_sandbox.runtime.policies.edit import planned_values, write_edit  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
+
+    before, after = planned_values(file, values, os.environ)
+    if after is None:
+        return False
+    with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
+        write_edit(file, before, after)
+    emit_lines([f"{file}:{after.line}: added {what}"])
     return True
 
 

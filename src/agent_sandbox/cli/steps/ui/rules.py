@@ -56,6 +56,9 @@ class Rules:
         if not question.lasting:
             what = "no rule can express exactly this request"
             raise UserError([Problem(where=question.url, what=what, hint="allow it once, or deny it")])
+        if not question.fits_policy:
+            what, hint = "its rule has `ask: true`", "allow it for an hour, or remove `ask` from the policy"
+            raise UserError([Problem(where=question.url, what=what, hint=hint)])
         return self._plan(question.rule, question.services)
 
     def of_record(self, record: Record) -> Change:

@@ -69,6 +69,7 @@ def _question(question: Question) -> Shown:
         "reason": text_shown(question.reason, LONGEST * 2),
         "services": [text_shown(name) for name in question.services],
         "rule": text_shown(question.rule, LONGEST_RULE) if question.lasting else "",
+        "fits_policy": question.fits_policy,
         "seconds_left": question.seconds_left,
     }
 

@@ -109,6 +109,9 @@ class Connection:
         if not question.rule:
             what = "no rule can express exactly this request"
             raise UserError([Problem(where=question.url, what=what, hint="allow it once, or deny it")])
+        if not question.fits_policy:
+            what, hint = "its rule has `ask: true`", "allow it for an hour, or remove `ask` from the policy"
+            raise UserError([Problem(where=question.url, what=what, hint=hint)])
         self.write_rule(question.rule)
 
     def write_rule(self, rule: str) -> None:

@@ -125,7 +125,8 @@ def _single(question: Question) -> Iterator[str]:
     if _fits(question):
         yield f"    h  allow for an hour: {question.rule}"
         yield "    s  the same, until the sandbox stops"
-        yield "    p  the same, for the project: adds the line to policy.yaml"
+        if question.fits_policy:
+            yield "    p  the same, for the project: adds the line to policy.yaml"
     yield "    d  deny, and do not ask about this host for ten minutes"
 
 

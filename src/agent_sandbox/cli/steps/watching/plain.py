@@ -133,7 +133,7 @@ def _lines(question: Question) -> Iterator[str]:
         yield f"     allowed by the service {', or '.join(question.services)}"
     if question.rule:
         yield f"     for longer than once: {question.rule}"
-    keys = ("a once", "h hour", "s until it stops", "p project", "d deny")
+    keys = ("a once", "h hour", "s until it stops", *(("p project",) if question.fits_policy else ()), "d deny")
     yield f"     {', '.join(f'{question.id}{key}' for key in keys)}; {question.seconds_left} seconds left"
 
 

@@ -97,6 +97,8 @@ def _makes_idle(other: Rule, rule: Rule) -> bool:
     """Return whether `other`, which covers the rule, makes it redundant; of two equal rules, the later one is."""
     if other is rule or other.conditions.inject != rule.conditions.inject:
         return False  # a request with a secret differs from one without
+    if rule.conditions.ask and not other.conditions.ask:
+        return False  # a person is still asked
     return not covers(rule.conditions, other.conditions) or _place(other) < _place(rule)
 
 

@@ -73,6 +73,8 @@ def test_a_question_brings_its_own_rule(rules: Rules) -> None:
     for rule in ("", "GET https://new.test/" + "x" * 2_000):
         with pytest.raises(UserError, match="no rule can express exactly this request"):
             rules.of_question(question(rule=rule))
+    with pytest.raises(UserError, match="its rule has `ask: true`"):
+        rules.of_question(question(asked_by_rule=True))
 
 
 def test_a_request_that_nobody_answered_can_become_a_rule(rules: Rules) -> None:

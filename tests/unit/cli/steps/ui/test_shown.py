@@ -45,6 +45,9 @@ def test_questions_of_many_hosts_of_one_domain_are_one_group() -> None:
 def test_a_question_is_shown_with_what_an_answer_repeats() -> None:
     (group,) = state_shown(open_state(question()))["groups"]
     assert group["questions"][0]["request"] == "GET https://new.test/x"
+    assert group["questions"][0]["fits_policy"]
+    (group,) = state_shown(open_state(question(asked_by_rule=True)))["groups"]
+    assert not group["questions"][0]["fits_policy"]
 
 
 def test_a_state_that_has_not_changed_is_left_out() -> None:

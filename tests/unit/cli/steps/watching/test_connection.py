@@ -93,7 +93,7 @@ def test_a_proxy_that_does_not_run_is_a_problem(project: Path, docker: FakeDocke
         Watched().watch()
 
 
-def asked(rule: str) -> Question:
+def asked(rule: str, *, by_rule: bool = False) -> Question:
     return Question(
         id=3,
         method="GET",
@@ -105,6 +105,7 @@ def asked(rule: str) -> Question:
         rule=rule,
         requests=1,
         seconds_left=9,
+        asked_by_rule=by_rule,
     )
 
 
@@ -118,6 +119,8 @@ def test_a_rule_for_the_project_is_written_and_loaded(up: FakeDocker, capsys: py
     assert "policy loaded, digest 0123456789ab" in capsys.readouterr().err
     with pytest.raises(UserError, match="no rule can express exactly this request"):
         Watched().connection.allow_for_project(asked(""))
+    with pytest.raises(UserError, match="its rule has `ask: true`; allow it for an hour, or remove `ask` from the pol"):
+        Watched().connection.allow_for_project(asked("GET https://new.test/**", by_rule=True))
 
 
 def test_ends_when_another_thread_ends_it(up: FakeDocker) -> None:

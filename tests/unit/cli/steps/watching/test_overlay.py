@@ -63,8 +63,10 @@ def test_a_question_is_shown_with_its_keys() -> None:
         "    d  deny, and do not ask about this host for ten minutes",
         LATER,
     ]
+    by_rule = seat.asks(replace(ASKED, asked_by_rule=True))
+    assert [line[:5] for line in by_rule if line.startswith("    ")][-4:] == ["    a", "    h", "    s", "    d"]
     assert seat.asks() == []
-    assert seat.changes == 2
+    assert seat.changes == 3
 
 
 @pytest.mark.parametrize(

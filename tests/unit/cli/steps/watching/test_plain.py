@@ -102,6 +102,11 @@ def test_a_question_is_printed_once_with_its_answers(seat: Seat) -> None:
     ]
 
 
+def test_a_rule_that_asks_offers_no_line_for_the_project(seat: Seat) -> None:
+    seat.screen.report(State(questions=(question(3, asked_by_rule=True),)))
+    assert seat.sees[-1] == "     3a once, 3h hour, 3s until it stops, 3d deny; 60 seconds left"
+
+
 @pytest.mark.parametrize(
     ("text", "given"),
     [

@@ -106,6 +106,7 @@ domains:
   - d.test
   - {host: a.test, ports: [8443]}
   - e.test
+  - {host: a.test, rules: [{methods: [DELETE], ask: true}]}
 """
 
 

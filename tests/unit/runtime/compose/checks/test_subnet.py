@@ -6,7 +6,7 @@ import pytest
 
 from agent_sandbox.runtime.compose.checks import subnet as subject
 from agent_sandbox.runtime.compose.checks.host import EngineHost
-from agent_sandbox.runtime.compose.checks.subnet import read_routes, stack_subnet, subnet
+from agent_sandbox.runtime.compose.checks.subnet import read_routes, stack_subnets, subnet
 from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok
 from agent_sandbox.runtime.project.installed import read_project
@@ -83,4 +83,4 @@ def test_routes_are_read_from_the_kernels_table() -> None:
 
 @pytest.mark.parametrize("document", [{}, {"networks": None}, {"networks": {"sandbox": {"ipam": {"config": []}}}}])
 def test_a_compose_file_without_a_subnet_has_none(document: dict[str, Any]) -> None:
-    assert stack_subnet(document) is None
+    assert stack_subnets(document) == []

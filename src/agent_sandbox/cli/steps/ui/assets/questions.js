@@ -85,9 +85,9 @@ function made(group, about) {
       answers.append(
         button("For an hour (h)", () => clicked(group, "hour")),
         button("Until it stops (s)", () => clicked(group, "stop")),
-        button("For the project (p)", () => settled(moved) && onProject({ id: one.id, request: one.request })),
       );
     }
+    if (one.rule && one.fits_policy) answers.append(button("For the project (p)", () => settled(moved) && onProject({ id: one.id, request: one.request })));
     answers.append(button("Deny (d)", () => clicked(group, "deny")));
   }
   answers.append(element("span", { class: "left" }));
@@ -145,7 +145,7 @@ function pressed(event) {
   else if (!group || !(event.key in KEYS || event.key === "p")) return;
   else if (group.name && event.key !== "d") say("a group can only be denied");
   else if (!settled(moved, before)) return;
-  else if (event.key === "p" && group.questions[0].rule) onProject({ id: first(group), request: group.questions[0].request });
+  else if (event.key === "p" && group.questions[0].rule && group.questions[0].fits_policy) onProject({ id: first(group), request: group.questions[0].request });
   else if (event.key in KEYS && (group.questions[0].rule || ["a", "d"].includes(event.key))) answer(group, KEYS[event.key]);
   event.preventDefault();
 }

@@ -1,0 +1,131 @@
+"""`agent-sandbox cp SOURCE TARGET`."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from agent_sandbox.backends.plan import HandOver
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Exec, Terminal
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE
+from agent_sandbox.cli.framework.options import ProjectPath, Quiet
+from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps.execute import backend, require_agent
+from agent_sandbox.cli.steps.trust_gate import open_known
+from agent_sandbox.cli.terminal.output import counted, say
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.copying import transfer, tree
+from agent_sandbox.runtime.copying.host_acts_on import refusal_below
+from agent_sandbox.runtime.copying.tree import Copied, Meter, Receiver, RefusedError
+from agent_sandbox.runtime.project.installed import trusted_projects
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.size_text import size_text
+from agent_sandbox.stack.limits import LIMITS
+
+# The sandbox of this project, before the colon; no stack has this name, because each ends in a hash.
+BOX = "box"
+FORM = "write box:PATH for a path in the sandbox, as in agent-sandbox cp box:/tmp/report.html ."
+SIZES = LIMITS["disk"]
+
+Source = Annotated[str, Argument(help="What to copy: a path here, or box:PATH in the sandbox.")]
+Target = Annotated[str, Argument(help="Where to: a path here, or box:PATH in the sandbox.")]
+MaxSize = Annotated[str, Option(help="Stop after this many bytes, as in 500m or 20g.", metavar="SIZE")]
+
+
+def cp(
+    source: Source, target: Target, *, path: ProjectPath = None, max_size: MaxSize = "2g", quiet: Quiet = False
+) -> int:
+    """Copy a file or directory between this machine and the sandbox, by the rules of `cp -r`.
+
+    `box:PATH` is in the sandbox of this project, and relative to /workspace. `NAME:PATH` is in the sandbox of the stack
+    with that name. Symbolic links are neither followed nor copied. Files that programs on this machine act on, such as
+    `.git` and `.envrc`, are not copied here with a directory, only by name. Exits with 1 if something was left out.
+    """
+    name, inside = _inside(source, target)
+    meter = Meter(most_bytes=_bytes(max_size), most_entries=transfer.MOST_ENTRIES)
+    try:
+        to_here = bool(_box(source))
+        copied = _here(name, inside, target, meter, path) if to_here else _there(name, inside, source, meter, path)
+    except RefusedError as error:
+        hint = "--max-size sets another limit; what was copied stays" if tree.STOPPED in error.what else ""
+        what = " ".join(error.what.split())
+        raise UserError([Problem(where=error.where or name, what=what, hint=hint)]) from error
+    return _report(copied, target, quiet=quiet)
+
+
+def _box(text: str) -> str:
+    """Return what is before the colon of a path in a sandbox, or an empty string for a path here.
+
+    >>> _box("box:/tmp/x"), _box("./box:x"), _box("C"), _box(":x")
+    ('box', '', '', '')
+    """
+    name, colon, _ = text.partition(":")
+    return name if colon and "/" not in name else ""
+
+
+def _inside(source: str, target: str) -> tuple[str, str]:
+    """Return the sandbox and the path in it."""
+    boxes = [text for text in (source, target) if _box(text)]
+    if len(boxes) != 1:
+        what = "both are in a sandbox" if boxes else "neither is in a sandbox"
+        raise UserError([Problem(where=f"{source} {target}", what=what, hint=FORM)])
+    name, _, inside = boxes[0].partition(":")
+    if not inside:
+        raise UserError([Problem(where=boxes[0], what="names no path", hint=FORM)])
+    return name, inside
+
+
+def _bytes(text: str) -> int:
+    size: int | None = SIZES.read(text)
+    if not size:
+        raise UserError([Problem(where="--max-size", what=f"`{text}` is not a {SIZES.form}")])
+    return size
+
+
+def _here(name: str, inside: str, target: str, meter: Meter, path: Path | None) -> Copied:
+    base = tree.base_of(inside)
+    with tree.opened(target) as place:
+        whole = Path(target, base) if os.path.isdir(target) else Path(target)
+        receiver = Receiver(place, base, meter, refusal_below(whole))
+        return transfer.from_sandbox(_running(name, path), inside, receiver)
+
+
+def _there(name: str, inside: str, source: str, meter: Meter, path: Path | None) -> Copied:
+    base = tree.base_of(source)
+    with tree.opened(source) as place:
+        tree.require_sendable(place)
+        return transfer.to_sandbox(_running(name, path), place, inside, base, meter)
+
+
+def _running(name: str, path: Path | None) -> transfer.Within:
+    """Return how to run a program in the sandbox; raise UserError unless it runs."""
+    if name != BOX and path is not None:
+        raise UserError([Problem(where="--path", what=f"cannot be combined with {name}:", hint=FORM)])
+    project = open_known(path if name == BOX else _root_of(name), cwd=Path.cwd())
+    require_agent(project)
+    return lambda argv: _command(project, argv)
+
+
+def _root_of(name: str) -> Path:
+    project = trusted_projects(open_store(os.environ)).get(name)
+    if project is None:
+        hint = f"agent-sandbox ls lists the names; {BOX}: is the sandbox of this project; ./{name}: is a file here"
+        raise UserError([Problem(where=f"{name}:", what="no stack that you trust has this name", hint=hint)])
+    return project.root
+
+
+def _command(project: Project, argv: tuple[str, ...]) -> tuple[Sequence[str], Path]:
+    plan = backend().plan(project, Exec(argv=argv, terminal=Terminal.NONE))
+    (step,) = (one for one in plan if isinstance(one, HandOver))
+    return step.argv, step.cwd
+
+
+def _report(copied: Copied, target: str, *, quiet: bool) -> int:
+    for path, why in copied.skipped:
+        say(("not copied:", "warn"), f" {path}: {why}")
+    if copied.more:
+        say(("not copied:", "warn"), f" {copied.more} more")
+    if not quiet:
+        say(f"copied {counted(copied.files, 'file')} ({size_text(copied.size)}) to {target}")
+    return FIXABLE if copied.skipped else DONE

@@ -1,0 +1,82 @@
+"""`run --json`: run the agent without a terminal, then print what the run came to."""
+
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agent_sandbox.backends.plan import HandOver
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import AskProxy, Exec, ReadTraffic, Terminal
+from agent_sandbox.cli.steps.execute import backend, driver
+from agent_sandbox.cli.terminal.output import emit_json, say, say_problems
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.host.attached import run_attached
+from agent_sandbox.runtime.proxy.control import ask_stack, watch_stack
+from agent_sandbox.runtime.review.baseline import Baseline, load_baseline
+from agent_sandbox.runtime.review.changes import find_changes, take
+from agent_sandbox.runtime.run_summary import Output, Summary, Traffic, as_json, as_markdown
+from agent_sandbox.runtime.traffic.record import read_record
+from agent_sandbox.runtime.traffic.wanted import Wanted, since_time
+from agent_sandbox.stack.services.agent import ENTER
+
+# The file that GitHub shows with a step.
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+def run_reported(project: Project, agent: str, *command: str, before: Baseline | None) -> int:
+    """Run the agent's command, print the summary as JSON, and return the agent's exit code.
+
+    `before` has the project's files before a sandbox started that is only for this run: the summary is about all that
+    happened in it. Without it, it is about the requests from now on, and about what was not reviewed yet.
+    """
+    since, output = "" if before else _clock(project), Output()
+    baseline = before or load_baseline(project.root, os.environ) or take(project.root)
+    verb = Exec(argv=(ENTER, *command), terminal=Terminal.NONE, session=os.urandom(8).hex())
+    (step,) = (step for step in backend().plan(project, verb) if isinstance(step, HandOver))
+    started = time.monotonic()
+    code = run_attached(step.argv, cwd=step.cwd, pass_signal=step.pass_signal, on_output=output.add)
+    summary = Summary(
+        project=project.name,
+        agent=agent,
+        exit_code=code,
+        seconds=time.monotonic() - started,
+        output=output,
+        traffic=_traffic(project, since),
+        review=find_changes(project.root, baseline),
+    )
+    emit_json(as_json(summary))
+    if file := os.environ.get(STEP_SUMMARY):
+        _append(Path(file), as_markdown(summary))
+    return code
+
+
+def _clock(project: Project) -> str:
+    """Return the proxy's own time: its clock may differ from this machine's."""
+    clock = ask_stack(driver(), backend().plan(project, AskProxy(argv=("status",)))).get("clock")
+    return since_time(str(clock), now=datetime.now(UTC)) if clock else ""
+
+
+def _traffic(project: Project, since: str) -> Traffic | None:
+    """Return the requests since then; None if the proxy does not say, which is reported."""
+    traffic, wanted = Traffic(), Wanted(since=since)
+
+    def take(line: str) -> None:
+        record = read_record(line)
+        if record is not None and wanted.takes(record):
+            traffic.add(record)
+
+    try:
+        watch_stack(driver(), backend().plan(project, ReadTraffic()), on_line=take)
+    except UserError as error:
+        say_problems(error.problems)
+        return None
+    return traffic
+
+
+def _append(file: Path, text: str) -> None:
+    try:
+        with file.open("a", encoding="utf-8", errors="replace") as summary:
+            summary.write(text)
+    except OSError as error:
+        say(f"note: {STEP_SUMMARY}={file} cannot be written: {(error.strerror or str(error)).lower()}")

@@ -1,0 +1,40 @@
+"""Remove a stack as soon as what it was started for has ended."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Destroy
+from agent_sandbox.cli.steps.execute import backend, driver, execute
+from agent_sandbox.cli.terminal.output import counted
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.process import handled
+from agent_sandbox.runtime.review.baseline import Baseline
+from agent_sandbox.runtime.review.changes import take
+
+
+@contextmanager
+def thrown_away(project: Project, *, quiet: bool = False) -> Iterator[Baseline]:
+    """Remove the project's stack with its volumes when the block ends, however it ends.
+
+    Yield the project's files as they are before the stack starts. Raise UserError if the engine has anything of the
+    stack already: it could hold state that somebody needs.
+    """
+    things = driver().leftovers(project.name)
+    if found := [counted(len(names), kind.removesuffix("s")) for kind, names in things.items() if names]:
+        what = f"this project has a sandbox, and --rm would remove its state: {', '.join(found)}"
+        hint = "leave out --rm, use another clone, or remove it first: agent-sandbox destroy"
+        raise UserError([Problem(where=project.name, what=what, hint=hint)])
+    with handled(_interrupt):
+        try:
+            yield take(project.root)
+        finally:
+            with handled(signal.SIG_IGN):  # CI systems send several signals
+                execute(backend().plan(project, Destroy()), quiet=quiet)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt(signal.Signals(number).name)

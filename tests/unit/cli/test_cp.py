@@ -1,0 +1,152 @@
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli import cp as module
+from agent_sandbox.cli.cp import cp
+from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.runtime.copying.tree import Copied
+from fake_docker import FakeDocker
+from fake_stack import with_containers
+
+FORM = "  hint: write box:PATH for a path in the sandbox, as in agent-sandbox cp box:/tmp/report.html .\n"
+
+
+@pytest.fixture
+def running(project: Path, docker: FakeDocker) -> FakeDocker:
+    """Have a running stack."""
+    assert project.exists()
+    return with_containers(docker, agent="healthy")
+
+
+@pytest.fixture
+def box(running: FakeDocker, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have a directory in place of /workspace, and run the end that would be in the sandbox there."""
+    assert running.rules
+    folder = tmp_path / "box"
+    folder.mkdir()
+    commands: list[tuple[str, ...]] = []
+    real = module._command
+
+    def command(found: Project, argv: tuple[str, ...]) -> tuple[Sequence[str], Path]:
+        planned, where = real(found, argv)
+        assert (planned[-len(argv) :], where) == (argv, project)
+        commands.append(argv)
+        return (sys.executable, *argv[1:]), folder
+
+    monkeypatch.setattr(module, "_command", command)
+    return folder
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str, **options: object) -> tuple[int, str]:
+    code = exit_code(lambda: cp(*words, **options))  # type: ignore[arg-type]
+    out, err = capsys.readouterr()
+    assert out == ""
+    return code, err
+
+
+def test_copies_in_both_directions(box: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "f").write_text("text")
+    assert run(capsys, "f", "box:new") == (0, "copied 1 file (4 B) to box:new\n")
+    assert (box / "new").read_text() == "text"
+    assert run(capsys, "app-1:new", "back") == (0, "copied 1 file (4 B) to back\n")
+    assert (project / "back").read_text() == "text"
+    assert run(capsys, f"box:{box}/new", ".", quiet=True) == (0, "")
+    assert (project / "new").read_text() == "text"
+
+
+def test_what_is_left_out_is_named_and_the_exit_code_is_1(
+    box: Path, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a/.vscode/tasks.json", "a/.git/config", "a/b"):
+        (box / name).parent.mkdir(parents=True, exist_ok=True)
+        (box / name).write_text("x")
+    (box / "a" / "l\x1b[2J").symlink_to("b")
+    look = "; copy it by its name after a look"
+    left = (
+        f"not copied: .git: git on your machine would run its hooks and programs{look}\n"
+        f"not copied: .vscode: tasks and settings that the editor on the host acts on{look}\n"
+    )
+    link = "not copied: l\\x1b[2J: symbolic links are not copied\n"
+    assert run(capsys, "box:a", "new", quiet=True) == (1, left + link)
+    assert run(capsys, "box:a/.", ".", quiet=True) == (1, left + link)
+    assert run(capsys, "box:a/.vscode", ".") == (0, "copied 1 file (1 B) to .\n")
+    assert (project / ".vscode" / "tasks.json").exists()
+    assert not (project / ".git").exists()
+    # Into the sandbox, everything goes: it protects the project's own paths.
+    assert run(capsys, "new", "box:c") == (0, "copied 1 file (1 B) to box:c\n")
+
+
+def test_more_than_are_named_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert module._report(Copied(skipped=[("a", "why")], more=2), "t", quiet=False) == 1
+    assert capsys.readouterr().err == "not copied: a: why\nnot copied: 2 more\ncopied 0 files (0 B) to t\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("a", "b"), f"error: a b: neither is in a sandbox\n{FORM}"),
+        (("./box:a", ":b"), f"error: ./box:a :b: neither is in a sandbox\n{FORM}"),
+        (("box:a", "x:b"), f"error: box:a x:b: both are in a sandbox\n{FORM}"),
+        (("box:", "b"), f"error: box:: names no path\n{FORM}"),
+        (("box:..", "b"), "error: ..: write the name of this directory\n"),
+        (("no\nsuch", "box:b"), "error: no\\x0asuch: no such file or directory\n"),
+        (("box:a", "no/such/"), "error: no: no such file or directory\n"),
+        (
+            ("no:a", "b"),
+            (
+                "error: no:: no stack that you trust has this name\n"
+                "  hint: agent-sandbox ls lists the names; box: is the sandbox of this project; ./no: is a file here\n"
+            ),
+        ),
+    ],
+)
+def test_bad_names_are_errors_before_anything_runs(
+    running: FakeDocker, capsys: pytest.CaptureFixture[str], words: tuple[str, str], said: str
+) -> None:
+    assert run(capsys, *words) == (1, said)
+    assert running.calls == []
+
+
+@pytest.mark.parametrize("size", ["", "0", "0b", "x", "-1g", "1"])
+def test_a_size_needs_a_number_and_a_unit(running: FakeDocker, capsys: pytest.CaptureFixture[str], size: str) -> None:
+    said = f"error: --max-size: `{size}` is not a size: a number with k, m or g, as in `20g`\n"
+    assert run(capsys, "box:a", "b", max_size=size) == (1, said)
+    assert running.calls == []
+
+
+def test_another_projects_path_and_a_stacks_name_exclude_each_other(
+    running: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = f"error: --path: cannot be combined with app-1:\n{FORM}"
+    assert run(capsys, "app-1:a", "b", path=project) == (1, said)
+    assert running.calls == []
+
+
+def test_a_copy_ends_at_the_limit(box: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (box / "f").write_text("x" * 2000)
+    code, said = run(capsys, "box:f", "new", max_size="1k")
+    assert code == 1
+    assert said == (
+        "error: in the sandbox: stopped at the limit of 1024 bytes\n"
+        "  hint: --max-size sets another limit; what was copied stays\n"
+    )
+
+
+def test_an_error_from_inside_is_one_escaped_line(
+    running: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    answer = """print('{"error": "no\\\\n  hint: run \\\\u001b[2J"}')"""
+    monkeypatch.setattr(module, "_command", lambda *_: ((sys.executable, "-I", "-c", answer), tmp_path))
+    (tmp_path / "f").touch()
+    assert run(capsys, "f", "box:g") == (1, "error: in the sandbox: no hint: run \\x1b[2J\n")
+    assert running.rules
+
+
+def test_needs_a_running_stack(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert project.exists()
+    with_containers(docker)
+    assert run(capsys, "box:a", "b") == (1, "error: app-1: the stack is not running\n  hint: agent-sandbox up\n")

@@ -1,0 +1,24 @@
+import re
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from agent_sandbox.projectfile.checks import TEXT, matching, require_text
+from table_tests import each
+
+
+@each("value", ["a-", 1, None])
+def test_text_that_does_not_match_whole_is_an_error(value: object) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(matching_type()).validate_python(value)
+
+
+def test_text_that_matches_is_the_value() -> None:
+    assert TypeAdapter(matching_type()).validate_python("ab") == "ab"
+    assert require_text("x") == "x"
+
+
+def matching_type() -> object:
+    from typing import Annotated  # noqa: PLC0415 - only here
+
+    return Annotated[str, matching(re.compile("[a-z]+"), "a word", "write letters"), TEXT]

@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.copying.host_acts_on import refusal_below
+
+GIT = "git on your machine would run its hooks and programs; copy it by its name after a look"
+EDITOR = "tasks and settings that the editor on the host acts on; copy it by its name after a look"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a stack."""
+    (tmp_path / "project" / ".devcontainer").mkdir(parents=True)
+    (tmp_path / "project" / ".devcontainer" / "docker-compose.yml").touch()
+    return tmp_path / "project"
+
+
+def test_what_programs_here_act_on_is_refused_in_any_directory(tmp_path: Path) -> None:
+    refusal = refusal_below(tmp_path / "new")
+    for parts, why in {
+        (".git",): GIT,
+        ("a", "b", ".GIT"): GIT,
+        (".g\u200bit",): GIT,
+        (".vscode",): EDITOR,
+        (".VSCode",): EDITOR,
+        ("Makefile",): "",
+        (".gitignore",): "",
+        ("a", ".vscode"): "",  # of the directory that is copied, only what an editor would open there
+    }.items():
+        assert refusal(parts) == why, parts
+    assert refusal((".envrc",)).startswith("runs when a shell on the host enters the directory")
+    assert refusal((".claude", "settings.json")).endswith("copy it by its name after a look")
+
+
+def test_in_a_project_its_own_paths_count_too(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refusal_below(project)((".vscode",)) == EDITOR
+    assert refusal_below(project / "src")((".vscode",)) == EDITOR
+    # A directory with a harmless name of its own, copied onto one with a meaning.
+    assert refusal_below(project / ".agents")(("plugins",)).startswith("hooks, commands, permissions of an agent")
+    assert refusal_below(project / "src" / ".agents")(("plugins",)) == ""
+    monkeypatch.chdir(project / ".devcontainer")
+    assert refusal_below(Path("../.Agents"))(("plugins",)).startswith("hooks, commands, permissions of an agent")
+    assert refusal_below(project.parent / ".agents")(("plugins",)) == ""
+
+
+def test_what_is_below_a_directory_that_the_user_named_is_copied(project: Path) -> None:
+    # `agent-sandbox cp box:/tmp/x .vscode/x`: the user chose that directory.
+    assert refusal_below(project / ".vscode" / "x")(("a",)) == ""

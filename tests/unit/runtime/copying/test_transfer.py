@@ -1,0 +1,114 @@
+"""A copy with a real process as the end in the sandbox, which may be hostile."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.runtime.copying import transfer
+from agent_sandbox.runtime.copying.transfer import from_sandbox, to_sandbox
+from agent_sandbox.runtime.copying.tree import Copied, Meter, Receiver, RefusedError, opened
+from table_tests import each
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_sandbox.runtime.copying.transfer import Within
+
+NOT_A_COPY = "the sandbox sent what is not a copy"
+LINK = [("link", "symbolic links are not copied")]
+
+
+def here(cwd: Path) -> Within:
+    """Run the end that would be in the sandbox on this machine."""
+    return lambda argv: ((sys.executable, *argv[1:]), cwd)
+
+
+def saying(script: str, cwd: Path) -> Within:
+    """Run a shell script in its place."""
+    return lambda _argv: (("sh", "-c", script), cwd)
+
+
+def meter() -> Meter:
+    return Meter(most_bytes=1 << 20, most_entries=100)
+
+
+def fetch(within: Within, target: Path) -> Copied:
+    with opened(str(target)) as place:
+        return from_sandbox(within, "source", Receiver(place, "source", meter()))
+
+
+def bring(within: Within, source: Path) -> Copied:
+    with opened(str(source)) as place:
+        return to_sandbox(within, place, "target", "source", meter())
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A directory with a file and a link."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "f").write_text("x")
+    (tmp_path / "source" / "link").symlink_to("f")
+    return tmp_path / "source"
+
+
+def test_both_directions(source: Path, tmp_path: Path) -> None:
+    expected = Copied(files=1, size=1, skipped=LINK)
+    assert fetch(here(tmp_path), tmp_path / "fetched") == expected
+    assert bring(here(tmp_path), source) == expected
+    assert [(tmp_path / name / "f").read_text() for name in ("fetched", "target")] == ["x", "x"]
+
+
+@each(
+    "script, said",
+    {
+        "exit 0": f"{NOT_A_COPY}: it ended too early",
+        "echo; echo no such container >&2; exit 1": "in the sandbox: no such container",
+        "exit 1": f"{NOT_A_COPY}: it ended too early",
+        "cat /dev/zero": f"{NOT_A_COPY}: frame 0 of 0 bytes is not allowed here",
+        "yes '' | head -c 9999999 >&2; exit 1": f"{NOT_A_COPY}: it ended too early",
+        # An agent that does not end, with its own output still open.
+        "printf '\\0\\0\\0\\0\\0\\0'; exec sleep 1000": f"{NOT_A_COPY}: frame 0 of 0 bytes is not allowed here",
+    }.items(),
+)
+def test_an_end_that_sends_something_else_ends_the_copy(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+) -> None:
+    monkeypatch.setattr(transfer, "GRACE", 0.05)
+    folder = tmp_path_factory.mktemp("from")
+    with pytest.raises(RefusedError) as refused:
+        fetch(saying(script, folder), folder / "new")
+    assert str(refused.value) == said
+    assert list(folder.iterdir()) == []
+
+
+def forged(**changed: object) -> str:
+    found = {"files": 1, "size": 1, "skipped": [], "more": 0, **changed}
+    return f"cat >/dev/null; printf %s '{json.dumps(found)}'"
+
+
+@each(
+    "script, said",
+    {
+        "exit 0": "the sandbox did not say what it copied",
+        "echo gone >&2; exit 1": "in the sandbox: gone",
+        forged(error="no room"): "in the sandbox: no room",
+        forged(files="many"): "the sandbox did not say what it copied",
+        forged(skipped=[1]): "the sandbox did not say what it copied",
+        forged(skipped=[["x" * 70_000, ""]]): "the sandbox did not say what it copied",
+        "cat >/dev/null; echo []": "the sandbox did not say what it copied",
+        "cat >/dev/null; printf '\\377'": "the sandbox did not say what it copied",
+        "exec <&-; sleep 0.1; echo 1": "the sandbox did not say what it copied",
+    }.items(),
+)
+def test_an_end_that_answers_something_else_is_an_error(
+    tmp_path_factory: pytest.TempPathFactory, script: str, said: str
+) -> None:
+    folder = tmp_path_factory.mktemp("to")
+    (folder / "source").write_bytes(b"x" * 500_000)
+    with pytest.raises(RefusedError) as refused:
+        bring(saying(script, folder), folder / "source")
+    assert str(refused.value) == said
