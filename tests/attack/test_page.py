@@ -20,7 +20,7 @@ from agent_sandbox.runtime.proxy.control import ask_socket
 from agent_sandbox.runtime.proxy.reports import Dropped
 from agent_sandbox.runtime.traffic.record import Record, read_record
 from answering import nobody_answers
-from chromium import PROGRAM, Chromium
+from chromium import PROGRAMS, Chromium
 from page_stand import PageStand, SocketConnection, open_state, question, record
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_answer
@@ -33,15 +33,16 @@ if TYPE_CHECKING:
 HOSTS = tuple(f"h{number}.example{number}.test" for number in range(9))
 POLICY = "version: 1 # mine\ndomains: [allowed.test]\nsettings: {ask: {timeout: 60}}\n"
 FREEZE = "performance.now = () => {now}"
+STOP = "performance.now = ((now) => () => now)(performance.now() + 1000)"
 LATER = "(() => { const now = performance.now.bind(performance); performance.now = () => now() + 1000 })()"
 HOSTILE = "/<img src=x onerror=document.title='owned'>\u202e&lt;\x1b[2J" + "a" * 5_000
 QUESTIONS = "document.querySelectorAll('#question-list > li').length"
 STATUS = "document.getElementById('status').textContent"
 
 
-@pytest.fixture(scope="module", params=filter(None, [PROGRAM]))
+@pytest.fixture(scope="module", params=PROGRAMS)
 def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    """One browser for all tests; none where there is no Chromium: scripts/engine installs it."""
+    """One browser for all tests."""
     with Chromium(request.param, tmp_path_factory.mktemp("chromium")) as browser:
         yield browser
 
@@ -141,14 +142,19 @@ def test_a_person_sees_the_change_of_the_policy_before_it_is_written(
     browser.open(stand.address)
     waiting = client.asks(HOSTS[1])
     browser.until(f"{QUESTIONS} === 1")
-    answer(browser, "p")
+    browser.value(STOP)
+    browser.press("p")
     browser.until("document.getElementById('dialog').open")
     line = f"GET https://{HOSTS[1]}/**"
     assert f"+  - {line}" in browser.value("document.querySelector('#dialog pre').innerText")
     assert pair.proxy.policy_file.read_text() == POLICY
+    write = "document.querySelector('#dialog-buttons button')"
+    browser.value(f"{write}.click()")  # a second click, meant for what was there before
+    browser.value(LATER)
     browser.press("Enter")  # no button has the focus yet
     browser.press("Tab")
     assert pair.proxy.policy_file.read_text() == POLICY
+    assert browser.value(f"document.activeElement === {write}")
     browser.press("Enter")
     assert waiting.result(20) == 200
     assert pair.proxy.policy_file.read_text() == f"{POLICY}allow:\n  - {line}\n"
@@ -167,6 +173,7 @@ def test_a_denied_request_becomes_a_rule(browser: Chromium, stand: PageStand, cl
     row = f"[...document.querySelectorAll('#rows .request')].find((row) => row.textContent.includes('{HOSTS[2]}'))"
     browser.until(f"{row} !== undefined")
     browser.value(f"{row}.click()")
+    browser.value(LATER)
     browser.value("document.querySelector('#dialog-buttons button').click()")
     browser.until(f"{STATUS} !== '' || document.querySelector('#dialog pre') !== null")
     assert "*" not in browser.value("document.querySelector('#dialog pre')?.innerText ?? ''")

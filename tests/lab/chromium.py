@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROGRAM = shutil.which("chromium") or shutil.which("google-chrome")
+# The one to use, or none: scripts/engine installs it.
+PROGRAMS = [*filter(None, (shutil.which("chromium") or shutil.which("google-chrome"),))]
 SECONDS = 30.0
 # Nothing but 127.0.0.1 is found, and nothing asks for news of the browser itself.
 OPTIONS = (

@@ -22,15 +22,19 @@ export function say(text) {
   find("status").textContent = text;
 }
 
+export const SETTLE_MS = 700;
 let closed = () => {};
 
-// Show a dialog. Each button has a text and what it does; Escape and the last button only close it.
+// Show a dialog. Each button has a text and what it does; Escape and the last button only close it. The others do nothing
+// at first: a second click was meant for what was there before.
 export function show(title, body, buttons = [], onClose = () => {}) {
   const dialog = find("dialog");
   find("dialog-title").textContent = title;
   find("dialog-body").replaceChildren(...body);
+  const since = performance.now();
+  const settled = (act) => () => performance.now() - since >= SETTLE_MS && act();
   find("dialog-buttons").replaceChildren(
-    ...buttons.map(([text, act]) => button(text, act)),
+    ...buttons.map(([text, act]) => button(text, settled(act))),
     button("Close", () => dialog.close()),
   );
   closed = onClose;

@@ -1,10 +1,9 @@
 // The requests that wait, and how they are answered. An answer counts only when nothing has moved for a moment, so that
 // no request that appears just then gets the click or the key that was meant for something else.
 
-import { button, dialogIsOpen, element, find, foreign, say } from "./dom.js";
+import { SETTLE_MS, button, dialogIsOpen, element, find, foreign, say } from "./dom.js";
 import { Refused, post } from "./api.js";
 
-const SETTLE_MS = 700;
 const KEYS = { a: "once", h: "hour", s: "stop", d: "deny" };
 const WORDS = { once: "allowed once", hour: "allowed for an hour", stop: "allowed until the sandbox stops", deny: "denied" };
 
