@@ -52,6 +52,9 @@ ELSEWHERE = {
     " | sudo tee /etc/sysctl.d/60-inotify.conf": "the same",
     "agent-sandbox cp box:/tmp/report.html .": "there is no such file; test_commands_stack.py copies both ways",
     "agent-sandbox cp ~/Downloads/screenshot.png box:/tmp/": "the same",
+    'agent-sandbox run --rm --json --yes 01b66ea7750e... -- -p "Run the tests and fix what fails" >summary.json': (
+        "needs a model; test_commands_stack.py runs it without one"
+    ),
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
     "devcontainer exec --workspace-folder . make test": "test_devcontainer.py runs the CLI",
     **dict.fromkeys(

@@ -16,7 +16,7 @@ from run_cli import Ask, ask, empty_project
 __all__ = ["ask", "empty_project"]
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = (ROOT / "docs" / "policy" / "ci.md").read_text("utf-8")
+DOCUMENT, RUNS = ((ROOT / "docs" / name).read_text("utf-8") for name in ("policy/ci.md", "ci.md"))
 POLICY = Path(".devcontainer/policy.yaml")
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
@@ -60,7 +60,8 @@ def run_step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProc
     env = {key: given[re.sub(r"\$\{\{ inputs\.(\w+) }}", r"\1", value)] for key, value in step.get("env", {}).items()}
     return subprocess.run(
         [step["shell"], "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-        env={**os.environ, **env, "RUNNER_TEMP": str(temp), "GITHUB_STEP_SUMMARY": str(temp / "summary")},
+        env={**os.environ, **env, "RUNNER_TEMP": str(temp), "GITHUB_STEP_SUMMARY": str(temp / "summary")}
+        | {"GITHUB_OUTPUT": str(temp / "output")},
         capture_output=True,
         text=True,
         check=False,
@@ -90,13 +91,75 @@ def test_the_action_tries_more_cases_and_tells_what_a_change_opens(project: Path
 def test_the_action_puts_no_input_into_a_script_as_text() -> None:
     assert ACTION["runs"]["using"] == "composite"
     assert [name for name, step in STEPS.items() if "${{" in step["run"]] == []
-    assert list(STEPS) == ["install", "check", "lint", "test", "diff"]
+    assert list(STEPS) == ["install", "check", "lint", "test", "diff", "run"]
 
 
 def test_the_document_is_of_hooks_and_inputs_that_there_are() -> None:
-    examples = re.findall(r"<!-- example: (\S+) -->\n```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
-    hooks, workflow = (yaml.safe_load(text) for _, text in examples)
+    examples = re.findall(r"<!-- example: (\S+) -->\n```yaml\n(.*?)```", DOCUMENT + RUNS, re.DOTALL)
+    hooks, workflow, nightly = (yaml.safe_load(text) for _, text in examples)
     assert [hook["id"] for hook in hooks["repos"][0]["hooks"]] == [hook["id"] for hook in HOOKS]
-    (step,) = (step for step in workflow["jobs"]["policy"]["steps"] if "agent-sandbox" in step["uses"])
-    assert set(step["with"]) < set(ACTION["inputs"])
-    assert re.findall(r"^\| `(\w+)` \|", DOCUMENT, re.MULTILINE) == list(ACTION["inputs"])
+    for job in (workflow["jobs"]["policy"], nightly["jobs"]["agent"]):
+        (step,) = (step for step in job["steps"] if "agent-sandbox" in step.get("uses", ""))
+        assert set(step["with"]) < set(ACTION["inputs"])
+    tables = DOCUMENT + RUNS.partition("| Input |")[2]
+    assert re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE) == list(ACTION["inputs"])
+
+
+# In place of the program: it records its arguments, and an agent prints what a runner takes for commands.
+PROGRAM = """#!/bin/sh
+shift 3
+printf '[%s]' "$@" >>"$RUNNER_TEMP/calls"; echo >>"$RUNNER_TEMP/calls"
+if [ "$1" = run ]; then echo '{"exit_code": 3}'; echo '::error::from the agent' >&2; exit 3; fi
+"""
+
+
+@pytest.fixture
+def runner(empty_project: Path) -> Path:
+    """Return the directory of a runner in which that program is installed."""
+    program = empty_project.parent / "runner" / "agent-sandbox" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    subprocess.run(["git", "init", "--quiet", empty_project], check=True)
+    return empty_project.parent / "runner"
+
+
+def test_the_action_runs_an_agent_and_nothing_that_it_prints_is_a_command(runner: Path, empty_project: Path) -> None:
+    done = run_step(
+        "run",
+        empty_project,
+        prompt="Fix it.\n$(touch x)",
+        agent="example",
+        arguments="exec\n--long option\n",
+        fingerprint="01b6",
+        secret="a.key a.test b.test",
+        value="hidden",
+    )
+    assert done.returncode == 3
+    assert (runner / "calls").read_text() == (
+        "[trust][--yes][01b6]\n"
+        "[secret][set][a.key][--host=a.test][--host=b.test][--from][env:VALUE]\n"
+        "[run][--rm][--json][example][--][exec][--long option][Fix it.\n$(touch x)]\n"
+    )
+    stop, start = (line for line in done.stdout.splitlines())
+    assert stop == f"::stop-commands::{start.strip(':')}"
+    assert len(start) > 30
+    summary = Path((runner / "output").read_text().strip().removeprefix("summary="))
+    assert summary.read_text() == '{"exit_code": 3}\n'
+
+
+def test_an_agent_and_a_secret_are_not_needed(runner: Path, empty_project: Path) -> None:
+    assert run_step("run", empty_project, prompt="Fix it.").returncode == 3
+    assert (runner / "calls").read_text() == "[trust][--yes][]\n[run][--rm][--json][--][-p][Fix it.]\n"
+    assert run_step("run", empty_project, prompt="Fix it.", arguments="").returncode == 3
+    assert (runner / "calls").read_text().endswith("[run][--rm][--json][--][Fix it.]\n")
+
+
+def test_the_action_runs_no_agent_where_a_token_is_in_the_checkout(runner: Path, empty_project: Path) -> None:
+    name = "http.https://github.com/.extraheader"
+    subprocess.run(["git", "-C", empty_project, "config", name, "AUTHORIZATION: basic abc"], check=True)
+    done = run_step("run", empty_project, prompt="Fix it.")
+    assert done.returncode == 1
+    said = "the agent could read the token in .git/config: use actions/checkout with persist-credentials: false"
+    assert done.stdout == f"::error::{said}\n"
+    assert not (runner / "calls").exists()
