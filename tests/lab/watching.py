@@ -91,6 +91,12 @@ class Answers(Connection):
         self.given.append((number, scope, seconds))
 
     @override
+    def write_rule(self, rule: str) -> None:
+        """Record the rule; print as the command does."""
+        self.given.append((rule,))
+        print("policy.yaml:3: added")
+
+    @override
     def allow_for_project(self, question: Question) -> None:
         """Record an answer, and whether stdin is a terminal; print as the command does."""
         self.given.append((question.id, question.rule, sys.stdin.isatty()))

@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "usage": "Show the tokens that agents used, and their cost.",
     "status": "Show the stack, its policy and the last denials.",
     "watch": "Show requests live, and answer those that wait for you.",
+    "ui": "Show requests live in a browser, and answer there.",
     "diff": "Show what the commits of a clone change.",
     "fetch": "Bring the commits of a clone into the project.",
     "review": "Show what the agent changed that would run outside.",

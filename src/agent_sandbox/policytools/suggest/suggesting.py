@@ -165,7 +165,7 @@ def _proposals(
             continue
         values = tuple(tuple(sorted(pattern.values[star])) for star in sorted(pattern.values))
         requests = [asked[path][0] for path in sorted(pattern.paths)]
-        yield Proposal(rule=rule, seen=seen, values=values, warnings=tuple(_warnings(group, rule))), requests
+        yield Proposal(rule=rule, seen=seen, values=values, warnings=tuple(warnings_about(rule))), requests
 
 
 def _rule(group: Group, pattern: Pattern) -> ShortRule | None:
@@ -178,8 +178,8 @@ def _rule(group: Group, pattern: Pattern) -> ShortRule | None:
         return None
 
 
-def _warnings(group: Group, rule: ShortRule) -> Iterator[str]:
-    scheme, host, _, method = group
-    if method not in READING:
+def warnings_about(rule: ShortRule) -> Iterator[str]:
+    """Yield what a user should know before allowing this."""
+    if rule.request.method not in READING:
         yield "it writes: the agent can send data out this way"
-    yield from careful(scheme, host, rule.alone)
+    yield from careful(rule.request.scheme, rule.request.host, rule.alone)

@@ -12,6 +12,7 @@ from agent_sandbox.policy.match.public_suffix import is_public_suffix
 from agent_sandbox.printable import printable
 
 LONGEST = 400  # of a text
+LONGEST_RULE = LONGEST * 3
 FEW = 3  # questions of one domain that are shown one by one
 
 
@@ -38,6 +39,11 @@ class Question:
     def fits_policy(self) -> bool:
         """Whether an entry in the policy would answer it for good."""
         return bool(self.rule) and not self.asked_by_rule
+
+    @property
+    def lasting(self) -> bool:
+        """Whether its rule can be allowed for longer than once: there is one, and it is whole."""
+        return 0 < len(self.rule) <= LONGEST_RULE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +151,7 @@ def _question(value: Mapping[str, Any]) -> Question:
         details=", ".join(_details(value)),
         reason=_text(value["reason"]),
         services=tuple(map(_text, value.get("services", ()))),
-        rule=_text(value["rule"], LONGEST * 3),
+        rule=_text(value["rule"], LONGEST_RULE),
         requests=int(value["requests"]),
         seconds_left=int(value["seconds_left"]),
         asked_by_rule=value.get("asked_by_rule") is True,

@@ -100,7 +100,7 @@ class Connection:
 
     def allow_quietly(self, question: Question) -> str:
         """Allow it for the project from a screen; return what the command would have printed."""
-        with _quiet() as said:
+        with quiet() as said:
             self.allow_for_project(question)
         return said.getvalue().strip() or "done"
 
@@ -112,13 +112,17 @@ class Connection:
         if not question.fits_policy:
             what, hint = "its rule has `ask: true`", "allow it for an hour, or remove `ask` from the policy"
             raise UserError([Problem(where=question.url, what=what, hint=hint)])
+        self.write_rule(question.rule)
+
+    def write_rule(self, rule: str) -> None:
+        """Write a rule into the project's policy and load it."""
         file = shown(self.project.root / POLICY_FILE, cwd=Path.cwd())
-        put(read_short_rule(Effect.ALLOW, [question.rule]), file)
+        put(read_short_rule(Effect.ALLOW, [rule]), file)
         report(reload_stack(self.project.root))
 
 
 @contextmanager
-def _quiet() -> Iterator[io.StringIO]:
+def quiet() -> Iterator[io.StringIO]:
     """Capture what a command prints, and let it ask nothing."""
     said, before = io.StringIO(), (sys.stdin, sys.stdout, sys.stderr)
     with Path(os.devnull).open(encoding="utf-8") as nothing:

@@ -1,0 +1,236 @@
+"""The requests that the page can send: begin a session, follow the news, answer.
+
+Nothing here trusts that the page shows what is so: an answer repeats what it is about, and is refused if that is no
+longer open.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from agent_sandbox.bounded_json import read_json
+from agent_sandbox.cli.steps.ui.feed import Cursor, Feed, Page
+from agent_sandbox.cli.steps.ui.guard import BEGIN, PAGE, Guard, cookie_name
+from agent_sandbox.cli.steps.ui.rules import Rules
+from agent_sandbox.cli.steps.ui.sessions import Sessions
+from agent_sandbox.cli.steps.ui.shown import (
+    MOST_LINES,
+    change_shown,
+    hosts_shown,
+    news_shown,
+    policy_shown,
+    request_shown,
+    text_shown,
+)
+from agent_sandbox.cli.steps.ui.today import Today
+from agent_sandbox.cli.steps.watching.connection import SCOPES
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.proxy.reports import Question
+
+LARGEST = 16 << 10  # of a request's body
+MOST_PAGES = 8
+PAUSE_SECONDS = 0.1  # between two pieces of news
+ALIVE_SECONDS = 15.0
+ASSETS = files("agent_sandbox.cli.steps.ui") / "assets"
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+LASTING = frozenset({"hour", "stop"})
+GONE = "this request no longer waits: the client left, it was answered, or it timed out"
+
+
+class Answers(Protocol):
+    """What the page needs of a connection to the proxy."""
+
+    def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
+        """Send an answer."""
+
+    def answer_for(self, number: int, word: str) -> None:
+        """Answer with one of the words of `SCOPES`."""
+
+
+class RequestError(Exception):
+    """A request that cannot be done, with the status and the reason for the page."""
+
+    def __init__(self, status: HTTPStatus, why: str) -> None:
+        super().__init__(why)
+        self.status, self.why = status, why
+
+
+class Server:
+    """The page of one stack."""
+
+    def __init__(  # noqa: PLR0913 - what the page shows, and what it can do
+        self, name: str, *, feed: Feed, answers: Answers, sessions: Sessions, rules: Rules, today: Today
+    ) -> None:
+        self._name, self._feed, self._answers, self._sessions = name, feed, answers, sessions
+        self._rules, self._today = rules, today
+        self._pages = 0
+
+    def app(self, port: int) -> Guard:
+        """Return the application for this port."""
+        routes = [
+            *(Route(path, _asset(name)) for path, name in _assets().items()),
+            Route(BEGIN, _post(self._begin, port), methods=["POST"]),
+            Route("/api/news", self._news, methods=["GET"]),
+            Route("/api/hosts", _get(lambda: hosts_shown(self._today.hosts())), methods=["GET"]),
+            Route("/api/policy", _get(lambda: policy_shown(self._today.policy())), methods=["GET"]),
+            Route("/api/answer", _post(self._answer), methods=["POST"]),
+            Route("/api/end", _post(self._end), methods=["POST"]),
+            Route("/api/rule", _post(self._rule), methods=["POST"]),
+            Route("/api/write", _post(self._write), methods=["POST"]),
+        ]
+        return Guard(Starlette(routes=routes), port=port, sessions=self._sessions)
+
+    async def _begin(self, said: Mapping[str, Any], port: int) -> Response:
+        session = self._sessions.begin(_text(said, "token"))
+        if session is None:
+            why = "this address is not good any more: press Enter where agent-sandbox ui runs"
+            raise RequestError(HTTPStatus.FORBIDDEN, why)
+        response = JSONResponse({"key": session.key, "name": self._name})
+        response.set_cookie(cookie_name(port), session.cookie, path="/", httponly=True, samesite="strict")
+        return response
+
+    async def _news(self, request: Request) -> Response:
+        if self._pages >= MOST_PAGES:
+            return _refused(RequestError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_PAGES} pages are open already"))
+        after = request.query_params.get("after", "")
+        cursor = Cursor(record=int(after) if after.isdecimal() and len(after) < 16 else 0)
+        return StreamingResponse(self._stream(cursor), media_type="text/event-stream")
+
+    async def _stream(self, cursor: Cursor) -> AsyncIterator[str]:
+        page = Page()
+        self._feed.join(page)
+        self._pages += 1
+        try:
+            while not self._feed.over:
+                news = {"name": self._name, "cursor": 0, **news_shown(self._feed.after(cursor))}
+                yield f"data: {json.dumps({**news, 'cursor': cursor.record})}\n\n"
+                await asyncio.sleep(PAUSE_SECONDS)
+                if not self._feed.has_more(cursor):
+                    await page.news(ALIVE_SECONDS)
+        finally:
+            self._pages -= 1
+            self._feed.leave(page)
+
+    async def _answer(self, said: Mapping[str, Any]) -> Response:
+        question, word = self._question(said), _text(said, "word")
+        if word not in SCOPES or (word in LASTING and not question.lasting):
+            raise RequestError(HTTPStatus.BAD_REQUEST, "no such answer")
+        await _done(lambda: self._answers.answer_for(question.id, word))
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def _end(self, said: Mapping[str, Any]) -> Response:
+        number = _number(said, "id")
+        if all(grant.id != number for grant in self._feed.state.grants):
+            raise RequestError(HTTPStatus.CONFLICT, "this grant has ended")
+        await _done(lambda: self._answers.answer(number, "end"))
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def _rule(self, said: Mapping[str, Any]) -> Response:
+        """Plan a change for a question, or for a decision that the feed still has."""
+        if "id" in said:
+            question = self._question(said)
+            return JSONResponse(change_shown(await _done(lambda: self._rules.of_question(question))))
+        record = self._feed.record(_number(said, "record"))
+        if record is None:
+            raise RequestError(HTTPStatus.CONFLICT, "this request is too long ago: agent-sandbox policy suggest")
+        return JSONResponse(change_shown(await _done(lambda: self._rules.of_record(record))))
+
+    async def _write(self, said: Mapping[str, Any]) -> Response:
+        printed = await _done(lambda: self._rules.write(_text(said, "change")))
+        return JSONResponse({"printed": [text_shown(line) for line in printed.split("\n")[:MOST_LINES]]})
+
+    def _question(self, said: Mapping[str, Any]) -> Question:
+        """Return the question that an answer is about: its number, and what the page showed with it."""
+        number, shown = _number(said, "id"), _text(said, "request")
+        found = next((one for one in self._feed.state.questions if one.id == number), None)
+        if found is None or request_shown(found) != shown:
+            raise RequestError(HTTPStatus.CONFLICT, GONE)
+        return found
+
+
+type Handler = Callable[[Request], Awaitable[Response]]
+
+
+def _post[**More](act: Callable[..., Awaitable[Response]], *more: object) -> Handler:
+    """Return an endpoint that reads a small JSON object, and reports what is wrong as text."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await act(await _object(request), *more)
+        except RequestError as error:
+            return _refused(error)
+
+    return endpoint
+
+
+def _get(read: Callable[[], Mapping[str, Any]]) -> Handler:
+    """Return an endpoint that reads something, in a thread."""
+
+    async def endpoint(_: Request) -> Response:
+        try:
+            return JSONResponse(await _done(read))
+        except RequestError as error:
+            return _refused(error)
+
+    return endpoint
+
+
+async def _object(request: Request) -> Mapping[str, Any]:
+    body = b""
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > LARGEST:
+                raise RequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too much")
+        found = read_json(body.decode())
+    except (ValueError, ClientDisconnect) as error:
+        raise RequestError(HTTPStatus.BAD_REQUEST, "not JSON") from error
+    if not isinstance(found, dict):
+        raise RequestError(HTTPStatus.BAD_REQUEST, "not a JSON object")
+    return found
+
+
+async def _done[T](act: Callable[[], T]) -> T:
+    """Do what may block, in a thread; its problems are for the page."""
+    try:
+        return await run_in_threadpool(act)
+    except UserError as error:
+        why = "; ".join(map(str, error.problems))
+        raise RequestError(HTTPStatus.CONFLICT, text_shown(why, LARGEST)) from error
+
+
+def _refused(error: RequestError) -> Response:
+    return JSONResponse({"error": error.why}, status_code=error.status)
+
+
+def _text(said: Mapping[str, Any], name: str) -> str:
+    value = said.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _number(said: Mapping[str, Any], name: str) -> int:
+    value = said.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else -1
+
+
+def _assets() -> Mapping[str, str]:
+    names = sorted(one.name for one in ASSETS.iterdir())
+    return {PAGE if name == "page.html" else f"/{name}": name for name in names}
+
+
+def _asset(name: str) -> Handler:
+    content, kind = (ASSETS / name).read_bytes(), TYPES[name[name.rindex(".") :]]
+
+    async def endpoint(_: Request) -> Response:
+        return Response(content, media_type=kind)
+
+    return endpoint

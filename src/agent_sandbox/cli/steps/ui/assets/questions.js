@@ -1,0 +1,156 @@
+// The requests that wait, and how they are answered. An answer counts only when nothing has moved for a moment, so that
+// no request that appears just then gets the click or the key that was meant for something else.
+
+import { SETTLE_MS, button, dialogIsOpen, element, find, foreign, say } from "./dom.js";
+import { Refused, post } from "./api.js";
+
+const KEYS = { a: "once", h: "hour", s: "stop", d: "deny" };
+const WORDS = { once: "allowed once", hour: "allowed for an hour", stop: "allowed until the sandbox stops", deny: "denied" };
+
+let groups = [];
+let selected = 0; // the number of the first question of a group
+let moved = 0; // when the list last changed
+let typed = 0; // when a key was last pressed, or the window came to the front
+let until = new Map(); // when each question times out
+let onProject = () => {};
+
+export function start(writeRule) {
+  onProject = writeRule;
+  document.addEventListener("keydown", pressed, { capture: true });
+  window.addEventListener("focus", () => (typed = performance.now()));
+  setInterval(countDown, 1000);
+}
+
+export function update(state) {
+  const before = new Set(groups.flatMap((group) => group.questions.map((one) => one.id)));
+  const now = performance.now();
+  groups = state.groups;
+  const all = groups.flatMap((group) => group.questions);
+  until = new Map(all.map((one) => [one.id, now + one.seconds_left * 1000]));
+  if (all.length !== before.size || all.some((one) => !before.has(one.id))) moved = now;
+  if (!groups.some((group) => first(group) === selected)) select(groups.length ? first(groups[0]) : 0);
+  draw();
+  find("asking").textContent = state.ask ? `asks about: ${state.ask}` : "asks about nothing";
+  document.title = all.length ? `(${all.length}) agent-sandbox` : "agent-sandbox";
+  return all.filter((one) => !before.has(one.id));
+}
+
+const first = (group) => group.questions[0].id;
+
+function select(id) {
+  selected = id;
+  moved = performance.now();
+}
+
+// Elements are kept where they can be: a replaced one would lose the focus.
+function draw() {
+  const list = find("question-list");
+  const kept = new Map([...list.children].map((child) => [child.dataset.about, child]));
+  const items = groups.map((group) => {
+    const about = JSON.stringify(group.questions.map((one) => [one.id, one.request, one.details, one.rule]));
+    const item = kept.get(about) ?? made(group, about);
+    item.classList.toggle("selected", first(group) === selected);
+    return item;
+  });
+  const same = items.length === list.children.length && items.every((item, at) => list.children[at] === item);
+  if (!same) {
+    const focus = document.activeElement;
+    list.replaceChildren(...items);
+    if (focus?.isConnected) focus.focus();
+  }
+  find("questions").hidden = groups.length === 0;
+  countDown();
+}
+
+function made(group, about) {
+  const item = element("li", { "data-about": about, "data-id": String(first(group)) });
+  const answers = element("p", { class: "buttons" });
+  if (group.name) {
+    const hosts = [...new Set(group.questions.map((one) => one.host))];
+    item.append(
+      element("h3", {}, `${hosts.length} hosts under `, foreign(group.name)),
+      element("p", { class: "hosts" }, foreign(hosts.slice(0, 20).join(", ")), hosts.length > 20 ? " ..." : ""),
+    );
+    answers.append(button("Deny all (d)", () => clicked(group, "deny")));
+  } else {
+    const [one] = group.questions;
+    item.append(element("h3", {}, foreign(one.request)));
+    if (one.details) item.append(element("p", {}, "with ", foreign(one.details)));
+    item.append(element("p", {}, foreign(one.reason)));
+    if (one.services.length) item.append(element("p", {}, "allowed by the service ", foreign(one.services.join(", or "))));
+    item.append(element("p", {}, one.rule ? "for longer than once: " : "no rule can express this: allow it once, or deny it", one.rule ? foreign(one.rule, "code") : ""));
+    answers.append(button("Allow once (a)", () => clicked(group, "once")));
+    if (one.rule) {
+      answers.append(
+        button("For an hour (h)", () => clicked(group, "hour")),
+        button("Until it stops (s)", () => clicked(group, "stop")),
+      );
+    }
+    if (one.rule && one.fits_policy) answers.append(button("For the project (p)", () => settled(moved) && onProject({ id: one.id, request: one.request })));
+    answers.append(button("Deny (d)", () => clicked(group, "deny")));
+  }
+  answers.append(element("span", { class: "left" }));
+  item.append(answers);
+  item.addEventListener("focusin", () => {
+    if (first(group) === selected) return;
+    select(first(group));
+    draw();
+  });
+  return item;
+}
+
+function countDown() {
+  for (const item of find("question-list").children) {
+    const left = Math.round(((until.get(Number(item.dataset.id)) ?? 0) - performance.now()) / 1000);
+    item.querySelector(".left").textContent = `${Math.max(0, left)} seconds left`;
+  }
+}
+
+function settled(...times) {
+  const quiet = performance.now() - Math.max(...times) >= SETTLE_MS;
+  if (!quiet) say("the questions have just changed, or you were typing: look again");
+  return quiet;
+}
+
+function clicked(group, word) {
+  if (settled(moved)) answer(group, word);
+}
+
+async function answer(group, word) {
+  const done = await Promise.allSettled(group.questions.map((one) => post("/api/answer", { id: one.id, request: one.request, word })));
+  const failed = done.find((one) => one.status === "rejected");
+  if (failed && !(failed.reason instanceof Refused)) say("agent-sandbox ui does not answer");
+  else say(failed ? failed.reason.message : `${WORDS[word]}: ${group.name || group.questions[0].request}`);
+}
+
+const inField = (target) => target instanceof HTMLInputElement && target.type !== "checkbox";
+
+function pressed(event) {
+  const before = typed;
+  if (!event.repeat && ["Tab", "Shift"].includes(event.key)) return;
+  typed = performance.now();
+  if (event.repeat || event.ctrlKey || event.altKey || event.metaKey || dialogIsOpen()) return;
+  if (event.key === "Escape" && event.target === find("filter")) {
+    find("filter").value = "";
+    find("filter").dispatchEvent(new Event("input"));
+    find("filter").blur();
+  }
+  if (inField(event.target)) return;
+  const group = groups.find((one) => first(one) === selected);
+  const step = { j: 1, k: -1 }[event.key];
+  if (event.key === "/") find("filter").focus();
+  else if (event.key === " " && event.target === document.body) find("paused").click();
+  else if (step && groups.length) step_to(groups.indexOf(group) + step);
+  else if (!group || !(event.key in KEYS || event.key === "p")) return;
+  else if (group.name && event.key !== "d") say("a group can only be denied");
+  else if (!settled(moved, before)) return;
+  else if (event.key === "p" && group.questions[0].rule && group.questions[0].fits_policy) onProject({ id: first(group), request: group.questions[0].request });
+  else if (event.key in KEYS && (group.questions[0].rule || ["a", "d"].includes(event.key))) answer(group, KEYS[event.key]);
+  event.preventDefault();
+}
+
+function step_to(at) {
+  select(first(groups[Math.min(Math.max(at, 0), groups.length - 1)]));
+  draw();
+  find("question-list").querySelector(".selected button")?.focus();
+}

@@ -1,0 +1,105 @@
+"""Make a request a rule of the project's policy: show the change first, then write exactly that.
+
+The page names a question or a decision, never a rule: the text of a rule comes from here.
+"""
+
+import json
+import os
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_sandbox.cli.steps.policy.policy_edit import difference
+from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE
+from agent_sandbox.cli.steps.ui.feed import Record
+from agent_sandbox.cli.steps.watching.connection import quiet
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policytools.edit.editing import AlreadyCovered
+from agent_sandbox.policytools.edit.short_rule import read_short_rule, rules_of_push
+from agent_sandbox.policytools.suggest.denials import read_denials
+from agent_sandbox.policytools.suggest.suggesting import suggest, warnings_about
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.policies.edit import planned_edits
+from agent_sandbox.runtime.policies.layers import load_here, offers_here
+from agent_sandbox.runtime.proxy.reports import Question
+
+MOST = 16  # changes that were shown and not yet written
+# Requests that a question was asked about: what they need is a rule, as for any other host.
+ASKED = "ask"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A rule, the diff that adds it, and what to know before it is written. `id` is how the page asks to write it."""
+
+    id: str
+    rule: str
+    diff: str
+    warnings: tuple[str, ...]
+    services: tuple[str, ...] = ()
+
+
+class Rules:
+    """Plans changes of one project's policy file, and writes those that were planned."""
+
+    def __init__(self, root: Path, write_rule: Callable[[str], None]) -> None:
+        self._file = root / POLICY_FILE
+        self._write_rule = write_rule
+        self._lock = threading.Lock()
+        self._planned: OrderedDict[str, tuple[str, str]] = OrderedDict()
+
+    def of_question(self, question: Question) -> Change:
+        """Plan the rule that would allow a request that waits."""
+        if not question.lasting:
+            what = "no rule can express exactly this request"
+            raise UserError([Problem(where=question.url, what=what, hint="allow it once, or deny it")])
+        if not question.fits_policy:
+            what, hint = "its rule has `ask: true`", "allow it for an hour, or remove `ask` from the policy"
+            raise UserError([Problem(where=question.url, what=what, hint=hint)])
+        return self._plan(question.rule, question.services)
+
+    def of_record(self, record: Record) -> Change:
+        """Plan the narrowest rule that would have allowed a request that was denied."""
+        as_unlisted = {**record, "cause": "host"} if record.get("cause") == ASKED else record
+        denials = read_denials([json.dumps(as_unlisted)])
+        found = suggest(denials, load_here(self._file, os.environ), offers_here(self._file, os.environ))
+        if not found.proposals:
+            why = next(iter(found.left_out), "it was not denied for want of a rule")
+            raise UserError([Problem(where="", what=f"no rule is suggested: {why}")])
+        proposal = found.proposals[0]
+        return self._plan(proposal.rule.text, proposal.services)
+
+    def _plan(self, text: str, services: tuple[str, ...]) -> Change:
+        rule = read_short_rule(Effect.ALLOW, [text])
+        before, afters = planned_edits(self._file, rules_of_push(rule), os.environ)
+        edits = [after for after in afters if not isinstance(after, AlreadyCovered)]
+        if not edits:
+            raise UserError([Problem(where=str(POLICY_FILE), what=f"{text} is already allowed")])
+        change = Change(
+            id=secrets.token_urlsafe(16),
+            rule=text,
+            diff=difference(POLICY_FILE, before, edits[-1].text),
+            warnings=tuple(warnings_about(rule)),
+            services=services,
+        )
+        with self._lock:
+            self._planned[change.id] = (text, before)
+            if len(self._planned) > MOST:
+                self._planned.popitem(last=False)
+        return change
+
+    def write(self, number: str) -> str:
+        """Write a change that was planned, and load the policy; return what the command would print."""
+        with self._lock:
+            text, before = self._planned.pop(number, ("", ""))
+            if not text:
+                raise UserError([Problem(where="", what="this change was written already, or is too old: look again")])
+            now, _ = planned_edits(self._file, (), os.environ)
+            if now != before:
+                raise UserError([Problem(where=str(POLICY_FILE), what="changed in the meantime: look again")])
+            with quiet() as said:
+                self._write_rule(text)
+            return said.getvalue().strip()

@@ -1,0 +1,108 @@
+"""Serve the page on a random port of 127.0.0.1 until Ctrl-C."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+
+import uvicorn
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps.audit_log import each_record
+from agent_sandbox.cli.steps.ui.app import Server
+from agent_sandbox.cli.steps.ui.feed import Feed
+from agent_sandbox.cli.steps.ui.guard import ADDRESS, Guard
+from agent_sandbox.cli.steps.ui.rules import Rules
+from agent_sandbox.cli.steps.ui.sessions import Sessions
+from agent_sandbox.cli.steps.ui.today import Today
+from agent_sandbox.cli.steps.watching.connection import Connection
+
+MOST_CONNECTIONS = 64
+END_SECONDS = 5.0
+SIGNAL_SECONDS = 0.2
+
+
+def serve(project: Project, *, asks: bool, on_address: Callable[[str], None], again: Iterable[str]) -> None:
+    """Serve the page of a project's stack. `on_address` gets its address, and a new one for each line of `again`."""
+    feed, sessions = Feed(), Sessions()
+    connection = Connection(project, on_report=feed.report, on_lost=feed.lost)
+    rules = Rules(project.root, connection.write_rule)
+    today = Today(project.root, partial(each_record, file=None, path=project.root))
+    with socket.create_server((ADDRESS, 0)) as listener:
+        port = listener.getsockname()[1]
+        page = Server(project.name, feed=feed, answers=connection, sessions=sessions, rules=rules, today=today)
+        server = web_server(page.app(port))
+
+        def offer() -> None:
+            on_address(f"http://{ADDRESS}:{port}/#{sessions.new_token()}")
+
+        def offer_again() -> None:
+            with suppress(OSError):  # in the background, the terminal is not ours to read
+                for _ in again:
+                    offer()
+
+        def watch() -> None:
+            connection.watch(answers=True, asks=asks)
+
+        try:
+            server.start(listener)
+            offer()
+            for work in (watch, offer_again):
+                threading.Thread(target=work, daemon=True).start()
+            server.wait()
+        finally:
+            connection.end()
+            feed.end()
+            server.end()
+
+
+def web_server(app: Guard) -> "PageServer":
+    """Return the server of an application."""
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=1,
+    )
+    return PageServer(config)
+
+
+class PageServer(uvicorn.Server):
+    """Runs in a thread of its own, so that Ctrl-C stays Python's."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._over = threading.Event()
+
+    def start(self, listener: socket.socket) -> None:
+        """Start to serve."""
+
+        def serve() -> None:
+            try:
+                self.run(sockets=[listener])
+            finally:
+                self._over.set()
+
+        threading.Thread(target=serve, daemon=True).start()
+
+    def wait(self) -> None:
+        """Wait until it has ended. Without a limit, a signal that another thread gets would not end the wait."""
+        while not self._over.wait(SIGNAL_SECONDS):
+            pass
+
+    def end(self) -> None:
+        """End it, and wait for that."""
+        while not (self.started or self._over.is_set()):
+            time.sleep(0.01)
+        self.should_exit = True
+        self._over.wait(END_SECONDS)

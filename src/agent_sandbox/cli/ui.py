@@ -1,0 +1,49 @@
+"""`agent-sandbox ui`."""
+
+import signal
+import sys
+import webbrowser
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+from agent_sandbox.cli.framework.errors import INTERRUPTED
+from agent_sandbox.cli.framework.options import ProjectPath
+from agent_sandbox.cli.framework.parameters import Option
+from agent_sandbox.cli.steps.execute import require_running
+from agent_sandbox.cli.terminal.output import emit, say
+from agent_sandbox.cli.watch import AskOption
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.project.installed import open_project
+
+PACKAGES = ("starlette", "uvicorn")
+OpenOption = Annotated[bool, Option(help="Open it in the browser of this machine.", name="--open")]
+
+
+def ui(*, path: ProjectPath = None, ask: AskOption = False, open_browser: OpenOption = False) -> int:
+    """Show requests in a browser as the proxy decides them, and answer those that wait for a person (`settings.ask`).
+
+    The page is on 127.0.0.1, and the address that is printed is good once. It needs the extra `ui` of agent-sandbox.
+    """
+    project = open_project(path, cwd=Path.cwd())
+    require_running(project, "proxy")
+    if not all(map(find_spec, PACKAGES)):
+        what = f"the packages {' and '.join(PACKAGES)} are not installed"
+        hint = "install agent-sandbox with the extra `ui`; agent-sandbox watch shows the same in a terminal"
+        raise UserError([Problem(where="agent-sandbox ui", what=what, hint=hint)])
+    from agent_sandbox.cli.steps.ui.serving import serve  # noqa: PLC0415 - needs the packages
+
+    say(f"{project.name}: open this address in a browser on this machine; it works once, within ten minutes")
+
+    def offer(address: str) -> None:
+        emit(address)
+        sys.stdout.flush()
+        if open_browser:
+            webbrowser.open(address)
+
+    say("Enter prints another address, Ctrl-C ends the page")
+    signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # with `&`, a look at the terminal must not stop it
+    with suppress(KeyboardInterrupt):
+        serve(project, asks=ask, on_address=offer, again=sys.stdin)
+    return INTERRUPTED

@@ -1,0 +1,395 @@
+"""The page of `agent-sandbox ui` in a real browser, over a real proxy: what a person does, and what is tried."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Self, override
+
+import pytest
+
+from agent_sandbox.cli.steps.policy.policy_edit import put
+from agent_sandbox.cli.steps.ui.rules import Rules
+from agent_sandbox.cli.steps.ui.today import Today
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policytools.edit.short_rule import read_short_rule
+from agent_sandbox.runtime.proxy.control import ask_socket
+from agent_sandbox.runtime.proxy.reports import Dropped
+from agent_sandbox.runtime.traffic.record import Record, read_record
+from answering import nobody_answers
+from chromium import PROGRAMS, Chromium
+from page_stand import PageStand, SocketConnection, open_state, question, record
+from proxy_pair import Pair, start_pair
+from proxy_stand import get, read_answer
+from watching import Answers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+HOSTS = tuple(f"h{number}.example{number}.test" for number in range(9))
+POLICY = "version: 1 # mine\ndomains: [allowed.test]\nsettings: {ask: {timeout: 60}}\n"
+FREEZE = "performance.now = () => {now}"
+STOP = "performance.now = ((now) => () => now)(performance.now() + 1000)"
+LATER = "(() => { const now = performance.now.bind(performance); performance.now = () => now() + 1000 })()"
+HOSTILE = "/<img src=x onerror=document.title='owned'>\u202e&lt;\x1b[2J" + "a" * 5_000
+QUESTIONS = "document.querySelectorAll('#question-list > li').length"
+STATUS = "document.getElementById('status').textContent"
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """One browser for all tests."""
+    with Chromium(request.param, tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A proxy that asks about hosts that are not listed."""
+    folder = tmp_path_factory.mktemp("project") / ".devcontainer"
+    folder.mkdir()
+    with nobody_answers(), start_pair(folder, POLICY, names=("allowed.test", *HOSTS)) as pair:
+        yield pair
+
+
+@pytest.fixture
+def stand(pair: Pair) -> Iterator[PageStand]:
+    """The page, connected to that proxy."""
+    control = pair.proxy.ready["control"]
+    connection = SocketConnection(control)
+
+    def write_rule(rule: str) -> None:
+        put(read_short_rule(Effect.ALLOW, [rule]), pair.proxy.policy_file)
+        assert ask_socket(connection.path, "reload")["ok"]
+
+    with PageStand(connection, Rules(pair.proxy.folder.parent, write_rule)) as stand, connection.to(stand.feed):
+        yield stand
+
+
+@pytest.fixture
+def answers() -> Answers:
+    """What is answered on a page with questions that a test makes up."""
+    return Answers()
+
+
+@pytest.fixture
+def made_up(answers: Answers) -> Iterator[PageStand]:
+    """That page."""
+    with PageStand(answers) as stand:
+        yield stand
+
+
+class Client:
+    """Sends requests from the sandbox, in the background."""
+
+    def __init__(self, pair: Pair, pool: ThreadPoolExecutor) -> None:
+        self._pair, self._pool = pair, pool
+
+    def asks(self, host: str, path: str = "/x", method: str = "GET") -> Future[int]:
+        """Send a request over its own connection."""
+
+        def send() -> int:
+            with self._pair.proxy.tls(host) as stream:
+                stream.settimeout(30)
+                stream.sendall(get(path, host, method=method))
+                return read_answer(stream)[0]
+
+        return self._pool.submit(send)
+
+
+@pytest.fixture
+def client(pair: Pair) -> Iterator[Client]:
+    """A client that waits."""
+    with ThreadPoolExecutor(8) as pool:
+        yield Client(pair, pool)
+
+
+def answer(browser: Chromium, key: str) -> None:
+    """Press a key when the question has been there for long enough, by the clock of the page."""
+    browser.value(LATER)
+    browser.press(key)
+
+
+def test_a_person_allows_once_and_denies_with_one_key(
+    browser: Chromium, stand: PageStand, client: Client, pair: Pair
+) -> None:
+    browser.open(stand.address)
+    browser.until("document.getElementById('asking').textContent === 'asks about: unlisted'")
+    assert browser.value("location.href") == f"http://{stand.authority}/"
+    first = client.asks(HOSTS[0])
+    browser.until(f"{QUESTIONS} === 1")
+    assert not pair.server.requests
+    answer(browser, "a")
+    assert first.result(20) == 200
+    browser.until(f"{QUESTIONS} === 0")
+    again = client.asks(HOSTS[0])
+    browser.until(f"{QUESTIONS} === 1")
+    answer(browser, "d")
+    assert again.result(20) == 403
+    browser.until(
+        "[...document.querySelectorAll('#rows .deny .request')].some((row) => row.textContent.includes('/x'))"
+    )
+    assert client.asks(HOSTS[0]).result(20) == 403
+
+
+def test_a_person_sees_the_change_of_the_policy_before_it_is_written(
+    browser: Chromium, stand: PageStand, client: Client, pair: Pair
+) -> None:
+    browser.open(stand.address)
+    waiting = client.asks(HOSTS[1])
+    browser.until(f"{QUESTIONS} === 1")
+    browser.value(STOP)
+    browser.press("p")
+    browser.until("document.getElementById('dialog').open")
+    line = f"GET https://{HOSTS[1]}/**"
+    assert f"+  - {line}" in browser.value("document.querySelector('#dialog pre').innerText")
+    assert pair.proxy.policy_file.read_text() == POLICY
+    write = "document.querySelector('#dialog-buttons button')"
+    browser.value(f"{write}.click()")  # a second click, meant for what was there before
+    browser.value(LATER)
+    browser.press("Enter")  # no button has the focus yet
+    browser.press("Tab")
+    assert pair.proxy.policy_file.read_text() == POLICY
+    assert browser.value(f"document.activeElement === {write}")
+    browser.press("Enter")
+    assert waiting.result(20) == 200
+    assert pair.proxy.policy_file.read_text() == f"{POLICY}allow:\n  - {line}\n"
+    browser.until("!document.getElementById('dialog').open")
+    assert client.asks(HOSTS[1], "/y").result(20) == 200
+
+
+def test_a_denied_request_becomes_a_rule(browser: Chromium, stand: PageStand, client: Client) -> None:
+    browser.open(stand.address)
+    path = "/**/<b>*"
+    assert client.asks("allowed.test").result(20) == 200
+    waiting = client.asks(HOSTS[2], path, "POST")
+    browser.until(f"{QUESTIONS} === 1")
+    answer(browser, "d")
+    assert waiting.result(20) == 403
+    row = f"[...document.querySelectorAll('#rows .request')].find((row) => row.textContent.includes('{HOSTS[2]}'))"
+    browser.until(f"{row} !== undefined")
+    browser.value(f"{row}.click()")
+    browser.value(LATER)
+    browser.value("document.querySelector('#dialog-buttons button').click()")
+    browser.until(f"{STATUS} !== '' || document.querySelector('#dialog pre') !== null")
+    assert "*" not in browser.value("document.querySelector('#dialog pre')?.innerText ?? ''")
+
+
+def test_a_key_or_click_counts_only_when_nothing_has_moved_for_a_moment(
+    browser: Chromium, made_up: PageStand, answers: Answers
+) -> None:
+    browser.open(made_up.address)
+    browser.until("document.getElementById('name').textContent === 'app-1'")
+    browser.value(FREEZE.format(now=10_000))
+    made_up.feed.report(open_state(question()))
+    browser.until(f"{QUESTIONS} === 1")
+    click = "document.querySelector('#question-list button').click()"
+    browser.value(click)
+    # Keys in quick succession are meant for something else, however many there are.
+    for now in (10_000, 10_699, 11_398, 12_097, 12_796):
+        browser.value(FREEZE.format(now=now))
+        browser.press("a")
+    made_up.feed.report(open_state(question(), question(4, host="b.test", url="https://b.test/")))
+    browser.until(f"{QUESTIONS} === 2")
+    browser.value(click)
+    assert answers.given == []
+    browser.value(FREEZE.format(now=13_600))
+    browser.value(click)
+    browser.until(f"{STATUS}.startsWith('allowed once')")
+    browser.press("d")
+    browser.until(f"{STATUS}.startsWith('denied')")
+    assert answers.given == [(3, "once", None), (3, "deny", None)]
+
+
+def test_what_the_sandbox_wrote_is_text(browser: Chromium, made_up: PageStand) -> None:
+    browser.open(made_up.address)
+    made_up.feed.report(record(path=HOSTILE, method=HOSTILE, host=HOSTILE, reason=HOSTILE, rule=HOSTILE, tool=HOSTILE))
+    made_up.feed.report(open_state(question(url=HOSTILE, reason=HOSTILE, details=HOSTILE, rule=HOSTILE[:1_000])))
+    made_up.feed.report(Dropped(count=3))
+    browser.until(f"{QUESTIONS} === 1 && document.querySelectorAll('#rows tr').length === 1")
+    browser.value("document.querySelector('#rows .request').click()")
+    browser.until("document.getElementById('dialog').open")
+    assert browser.value("document.querySelectorAll('img, script:not([src]), iframe, a').length") == 0
+    assert browser.value("document.title") == "(1) agent-sandbox"
+    shown = browser.value("document.getElementById('rows').innerText")
+    assert "\\u202e" in shown
+    assert "\u202e" not in browser.value("document.body.innerText")
+    assert "\x1b" not in browser.value("document.body.innerText")
+    assert browser.value("document.body.scrollWidth <= window.innerWidth")
+    for way in ("document.body.innerHTML = '<b>x</b>'", "document.write('x')", "setTimeout('1')"):
+        done = f"(() => {{ try {{ {way}; return '' }} catch (error) {{ return error.name }} }})()"
+        assert browser.value(done) == "TypeError", way
+
+
+def test_a_flood_leaves_a_bounded_table_and_an_answer(browser: Chromium, made_up: PageStand, answers: Answers) -> None:
+    browser.open(made_up.address)
+    browser.until("document.getElementById('name').textContent === 'app-1'")
+    for number in range(20_000):
+        made_up.feed.report(record(number))
+    made_up.feed.report(open_state(question()))
+    browser.until(f"{QUESTIONS} === 1")
+    answer(browser, "d")
+    browser.until(f"{STATUS}.startsWith('denied')")
+    browser.until("document.querySelector('#rows .request').textContent.endsWith('/19999')")
+    assert browser.value("document.querySelectorAll('#rows tr').length") <= 300
+    assert answers.given == [(3, "deny", None)]
+
+
+def test_hosts_and_policy_of_today_are_shown(browser: Chromium, pair: Pair, answers: Answers) -> None:
+    hostile = {**record(path=HOSTILE, method=HOSTILE), "host": HOSTILE, "rule": HOSTILE}
+    lines = [{**record(), "host": "allowed.test", "rule": "policy.yaml:2", "decision": "allow"}, hostile]
+    records = [read_record(json.dumps(line)) for line in lines]
+
+    def each(take: Callable[[Record], object]) -> None:
+        for found in records:
+            assert found
+            take(found)
+
+    now = datetime(2026, 1, 2, 10, tzinfo=UTC)
+    with PageStand(answers, today=Today(pair.proxy.folder.parent, each, now=lambda: now)) as stand:
+        browser.open(stand.address)
+        browser.until("document.getElementById('name').textContent === 'app-1'")
+        browser.value("document.querySelector('[data-view=hosts]').click()")
+        browser.until("document.querySelectorAll('#hosts-rows tr').length === 2")
+        assert browser.value("document.querySelectorAll('#hosts-rows svg rect').length") == 2
+        assert browser.value("document.querySelectorAll('#hosts-rows img').length") == 0
+        assert "\\u202e" in browser.value("document.getElementById('hosts-rows').innerText")
+        assert browser.value("document.body.scrollWidth <= window.innerWidth")
+        browser.value("document.querySelector('[data-view=policy]').click()")
+        browser.until("document.querySelectorAll('#policy-rows tr').length >= 3")
+        assert browser.value("document.querySelectorAll('#policy-rows .uses')[1].innerText").strip() == "1 allowed"
+        browser.value("document.querySelector('#hosts-rows button').click()")
+        browser.until("!document.getElementById('requests').hidden && document.getElementById('filter').value !== ''")
+
+
+def test_everything_can_be_done_with_the_keyboard(browser: Chromium, made_up: PageStand, answers: Answers) -> None:
+    made_up.feed.report(record())
+    made_up.feed.report(open_state(question(), question(4, host="b.test", url="https://b.test/")))
+    browser.open(made_up.address)
+    browser.until(f"{QUESTIONS} === 2 && document.querySelectorAll('#rows tr').length === 1")
+    reached = []
+    for _ in range(30):
+        browser.press("Tab")
+        reached.append(browser.value("document.activeElement.id || document.activeElement.textContent"))
+    wanted = {"help", "filter", "denied", "paused", "GET https://new.test/0", "Allow once (a)", "Deny (d)"}
+    assert wanted <= {*reached}, reached
+    browser.value("document.activeElement.blur()")
+    browser.press("/")
+    browser.press("z")
+    browser.until("document.querySelectorAll('#rows tr').length === 0")
+    browser.press("Escape")
+    browser.until("document.querySelectorAll('#rows tr').length === 1")
+    browser.press("j")
+    answer(browser, "d")
+    browser.until(f"{STATUS}.startsWith('denied: GET https://b.test/')")
+    assert answers.given == [(4, "deny", None)]
+
+
+def test_every_control_has_a_name(browser: Chromium, made_up: PageStand) -> None:
+    made_up.feed.report(record())
+    made_up.feed.report(open_state(question()))
+    browser.open(made_up.address)
+    browser.until(f"{QUESTIONS} === 1 && document.querySelectorAll('#rows tr').length === 1")
+    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    roles = {"button", "searchbox", "checkbox", "region", "table", "columnheader", "heading"}
+    named = [(one["role"]["value"], one["name"]["value"]) for one in nodes if one["role"]["value"] in roles]
+    assert {role for role, _ in named} >= roles - {"region"}
+    assert [role for role, name in named if not name and role != "table"] == []
+
+
+class Neighbour(ThreadingHTTPServer):
+    """A server in the sandbox that `agent-sandbox ports` made reachable: another port of 127.0.0.1."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.page = ""
+        self.cookies: list[str] = []
+
+    @override
+    def __enter__(self) -> Self:
+        """Start it."""
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    @override
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self.shutdown()
+        self.server_close()
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: Neighbour
+
+    def do_GET(self) -> None:
+        """Answer with the page."""
+        self.server.cookies.append(self.headers.get("Cookie", ""))
+        content = self.server.page.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+STEAL = """<!doctype html><title>trying</title><iframe id=frame src="http://{page}/"></iframe><script>
+const body = JSON.stringify({{id: 3, request: "GET https://new.test/x", word: "once"}});
+const tries = [
+  fetch("http://{page}/api/answer", {{method: "POST", credentials: "include", mode: "no-cors", body}}),
+  fetch("http://{page}/api/answer", {{method: "POST", credentials: "include", body,
+    headers: {{"Agent-Sandbox-Key": "x", "Content-Type": "application/json"}}}}),
+  fetch("http://{page}/api/news", {{credentials: "include"}}),
+  fetch("http://{page}/page.js").then((answer) => answer.text()),
+];
+navigator.sendBeacon("http://{page}/api/answer", body);
+Promise.allSettled(tries).then((done) => {{
+  window.readable = done.filter((one) => one.status === "fulfilled" && one.value.type !== "opaque").length;
+  document.title = "done";
+}});
+</script>"""
+
+
+def test_a_page_of_the_sandbox_on_another_port_gets_the_cookie_and_nothing_by_it(
+    browser: Chromium, made_up: PageStand, answers: Answers
+) -> None:
+    made_up.feed.report(open_state(question()))
+    browser.open(made_up.address)
+    browser.until(f"{QUESTIONS} === 1")
+    with Neighbour() as neighbour:
+        neighbour.page = STEAL.format(page=made_up.authority)
+        browser.open(f"http://127.0.0.1:{neighbour.server_port}/")
+        browser.until("document.title === 'done'")
+        assert browser.value("window.readable") == 0
+        assert browser.value("document.getElementById('frame').contentDocument") is None
+        browser.value(f"location.href = 'http://{made_up.authority}/'")
+        browser.until("document.body.innerText.includes('another page asked for this')")
+    stolen = next(cookie for cookie in neighbour.cookies if "agent-sandbox-ui" in cookie)
+    words = {"id": 3, "request": "GET https://new.test/x", "word": "once"}
+    assert made_up.send("POST /api/answer", {"Cookie": stolen}, body=words).status == 401
+    assert answers.given == []
+
+
+def test_another_name_for_this_address_gets_no_page(browser: Chromium, made_up: PageStand) -> None:
+    browser.open(f"http://evil.test:{made_up.port}/#{made_up.sessions.new_token()}")
+    browser.until(f"document.body.innerText === 'this server is only http://{made_up.authority}/'")
+
+
+def test_an_address_that_was_used_begins_no_second_session(browser: Chromium, made_up: PageStand) -> None:
+    address = made_up.address
+    browser.open(address)
+    browser.until("document.getElementById('name').textContent === 'app-1'")
+    browser.value("localStorage.clear()")
+    browser.open(address)
+    browser.until(f"{STATUS}.includes('not good any more')")
+    browser.open(f"http://{made_up.authority}/")
+    browser.until(f"{STATUS}.includes('no session')")

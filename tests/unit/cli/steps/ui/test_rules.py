@@ -1,0 +1,116 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.steps.ui import rules as subject
+from agent_sandbox.cli.steps.ui.rules import Rules
+from agent_sandbox.problems import UserError
+from page_stand import question, record
+from table_tests import each
+
+POLICY = "version: 1\ndomains: [a.test] # mine\ndeny: [never.example.com]\n"
+ADDED = "+allow:\n+  - GET https://new.example.com/0"
+
+
+@pytest.fixture
+def written() -> list[str]:
+    """The rules that were written."""
+    return []
+
+
+@pytest.fixture
+def rules(project: Path, written: list[str]) -> Rules:
+    """The rules of a project; writing one prints two lines."""
+    (project / ".devcontainer" / "policy.yaml").write_text(POLICY)
+
+    def write(rule: str) -> None:
+        written.append(rule)
+        sys.stdout.write("policy.yaml:5: added\npolicy loaded\n")
+
+    return Rules(project, write)
+
+
+def denied(**more: object) -> dict[str, object]:
+    return {**record(), "host": "new.example.com", **more}
+
+
+def test_a_change_is_shown_first_and_then_written_once(rules: Rules, written: list[str]) -> None:
+    change = rules.of_record(denied())
+    assert change.rule == "GET https://new.example.com/0"
+    assert change.diff.endswith(f" deny: [never.example.com]\n{ADDED}")
+    assert written == []
+    assert rules.write(change.id) == "policy.yaml:5: added\npolicy loaded"
+    assert written == ["GET https://new.example.com/0"]
+    for other in (change.id, "", "x"):
+        with pytest.raises(UserError, match="was written already, or is too old"):
+            rules.write(other)
+    assert len(written) == 1
+
+
+def test_a_change_is_not_written_to_another_text_than_was_shown(
+    rules: Rules, written: list[str], project: Path
+) -> None:
+    change = rules.of_record(denied())
+    (project / ".devcontainer" / "policy.yaml").write_text(f"{POLICY}# other\n")
+    with pytest.raises(UserError, match="changed in the meantime: look again"):
+        rules.write(change.id)
+    assert written == []
+
+
+def test_only_the_last_changes_can_be_written(rules: Rules, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "MOST", 1)
+    first, second = rules.of_record(denied()), rules.of_record(denied(path="/b"))
+    with pytest.raises(UserError, match="too old"):
+        rules.write(first.id)
+    rules.write(second.id)
+
+
+def test_a_question_brings_its_own_rule(rules: Rules) -> None:
+    change = rules.of_question(question(rule="POST https://new.test/x", services=("claude",)))
+    assert (change.rule, change.services) == ("POST https://new.test/x", ("claude",))
+    assert change.warnings == ("it writes: the agent can send data out this way",)
+    for rule in ("", "GET https://new.test/" + "x" * 2_000):
+        with pytest.raises(UserError, match="no rule can express exactly this request"):
+            rules.of_question(question(rule=rule))
+    with pytest.raises(UserError, match="its rule has `ask: true`"):
+        rules.of_question(question(asked_by_rule=True))
+
+
+def test_a_request_that_nobody_answered_can_become_a_rule(rules: Rules) -> None:
+    assert rules.of_record(denied(cause="ask")).rule == "GET https://new.example.com/0"
+
+
+@each(
+    ("change", "why"),
+    [
+        ({"host": "never.example.com"}, "no rule is suggested: denied by"),
+        ({"host": "169.254.169.254"}, "no rule is suggested: a private host"),
+        ({"decision": "allow"}, "no rule is suggested: it was not denied for want of a rule"),
+        ({"cause": "rule"}, "no rule is suggested: denied by a rule"),
+        ({"host": "a.test"}, "no rule is suggested: allowed by now"),
+        ({"path": "/a%zz"}, "no rule is suggested: an ambiguous request"),
+        ({"method": "\x1b[2J"}, "no rule is suggested: an ambiguous request"),
+        ({"host": None, "port": "x", "path": ["/"]}, "no rule is suggested: an ambiguous request"),
+    ],
+)
+def test_other_requests_become_no_rule(rules: Rules, change: dict[str, object], why: str) -> None:
+    with pytest.raises(UserError) as raised:
+        rules.of_record(denied(**change))
+    assert why in str(raised.value.problems[0])
+
+
+@each("path", ["/**", "/*", "/a*b", "/{x}", "/a b", '/"', "/'", "/: x", "/#", "/%2A%2A", "/\\", "/a%2fb"])
+def test_a_path_of_the_sandbox_is_never_read_as_a_pattern(rules: Rules, path: str) -> None:
+    try:
+        rule = rules.of_record(denied(path=path)).rule
+    except UserError:
+        return
+    method, _, url = rule.partition(" ")
+    assert (method, url.removeprefix("https://new.example.com")) != ("GET", "/**")
+    assert "*" not in url
+
+
+def test_what_is_already_allowed_is_no_change(rules: Rules) -> None:
+    with pytest.raises(UserError, match=r"GET https://a.test/\*\* is already allowed"):
+        rules.of_question(question(rule="GET https://a.test/**"))

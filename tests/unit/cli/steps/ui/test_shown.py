@@ -1,0 +1,55 @@
+from agent_sandbox.cli.steps.ui.feed import News
+from agent_sandbox.cli.steps.ui.shown import LONGEST, MOST_QUESTIONS, news_shown, record_shown, state_shown
+from agent_sandbox.runtime.proxy.reports import Grant
+from page_stand import open_state, question, record
+
+
+def test_a_decision_is_shown_with_what_the_page_needs() -> None:
+    shown = record_shown(7, record(bytes_out=3, duration_ms=1.5, rule=None))
+    assert {name: shown[name] for name in ("number", "request", "decision", "status", "bytes_out", "rule")} == {
+        "number": 7,
+        "request": "GET https://new.test/0",
+        "decision": "deny",
+        "status": 403,
+        "bytes_out": 3,
+        "rule": "",
+    }
+
+
+def test_what_the_sandbox_wrote_is_bounded_and_escaped() -> None:
+    hostile = "\x1b]0;owned\x07\u202e<img src=x onerror=alert(1)>\u200b" + "a" * 1_000_000
+    odd: dict[str, object] = {"time": hostile, "status": "403", "bytes_in": True, "bytes_out": -1, "duration_ms": 1e300}
+    texts = dict.fromkeys(("path", "host", "reason", "method", "tool"), hostile)
+    shown = record_shown(1, {**record(), **texts, **odd})
+    found = [value for value in shown.values() if isinstance(value, str)]
+    assert all(len(text) <= LONGEST + 3 and text.isascii() and text.isprintable() for text in found)
+    assert shown["reason"].startswith("\\x1b]0;owned\\x07\\u202e<img")
+    assert [shown[name] for name in ("status", "bytes_in", "bytes_out", "duration_ms")] == [None] * 4
+
+
+def test_values_of_another_shape_are_text() -> None:
+    shown = record_shown(1, {"decision": ["deny"], "host": {"a": 1}, "port": None, "reason": 3})
+    assert (shown["decision"], shown["host"], shown["reason"]) == ("['deny']", "{'a': 1}", "3")
+
+
+def test_questions_of_many_hosts_of_one_domain_are_one_group() -> None:
+    many = [question(number, host=f"h{number}.example.test") for number in range(200)]
+    shown = state_shown(
+        open_state(*many, grants=(Grant(id=1, rule="GET https://a.test/**", who="ana", seconds_left=9),))
+    )
+    (group,) = shown["groups"]
+    assert (group["name"], len(group["questions"])) == ("*.example.test", MOST_QUESTIONS)
+    assert shown["grants"] == [{"id": 1, "rule": "GET https://a.test/**", "who": "ana", "seconds_left": 9}]
+
+
+def test_a_question_is_shown_with_what_an_answer_repeats() -> None:
+    (group,) = state_shown(open_state(question()))["groups"]
+    assert group["questions"][0]["request"] == "GET https://new.test/x"
+    assert group["questions"][0]["fits_policy"]
+    (group,) = state_shown(open_state(question(asked_by_rule=True)))["groups"]
+    assert not group["questions"][0]["fits_policy"]
+
+
+def test_a_state_that_has_not_changed_is_left_out() -> None:
+    news = News(records=[], missed=2, state=None, connected=True, notes=["\x1b[2J"])
+    assert news_shown(news) == {"records": [], "missed": 2, "connected": True, "notes": ["\\x1b[2J"]}

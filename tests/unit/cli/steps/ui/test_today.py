@@ -1,0 +1,105 @@
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.steps.ui import today as subject
+from agent_sandbox.cli.steps.ui.today import Today
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.traffic.record import Record, read_record
+
+POLICY = """\
+version: 1
+services: [claude, github]
+domains:
+  - a.test
+  - unused.test
+allow: [GET https://b.test/x, GET https://b.test/y]
+deny: [never.test]
+"""
+NOW = datetime(2026, 1, 2, 15, tzinfo=UTC)
+
+
+def line(time: str, host: str, rule: str | None, decision: str = "allow", **more: object) -> dict[str, object]:
+    usual = {"event": "request", "method": "GET", "path": "/", "scheme": "https", "port": 443, "bytes_in": 1000}
+    return {"time": time, "decision": decision, "host": host, "rule": rule, **usual, **more}
+
+
+LOG = [
+    line("2026-01-01T23:00:00.000Z", "a.test", "policy.yaml:4"),
+    line("2026-01-02T10:00:00.000Z", "a.test", "policy.yaml:4"),
+    line("2026-01-02T10:00:01.000Z", "a.test", "policy.yaml:4", event="websocket"),
+    line("2026-01-02T10:10:00.000Z", "never.test", "policy.yaml:7", "deny"),
+    line("2026-01-02T11:00:00.000Z", "other.test", None, "deny"),
+    line("2026-01-02T11:00:00.000Z", "api.anthropic.com", "services/claude.yaml:1", method="POST", path="/v1/messages"),
+    line("2026-01-02T11:00:00.000Z", "", None, "allow", event="health"),
+]
+
+
+@pytest.fixture
+def today(project: Path) -> Today:
+    (project / ".devcontainer" / "policy.yaml").write_text(POLICY)
+    records = [read_record(json.dumps(one)) for one in LOG]
+
+    def each(take: Callable[[Record], object]) -> None:
+        for record in records:
+            assert record
+            take(record)
+
+    return Today(project, each, now=lambda: NOW)
+
+
+@pytest.fixture(autouse=True)
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be in UTC, whatever the machine says."""
+    monkeypatch.setattr(Today, "_midnight", lambda self: self._now().replace(hour=0))
+
+
+def test_the_busiest_hosts_of_today_with_their_half_hours(today: Today, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = today.hosts()
+    rows = {total.host: (total.requests, total.denied, total.received) for total, _ in found.rows}
+    assert rows == {
+        "a.test": (1, 0, 2000),
+        "api.anthropic.com": (1, 0, 1000),
+        "never.test": (1, 1, 1000),
+        "other.test": (1, 1, 1000),
+    }
+    slots = {total.host: slots for total, slots in found.rows}
+    assert (slots["a.test"].allowed[20], sum(slots["a.test"].allowed)) == (1, 1)
+    assert slots["never.test"].denied[20] == 1
+    assert f"{found.times[20]:%H:%M}" == "10:00"
+    monkeypatch.setattr(subject, "MOST_HOSTS", 1)
+    assert (len(today.hosts().rows), today.hosts().count) == (1, 4)
+
+
+def test_what_each_line_of_the_policy_decided_today(today: Today) -> None:
+    found = today.policy()
+    assert [*found.text] == POLICY.splitlines()
+    uses = {number: [(use.what, use.allowed, use.denied) for use in uses] for number, uses in found.uses.items()}
+    assert uses == {
+        2: [("service claude", 1, 0), ("service github", 0, 0)],
+        4: [("any method a.test", 1, 0)],
+        5: [("any method unused.test", 0, 0)],
+        6: [("GET, HEAD https://b.test/x; GET, HEAD https://b.test/y", 0, 0)],
+        7: [("any method never.test", 0, 1)],
+    }
+    assert [*found.others] == []
+
+
+def test_the_users_own_layer_is_counted_as_a_whole(
+    today: Today, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "config" / "agent-sandbox"
+    folder.mkdir(parents=True)
+    (folder / "policy.yaml").write_text("version: 1\ndomains: [other.test]\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (use,) = today.policy().others
+    assert (use.what, use.allowed, use.denied) == ("user/policy.yaml", 0, 0)
+
+
+def test_a_policy_that_cannot_be_read_is_a_problem(today: Today) -> None:
+    Path(".devcontainer/policy.yaml").write_text("version: 2\n")
+    with pytest.raises(UserError, match="invalid value `2`; write 1"):
+        today.policy()
