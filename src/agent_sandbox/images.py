@@ -52,7 +52,7 @@ class Image:
     target: str
     context: FileTree
     arguments: Mapping[str, str] = field(default_factory=dict)
-    # Whether `--base-image` replaces the Debian image that it is built on.
+    # Whether the machine's base image replaces the Debian image that it is built on.
     follows_base: bool = True
     # Build arguments that this machine's configuration sets; they are not part of the digest.
     registries: tuple[str, ...] = ()
@@ -84,13 +84,22 @@ def project_images(agent: Image, added: Additions) -> tuple[Image, ...]:
         # Declared here, since FROM uses only what is declared above it.
         text = f"ARG {OWN_BASE}\n{added.build_file}"
         context = {BUILD_FILE: text.encode(), **base}
-        own = (_named("own", Image(name="", target="", context=context, arguments={OWN_BASE: agent.name})),)
+        arguments = {OWN_BASE: agent.name}
+        image = Image(name="", target="", context=context, arguments=arguments, follows_base=agent.follows_base)
+        own = (_named("own", image),)
     lists = {"apt": added.packages, "npm": added.npm, "pip": added.pip}
     files = {name: "".join(f"{one}\n" for one in them).encode() for name, them in lists.items()}
     arguments = {"AGENT_IMAGE": agent.name, **({"BASE": own[0].name} if own else {})}
     context = {**_project_context(), **files, **base}
     asks = (*((NPM_REGISTRY,) if added.npm else ()), *((PIP_INDEX,) if added.pip else ()))
-    image = Image(name="", target="project", context=context, arguments=arguments, registries=asks)
+    image = Image(
+        name="",
+        target="project",
+        context=context,
+        arguments=arguments,
+        follows_base=agent.follows_base,
+        registries=asks,
+    )
     return (*own, _named("project", image))
 
 

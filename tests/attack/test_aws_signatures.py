@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import botocore.session
 import pytest
+import yaml
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from agent_sandbox.policytools.aws_entries import apis
 from agent_sandbox.proxy.secrets.store import put_secret
 from aws_server import KEY_ID, SECRET, aws_server
 from certificates import make_authority
@@ -37,11 +40,16 @@ ENTRY = """\
             client_shim: {{kind: env, name: AWS_ACCESS_KEY_ID, prefix: AKIA}}
 """
 LIMITED = "rules: [{methods: [POST], max_body: 2MiB}]"
+# As `agent-sandbox secret setup aws` writes it.
+BUCKET = "my-bucket"
+SET_UP = yaml.safe_dump([one.entry("aws.key") for one in apis([f"s3/{BUCKET}", "sqs"], REGION)])
 POLICY = (
     f"version: 1\ndomains:\n  - {OTHER}\n"
     f"{ENTRY.format(host=S3, service='s3', more='ports: [443]')}"
     f"{ENTRY.format(host=DYNAMO, service='dynamodb', more=LIMITED)}"
+    f"{indent(SET_UP, '  ')}"
 )
+SET_UP_HOSTS = tuple(one.host for one in apis([f"s3/{BUCKET}", "sqs"], REGION))
 TOKEN = "a-session-token/of+the=owner"
 
 
@@ -78,7 +86,7 @@ class Stand:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     folder = tmp_path_factory.mktemp("aws")
-    hosts = [S3, DYNAMO, OTHER]
+    hosts = [S3, DYNAMO, OTHER, *SET_UP_HOSTS]
     authority = make_authority(folder, hosts)
     secrets = folder / "state" / "secrets"
     secrets.mkdir(parents=True)
@@ -110,11 +118,32 @@ def test_a_real_client_reads_and_writes_with_keys_that_it_never_has(stand: Stand
     assert {line["secrets"][0]["kind"] for line in stand.proxy.lines if line.get("secrets")} == {"sigv4"}
 
 
+def test_a_real_client_needs_no_settings_beside_the_variables(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_secret(stand.secrets, "aws.key", SET_UP_HOSTS, f"{KEY_ID}:{SECRET}".encode())
+    for name, value in stand.variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{stand.proxy.address[1]}")
+    monkeypatch.setenv("AWS_CA_BUNDLE", stand.proxy.ready["ca"])
+    s3 = botocore.session.Session().create_client("s3")
+    s3.put_object(Bucket=BUCKET, Key="k", Body=b"x")
+    botocore.session.Session().create_client("sqs").list_queues()
+    assert stand.server.stored == {"/k": b"x"}
+    assert [key_id for _, _, key_id in stand.server.seen] == [KEY_ID, KEY_ID]
+
+
 def test_a_session_token_is_sent_and_signed(stand: Stand) -> None:
     put_secret(stand.secrets, "aws.key", [S3], f"{KEY_ID}:{SECRET}:{TOKEN}".encode())
     stand.server.token = TOKEN
     stand.client("s3", s3={"addressing_style": "path"}).put_object(Bucket="bucket", Key="k", Body=b"x")
     assert stand.server.stored == {"/bucket/k": b"x"}
+
+
+def test_a_session_token_in_a_page_of_an_error_is_redacted(stand: Stand) -> None:
+    put_secret(stand.secrets, "aws.key", [S3], f"{KEY_ID}:{SECRET}:{TOKEN}".encode())
+    stand.server.token = TOKEN
+    assert stand.ask(S3, "/b?errors=400", *signed(stand)) == (400, f"<Token>{'*' * len(TOKEN)}</Token>")
+    # Objects are not searched: a range of one could not be.
+    assert stand.ask(S3, "/b?errors=200", *signed(stand)) == (200, f"<Token>{TOKEN}</Token>")
 
 
 def test_a_value_of_another_form_is_a_502(stand: Stand) -> None:

@@ -16,6 +16,7 @@ import pytest
 from agent_logins import MARK, SIGN_INS, access_of, expired_inside
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.agents.manifest import Archive
+from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.policy.file.service_options import Auth
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.resources import data_root
@@ -49,6 +50,26 @@ def test_an_agent_says_its_version_as_dev_without_a_network(name: str) -> None:
     done = run("docker", "run", "--rm", "--network=none", f"--entrypoint={program}", image, *words)
     assert manifest.version in done.stdout + done.stderr
     assert run("docker", "run", "--rm", "--network=none", "--entrypoint=id", image, "-un").stdout == "dev\n"
+
+
+SERVERS = (
+    McpServer(name="tester", command=("true",), env={"A": "b"}),
+    McpServer(name="far", url="https://denied.test/"),
+)
+
+
+@pytest.mark.parametrize("name", [name for name in TRIED if load_manifest(TEMPLATES, name).mcp])
+def test_an_agent_lists_the_mcp_servers_that_were_written_for_it(name: str) -> None:
+    manifest = load_manifest(TEMPLATES, name)
+    agent_sandbox("build", name)
+    image = f"agent-sandbox/{name}:{agent_sandbox('--version').stdout.split()[-1]}"
+    assert manifest.mcp is not None
+    said = {"file": manifest.mcp.file, "key": manifest.mcp.key, "servers": manifest.mcp.entries(SERVERS)}
+    variables = {**manifest.env, **manifest.unattended.environment, "AGENT_SANDBOX_MCP": json.dumps([said])}
+    options = [f"--env={variable}={value}" for variable, value in variables.items()]
+    script = f"/usr/local/lib/agent-sandbox/configure_mcp.py && {manifest.command[0]} mcp list"
+    listed = run("docker", "run", "--rm", "--network=none", "--entrypoint=sh", *options, image, "-c", script).stdout
+    assert [server.name for server in SERVERS if server.name not in listed] == [], listed
 
 
 @pytest.fixture(scope="module")

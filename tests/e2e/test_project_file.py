@@ -27,6 +27,8 @@ setup: scripts/setup.sh
 mask: [.env.local, config/keys]
 mounts: [{path: ../shared-lib}]
 environment: {DATABASE_URL: "postgres://db/$app"}
+browser: true
+mcp: {mine: {command: python3, args: [-I, server.py]}, far: {url: "https://denied.test/mcp"}}
 beside:
   db:
     build: {dockerfile: db.Dockerfile}
@@ -50,6 +52,9 @@ RUN initdb --username=app --auth=trust -D /var/lib/postgresql/db \\
 CMD ["sh", "-c", "python3 -I -m http.server --directory /usr/share/doc 6379 & \\
     exec postgres -D /var/lib/postgresql/db -c listen_addresses='*'"]
 """,
+    "server.py": (ROOT / "tests" / "lab" / "mcp_server.py").read_text(),
+    "client.py": (ROOT / "tests" / "lab" / "mcp_client.py").read_text(),
+    "web/index.html": "<!doctype html><title>t</title><h1>Served inside</h1>\n",
     "scripts/setup.sh": 'id -un >>ran; curl -so /dev/null -w "%{http_code}\\n" http://denied.test/ >>ran\n',
     ".env.local": "hidden\n",
     "config/keys/key": "hidden\n",
@@ -147,6 +152,61 @@ def test_a_mount_can_be_read_and_a_variable_is_set(box: Project) -> None:
         "touch: cannot touch '/shared-lib/x': Read-only file system",
         "postgres://db/$app",
     ]
+
+
+SETTINGS = "/home/dev/.claude/.claude.json"
+
+
+def test_an_agent_starts_the_mcp_servers_of_the_project_and_one_that_the_policy_denies_is_told(box: Project) -> None:
+    lines = box.exec("claude", "mcp", "list").stdout.splitlines()
+    connected = {line.partition(":")[0] for line in lines if line.endswith("Connected")}
+    assert connected == {"mine", "browser"}
+    assert [line for line in lines if line.startswith("far: https://denied.test/mcp")] != []
+    allowing = "agent-sandbox policy allow 'GET,POST,DELETE https://denied.test/mcp'"
+    assert allowing in box.sandbox("status").stdout
+    bare = box.exec("env", "-i", "PATH=/usr/bin:/bin", "/usr/local/lib/agent-sandbox/mcp-server", "env").stdout
+    assert "\nHTTPS_PROXY=http://" in bare
+
+
+def test_a_browser_shows_the_agent_what_is_served_inside_and_why_a_page_is_denied(box: Project) -> None:
+    calls = [
+        ["new_page", {"url": "http://localhost:5173/"}],
+        ["take_screenshot", {"pageId": 2, "filePath": "page.png"}],
+        ["new_page", {"url": "https://denied.test/page"}],
+        ["evaluate_script", {"pageId": 3, "function": "() => document.body.innerText"}],
+    ]
+    serve = "python3 -Im http.server 5173 --bind 127.0.0.1 --directory web >/dev/null 2>&1 & "
+    client = 'until curl -so /dev/null localhost:5173; do sleep 0.1; done; python3 -I client.py "$@"; kill $!'
+    said = box.exec("sh", "-c", serve + client, "sh", SETTINGS, "browser", *map(json.dumps, calls)).stdout
+    (opened,), (saved,), _, (denied,) = map(json.loads, said.splitlines())
+    assert "2: t (http://localhost:5173/)" in opened
+    assert "/workspace/page.png" in saved
+    assert (box.path / "page.png").read_bytes().startswith(b"\x89PNG")
+    assert "Blocked by agent-sandbox: GET denied.test/page" in denied
+    # Nothing was asked of its maker.
+    asked = {str(line.get("host")) for line in box.traffic()}
+    assert {host for host in asked if host.endswith(("google.com", "googleapis.com", "gvt1.com"))} == set()
+
+
+# Everything that a start writes, or reads, is in the agent's hands.
+PLANT = """
+cd ~/.claude
+echo '{"mcpServers": {"mine": {"command": "planted"}}}' >/workspace/host.json
+rm -f .claude.json .agent-sandbox-mcp.json
+ln -s /workspace/host.json .claude.json
+mkfifo .agent-sandbox-mcp.json
+"""
+
+
+def test_what_the_agent_puts_in_place_of_its_mcp_settings_reaches_nothing_else(box: Project) -> None:
+    box.exec("sh", "-c", PLANT)
+    before = {path: path.read_bytes() for path in box.path.rglob("*") if path.is_file()}
+    box.compose("restart", "--timeout=0", "agent")
+    box.compose("up", "--detach", "--wait", "agent")
+    assert {path: path.read_bytes() for path in box.path.rglob("*") if path.is_file()} == before
+    said = box.compose("logs", "--no-log-prefix", "--tail=20", "agent").stdout
+    assert f"the project's MCP servers are not in {SETTINGS}: Too many levels of symbolic links" in said
+    box.exec("sh", "-c", "rm ~/.claude/.claude.json ~/.claude/.agent-sandbox-mcp.json")
 
 
 def test_a_database_beside_it_is_used_by_its_name_and_keeps_its_data(box: Project) -> None:

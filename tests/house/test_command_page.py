@@ -67,7 +67,7 @@ def test_section_shows_arguments_and_options_as_typed(command: str, line: str) -
     ("command", "option", "note"),
     [
         ("proxy run", "--policy FILE", "Required."),
-        ("up", "--base-image IMAGE", "Environment variable: `AGENT_SANDBOX_BASE_IMAGE`."),
+        ("up", "--extra-ca FILE", "Environment variable: `AGENT_SANDBOX_EXTRA_CA`."),
     ],
 )
 def test_section_notes_required_options_and_environment_variables(command: str, option: str, note: str) -> None:

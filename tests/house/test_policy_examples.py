@@ -72,7 +72,12 @@ def test_the_tests_of_an_example_hold() -> None:
 def answered(policy: Policy, case: TestSpec) -> Effect:
     headers = tuple((case.headers or {}).items())
     line = RequestLine(
-        method=case.method, url=case.url, headers=headers, body_size=case.body_size, graphql=case.graphql
+        method=case.method,
+        url=case.url,
+        headers=headers,
+        body_size=case.body_size,
+        graphql=case.graphql,
+        mcp=case.mcp,
     )
     try:
         return decide(policy, read_request(policy, line)).effect

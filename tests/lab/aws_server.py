@@ -48,6 +48,9 @@ class Visitor(BaseHTTPRequestHandler):
         why = fault(self.command, path, query, fields, body, self.server.token)
         if why:
             self.send(403, DENIED % why.encode())
+        elif "errors" in query:
+            # As AWS does where the token has expired.
+            self.send(int(query.partition("=")[2]), f"<Token>{self.headers['x-amz-security-token']}</Token>".encode())
         elif self.command == "PUT":
             self.server.stored[path] = content(body, self.headers.get("x-amz-content-sha256", ""))
             self.send(200, b"")

@@ -19,11 +19,18 @@ type Init = Callable[..., Prepared]
 def init(tmp_path: Path) -> Init:
     """Return what runs `init` in a directory, and writes."""
 
-    def init(root: Path, *, force: bool = False, dotenv: bool | None = None, **limits: str) -> Prepared:
+    def init(
+        root: Path,
+        *,
+        force: bool = False,
+        dotenv: bool | None = None,
+        agents: tuple[str, ...] = (AGENT,),
+        **limits: str,
+    ) -> Prepared:
         root.mkdir(exist_ok=True)
         choice = OnConflict.REPLACE if force else OnConflict.KEEP
         wish = InitOptions(
-            agents=(AGENT,),
+            agents=agents,
             path=root,
             title=None,
             ide=None,

@@ -49,6 +49,7 @@ STORIES = {
         "remove_stale_dotfiles",
         "link_dotfiles",
         "link_settings",
+        "configure_mcp",
         "mark_ready",
     ],
 }
@@ -74,7 +75,14 @@ def test_the_story_runs_in_order_and_ends_in_what_was_asked_for(shell: Shell, pr
 
 
 # They work in the agent's home, which outlives the container: what it put there must not keep it from starting.
-IN_ITS_HOME = ("remove_stale_dotfiles", "link_dotfiles", "link_settings", "link_caches", "write_identity")
+IN_ITS_HOME = (
+    "remove_stale_dotfiles",
+    "link_dotfiles",
+    "link_settings",
+    "configure_mcp",
+    "link_caches",
+    "write_identity",
+)
 
 
 @pytest.mark.parametrize("verb", IN_ITS_HOME)

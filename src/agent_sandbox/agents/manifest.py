@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, ClassVar
 
-from agent_sandbox.agents.lock import faults_of_lock
 from agent_sandbox.agents.login import SHAPE as LOGIN
 from agent_sandbox.agents.login import Login, faults_of_login, read_login
+from agent_sandbox.agents.mcp import SHAPE as MCP
+from agent_sandbox.agents.mcp import McpSettings, faults_of_mcp, read_mcp
 from agent_sandbox.agents.shape import Keys, OneOf, Shape, faults
 from agent_sandbox.problems import Problem, UserError
 
@@ -26,6 +27,11 @@ DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]{1,63}")
 URL = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?/[A-Za-z0-9._~/+%-]{1,400}")
 # The hash of a package as npm records it.
 INTEGRITY = re.compile(r"sha512-[A-Za-z0-9+/]{86}==")
+# A line of requirements.txt: pinned versions with hashes, and nothing that could name another index or a file.
+LOCK_LINE = re.compile(
+    r"[A-Za-z0-9._-]+(\[[a-z0-9,_-]+\])?==[0-9A-Za-z.!+-]+( ; [^\n;\\]+)? \\"
+    r"|    --hash=sha256:[0-9a-f]{64}( \\)?|#[^\n]*|"
+)
 SHA256 = re.compile(r"[0-9a-f]{64}")
 BELOW = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_.-]*(/\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 # As in templates/_shared/protected.yaml: a `*` matches any part of one name.
@@ -67,6 +73,7 @@ SHAPE: Mapping[str, Shape] = {
         "keys?": Keys(SETTINGS_FILE, "a .json or .toml file below the home directory", [KEY]),
     },
     "host_reads?": [{"path": HOST_PATH, "why": LINE}],
+    "mcp?": MCP,
     "login?": LOGIN,
 }
 # Variables that lead to the proxy, the trust store and the sandbox's own programs.
@@ -171,6 +178,8 @@ class AgentManifest:
     editor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     settings: Settings = Settings()
     host_reads: tuple[HostRead, ...] = ()
+    # Where it reads its MCP servers; None if it speaks no MCP.
+    mcp: McpSettings | None = None
     # How its client keeps a sign-in, for `login`.
     login: Login | None = None
 
@@ -245,6 +254,7 @@ def parse_manifest(document: Any, *, file: str, lock: str = "") -> AgentManifest
         editor={name: tuple(extensions) for name, extensions in said.get("editor", {}).items()},
         settings=_settings(said.get("settings", {})),
         host_reads=tuple(HostRead(**row) for row in said.get("host_reads", ())),
+        mcp=read_mcp(said["mcp"]) if "mcp" in said else None,
         login=read_login(said["login"]) if "login" in said else None,
     )
 
@@ -277,12 +287,26 @@ def _contradictions(said: Mapping[str, Any], lock: str) -> Iterator[str]:
         yield "`services` and `providers` are both missing: the agent could not connect to anything"
     if "login" in said:
         yield from faults_of_login(said["login"], tuple(said["state"]))
+    if "mcp" in said:
+        yield from faults_of_mcp(said["mcp"], tuple(said["state"]))
     settings = said.get("settings", {})
     for path in (*settings.get("files", ()), *settings.get("keys", {})):
         if not any(within(path, folder) and path != folder for folder in said["state"]):
             yield f"`settings` names {path}, which is not in a directory of `state`"
     if "pypi" in said["install"]:
         yield from faults_of_lock(lock, **said["install"]["pypi"])
+
+
+def faults_of_lock(text: str, package: str, version: str) -> Iterator[str]:
+    """Yield what is wrong with the lock of a package: at most the first bad line, and a missing pin."""
+    lines = text.splitlines()
+    pinned = f"{package}=={version}"
+    if not any(line.split(" ")[0] == pinned for line in lines):
+        yield f"requirements.txt, beside it, does not pin {pinned}"
+    for number, line in enumerate(lines, start=1):
+        if not LOCK_LINE.fullmatch(line):
+            yield f"requirements.txt:{number} is neither a pinned version nor a sha256 hash"
+            return
 
 
 def _faults_of_state(paths: Sequence[str]) -> Iterator[str]:

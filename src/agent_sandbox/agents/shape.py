@@ -26,9 +26,14 @@ class OneOf:
     besides: Mapping[str, "Shape"]
 
 
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Text, `true` or `false`, or a list of texts."""
+
+
 # A pattern describes a string, a list describes one or more of its element, and a mapping describes its keys: all are
 # required, except those that end in `?` here.
-type Shape = re.Pattern[str] | list[Shape] | Mapping[str, Shape] | Keys | OneOf
+type Shape = re.Pattern[str] | list[Shape] | Mapping[str, Shape] | Keys | OneOf | Plain
 
 
 def faults(value: Any, shape: Shape, where: str = "") -> Iterator[str]:  # noqa: ANN401 - whatever the file holds
@@ -37,6 +42,9 @@ def faults(value: Any, shape: Shape, where: str = "") -> Iterator[str]:  # noqa:
     if isinstance(shape, re.Pattern):
         if not (isinstance(value, str) and shape.fullmatch(value)):
             yield f"`{name}` is {value!r}, which does not match {shape.pattern}"
+    elif isinstance(shape, Plain):
+        if not isinstance(value, str | bool) and not (isinstance(value, list) and all(map(_is_text, value))):
+            yield f"`{name}` must be text, true, false or a list of texts"
     elif isinstance(shape, list):
         yield from _faults_of_list(value, shape[0], where, name)
     elif not isinstance(value, dict):
@@ -50,6 +58,10 @@ def faults(value: Any, shape: Shape, where: str = "") -> Iterator[str]:  # noqa:
         yield from _faults_of_keys(value, {f"{key}?": inner for key, inner in _all(shape).items()}, where, name)
     else:
         yield from _faults_of_keys(value, shape, where, name)
+
+
+def _is_text(value: Any) -> bool:  # noqa: ANN401 - whatever the file holds
+    return isinstance(value, str)
 
 
 def _all(shape: OneOf) -> dict[str, Shape]:

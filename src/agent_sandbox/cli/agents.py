@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
-from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, Json, NoCache, Quiet
+from agent_sandbox.cli.framework.options import DryRun, ExtraCa, Json, NoCache, Quiet
 from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems, short_path
@@ -90,7 +90,6 @@ def agents(  # noqa: PLR0913 - each is an option
     what: What = Do.LIST,
     name: Name = None,
     *,
-    base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     no_cache: NoCache = False,
     dry_run: DryRun = False,
@@ -110,7 +109,7 @@ def agents(  # noqa: PLR0913 - each is an option
         return _list(as_json=as_json)
     _require_services(load_manifest(name))
     images = images_to_build((name,), None, cwd=Path.cwd(), opened=_no_project)
-    verb = build_of(images, base_image=base_image, extra_ca=extra_ca, anew=no_cache)
+    verb = build_of(images, extra_ca=extra_ca, anew=no_cache)
     try:
         execute(backend().build(verb), dry_run=dry_run, quiet=quiet)
     except KeyboardInterrupt:

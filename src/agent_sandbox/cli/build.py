@@ -6,7 +6,7 @@ from typing import Annotated
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, NoCache, ProjectPath, Quiet, Yes
+from agent_sandbox.cli.framework.options import DryRun, ExtraCa, NoCache, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, execute
 from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve_named
@@ -38,7 +38,6 @@ def build(  # noqa: PLR0913 - each is an option
     agents: Agents = None,
     *,
     path: ProjectPath = None,
-    base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     no_cache: NoCache = False,
     editor: Editor = False,
@@ -62,7 +61,7 @@ def build(  # noqa: PLR0913 - each is an option
         return updated(project, quiet=quiet) if editor or is_outdated(project.root) else project
 
     images = images_to_build(tuple(agents or ()), path, cwd=Path.cwd(), opened=opened)
-    verb = build_of(images, base_image=base_image, extra_ca=extra_ca, anew=no_cache)
+    verb = build_of(images, extra_ca=extra_ca, anew=no_cache)
     try:
         execute(backend().build(verb), dry_run=dry_run, quiet=quiet, lists_current=True)
     except KeyboardInterrupt:

@@ -8,7 +8,7 @@ from typing import Annotated
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Destroy, Terminal
-from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, ProjectPath, Quiet, Yes
+from agent_sandbox.cli.framework.options import DryRun, ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import attach, backend, execute
 from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
@@ -57,7 +57,6 @@ def run(  # noqa: PLR0913 - each is an option
     resume: Resume = False,
     rm: Rm = False,
     json: Json = False,
-    base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     yes: Yes = "",
     quiet: Quiet = False,
@@ -84,7 +83,7 @@ def run(  # noqa: PLR0913 - each is an option
         raise UserError([Problem(where="--resume", what=f"{manifest.name} cannot continue its last session")])
     command = (*manifest.started(asks=agent_asks, resumes=resume), *words)
     with _thrown_away(project, quiet=quiet) if rm and not dry_run else nullcontext() as before:
-        code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
+        code = start(project, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
         if code:
             return code
         if not dry_run:

@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-from agent_sandbox.cli.framework.options import BaseImage, DryRun, ExtraCa, ProjectPath, Quiet, Yes
+from agent_sandbox.cli.framework.options import DryRun, ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
 
 
-def up(  # noqa: PLR0913 - each is an option
+def up(
     *,
     path: ProjectPath = None,
-    base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     yes: Yes = "",
     dry_run: DryRun = False,
@@ -24,7 +23,7 @@ def up(  # noqa: PLR0913 - each is an option
     `docker compose up -d` does the same without building.
     """
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
-    code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
+    code = start(project, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if not (code or dry_run or quiet):
         say(
             *(f"{project.name} is ", ("up", "ok"), "; start the agent with ", ("agent-sandbox run", "command")),

@@ -9,7 +9,7 @@ from agent_sandbox.agents.manifest import AgentManifest, NpmPackage
 from agent_sandbox.agents.pin import Pin, is_newer
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
-from agent_sandbox.cli.framework.options import BaseImage, ExtraCa, ProjectPath, Quiet, Yes
+from agent_sandbox.cli.framework.options import ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.start_stack import start
@@ -48,7 +48,6 @@ def update(  # noqa: PLR0913 - each is an option
     *,
     path: ProjectPath = None,
     check: Check = False,
-    base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     yes: Yes = "",
     quiet: Quiet = False,
@@ -77,7 +76,7 @@ def update(  # noqa: PLR0913 - each is an option
     require_no_conflict(write_stack(wish, dry_run=True))  # before minutes of building
     images = images_for(load_agents(project.agents, pins), project.owner)
     try:
-        execute(backend().build(build_of(images, base_image=base_image, extra_ca=extra_ca)), quiet=quiet)
+        execute(backend().build(build_of(images, extra_ca=extra_ca)), quiet=quiet)
     except KeyboardInterrupt:
         say("interrupted: nothing was updated")
         return INTERRUPTED
@@ -87,7 +86,7 @@ def update(  # noqa: PLR0913 - each is an option
         say(f"updated {sentence([*newer])}: agent-sandbox up starts the new version")
         return DONE
     updated = open_project(project.root, cwd=project.root)
-    code = start(updated, base_image=base_image, extra_ca=extra_ca, quiet=quiet)
+    code = start(updated, extra_ca=extra_ca, quiet=quiet)
     if not (code or quiet):
         say(f"updated {sentence([*newer])}; sign-in, settings and sessions are kept")
     return code

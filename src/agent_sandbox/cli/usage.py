@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
-from agent_sandbox.cli.framework.options import BaseImage, ExtraCa, Json, Quiet
+from agent_sandbox.cli.framework.options import ExtraCa, Json, Quiet
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
@@ -49,7 +49,6 @@ def usage(
     *,
     since: Since = None,
     json: Json = False,
-    base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     quiet: Quiet = False,
 ) -> int:
@@ -62,7 +61,7 @@ def usage(
     projects = trusted_projects(open_store(os.environ))
     stacks = driver().stacks()
     if stacks:
-        build = build_of(usage_images(), base_image=base_image, extra_ca=extra_ca)
+        build = build_of(usage_images(), extra_ca=extra_ca)
         execute(backend().build(build), quiet=quiet)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = list(pool.map(lambda stack: _counted(projects.get(stack.name), stack, day), stacks))

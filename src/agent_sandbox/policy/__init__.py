@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agent_sandbox.policy.explain.advice import advise
     from agent_sandbox.policy.file.spec import PolicySpec
     from agent_sandbox.policy.http.authority import parse_authority
-    from agent_sandbox.policy.http.graphql_body import with_body
+    from agent_sandbox.policy.http.body import with_body
     from agent_sandbox.policy.http.graphql_operation import Operation
     from agent_sandbox.policy.http.host import canonical_host
     from agent_sandbox.policy.http.request import Request, parse_request
@@ -65,7 +65,7 @@ MODULES = {
     "decide_with_secrets": "engine.decide",
     "parse_authority": "http.authority",
     "parse_request": "http.request",
-    "with_body": "http.graphql_body",
+    "with_body": "http.body",
 }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from agent_sandbox.images import OWN_BASE, Additions
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.projectfile.browser import npm_with, packages_with
 from agent_sandbox.projectfile.spec import ProjectSpec
 from agent_sandbox.stack.engine import BUILD_KEY
 
@@ -21,7 +22,10 @@ def additions(spec: ProjectSpec, texts: Mapping[str, str], *, file: str) -> Addi
             raise UserError([Problem(where=file, what=f"`{BUILD_KEY}` names a file that does not exist: {where}")])
         text = texts[spec.build_file]
         _require_base(text, where)
-    return Additions(packages=spec.packages, npm=spec.tools.npm, pip=spec.tools.pip, build_file=text)
+    packages, npm = spec.packages, spec.tools.npm
+    if spec.browser:
+        packages, npm = packages_with(packages), npm_with(npm)
+    return Additions(packages=packages, npm=npm, pip=spec.tools.pip, build_file=text)
 
 
 def _require_base(text: str, where: str) -> None:

@@ -8,11 +8,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.agents.pin import parse_pin
 from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.projectfile.beside import Besides
+from agent_sandbox.projectfile.browser import SERVER
 from agent_sandbox.projectfile.checks import TEXT, BaseImage, FileName, invalid, matching, require_text
+from agent_sandbox.projectfile.mcp import McpServerSpec, Servers
 from agent_sandbox.projectfile.paths import LONGEST_PATH, is_below, is_script
 from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import LIMITS, limit_problem
@@ -218,6 +221,8 @@ class ProjectSpec(Strict):
     mounts: Annotated[Listed[MountSpec], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
     mask: Annotated[Listed[Below], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
     environment: Annotated[Variables, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
+    browser: bool = False
+    mcp: Servers = Field(default_factory=dict)
     limits: Annotated[LimitsSpec, BeforeValidator(_none_is_empty)] = LimitsSpec()
     beside: Annotated[Besides, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
 
@@ -226,6 +231,18 @@ class ProjectSpec(Strict):
         """The name of the project's own build file."""
         return self.dockerfile
 
+    @property
+    def servers(self) -> tuple[McpServer, ...]:
+        """The MCP servers; one of the project's takes the place of the browser's."""
+        found = {SERVER.name: SERVER} if self.browser else {}
+        return tuple((found | {name: spec.server(name) for name, spec in self.mcp.items()}).values())
+
 
 # The model below each key, for hints about unknown keys.
-MODELS: Mapping[str, type[BaseModel]] = {"": ProjectSpec, "limits": LimitsSpec, "tools": ToolsSpec, "mounts": MountSpec}
+MODELS: Mapping[str, type[BaseModel]] = {
+    "": ProjectSpec,
+    "limits": LimitsSpec,
+    "tools": ToolsSpec,
+    "mounts": MountSpec,
+    "mcp": McpServerSpec,
+}

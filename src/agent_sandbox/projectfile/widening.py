@@ -1,5 +1,6 @@
 """List what a project file asks for that another one did not. A key that only takes away is not listed."""
 
+import shlex
 from collections.abc import Iterator
 
 from agent_sandbox.projectfile.beside_widening import besides_widen
@@ -14,6 +15,7 @@ def widens(now: ProjectSpec, before: ProjectSpec) -> tuple[str, ...]:
         *_agents(now, before),
         *_image(now, before),
         *_places(now, before),
+        *_servers(now, before),
         *_limits(now, before),
         *besides_widen(now.beside, before.beside),
     )
@@ -56,6 +58,18 @@ def _places(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
     for name, value in now.environment.items():
         if before.environment.get(name) != value:
             yield f"environment: {name}={value}"
+
+
+def _servers(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
+    """Yield what the agents start or connect to by themselves."""
+    if now.browser and not before.browser:
+        yield "browser: installs Chromium, which the agents control"
+    for name, spec in now.mcp.items():
+        if before.mcp.get(name) != spec:
+            one = spec.server(name)
+            variables = [f"{key}={value}" for key, value in one.env.items()]
+            what = f"connects to {one.url}" if one.url else f"starts {shlex.join((*variables, *one.command))}"
+            yield f"mcp: {name} {what}"
 
 
 def _limits(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:

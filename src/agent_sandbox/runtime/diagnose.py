@@ -1,5 +1,6 @@
 """Explain why a stack did not start: the first service that failed, with its last output."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from agent_sandbox.backends.plan import RunCommand
@@ -8,8 +9,14 @@ from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.protocol import Driver, Explain
 from agent_sandbox.runtime.proxy.decisions import read_line
+from agent_sandbox.stack.services.beside import is_beside
 
 LINES = 15
+# What has not failed yet; it may wait for another one.
+STARTING = ("starting", "restarting")
+# What programs say that want to run as root.
+REFUSED = re.compile(r"operation not permitted|permission denied", re.IGNORECASE)
+POWERLESS = "a service has no capabilities, not even as root: name the user it runs as with `user` under `beside: {}`"
 
 
 def why_not_up(driver: Driver, project: Project) -> Explain:
@@ -25,8 +32,10 @@ def why_not_up(driver: Driver, project: Project) -> Explain:
 
 
 def first_failed(found: Sequence[Container]) -> Container | None:
-    """Return the first service that is not ready; it is the cause, because each waits for the one before it."""
-    return next((container for container in found if not container.ready and not _waiting(container)), None)
+    """Return the first service that failed, else the first that is not ready: each waits for the one before it."""
+    unready = [container for container in found if not container.ready and not _waiting(container)]
+    failed = (container for container in unready if container.condition not in STARTING)
+    return next(failed, next(iter(unready), None))
 
 
 def _waiting(container: Container) -> bool:
@@ -43,4 +52,6 @@ def _problem(container: Container, words: str) -> Problem:
     reasons = [text for text in (container.error, container.last_check, words) if text]
     output = "\n  ".join(line for text in reasons for line in text.splitlines()) or "it printed nothing"
     hint = f"agent-sandbox logs {container.service} shows the whole output"
+    if is_beside(container.service) and REFUSED.search(words):
+        hint = POWERLESS.format(container.service)
     return Problem(where=container.service, what=f"{container.condition}:\n  {output}", hint=hint)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.stack.limits import DEFAULT
 from agent_sandbox.stack.model import Healthcheck, Limits
 
@@ -114,6 +115,8 @@ class Workspace:
     environment: Mapping[str, str] = field(default_factory=dict)
     # The path of its setup script, "" without one.
     setup: str = ""
+    # The MCP servers of all agents.
+    mcp: tuple[McpServer, ...] = ()
     # The services beside the sandbox, in the file's order, by which they get their addresses.
     beside: tuple[Beside, ...] = ()
     dotfiles: str | None = None

@@ -1,7 +1,7 @@
 import re
 from typing import Any
 
-from agent_sandbox.agents.shape import Keys, OneOf, faults
+from agent_sandbox.agents.shape import Keys, OneOf, Plain, faults
 from table_tests import each
 
 WORD = re.compile("[a-z]+")
@@ -9,6 +9,7 @@ SHAPE: dict[str, Any] = {
     "word": WORD,
     "words?": [WORD],
     "free?": Keys(WORD, "a word", WORD),
+    "plain?": Plain(),
     "one?": OneOf(choices={"a": WORD, "b": WORD}, besides={"c": [WORD]}),
 }
 
@@ -20,6 +21,10 @@ SHAPE: dict[str, Any] = {
         {"word": "x", "words": ["a", "b"]},
         {"word": "x", "free": {}},
         {"word": "x", "free": {"k": "v"}},
+        {"word": "x", "plain": ""},
+        {"word": "x", "plain": True},
+        {"word": "x", "plain": []},
+        {"word": "x", "plain": ["a"]},
         {"word": "x", "one": {"a": "x"}},
         {"word": "x", "one": {"b": "x", "c": ["y"]}},
     ],
@@ -37,6 +42,10 @@ def test_a_value_of_the_shape_has_no_faults(value: Any) -> None:  # noqa: ANN401
         ({"word": "x", "wrods": []}, ["unknown key `wrods` in the manifest; did you mean `words`?"]),
         ({"word": "x", 1: []}, ["unknown key `1` in the manifest"]),
         ({"word": "x", "words": ["a", "B"]}, ["`words.1` is 'B', which does not match [a-z]+"]),
+        ({"word": "x", "plain": 1}, ["`plain` must be text, true, false or a list of texts"]),
+        ({"word": "x", "plain": None}, ["`plain` must be text, true, false or a list of texts"]),
+        ({"word": "x", "plain": [1]}, ["`plain` must be text, true, false or a list of texts"]),
+        ({"word": "x", "plain": {}}, ["`plain` must be text, true, false or a list of texts"]),
         ({"word": "x", "words": []}, ["`words` must be a list of at least one"]),
         ({"word": "x", "free": {"K": "v", "k": 1}}, [
             "`free` has the name 'K', which is not a word",

@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from agent_sandbox.images import beside_image
@@ -149,3 +152,9 @@ def test_reports_each_problem_of_a_service_at_its_place(text: str, problem: str)
 
 def test_a_section_with_only_comments_has_no_services() -> None:
     assert services("beside:\n  # db:\n") == ()
+
+
+def test_the_example_of_the_page_is_a_project_file() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "beside.md").read_text("utf-8")
+    (example,) = re.findall("^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert [one.name for one in services(example, {"web.Dockerfile": "FROM x"})] == ["db", "web"]

@@ -66,3 +66,23 @@ def test_where_no_service_failed_docker_is_quoted(docker: FakeDocker) -> None:
     docker.says("ps --all")
     (problem,) = why_not_up(DRIVER, PROJECT)(STEP, "something odd\n")
     assert (problem.where, problem.what) == ("starting the stack", "docker failed: something odd")
+
+
+def test_what_failed_is_named_before_what_still_starts() -> None:
+    failed = container("web", "running", "unhealthy")
+    assert first_failed((container("agent", "running", "starting"), failed)) == failed
+    starting = container("db", "running", "starting")
+    assert first_failed((container("agent", "running", "healthy"), starting)) == starting
+
+
+def test_a_service_that_wants_to_be_root_is_told_to_name_a_user(docker: FakeDocker) -> None:
+    state = {"Status": "exited", "ExitCode": 1}
+    labels = {"com.docker.compose.service": "db"}
+    inspected = [{"Id": "d" * 64, "Config": {"Image": "x", "Labels": labels}, "State": state}]
+    docker.says("ps --all", out="d\n").says("inspect", out=json.dumps(inspected))
+    docker.says("logs --tail 15", err="chown: changing ownership of '/data': Operation not permitted\n")
+    (problem,) = why_not_up(DRIVER, PROJECT)(STEP, "container app-1-db-1 exited (1)\n")
+    assert str(problem) == (
+        "db: exited with code 1:\n  chown: changing ownership of '/data': Operation not permitted; a service has no"
+        " capabilities, not even as root: name the user it runs as with `user` under `beside: db`"
+    )

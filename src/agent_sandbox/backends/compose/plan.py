@@ -233,7 +233,8 @@ class ComposePlanner:
 
 
 def _labels(image: Image, verb: Build) -> dict[str, str]:
-    base = {BASE_LABEL: verb.base_image} if verb.base_image and image.follows_base else {}
+    # Also if it is "", so that an image on another base is outdated.
+    base = {BASE_LABEL: verb.base_image} if image.follows_base else {}
     return {DIGEST_LABEL: image.digest, **base}
 
 

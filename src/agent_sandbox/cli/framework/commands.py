@@ -112,6 +112,13 @@ OTHER_WORDS: dict[str, str] = {
     "stop": "agent-sandbox down stops the stack",
 }
 
+# Options that only `init` has, after these commands, and what to use.
+BUILDING = frozenset({"up", "run", "build", "update", "agents"})
+OPTIONS_OF_INIT: dict[str, str] = {
+    "--base-image": "agent-sandbox init --base-image IMAGE sets it for this project, AGENT_SANDBOX_BASE_IMAGE in the"
+    " environment for all projects of this machine that name none",
+}
+
 
 def with_default(argv: "Sequence[str]") -> list[str]:
     """Return the arguments with the default command of their group, if they name none.

@@ -24,10 +24,6 @@ Quiet = Annotated[bool, Option(help="Print only errors.", short="-q")]
 Following = Annotated[bool, Option(help="Keep printing new lines.", short="-f")]
 Tail = Annotated[int | None, Option(help="Print only the last N lines.", short="-n", metavar="N", least=0)]
 NoCache = Annotated[bool, Option(help="Build every step again, without the cache.")]
-BaseImage = Annotated[
-    str,
-    Option(help="The Debian image to build on.", envvar="AGENT_SANDBOX_BASE_IMAGE", metavar="IMAGE"),
-]
 ExtraCa = Annotated[
     Path | None,
     Option(

@@ -8,7 +8,15 @@ from collections.abc import Mapping, Sequence
 
 from agent_sandbox import __version__
 from agent_sandbox.cli.framework import color_option
-from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, OTHER_WORDS, PROGRAM, SUMMARY
+from agent_sandbox.cli.framework.commands import (
+    BUILDING,
+    COMMANDS,
+    GROUPS,
+    OPTIONS_OF_INIT,
+    OTHER_WORDS,
+    PROGRAM,
+    SUMMARY,
+)
 from agent_sandbox.cli.terminal.style import WHENS
 
 VERSION = f"{PROGRAM} {__version__}"
@@ -46,6 +54,8 @@ def usage(argv: Sequence[str]) -> str | None:
     match tuple(argv):
         case (word, *_) if word in OTHER_WORDS:
             return f"error: unknown command `{word}`\n  hint: {OTHER_WORDS[word]}"
+        case (word, option, *_) if word in BUILDING and (hint := OPTIONS_OF_INIT.get(option.partition("=")[0])):
+            return f"error: `{word}` has no option `{option.partition('=')[0]}`\n  hint: {hint}"
         case ():
             return root_help()
         case (group,) if group in GROUPS:

@@ -28,6 +28,7 @@ VERBS = {Effect.ALLOW: "allows", Effect.DENY: "denies"}
 
 Headers = Annotated[list[str] | None, Option(help="A header of the request; may be repeated.", metavar="NAME:VALUE")]
 Graphql = Annotated[str | None, Option(help="The GraphQL document of the request.", metavar="DOCUMENT")]
+Mcp = Annotated[str | None, Option(help="The MCP message of the request: `tools/call search`.", metavar="MESSAGE")]
 Body = Annotated[str | None, Option(help="The size of the request body: 300, 1MiB.", metavar="SIZE")]
 
 
@@ -43,6 +44,7 @@ def explain(  # noqa: PLR0913 - each is an option
     header: Headers = None,
     body: Body = None,
     graphql: Graphql = None,
+    mcp: Mcp = None,
     policy: PolicyOption = None,
     path: ProjectPath = None,
     json: Json = False,
@@ -58,6 +60,7 @@ def explain(  # noqa: PLR0913 - each is an option
         headers=tuple(map(read_header, header or ())),
         body_size=None if body is None else read_size(body),
         graphql=graphql,
+        mcp=mcp,
     )
     loaded = load_here(where, os.environ)
     answer = explain_request(

@@ -9,6 +9,8 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_edit import put_options
 from agent_sandbox.cli.steps.policy.policy_file import find_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
+from agent_sandbox.cli.steps.secrets.aws_setup import SERVICE as AWS
+from agent_sandbox.cli.steps.secrets.aws_setup import set_up_aws
 from agent_sandbox.cli.steps.secrets.git_setup import GitSetup, git_services_beside, set_up_git
 from agent_sandbox.cli.steps.secrets.keyed_services import Keyed, keyed_services, named_secret
 from agent_sandbox.cli.steps.secrets.secret_sources import Source, TimeToLive, store
@@ -34,6 +36,11 @@ Read = Annotated[
     list[str] | None,
     Option(help="A repository that it may only read; may be repeated.", metavar="OWNER/NAME"),
 ]
+Api = Annotated[
+    list[str] | None,
+    Option(help="With aws: an API that the sandbox may use, such as `dynamodb` or `s3/BUCKET`; may be repeated."),
+]
+Region = Annotated[str, Option(help="With aws: the region; without it, that of `AWS_REGION`.")]
 GitReadOnly = Annotated[bool, Option(help="Deny pushes, to every git server.")]
 
 
@@ -42,7 +49,7 @@ def completions(*before: str) -> tuple[str, ...]:
     if before:
         return ()
     policy = find_policy(None, cwd=Path.cwd())
-    return tuple(sorted({*keyed_services(policy), *git_services_beside(policy), SIGNING}))
+    return tuple(sorted({*keyed_services(policy), *git_services_beside(policy), AWS, SIGNING}))
 
 
 def setup(  # noqa: PLR0913 - each is an option
@@ -51,6 +58,8 @@ def setup(  # noqa: PLR0913 - each is an option
     repo: Repo = None,
     read: Read = None,
     git_read_only: GitReadOnly = False,
+    api: Api = None,
+    region: Region = "",
     source: Source = "",
     ttl: TimeToLive = "",
     path: ProjectPath = None,
@@ -59,7 +68,7 @@ def setup(  # noqa: PLR0913 - each is an option
 
     You are asked for the key, or it comes from stdin or `--from`. In the sandbox, clients find a placeholder. For a git
     server, it is for the repositories of the project's remotes and submodules, or for those that you name. With
-    `signing`, the proxy signs the commits that are made in the sandbox.
+    `signing`, the proxy signs the commits that are made in the sandbox; with `aws`, requests to the APIs that you name.
     """
     project = open_known(path, cwd=Path.cwd())
     git = git_services_beside(project.policy)
@@ -70,6 +79,11 @@ def setup(  # noqa: PLR0913 - each is an option
     if repo or read or git_read_only:
         what = f"{service} is not a git server"
         raise UserError([Problem(where="SERVICE", what=what, hint=f"git servers: {', '.join(sorted(git))}")])
+    if service == AWS:
+        set_up_aws(project, api or (), region, source, ttl, path=path)
+        return
+    if api or region:
+        raise UserError([Problem(where="SERVICE", what=f"{service} has no regions", hint="these options are for aws")])
     if service == SIGNING:
         set_up_signing(project, source, ttl, path=path)
         return
@@ -95,7 +109,7 @@ def setup(  # noqa: PLR0913 - each is an option
 def _meant(word: str, keyed: Keyed, git: Collection[str]) -> str:
     name = word if word in keyed else service_called(word, keyed)
     if name is None:
-        known = ", ".join(sorted((*keyed, *git, SIGNING)))
+        known = ", ".join(sorted((*keyed, *git, AWS, SIGNING)))
         hint = f"services with a key: {known}; for all others, see agent-sandbox secret set --help"
         raise UserError(
             [Problem(where="SERVICE", what=f"{word} is not a service with an API key or a git token", hint=hint)]

@@ -25,6 +25,8 @@ from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.settings import folder_of, user_settings, write_settings
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.init.build_inputs import build_of
+from agent_sandbox.runtime.policies.layers import load_here
+from agent_sandbox.runtime.policies.missing_services import denied_servers
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.project.installed import bounded_volumes, images_of
@@ -39,14 +41,12 @@ MADE_TOGETHER = {"proxy": ("proxy",), "firewall": ("agent", "firewall")}
 EDITORS = "an editor started the agent container: recreating it; reload the editor's window afterwards"
 
 
-def start(
-    project: Project, *, base_image: str = "", extra_ca: Path | None = None, dry_run: bool = False, quiet: bool = False
-) -> int:
+def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = False, quiet: bool = False) -> int:
     """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code."""
     if not dry_run:
         project = updated(project, quiet=quiet)
     require_policy(project)  # with an invalid policy the proxy denies everything: report the problems here
-    build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
+    build = build_of(images_of(project), extra_ca=extra_ca)
     if not dry_run:
         refresh_settings(project)
     try:
@@ -83,7 +83,8 @@ def _resolve(project: Project, build: Build, *, quiet: bool) -> None:
     machine = this_machine(os.environ, project=project.root)
     stale = stale_services(project.policy, machine)  # first: files that are resolved below are current
     resolved = resolve_named(project.policy, image=lambda: agent_image(project, build=build, quiet=quiet))
-    for note in (*stale, *resolved):
+    denied = denied_servers(project, lambda: load_here(project.policy, os.environ))
+    for note in (*stale, *resolved, *denied):
         say(f"note: {note}")
 
 

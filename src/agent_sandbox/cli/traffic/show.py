@@ -69,6 +69,7 @@ def as_text(record: Record) -> Iterator[Styled]:
         ("received", size_text(record.bytes_in)),
         ("client", record.client),
         ("tool", record.tool),
+        ("mcp", record.mcp),
         *(("secret", f"{use.secret} ({use.kind}, {use.source}, {use.age_s} s old)") for use in record.secrets),
     ]
     for name, text in fields:

@@ -33,7 +33,8 @@ type Plain = Any  # JSON values that this module has written
 type Lists = Mapping[str, ListedHosts]
 
 # The fields of a policy that are JSON values already.
-PLAIN_FIELDS = ("digest", "asks_operations", "asks_secrets", "asks_first", "has_budgets", "refusal", "empty")
+ASKS = ("asks_operations", "asks_messages", "asks_secrets", "asks_first")
+PLAIN_FIELDS = ("digest", *ASKS, "has_budgets", "refusal", "empty")
 
 
 class NotEncodableError(Exception):
@@ -148,6 +149,13 @@ def _read_operations(form: Plain) -> OperationPattern:
     return OperationPattern(named=_tuples(named), confined=Confinement(**parts) if parts else None)
 
 
+def _read_messages(form: Plain) -> Any:  # noqa: ANN401 - a pattern
+    # Few policies have one.
+    from agent_sandbox.policy.match.mcp_pattern import mcp_pattern  # noqa: PLC0415
+
+    return mcp_pattern(*form)
+
+
 def _tuples(form: Plain) -> Any:  # noqa: ANN401 - lists in lists of any depth
     return tuple(map(_tuples, form)) if isinstance(form, list | tuple) else form
 
@@ -189,6 +197,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] 
     "query": (lambda query: query.parameters, lambda form: QueryPattern(parameters=_pairs(form))),
     "headers": (lambda headers: headers.named, lambda form: HeaderPattern(named=_pairs(form))),
     "graphql": (_write_operations, _read_operations),
+    "mcp": (lambda mcp: [mcp.tools, mcp.methods], _read_messages),
     "inject": (_write_injection, _read_injection),
     "max_body": (_unchanged, _unchanged),
     "encoded_slash": (_unchanged, _unchanged),

@@ -11,6 +11,7 @@ from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.rule_set import Budgeted, RuleSet
 from agent_sandbox.policy.file.entry_spec import EntrySpec, RuleSpec
 from agent_sandbox.policy.file.graphql_spec import GRAPHQL_METHOD
+from agent_sandbox.policy.file.mcp_spec import MCP_METHODS
 from agent_sandbox.policy.file.service_options import Chosen, InvalidOption, choose
 from agent_sandbox.policy.file.service_spec import variants
 from agent_sandbox.policy.file.transform_spec import TransformSpec
@@ -146,6 +147,8 @@ _ports = lru_cache(maxsize=1)(frozenset[int])
 def _methods(rule: RuleSpec, defaults: Defaults) -> frozenset[str] | None:
     if rule.graphql and not rule.methods:
         return frozenset({GRAPHQL_METHOD})
+    if rule.mcp and not rule.methods:
+        return frozenset(MCP_METHODS)
     return with_implied(rule.methods) if rule.methods else defaults.methods
 
 
@@ -170,6 +173,7 @@ def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> R
             headers=rule.header_pattern,
             max_body=rule.max_body,
             graphql=rule.graphql.pattern if rule.graphql else None,
+            mcp=rule.mcp.pattern if rule.mcp else None,
             inject=transform.injection if transform else None,
             encoded_slash=entry.encoded_slash,
             inspect=entry.inspect,

@@ -32,6 +32,7 @@ def covers(wide: Conditions, narrow: Conditions) -> bool:
         and _named(wide) <= _named(narrow)
         and (wide.max_body is None or (narrow.max_body is not None and narrow.max_body <= wide.max_body))
         and (wide.graphql is None or (narrow.graphql is not None and narrow.graphql.within(wide.graphql)))
+        and (wide.mcp is None or (narrow.mcp is not None and narrow.mcp.within(wide.mcp)))
         and wide.inject in {None, narrow.inject}
         and wide.budget in {None, narrow.budget}
         and wide.encoded_slash >= narrow.encoded_slash

@@ -15,6 +15,7 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Readings
 from agent_sandbox.policy.http.git_requests import STARTS_PUSH, push_after
 from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION
+from agent_sandbox.policy.http.mcp_message import ANY_MESSAGE
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.injection import Injection
@@ -157,15 +158,24 @@ def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
 
 
 def awaits_operation(policy: Policy, request: Request, decision: Decision | None = None) -> bool:
-    """Return whether a request that is denied by its head could be allowed after its body is read as GraphQL.
+    """Return whether a request that is denied by its head could be allowed after its body is read as GraphQL or MCP.
 
     `decision` is that of `decide_with_secrets` on the head, if it is known already.
     """
-    if request.operation is not None or not policy.asks_operations:
+    operation = request.operation or (ANY_OPERATION if policy.asks_operations else None)
+    message = request.message or (ANY_MESSAGE if policy.asks_messages else None)
+    if (operation, message) == (request.operation, request.message):
         return False
     filled = request._replace(secrets=True)
     allowed = allows(policy, filled) if decision is None else decision.allowed
-    return not allowed and allows(policy, filled._replace(operation=ANY_OPERATION))
+    return not allowed and allows(policy, filled._replace(operation=operation, message=message))
+
+
+def awaits_message(policy: Policy, request: Request) -> bool:
+    """Return whether a request that is denied by its head could be allowed after its body is read as MCP."""
+    if request.message is not None or not policy.asks_messages:
+        return False
+    return allows(policy, request._replace(secrets=True, message=ANY_MESSAGE))
 
 
 def _granted(policy: Policy, request: Request, ways: Readings) -> Decision | None:

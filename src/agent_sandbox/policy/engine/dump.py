@@ -19,6 +19,7 @@ def dump_conditions(asked: Conditions) -> dict[str, Any]:
         "headers": asked.headers and dict(asked.headers.named),
         "max_body": asked.max_body,
         "graphql": asked.graphql and asked.graphql.written,
+        "mcp": asked.mcp and asked.mcp.written,
         "transform": asked.inject and asked.inject.written,
         "encoded_slash": asked.encoded_slash or None,
         "inspect": asked.inspect,

@@ -59,7 +59,8 @@ def is_grantable(rule: Rule) -> bool:
     asked = rule.conditions
     exact = asked.host.reach is Reach.EXACT and why_private(asked.host.name) is None
     narrow = asked.ports is not None and asked.methods is not None and asked.inspect is not False
-    return rule.effect is Effect.ALLOW and exact and narrow and asked.inject is None and asked.graphql is None
+    unread = (asked.inject, asked.graphql, asked.mcp) == (None, None, None)
+    return rule.effect is Effect.ALLOW and exact and narrow and unread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +140,7 @@ def is_for_one_request(grant: Rule) -> bool:
 
 def _is_sized(rules: Sequence[Rule]) -> bool:
     asked = (rule.conditions for rule in rules)
-    return any(one.max_body is not None or one.graphql is not None for one in asked)
+    return any(one.max_body is not None or one.graphql is not None or one.mcp is not None for one in asked)
 
 
 def _size(request: Request) -> str:

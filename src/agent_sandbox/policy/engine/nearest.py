@@ -10,6 +10,7 @@ from agent_sandbox.policy.engine.index import HostIndex
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.policy.engine.rule import Readings, Rule
 from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION
+from agent_sandbox.policy.http.mcp_message import ANY_MESSAGE
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.host_pattern import Reach
 
@@ -31,7 +32,7 @@ def no_rule_for_request(request: Request, readings: Readings, index: HostIndex) 
     if rule is None:
         return None
     differences = list(rule.differences(request, readings))
-    all_but_the_body = rule.matches(request._replace(operation=ANY_OPERATION), readings)
+    all_but_the_body = rule.matches(request._replace(operation=ANY_OPERATION, message=ANY_MESSAGE), readings)
     cause = Cause.OPERATION if all_but_the_body else Cause.REQUEST
     denial = _denial(cause, f"host {request.host} is allowed, {_are_not(differences)}", rule)
     inject = rule.conditions.inject

@@ -34,8 +34,10 @@ class Policy:
     rules: RuleSet
     index: HostIndex = field(repr=False)
     digest: str
-    # Whether some rule has a condition on GraphQL: only then is a body ever buffered.
+    # Whether some rule has a condition on GraphQL: only then is a body buffered for that.
     asks_operations: bool = False
+    # The same for MCP.
+    asks_messages: bool = False
     # Whether some rule injects a secret.
     asks_secrets: bool = False
     # Whether a person is asked about some requests that a rule allows.
@@ -61,6 +63,7 @@ class Policy:
             index=build_index(rules.rules),
             digest=_digest(rules),
             asks_operations=any(rule.conditions.graphql for rule in every),
+            asks_messages=any(rule.conditions.mcp for rule in every),
             asks_secrets=any(rule.conditions.inject for rule in rules.rules),
             asks_first=bool(asking.rules) or settings_of(rules.settings).asks_first,
             asking=asking,

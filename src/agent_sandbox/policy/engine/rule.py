@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import override
+from typing import TYPE_CHECKING, override
 
 from agent_sandbox.policy.decision import Decision, Effect, Origin
 from agent_sandbox.policy.http.body_size import Budget, shown_size
@@ -14,6 +14,9 @@ from agent_sandbox.policy.http.request import DEFAULT_PORTS, USUAL_PORTS, Reques
 from agent_sandbox.policy.match.host_pattern import HostPattern
 from agent_sandbox.policy.match.injection import Injection
 from agent_sandbox.policy.match.path_pattern import PathPattern
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.match.mcp_pattern import McpPattern  # few policies have one
 
 Readings = tuple[str, ...]
 
@@ -31,6 +34,7 @@ class Conditions:
     headers: HeaderPattern | None = None
     max_body: int | None = None
     graphql: OperationPattern | None = None
+    mcp: "McpPattern | None" = None
     # What is injected. A request that nothing can be injected into does not match.
     inject: Injection | None = None
     encoded_slash: bool = False
@@ -43,7 +47,8 @@ class Conditions:
     @property
     def plain(self) -> bool:
         """Whether only host, port and method are set, the usual case, and nobody is asked."""
-        more = (self.schemes, self.path, self.query, self.headers, self.max_body, self.graphql, self.inject)
+        bodies = (self.max_body, self.graphql, self.mcp)
+        more = (self.schemes, self.path, self.query, self.headers, *bodies, self.inject)
         return not self.ask and more.count(None) == len(more)
 
     @property
@@ -117,6 +122,7 @@ class Rule:
             and (asked.headers is None or self._headers_match(asked.headers, request.headers))
             and (asked.max_body is None or asked.takes_size(request.body_size))
             and (asked.graphql is None or asked.graphql.takes(request.operation))
+            and (asked.mcp is None or asked.mcp.takes(request.message))
             and (asked.inject is None or request.secrets)
         )
 
@@ -147,12 +153,18 @@ class Rule:
             yield f"query {without_values(request.query) if request.query else '(none)'}"
         if asked.headers is not None and not self._headers_match(asked.headers, request.headers):
             yield from asked.headers.differences(request.headers)
+        yield from self._body_differences(request)
+        if asked.inject is not None and not request.secrets:
+            yield f"a request without {asked.inject.secrets}"
+
+    def _body_differences(self, request: Request) -> Iterator[str]:
+        asked = self.conditions
         if not asked.takes_size(request.body_size):
             yield f"a body of {shown_size(request.body_size or 0)}"
         if asked.graphql is not None and not asked.graphql.takes(request.operation):
             yield from asked.graphql.differences(request.operation)
-        if asked.inject is not None and not request.secrets:
-            yield f"a request without {asked.inject.secrets}"
+        if asked.mcp is not None and not asked.mcp.takes(request.message):
+            yield from asked.mcp.differences(request.message)
 
     @override
     def __str__(self) -> str:
@@ -200,6 +212,10 @@ def _operations(asked: Conditions) -> str:
     return f"with GraphQL {asked.graphql}" if asked.graphql else ""
 
 
+def _messages(asked: Conditions) -> str:
+    return f"with MCP {asked.mcp}" if asked.mcp else ""
+
+
 def _secrets(asked: Conditions) -> str:
     return f"with {asked.inject}" if asked.inject else ""
 
@@ -219,6 +235,7 @@ PARTS: tuple[Callable[[Conditions], str], ...] = (
     _headers,
     _size,
     _operations,
+    _messages,
     _secrets,
     _budget,
     _ask,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from agent_sandbox.policy.decision import Cause, Decision
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.graphql_operation import KINDS
+from agent_sandbox.policy.http.mcp_message import LISTABLE
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.request import USUAL_PORTS, Request
 from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
@@ -26,9 +27,13 @@ SETUP = "agent-sandbox secret setup "
 WITHOUT = "would not inject {}; widen that entry instead"
 OVER_TLS = "use https: {} is sent only over https"
 PLAINLY = "no rule allows ambiguous GraphQL: send one query or mutation as JSON, with its values in `variables`"
+NO_MCP = "no rule allows ambiguous MCP: send one JSON-RPC message as JSON, as the MCP libraries do"
+ANSWERING = "list the request of the server that may be answered, such as `mcp: {methods: [elicitation/create]}`"
+NOT_LISTABLE = "no rule can list this MCP method"
 # What the path of a rule cannot contain, because servers differ in how they read it.
 UNSPELLABLE = re.compile("%2F|;")
 # Field names that some YAML parsers do not read as text.
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*", re.ASCII)
 NO_TEXT = re.compile("y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 ENCODED = str.maketrans({"*": "%2A", '"': "%22", "`": "%60"})
 
@@ -70,10 +75,10 @@ def for_git(command: str) -> str:
 
 
 def _for_operation(asked: Request) -> str:
-    line = entry_for_operation(asked)
+    line = entry_for_body(asked)
     if private := _for_private(asked.host, asked.port):
         return private
-    return f"add `{line}` under `domains` in {FILE}, {APPLY}" if line else PLAINLY
+    return f"add `{line}` under `domains` in {FILE}, {APPLY}" if line else why_no_entry(asked)
 
 
 def _for_request(
@@ -113,17 +118,44 @@ def entry_for_host(host: str, port: int) -> str:
     return f"- {_host(host)}" if port in USUAL_PORTS else f"- {{host: {_host(host)}, ports: [{port}]}}"
 
 
-def entry_for_operation(request: Request) -> str:
-    """Return the entry of `domains` that allows this request's GraphQL operation; empty if no rule could."""
+def entry_for_body(request: Request) -> str:
+    """Return the entry of `domains` that allows this GraphQL operation or MCP message; empty if no rule could."""
+    listed = _listed_operation(request) or _listed_message(request)
+    if not listed:
+        return ""
+    path = _in_quotes(request.path)
+    rule = f"{{methods: [{request.method}], schemes: [{request.scheme}], path: {{exact: '{path}'}}, {listed}}}"
+    return f"- {{host: {_host(request.host)}, ports: [{request.port}], rules: [{rule}]}}"
+
+
+def _listed_operation(request: Request) -> str:
     operation = request.operation
     if operation is None or operation.kind not in KINDS:
         return ""
-    host = _host(request.host)
-    path = _in_quotes(request.path)
-    fields = (f'"{name}"' if NO_TEXT.fullmatch(name) else name for name in sorted(operation.fields))
-    listed = f"graphql: {{{operation.kind}: [{', '.join(fields)}]}}"
-    rule = f"{{methods: [{request.method}], schemes: [{request.scheme}], path: {{exact: '{path}'}}, {listed}}}"
-    return f"- {{host: {host}, ports: [{request.port}], rules: [{rule}]}}"
+    return f"graphql: {{{operation.kind}: [{', '.join(map(_as_text, sorted(operation.fields)))}]}}"
+
+
+def _listed_message(request: Request) -> str:
+    message = request.message
+    if message is None or message.doubt or message.answers:
+        return ""
+    if message.tool:
+        return f"mcp: {{tools: [{_as_text(message.tool)}]}}"
+    return f"mcp: {{methods: [{message.method}]}}" if message.method in LISTABLE else ""
+
+
+def _as_text(name: str) -> str:
+    """Return a name so that YAML reads it as text."""
+    return name if PLAIN.fullmatch(name) and not NO_TEXT.fullmatch(name) else f'"{name}"'
+
+
+def why_no_entry(request: Request) -> str:
+    """Return why no entry can allow what the body of a request asks for."""
+    if request.message is None:
+        return PLAINLY
+    if request.message.doubt:
+        return NO_MCP
+    return ANSWERING if request.message.answers else NOT_LISTABLE
 
 
 def _host(host: str) -> str:

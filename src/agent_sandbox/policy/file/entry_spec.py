@@ -34,6 +34,7 @@ from agent_sandbox.policy.file.fields import (
     written_out,
 )
 from agent_sandbox.policy.file.graphql_spec import GraphqlSpec, require_graphql_post
+from agent_sandbox.policy.file.mcp_spec import McpSpec, require_mcp_methods
 from agent_sandbox.policy.file.short_form import write_out_rule
 from agent_sandbox.policy.file.transform_spec import TransformSpec, require_https
 from agent_sandbox.policy.http.headers import HeaderPattern, header_pattern
@@ -52,6 +53,10 @@ NO_SIZE = refused(
 NO_GRAPHQL = refused(
     "`graphql` is not possible in a deny: other fields than those in a list can have the same effect",
     "remove it; `graphql` belongs in an entry that allows, and what it does not list is denied",
+)
+NO_MCP = refused(
+    "`mcp` is not possible in a deny: other tools than those in a list can have the same effect",
+    "remove it; `mcp` belongs in an entry that allows, and what it does not list is denied",
 )
 NO_TRANSFORM = refused(
     "`transform` is not possible in a deny", "remove it; `transform` belongs in an entry that allows"
@@ -115,6 +120,7 @@ class RuleSpec(Strict):
     headers: Written[Headers] = None
     max_body: Written[BodySize] = None
     graphql: Written[GraphqlSpec] = None
+    mcp: Written[McpSpec] = None
     transform: Written[TransformSpec] = None
     # The entry's, unless it is set here.
     ask: Written[bool] = None
@@ -124,7 +130,10 @@ class RuleSpec(Strict):
     def _can_match(self) -> Self:
         if self.graphql:
             require_graphql_post(self.methods, has_query=self.query is not None)
-            _require_no_question(self, "ask")
+            _require_no_question(self, "graphql", "ask")
+        if self.mcp:
+            require_mcp_methods(self.methods, has_graphql=self.graphql is not None)
+            _require_no_question(self, "mcp", "ask")
         if self.transform:
             require_https(self.schemes)
         return self
@@ -176,8 +185,9 @@ class DomainSpec(EntrySpec):
         for number, rule in enumerate(self.rules if self.transform else ()):
             require_https(rule.schemes, "rules", number)
         for number, rule in enumerate(self.rules if self.ask else ()):
-            if rule.graphql and rule.ask is None:
-                _require_no_question(self, "rules", number, "graphql")
+            key = "graphql" if rule.graphql else "mcp"
+            if getattr(rule, key) and rule.ask is None:
+                _require_no_question(self, key, "rules", number, key)
         return self
 
 
@@ -186,6 +196,7 @@ class DenyRuleSpec(RuleSpec):
 
     max_body: Annotated[int | None, NO_SIZE, NOWHERE] = None
     graphql: Annotated[GraphqlSpec | None, NO_GRAPHQL, NOWHERE] = None
+    mcp: Annotated[McpSpec | None, NO_MCP, NOWHERE] = None
     transform: Annotated[TransformSpec | None, NO_TRANSFORM, NOWHERE] = None
     ask: Annotated[bool | None, NO_ASK, NOWHERE] = None
 
@@ -224,11 +235,11 @@ class HostServiceSpec(RuleSpec):
         return host_service_row(name, self.to, self.ports)
 
 
-def _require_no_question(written: RuleSpec | EntrySpec, *at: str | int) -> None:
-    """Raise an error for `ask: true` where only a request's body shows whether its rule matches."""
+def _require_no_question(written: RuleSpec | EntrySpec, key: str, *at: str | int) -> None:
+    """Raise an error for `ask: true` where only a request's body shows whether its rule matches, by `key`."""
     if written.ask:
-        what = "`ask` is not possible with `graphql`: a person is asked before the body arrives"
-        hint = "ask about the whole path in a rule without `graphql`"
+        what = f"`ask` is not possible with `{key}`: a person is asked before the body arrives"
+        hint = f"ask about the whole path in a rule without `{key}`"
         raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint, "at": at})
 
 

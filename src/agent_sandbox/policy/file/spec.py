@@ -21,6 +21,7 @@ from agent_sandbox.policy.file.entry_spec import (
 )
 from agent_sandbox.policy.file.fields import BudgetSpec, Listed, Strict, Text, Written, fits, written_out
 from agent_sandbox.policy.file.graphql_spec import GraphqlSpec
+from agent_sandbox.policy.file.mcp_spec import McpSpec
 from agent_sandbox.policy.file.service_options import Declared, Repositories
 from agent_sandbox.policy.file.service_spec import AccessSpec, AuthSpec, ServiceEntry, ServiceSpec
 from agent_sandbox.policy.file.settings_spec import SettingsSpec, UpstreamSpec
@@ -116,6 +117,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "path": PathSpec,
     "query": QuerySpec,
     "graphql": GraphqlSpec,
+    "mcp": McpSpec,
     "transform": TransformSpec,
     "request": RequestTransformSpec,
     "headers": CredentialSpec,

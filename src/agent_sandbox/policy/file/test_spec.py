@@ -15,6 +15,8 @@ from agent_sandbox.policy.text import safe_repr
 # Only the shape is checked here. Whether the request is ambiguous shows when the test runs.
 REQUEST_LINE = re.compile(r"(?P<method>[A-Z][A-Z_-]*) (?P<url>https?://[^\s/?#]+\S*)", re.ASCII)
 
+MESSAGE = re.compile(r"[A-Za-z/_]+(?: \S+)?", re.ASCII)
+
 
 def _request_line(text: str) -> str:
     if REQUEST_LINE.fullmatch(text) is None:
@@ -22,6 +24,13 @@ def _request_line(text: str) -> str:
     return text
 
 
+def _message(text: str) -> str:
+    if MESSAGE.fullmatch(text) is None:
+        raise InvalidValue(f"not an MCP message: {safe_repr(text)}", "write `tools/call search`, or a method")
+    return text
+
+
+McpText = Annotated[str, PlainValidator(fits(_message), json_schema_input_type=str)]
 RequestLine = Annotated[str | None, PlainValidator(fits(_request_line), json_schema_input_type=str)]
 
 
@@ -35,6 +44,7 @@ class TestSpec(Strict):
     headers: Written[dict[str, str]] = None
     body_size: Written[BodySize] = None
     graphql: Written[str] = None
+    mcp: Written[McpText] = None
     reason: Text = ""
 
     @model_validator(mode="after")
@@ -42,9 +52,10 @@ class TestSpec(Strict):
         if (self.allow is None) == (self.deny is None):
             what, hint = "a test needs exactly one of `allow` and `deny`", f"{HOW} after it"
             raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
-        if self.graphql is not None and self.body_size is not None:
-            what, hint = "`graphql` already determines the size of the body", "remove `body_size`"
-            raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint, "at": ("body_size",)})
+        written = [name for name in ("graphql", "mcp", "body_size") if getattr(self, name) is not None]
+        if len(written) > 1:
+            what, hint = f"`{written[0]}` already determines the size of the body", f"remove `{written[1]}`"
+            raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint, "at": (written[1],)})
         return self
 
     @property

@@ -14,6 +14,20 @@ MAX_PARAMETERS = 500  # of a query, separated by `&` or `;`; PHP and Django acce
 MAX_FIELDS = 200  # of a head; browsers send about 20
 MAX_ELEMENTS = 1_000  # of lists in all header fields together, separated by `,` or `;`
 
+# Bytes of a body that is read as GraphQL: enough for the longest text of an issue.
+MAX_OPERATION = 256 * 1024
+# Bytes of one that is read as MCP: tools take the content of files as arguments.
+MAX_MESSAGE = 1024 * 1024
+
+
+def too_large(most: int) -> str:
+    """Return what a body over a limit is called.
+
+    >>> too_large(MAX_MESSAGE)
+    'a body of more than 1024 KiB'
+    """
+    return f"a body of more than {most // 1024} KiB"
+
 
 def check_target(target: str) -> None:
     """Raise Ambiguous if the path or the query exceeds a limit.

@@ -4,20 +4,16 @@ Strict on purpose: clients send one operation in plain JSON. Any other form serv
 server.
 """
 
-import json
-import re
-from typing import Any, NoReturn
+from typing import Any
 
 from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.http.bounds import MAX_OPERATION, too_large
 from agent_sandbox.policy.http.graphql_operation import NAME, Operation
+from agent_sandbox.policy.http.json_body import NOT_PLAIN_JSON, is_plain_json, read_plain_json
 from agent_sandbox.policy.http.request import Request
 
-MAX_BODY = 256 * 1024  # bytes: enough for the longest text of an issue
-MAX_OBJECTS = 5_000  # JSON objects in it; each is checked for duplicate keys
-TOO_LONG = f"a body of more than {MAX_BODY // 1024} KiB"
+MAX_BODY, TOO_LONG = MAX_OPERATION, too_large(MAX_OPERATION)
 KEYS = frozenset({"query", "operationName", "variables"})
-JSON = re.compile(r'application/json(?:[ \t]*;[ \t]*charset=("?)utf-8\1)?', re.ASCII | re.IGNORECASE)
-ABOUT_THE_BODY = frozenset({"content-type", "content-encoding"})
 
 
 def with_body(request: Request, body: bytes) -> Request:
@@ -39,10 +35,7 @@ def _doubt(request: Request) -> str:
         return "a query string in addition to the body"
     if (request.body_size or 0) > MAX_BODY:
         return TOO_LONG
-    # Servers that treat `-` and `_` alike would also read `content_type`.
-    about = [field for field in request.headers if field[0].lower().replace("_", "-") in ABOUT_THE_BODY]
-    is_json = len(about) == 1 and about[0][0].lower() == "content-type" and JSON.fullmatch(about[0][1].strip(" \t"))
-    return "" if is_json else "not exactly `content-type: application/json` without a content encoding"
+    return "" if is_plain_json(request.headers) else NOT_PLAIN_JSON
 
 
 def read_operation(body: bytes) -> Operation:
@@ -54,36 +47,12 @@ def read_operation(body: bytes) -> Operation:
     if len(body) > MAX_BODY:
         return Operation(doubt=TOO_LONG)
     try:
-        document, name, variables = _parts(
-            json.loads(body.decode("utf-8"), object_pairs_hook=_Unique(), parse_constant=_no_constant)
-        )
+        document, name, variables = _parts(read_plain_json(body))
         from agent_sandbox.policy.http.graphql_document import operation_of  # noqa: PLC0415 - its docstring says why
 
         return operation_of(document, name, variables)
     except Ambiguous as doubt:
         return Operation(doubt=str(doubt))
-    except (ValueError, RecursionError):
-        return Operation(doubt="a body that is not JSON in UTF-8")
-
-
-class _Unique:
-    """A `json` hook that rejects duplicate keys and too many objects in one body."""
-
-    def __init__(self) -> None:
-        self._left = MAX_OBJECTS
-
-    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        self._left -= 1
-        if self._left < 0:
-            raise Ambiguous(f"more than {MAX_OBJECTS} objects")
-        named = dict(pairs)
-        if len(named) != len(pairs):
-            raise Ambiguous("a duplicate key")
-        return named
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise Ambiguous(f"a number that JSON does not have: {name}")
 
 
 def _parts(asked: object) -> tuple[str, str | None, dict[str, Any] | None]:

@@ -12,6 +12,7 @@ from agent_sandbox.policy.http.bounds import check_fields, check_target
 from agent_sandbox.policy.http.graphql_operation import Operation
 from agent_sandbox.policy.http.headers import Headers
 from agent_sandbox.policy.http.host import canonical_host
+from agent_sandbox.policy.http.mcp_message import McpMessage
 from agent_sandbox.policy.http.method import canonical_method
 from agent_sandbox.policy.http.path import canonical_path
 from agent_sandbox.policy.http.query import other_method
@@ -41,6 +42,8 @@ class Request(NamedTuple):
     body_size: int | None = None
     # The GraphQL operation in the body; None if no body was read, the usual case.
     operation: Operation | None = None
+    # The MCP message in the body, or that a GET or DELETE is; None if nothing was read, the usual case.
+    message: McpMessage | None = None
     # Whether secrets can be injected: a rule with an injection matches only such requests.
     secrets: bool = False
 

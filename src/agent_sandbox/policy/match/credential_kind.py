@@ -43,6 +43,11 @@ def _access_key_id(field: str) -> str:
     return found[1] if found else ""
 
 
+def _region_variables(name: str) -> tuple[str, ...]:
+    begin, found, _ = name.partition("ACCESS_KEY_ID")
+    return (f"{begin}REGION", f"{begin}DEFAULT_REGION") if found else ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialKind:
     """One kind of credential.
@@ -68,6 +73,8 @@ class CredentialKind:
     parameters: tuple[str, ...] = ()
     # Variables that hold the placeholder in addition to the one that the policy names.
     more_variables: Callable[[str], tuple[str, ...]] = lambda _name: ()
+    # Variables that hold the region of the credential.
+    region_variables: Callable[[str], tuple[str, ...]] = lambda _name: ()
     encoded: Callable[[str, str], tuple[str, ...]] = lambda _value, _username: ()
 
 
@@ -113,6 +120,7 @@ KINDS: dict[str, CredentialKind] = {
             # Of presigned URLs, in this version and in the one before.
             parameters=("X-Amz-Credential", "X-Amz-Signature", "X-Amz-Security-Token", "AWSAccessKeyId"),
             more_variables=lambda name: (name.replace("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"),),
+            region_variables=_region_variables,
         ),
     )
 }

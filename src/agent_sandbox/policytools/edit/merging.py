@@ -82,6 +82,8 @@ def _into(text: str, node: Node, key: str, value: object, lines: list[str]) -> I
     inner = node.section(key) if key else None
     if inner is not None:
         return Insertion(at=inner.start, text=flow(value), instead_of=inner.end - inner.start)
+    if node.is_nothing:
+        return whole_lines(text, after_line(text, node.end), *_indented(lines))
     if node.style is Style.BLOCK:
         return whole_lines(text, after_line(text, node.end), *(f"{' ' * node.column}{line}" for line in lines))
     return in_flow(text, node, f"{key}: {flow(value)}" if key else flow(value))
@@ -89,8 +91,10 @@ def _into(text: str, node: Node, key: str, value: object, lines: list[str]) -> I
 
 def _lines(key: str, value: object) -> list[str]:
     """Return a key with its value, or an entry of a list, as lines of YAML."""
-    shown: object = {key: value} if key else [value]
-    return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=1000).splitlines()
+    if key:
+        return [f"{key}: {flow(value)}"]
+    # Collections that hold no others are written in brackets.
+    return yaml.safe_dump([value], default_flow_style=None, sort_keys=False, width=1000).splitlines()
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_sandbox.policy.decision import Cause, Decision, Origin
-from agent_sandbox.policy.engine.decide import decide
+from agent_sandbox.policy.engine.decide import awaits_message, decide
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.explain.advice import (
     BEYOND_AN_ENTRY,
     OVER_TLS,
-    PLAINLY,
     entry_below,
+    entry_for_body,
     entry_for_exactly,
     entry_for_host,
-    entry_for_operation,
+    why_no_entry,
 )
 from agent_sandbox.policy.explain.git_command import git_command
 from agent_sandbox.policy.explain.matching_services import matching_services
@@ -30,6 +30,7 @@ from agent_sandbox.problems import UserError
 Offers = Callable[[], Mapping[str, Policy]]
 
 ONLY_NARROWS = "{} has `tighten: true`, so that file allows nothing by itself: allow it in another layer"
+UNKNOWN_MESSAGE = "it depends on the MCP message: pass it with --mcp 'tools/call search'"
 UNKNOWN = "it depends on the GraphQL operation: pass it with --graphql '{ viewer { login } }'"
 
 
@@ -104,9 +105,10 @@ def remedy(
     ):
         return Remedy(in_the_way=ONLY_NARROWS.format(own))
     if decision.cause is Cause.OPERATION:
-        line = entry_for_operation(request)
+        line = entry_for_body(request)
         works = bool(line) and _allows("domains", line, request)
-        why_not = PLAINLY if request.operation else UNKNOWN
+        unknown = UNKNOWN_MESSAGE if awaits_message(policy, request) else UNKNOWN
+        why_not = why_no_entry(request) if request.operation or request.message else unknown
         return Remedy(section="domains", line=line) if works else Remedy(in_the_way=why_not)
     command = _git_command(request, policy.layers)
     section, line = ("", "") if command else _line(request)

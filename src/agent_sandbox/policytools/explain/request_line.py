@@ -9,7 +9,6 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.authority import parse_authority
 from agent_sandbox.policy.http.body_size import parse_body_size
-from agent_sandbox.policy.http.graphql_body import with_body
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.match.ssh_address import https_address
@@ -17,6 +16,7 @@ from agent_sandbox.problems import Problem, UserError
 
 Headers = tuple[tuple[str, str], ...]
 MOST_DIGITS = 18
+BODYLESS = frozenset({"GET", "DELETE"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class RequestLine:
     headers: Headers = ()
     body_size: int | None = None
     graphql: str | None = None
+    # The method of a message to send in the body, and the tool: `tools/call search`.
+    mcp: str | None = None
 
     @override
     def __str__(self) -> str:
@@ -73,13 +75,39 @@ def read_request(policy: Policy, line: RequestLine) -> Request:
         port=port,
         method=line.method,
         target=rest[end:] if rest[end:].startswith("/") else f"/{rest[end:]}",
-        headers=line.headers if line.graphql is None else _as_json(line.headers),
+        headers=line.headers if line.graphql is line.mcp else _as_json(line.headers),
         body_size=line.body_size,
         encoded_slash=policy.takes_encoded_slash(host),
     )
     # Only the proxy knows which secrets are set: assume all.
     request = request._replace(secrets=True)
-    return request if line.graphql is None else with_body(request, json.dumps({"query": line.graphql}).encode())
+    if line.graphql is not None:
+        from agent_sandbox.policy.http.graphql_body import with_body  # noqa: PLC0415 - needed only here
+
+        return with_body(request, json.dumps({"query": line.graphql}).encode())
+    return _with_message(request, line) if policy.asks_messages or line.mcp is not None else request
+
+
+def _with_message(request: Request, line: RequestLine) -> Request:
+    """Return the request with its MCP message, or with that which it is without a body."""
+    from agent_sandbox.policy.http.mcp_body import with_message, with_message_of_head  # noqa: PLC0415 - as above
+
+    if line.mcp is not None:
+        return with_message(request, _message(line.mcp))
+    if line.method not in BODYLESS:
+        return request
+    return request._replace(message=with_message_of_head(request._replace(body_size=request.body_size or 0)).message)
+
+
+def _message(text: str) -> bytes:
+    """Return the MCP message that a client would send.
+
+    >>> _message("ping")
+    b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
+    """
+    method, _, tool = text.partition(" ")
+    said = {"jsonrpc": "2.0", **({} if method.startswith("notifications/") else {"id": 1}), "method": method}
+    return json.dumps({**said, "params": {"name": tool}} if tool else said).encode()
 
 
 def _as_json(headers: Headers) -> Headers:

@@ -52,6 +52,7 @@ def cases_of(layer: Layer) -> tuple[Case, ...]:
                 headers=tuple((name.lower(), value) for name, value in (spec.headers or {}).items()),
                 body_size=spec.body_size,
                 graphql=spec.graphql,
+                mcp=spec.mcp,
             ),
             reason=spec.reason,
         )

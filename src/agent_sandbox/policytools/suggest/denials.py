@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 from agent_sandbox.audit_event import CONNECTIONS, REQUESTS
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.explain.advice import entry_for_body
 from agent_sandbox.policy.http.git_requests import push_after, with_query
+from agent_sandbox.policy.http.mcp_message import CALL, LISTABLE, TOOL, McpMessage
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policytools.suggest.noise_filter import RESERVED, why_not_suggested
@@ -18,6 +20,9 @@ MOST_REQUESTS = 10_000
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", re.ASCII)
 # The causes of denials without a matching rule.
 WITHOUT_A_RULE = frozenset({"host", "request", "empty", "policy"})
+OPERATION = "operation"
+MOST_MESSAGES = 100  # different MCP messages; further ones are counted together
+MCP = "MCP that no rule lists"
 REASONS = {
     "ask": "nobody answered: run agent-sandbox watch",
     "rule": "denied by a rule",
@@ -87,6 +92,7 @@ class What(NamedTuple):
     method: str
     path: str
     tool: str
+    mcp: str
 
 
 def read_denials(lines: Iterable[str]) -> Denials:
@@ -164,6 +170,7 @@ def _what(values: dict[str, Any]) -> What:
         method=_text(values, "method"),
         path=_text(values, "path"),
         tool=_text(values, "tool"),
+        mcp=_text(values, "mcp"),
     )
 
 
@@ -186,13 +193,25 @@ def _counted(what: What, found: Denials) -> Seen | None:
         found.closed.add(what.host)
     request = _request(what)
     if request is None or what.cause not in WITHOUT_A_RULE:
-        why = REASONS.get(what.cause, AMBIGUOUS)
+        why = _why(what, request, found)
         if request is not None and len(found.refused) < MOST_REQUESTS:
             found.refused[request] = why
         return found.left_out(why)
     if request in found.requests or len(found.requests) < MOST_REQUESTS:
         return found.requests.setdefault(request, Seen())
     return found.left_out(TOO_MANY)
+
+
+def _why(what: What, request: Request | None, found: Denials) -> str:
+    if what.cause != OPERATION or not what.mcp:
+        return REASONS.get(what.cause, AMBIGUOUS)
+    method, _, tool = what.mcp.partition(" ")
+    known = method in LISTABLE or (method == CALL and TOOL.fullmatch(tool))
+    if request is None or not known:
+        return MCP
+    line = entry_for_body(request._replace(message=McpMessage(method=method, tool=tool)))
+    why = f"{MCP}; to allow {what.mcp}, add `{line}` under `domains`"
+    return why if why in found.others or len(found.others) < MOST_MESSAGES else MCP
 
 
 def _request(what: What) -> Request | None:

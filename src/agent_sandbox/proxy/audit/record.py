@@ -7,7 +7,17 @@ from datetime import UTC, datetime
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
 
-LONGEST = {"path": 2_048, "reason": 1_024, "host": 255, "method": 32, "rule": 255, "cause": 16, "scheme": 8, "tool": 16}
+LONGEST = {
+    "path": 2_048,
+    "reason": 1_024,
+    "host": 255,
+    "method": 32,
+    "rule": 255,
+    "cause": 16,
+    "scheme": 8,
+    "tool": 16,
+    "mcp": 255,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +36,8 @@ class AuditRecord:
 
     `cause` classifies a denial: a `Cause` of the policy, `address` if the name resolved to a forbidden address, or ""
     if the request was rejected before the policy was asked. `tool` is the package manager that seems to have sent
-    it, or `git push` or `git fetch`. Only a request with an injected secret has the field `secrets`.
+    it, or `git push` or `git fetch`. Only a message to an MCP server has the field `mcp`, such as `tools/call search`,
+    and only a request with an injected secret the field `secrets`.
     """
 
     event: Event
@@ -45,6 +56,7 @@ class AuditRecord:
     duration_ms: float = 0.0
     client: str = ""
     tool: str = ""
+    mcp: str = ""
     secrets: tuple[SecretUse, ...] = ()
 
 
@@ -58,6 +70,8 @@ def render(line: AuditRecord, *, now: float) -> dict[str, object]:
         values[name] = getattr(line, name)
     values["duration_ms"] = round(line.duration_ms, 1)
     values["client"] = line.client
+    if line.mcp:
+        values["mcp"] = _bounded("mcp", line.mcp)
     if line.secrets:
         values["secrets"] = [
             {"secret": one.secret, "kind": one.kind, "source": one.source, "age_s": round(one.age)}

@@ -14,15 +14,18 @@ from agent_sandbox.policy import (
     Effect,
     Policy,
     Request,
+    allows,
     awaits_operation,
     decide,
     decide_connect,
     decide_with_secrets,
 )
+from agent_sandbox.policy.engine.decide import awaits_message
+from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.git_requests import git_tool
-from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
+from agent_sandbox.policy.http.mcp_message import CALL, LIST, STREAM, McpMessage
 from agent_sandbox.policy.match.injection import Injection
 from agent_sandbox.proxy.ask.questions import Questions
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
@@ -30,7 +33,7 @@ from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.probes import event_of_denial
 from agent_sandbox.proxy.decide.service_hints import advise_with
 from agent_sandbox.proxy.exchange.denial import OWN_HOST, Page
-from agent_sandbox.proxy.exchange.exchange import NO_VALUE, OPERATION, BodyLimit, Exchange, Spend, spend_freely
+from agent_sandbox.proxy.exchange.exchange import MESSAGE, NO_VALUE, OPERATION, BodyLimit, Exchange, Spend, spend_freely
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.exchange.quotas import BodyQuota
 from agent_sandbox.proxy.limits import Limits
@@ -140,12 +143,13 @@ class Enforcer:
         exchange.scheme, exchange.path = request.scheme, request.path
         if self._answers_itself(exchange, request, body, policy):
             return
-        request = self._with_body(exchange, request, body)
+        request = self._with_body(exchange, policy, request, body)
         decision, injection = decide_with_secrets(policy, request)
         if tunnel.refused is None and awaits_operation(policy, request, decision):
-            request = with_doubt(request) if body is None else self._known_ids.added_to(with_body(request, body))
-            if request.operation is None:
-                self._hold(exchange)
+            is_mcp = awaits_message(policy, request)
+            request = self._read(exchange, request, body, is_mcp=is_mcp)
+            if body is None and (request.message if is_mcp else request.operation) is None:
+                self._hold(exchange, MESSAGE if is_mcp else OPERATION)
                 return
             decision, injection = decide_with_secrets(policy, request)
         if decision.allowed and tunnel.refused is None and self._refreshes(exchange, request, body, policy):
@@ -185,6 +189,9 @@ class Enforcer:
         exchange.spend, exchange.spender = spend, self._spender
         exchange.received.spend = spend
         exchange.allow(decision, request, sent, echoes=filling.echoes, secrets=filling.uses)
+        if request.message is not None and request.message.method in {LIST, STREAM}:
+            exchange.shows_tool = partial(self._shows_tool, request, exchange.grants)
+        exchange.error_echoes = filling.error_echoes
         self._expect_ids(exchange, policy)
 
     def _deny(  # noqa: PLR0913 - what was decided
@@ -289,13 +296,32 @@ class Enforcer:
         if exchange.request is not None and exchange.request.operation is not None:
             self._known_ids.expect(exchange, policy)
 
-    def _with_body(self, exchange: Exchange, request: Request, body: bytes | None) -> Request:
-        """Return the request with the size of its body, and with the operation in it if it was read for that."""
+    def _with_body(self, exchange: Exchange, policy: Policy, request: Request, body: bytes | None) -> Request:
+        """Return the request with the size of its body, and with what it asks for if it was read for that."""
         if body is None:
             return request
-        if exchange.body_limit is OPERATION:
-            return self._known_ids.added_to(with_body(request, body))
+        if exchange.body_limit in {OPERATION, MESSAGE}:
+            return self._read(exchange, request, body, is_mcp=awaits_message(policy, request))
         return request._replace(body_size=len(body))
+
+    def _read(self, exchange: Exchange, request: Request, body: bytes | None, *, is_mcp: bool) -> Request:
+        """Return the request with what its body asks for, as far as that is known; None for no body yet."""
+        # Most requests are decided by their heads.
+        from agent_sandbox.policy.http.body import with_body, with_head  # noqa: PLC0415
+
+        read = with_head(request) if body is None else self._known_ids.added_to(with_body(request, body))
+        if not is_mcp:
+            return read._replace(message=request.message)
+        if exchange.websocket:
+            read = read._replace(message=McpMessage(doubt="a WebSocket"))
+        if read.message is not None:
+            exchange.mcp, exchange.mcp_id = "ambiguous" if read.message.doubt else str(read.message), read.message.id
+        return read
+
+    def _shows_tool(self, request: Request, grants: tuple[Rule, ...], name: str) -> bool:
+        """Return whether the client may call a tool where it asked for the list."""
+        call = request._replace(method="POST", secrets=True, message=McpMessage(method=CALL, tool=name))
+        return allows(self._policy().granting(grants), call)
 
     def _hold(self, exchange: Exchange, limit: BodyLimit = OPERATION) -> None:
         """Leave the request denied until its body is complete."""

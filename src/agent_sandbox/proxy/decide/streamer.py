@@ -5,13 +5,16 @@ from itertools import chain
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
-from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked
+from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked, why_unreadable
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor, redact
 from agent_sandbox.proxy.secrets.search import SearchBudget
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.header_fields import from_server
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, has_field, value_of
+
+# The first status of an error.
+ERROR = 400
 
 
 class Streamer:
@@ -35,10 +38,18 @@ class Streamer:
             return
         if exchange.allowed:
             fields = from_server(fields, switching=switching)
-        if exchange.echoes:
-            if (coding := coding_of(fields)) and _has_body(exchange.head.method, head.status):
-                exchange.received.unpacking = Unpacking(coding)
+        if exchange.error_echoes and head.status >= ERROR and not why_unreadable(fields):
+            exchange.echoes = exchange.error_echoes
+        if exchange.shows_tool and _has_body(exchange.head.method, head.status):
+            from agent_sandbox.proxy.exchange.tool_list import tool_filter  # noqa: PLC0415 - few policies need it
+
+            exchange.received.tools = tool_filter(fields, exchange.shows_tool)
+        if exchange.echoes or exchange.received.tools:
+            coding = coding_of(fields) if _has_body(exchange.head.method, head.status) else b""
+            exchange.received.unpacking = Unpacking(coding) if coding else None
+            if coding or exchange.received.tools:
                 fields = (*unpacked(fields), *_framing(exchange.head, fields))
+        if exchange.echoes:
             fields, reason = _redacted(fields, exchange.echoes), redact(exchange.echoes, reason)
             exchange.received.redactor = Redactor(exchange.echoes)
         exchange.returned = ResponseHead(head.status, reason, fields)

@@ -10,6 +10,8 @@ MARK = b"x-agent-sandbox"
 LONGEST_PHRASE = 300
 # The proxy answers requests to this name itself: what the sandbox allows, and the last denials.
 OWN_HOST = "agent-sandbox.internal"
+# The code of an error of JSON-RPC: of those that everyone may use.
+MCP_CODE = -32003
 HELP = f"http://{OWN_HOST}/"
 
 
@@ -25,6 +27,9 @@ class Denial:
     rule: str | None = None
     near_miss: str = ""
     hint: str = ""
+    # Set for a message to an MCP server, with its id: clients expect an error of JSON-RPC.
+    is_mcp: bool = False
+    mcp_id: str | int | None = None
 
     @property
     def blocked(self) -> bool:
@@ -51,8 +56,11 @@ class Page:
 
 
 def page(denial: Denial, accept: str = "") -> Page:
-    """Render `denial` as JSON if the client's `accept` header names JSON or is empty, else as plain text."""
-    wants_json = "json" in accept.lower() or not accept
+    """Render `denial` as JSON if the client's `accept` header names JSON or is empty, else as plain text.
+
+    The denial of an MCP message is always JSON.
+    """
+    wants_json = "json" in accept.lower() or not accept or denial.is_mcp
     body = (_as_json(denial) if wants_json else _as_text(denial)).encode("utf-8", "backslashreplace")
     kind = b"application/json" if wants_json else b"text/plain; charset=utf-8"
     fields = (
@@ -85,6 +93,8 @@ def _as_json(denial: Denial) -> str:
         # Many API clients print this field of an error, and no other.
         "message": f"{_what(denial)}: {denial.reason}{advice}",
     }
+    if denial.is_mcp:
+        fields |= {"jsonrpc": "2.0", "id": denial.mcp_id, "error": {"code": MCP_CODE, "message": fields["message"]}}
     return json.dumps(fields) + "\n"
 
 

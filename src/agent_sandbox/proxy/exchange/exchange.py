@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Cause, Decision, Effect, Request
@@ -9,16 +10,19 @@ from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.addresses import PUBLIC_ALONE
-from agent_sandbox.policy.http.bounds import MAX_PATH
-from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
+from agent_sandbox.policy.http.bounds import MAX_MESSAGE, MAX_OPERATION, MAX_PATH, too_large
 from agent_sandbox.proxy.audit.record import AuditRecord, SecretUse
 from agent_sandbox.proxy.exchange.denial import UNDECIDED, Denial, Page, page
 from agent_sandbox.proxy.exchange.waiting import Waiting
+from agent_sandbox.proxy.secrets.redactable import why_unreadable
 from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes, Redactor
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, value_of
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.exchange.tool_list import ToolFilter
 
 # The status for a secret whose source gives no value: not a denial that the policy could change.
 NO_VALUE = 502
@@ -47,6 +51,8 @@ class Meter:
     redactor: Redactor | None = None
     # Set for a response whose size counts against a budget.
     spend: Spend = spend_freely
+    # Set for a response that may list the tools of an MCP server.
+    tools: "ToolFilter | None" = None
     # A copy of the forwarded data, if one is needed; it is dropped when it exceeds MAX_COPY.
     copied: bytearray | None = None
 
@@ -55,20 +61,27 @@ class Meter:
         return self.limit is None or self.count + size <= self.limit
 
     def __call__(self, data: bytes) -> bytes | tuple[()]:
-        """Count `data` and return it, redacted if there is a redactor. Empty `data` means the end of the body.
+        """Count `data` and return it, redacted and filtered if need be. Empty `data` means the end of the body.
 
-        Return an empty tuple for no data: an empty chunk would end the body. Raises UnpackError and OverBudgetError.
+        Return an empty tuple for no data: an empty chunk would end the body. Raises UnpackError, OverBudgetError and
+        ToolListError.
         """
         self.count += len(data)
         if why := self.spend("download", len(data)):
             raise OverBudgetError(why)
-        if self.redactor is None:
+        if self.redactor is None and self.tools is None:
             return data
         if not data:
-            if self.unpacking and self.count:
-                self.unpacking.end()
-            return self._copy(self.redactor.end())
-        return self._copy(self.redactor.feed(self.unpacking.feed(data) if self.unpacking else data)) or ()
+            return self._end()
+        shown = self.unpacking.feed(data) if self.unpacking else data
+        shown = self.redactor.feed(shown) if self.redactor else shown
+        return self._copy(self.tools.feed(shown) if self.tools else shown) or ()
+
+    def _end(self) -> bytes:
+        if self.unpacking and self.count:
+            self.unpacking.end()
+        rest = self.redactor.end() if self.redactor else b""
+        return self._copy(self.tools.feed(rest) + self.tools.end() if self.tools else rest)
 
     def _copy(self, shown: bytes) -> bytes:
         if self.copied is not None:
@@ -99,7 +112,9 @@ class BodyLimit:
 
 
 # A body that is decided as a GraphQL operation.
-OPERATION = BodyLimit(size=MAX_BODY, reason=TOO_LONG)
+OPERATION = BodyLimit(size=MAX_OPERATION, reason=too_large(MAX_OPERATION))
+# A body that is decided as an MCP message.
+MESSAGE = BodyLimit(size=MAX_MESSAGE, reason=too_large(MAX_MESSAGE))
 
 
 @dataclass(slots=True, kw_only=True, weakref_slot=True)
@@ -137,8 +152,15 @@ class Exchange:
     request: Request | None = None
     forwarded: RequestHead | None = None
     websocket: bool = False
+    # The MCP message, as far as it was read: as text for the audit record, and its id for the response to a denial.
+    mcp: str = ""
+    mcp_id: str | int | None = None
+    # Whether the client may call a tool: set if the response may list the tools of an MCP server.
+    shows_tool: Callable[[str], bool] | None = None
     # What echoes of the injected secrets look like, and which ones they are.
     echoes: Echoes = field(default=NO_ECHOES, repr=False)
+    # What is searched only in an error response: pages of errors repeat what was sent, and are small.
+    error_echoes: Echoes = field(default=NO_ECHOES, repr=False)
     secrets: tuple[SecretUse, ...] = ()
     # Counts against the budgets of the request, and what makes that from budgets: a new policy may have others.
     spend: Spend = spend_freely
@@ -217,6 +239,8 @@ class Exchange:
             rule=rule,
             near_miss=near_miss,
             hint=hint,
+            is_mcp=bool(self.mcp),
+            mcp_id=self.mcp_id,
         )
 
     def render(self, denial: Denial) -> Page:
@@ -234,6 +258,18 @@ class Exchange:
         """Return the denial of a request whose body was needed for the decision but could not be read."""
         self.held, self.outcome = False, replace(self.outcome, reason=reason)
         return self.denial(reason, status=status)
+
+    def why_unforwardable(self, status: int, fields: Fields) -> str:
+        """Return why a response with this head cannot be redacted or filtered, "" if it can be."""
+        why = why_unreadable(fields) if self.echoes or self.shows_tool else ""
+        if why and self.echoes:
+            return f"{why}, so an echo of the injected secret could not be redacted"
+        if self.shows_tool is None:
+            return ""
+        # Few policies have rules on MCP.
+        from agent_sandbox.proxy.exchange.tool_list import why_not_filtered  # noqa: PLC0415
+
+        return why_not_filtered(status, fields, why)
 
     def too_large(self) -> Denial:
         """Return the denial of a request whose body exceeds `max_body`."""
@@ -289,6 +325,7 @@ class Exchange:
             duration_ms=(now - self.started) * 1000,
             client=self.client,
             tool=self.tool,
+            mcp=self.mcp,
             secrets=self.secrets,
         )
 

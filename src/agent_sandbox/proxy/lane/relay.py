@@ -14,7 +14,7 @@ from agent_sandbox.proxy.lane.steps import Steps
 from agent_sandbox.proxy.lane.upstream import Upstream
 from agent_sandbox.proxy.lane.websocket import relay_frames
 from agent_sandbox.proxy.mitm.session import Engine
-from agent_sandbox.proxy.secrets.redactable import safe_reason, why_unreadable
+from agent_sandbox.proxy.secrets.redactable import safe_reason
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.wire.http1_head import SWITCHING, BadHeadError, BodyEnd, ResponseHead
 from agent_sandbox.proxy.wire.message import ResponseHead as Returned
@@ -169,9 +169,8 @@ class Relay:
     def _returned(self, head: ResponseHead) -> Returned:
         """Run the hooks on the head of the response, and return the head that they allow."""
         exchange = self._exchange
-        if why := why_unreadable(head.forwarded) if exchange.echoes else "":
-            why = self._safe(f"{why}, so an echo of the injected secret could not be redacted")
-            raise BrokenError(f"{NOT_FORWARDED}: {why}")
+        if why := exchange.why_unforwardable(head.status, head.forwarded):
+            raise BrokenError(f"{NOT_FORWARDED}: {self._safe(why)}")
         exchange.status = head.status
         exchange.response, exchange.returned = Returned(head.status, head.reason, head.forwarded), None
         if not self._steps.run("responseheaders", exchange) or exchange.returned is None:
@@ -181,15 +180,16 @@ class Relay:
     async def _return(self, first: bytes, body: Body, *, chunked: bool, server: ByteStream) -> None:
         """Send the response. Data that arrived together is sent together. The record is written before the end."""
         meter, out = self._exchange.received, first
+        holds = meter.tools is not None and meter.tools.holds_head
         try:
             while not body.is_done:
                 if (piece := body.take()) is None:
-                    out = await self._pass(out)
+                    out = out if holds else await self._pass(out)
                     piece = await body.read()
                 began = time.monotonic()
                 data = bytes(meter(piece)) if piece else b""
                 out += chunk(data) if chunked and data else data
-                if len(out) > PIECE:
+                if len(out) > PIECE and not holds:
                     out = await self._pass(out)
                 await self._be_fair(began)
             rest = bytes(meter(b""))

@@ -72,7 +72,8 @@ class FlowHooks:
         if exchange.returned is None:
             return
         write_response(response, exchange.returned)
-        response.stream = exchange.received
+        held = exchange.received.tools is not None and exchange.received.tools.holds_head
+        response.stream = False if held else exchange.received
         flow.error = None
 
     def response(self, flow: http.HTTPFlow, owner: ExchangeOwner) -> None:

@@ -18,6 +18,7 @@ from mitmproxy.proxy.layers.http._events import (
     RequestHeaders,
     RequestProtocolError,
     RequestTrailers,
+    ResponseData,
     ResponseEndOfMessage,
     ResponseProtocolError,
 )
@@ -30,13 +31,14 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner, deny
 from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
 from agent_sandbox.proxy.reload.transition import PolicyTransition
-from agent_sandbox.proxy.secrets.redactable import safe_reason, why_unreadable
+from agent_sandbox.proxy.secrets.redactable import safe_reason
 from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.upstream.dialler import NotReached
 
 Commands = layer.CommandGenerator[None]
 Carried = dict[Connection, Echoes]
+NOT_FORWARDED = "the server's response cannot be forwarded"
 
 
 @dataclass
@@ -139,10 +141,34 @@ class StrictStream(HttpStream, ExchangeOwner):
         try:
             yield from super().state_stream_response_body(event)
         except UnpackError as why:
-            yield from self.abort(Denial(status=502, reason=f"the server's response cannot be forwarded: {why}"))
+            yield from self.abort(Denial(status=502, reason=f"{NOT_FORWARDED}: {why}"))
         except OverBudgetError as why:
             assert self.exchange is not None  # noqa: S101 - its meter raised
             yield from self.abort(self.exchange.over_budget(str(why)))
+
+    @override
+    def state_consume_response_body(self, event: events.Event) -> Commands:
+        """Hold a response whose head must not be sent before its body was filtered."""
+        meter = self.exchange.received if self.exchange is not None and self.exchange.received.tools else None
+        if meter is None:
+            yield from super().state_consume_response_body(event)
+            return
+        try:
+            if isinstance(event, ResponseData):
+                self.response_body_buf += bytes(meter(event.data))
+                return
+            if isinstance(event, ResponseEndOfMessage):
+                self.response_body_buf += bytes(meter(b""))
+        except UnpackError as why:
+            if isinstance(event, ResponseData):
+                yield SendHttp(RequestProtocolError(self.stream_id, str(why), ErrorCode.CANCEL), self.context.server)
+            yield from self._fail(NotReached(f"{NOT_FORWARDED}: {why}"))
+            return
+        except OverBudgetError as why:
+            assert self.exchange is not None  # noqa: S101 - its meter raised
+            yield from self.abort(self.exchange.over_budget(str(why)))
+            return
+        yield from super().state_consume_response_body(event)
 
     def _cut(self, reason: str) -> Commands:
         flow = self._flow
@@ -252,7 +278,7 @@ class StrictStream(HttpStream, ExchangeOwner):
         else:
             yield commands.CloseConnection(flow.server_conn)
             why = safe_reason(self._echoes, reason)
-            yield from self._fail(NotReached(f"the server's response cannot be forwarded: {why}"))
+            yield from self._fail(NotReached(f"{NOT_FORWARDED}: {why}"))
         return True
 
     def _invalid(self, *, request: bool) -> str | None:
@@ -262,16 +288,16 @@ class StrictStream(HttpStream, ExchangeOwner):
         try:
             validate_headers(message)  # type: ignore[arg-type] # there is a response when one is checked
             if isinstance(message, http.Response):
-                self._check_readable(message)
+                self._check_forwardable(message)
         except ValueError as error:
             return str(error)
         return None
 
-    def _check_readable(self, response: http.Response) -> None:
-        """Raise ValueError if echoes of an injected secret could not be found in the response."""
-        why = why_unreadable(response.data.headers.fields) if self._echoes else ""
-        if why:
-            raise ValueError(f"{why}, so an echo of the injected secret could not be redacted")
+    def _check_forwardable(self, response: http.Response) -> None:
+        """Raise ValueError if the response could not be redacted or filtered."""
+        head = response.data
+        if self.exchange and (why := self.exchange.why_unforwardable(head.status_code, head.headers.fields)):
+            raise ValueError(why)
 
     @property
     def _echoes(self) -> Echoes:

@@ -38,6 +38,8 @@ class Filling:
 
     fields: Fields = field(default=(), repr=False)
     echoes: Echoes = field(default=NO_ECHOES, repr=False)
+    # What is searched only in error responses.
+    error_echoes: Echoes = field(default=NO_ECHOES, repr=False)
     # Parameters of the query, as they are written.
     parameters: Fields = field(default=(), repr=False)
     # Headers that are removed, as `folded` returns them.
@@ -119,6 +121,8 @@ class Injector:
         found = [(one, self._secret(one, request.host)) for one in injection.credentials]
         sent_ones = [pair for pair in found if not pair[0].row.signs]
         pairs = [(one.row.in_query, _written(one, secret)) for one, secret in sent_ones]
+        # There is at most one: a signature has its own header.
+        signing = next((_signing(one, secret, request, sent) for one, secret in found if one.row.signs), None)
         return Filling(
             fields=tuple(pair for in_query, pair in pairs if not in_query),
             parameters=tuple(pair for in_query, pair in pairs if in_query),
@@ -127,8 +131,8 @@ class Injector:
             # Those that are here hold the placeholder.
             dropped=tuple(name for one, _ in found for name in one.parameters if has_parameter(request.query, name)),
             uses=tuple(_use(one, secret, now=now) for one, secret in found),
-            # There is at most one: a signature has its own header.
-            signing=next((_signing(one, secret, request, sent) for one, secret in found if one.row.signs), None),
+            error_echoes=_session_echoes(signing) if signing else NO_ECHOES,
+            signing=signing,
         )
 
     def stray_placeholder(self, policy: Policy, head: RequestHead) -> WithoutSecretError | None:
@@ -182,6 +186,12 @@ def _signing(credential: Credential, secret: Secret, request: Request, sent: Fie
         return signing(credential, keys, request, sent)
     except NotSignableError as doubt:
         raise WithoutSecretError(str(doubt), doubt.hint) from doubt
+
+
+def _session_echoes(signing: "Signing") -> Echoes:
+    """Return what echoes of a session token look like: unlike the secret key, it is sent."""
+    token = signing.keys.token
+    return _echoes(((token, signing.credential),)) if token else NO_ECHOES
 
 
 def _use(credential: Credential, secret: Secret, *, now: float) -> SecretUse:

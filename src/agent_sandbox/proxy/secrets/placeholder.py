@@ -9,6 +9,7 @@ import hmac
 import os
 import re
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +26,7 @@ KEY_BYTES = 32
 # The first part is the same in all placeholders of a sandbox, the second differs per secret. Together they are as long
 # as a token of GitHub's after `ghp_`.
 TAG, REST = 16, 20
+REGION_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}_REGION", re.ASCII)
 REDACTED = re.compile(rb"(?:[A-Za-z]+ +)?\*{8,}=*")
 
 # For git in the sandbox; the program is in the agent's image.
@@ -53,11 +55,14 @@ class Placeholders:
         return f"{credential.prefix}{self.ending(credential.secret)}"
 
     def environment(self, policy: Policy) -> Mapping[str, str]:
-        """Return the variables with the placeholders of the secrets that the policy injects."""
+        """Return the variables with the placeholders of the secrets that the policy injects, and with their regions."""
         rules = (rule for rule in policy.rules.rules if rule.effect is Effect.ALLOW and rule.conditions.inject)
-        credentials = (one for rule in rules if rule.conditions.inject for one in rule.conditions.inject.credentials)
+        credentials = [one for rule in rules if rule.conditions.inject for one in rule.conditions.inject.credentials]
         named = sorted({(name, self.of(one)) for one in credentials if one.env for name in _variables(one)})
-        return dict(reversed(named))
+        regions = Counter((name, one.region) for one in credentials for name in one.row.region_variables(one.env))
+        # The region of most entries comes last, and so wins.
+        usual = sorted(regions, key=lambda pair: (regions[pair], str(pair[1])))
+        return {**{name: str(region) for name, region in usual}, **dict(reversed(named))}
 
     def place(self, target: bytes, fields: Fields) -> str:
         """Return where a request has a placeholder: the name of a header, `URL`, or an empty string."""
@@ -154,6 +159,6 @@ def _write(path: Path, text: str) -> None:
 
 def _exports(variables: Iterable[tuple[str, str]]) -> Iterable[str]:
     for name, value in variables:
-        if not VARIABLE.fullmatch(name) or set(value) - {*LETTERS, "_", "-"}:
+        if not (VARIABLE.fullmatch(name) or REGION_VARIABLE.fullmatch(name)) or set(value) - {*LETTERS, "_", "-"}:
             raise ValueError("not a placeholder variable")
         yield f'export {name}="${{{name}:-{value}}}"\n'

@@ -14,7 +14,7 @@ MAX_WINDOW = 8 << 20  # of zstd, as browsers allow
 
 
 class UnpackError(ValueError):
-    """Why a body cannot be decompressed."""
+    """Why a body cannot be decompressed, or not read after that."""
 
     def __init__(self, why: str = "its body is not compressed as it says") -> None:
         super().__init__(why)

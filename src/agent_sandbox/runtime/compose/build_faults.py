@@ -11,7 +11,7 @@ BUILD_FAULTS = (
         r"(?P<image>[^\s,]+?)[:,]?(?:\s|$)",
         what="the base image {image} cannot be pulled",
         hint="make sure that `docker pull IMAGE` works, or use another image: `base_image` in the project file, or"
-        " agent-sandbox build --base-image IMAGE",
+        " AGENT_SANDBOX_BASE_IMAGE in the environment",
     ),
     fault(
         r"(?:certificate verif(?:y|ication) failed|unable to get (?:local )?issuer certificate|self.signed certificate"

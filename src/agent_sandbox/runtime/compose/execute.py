@@ -1,8 +1,9 @@
 """Execute a plan: the only place where a stack is built, started, stopped and removed."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from agent_sandbox.backends.compose.plan import BASE_LABEL
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.problems import UserError
@@ -15,17 +16,20 @@ from agent_sandbox.runtime.driver.protocol import Explain
 from agent_sandbox.runtime.events import Finished, Progressed, Started, Tell, Unneeded, ignore
 from agent_sandbox.runtime.host import attached, process
 
+# Earlier versions label only images on a base of the machine.
+NO_BASE = {BASE_LABEL: ""}
+
 
 def act(engine: Engine, plan: Plan, *, tell: Tell = ignore, explain: Explain | None = None) -> None:
     """Execute the steps in order; raise the UserError that `explain` makes of the first failure."""
-    current = _current(engine, plan)
+    existing = _existing(engine, plan)
     built = False
     for step in plan:
         match step:
-            case BuildImage() if step.name in current:
+            case BuildImage() if _is_current(step, existing.get(step.name)):
                 tell(Unneeded(name=step.name))
             case BuildImage():
-                _build(engine, step, tell)
+                _build(engine, step, tell, was=existing.get(step.name, {}))
                 built = True
             case RemoveImages() if built or not step.once_built:
                 engine.ask(*step.argv[1:])  # an image that cannot be removed is in use, which is fine
@@ -43,15 +47,19 @@ def act(engine: Engine, plan: Plan, *, tell: Tell = ignore, explain: Explain | N
                     raise SystemExit(code)
 
 
-def _current(engine: Engine, plan: Plan) -> set[str]:
-    """Return the images that exist and were built from the same files, so need no build."""
-    wanted = {s.name: s.labels for s in plan if isinstance(s, BuildImage) and s.freshness is Freshness.OUTDATED}
-    labels = engine.labels_of(tuple(wanted)) if wanted else {}
-    return {name for name, found in labels.items() if wanted[name].items() <= found.items()}
+def _existing(engine: Engine, plan: Plan) -> Mapping[str, Mapping[str, str]]:
+    """Return the labels of the images that exist, of those that the plan builds only if they are outdated."""
+    names = tuple(s.name for s in plan if isinstance(s, BuildImage) and s.freshness is Freshness.OUTDATED)
+    return engine.labels_of(names) if names else {}
 
 
-def _build(engine: Engine, step: BuildImage, tell: Tell) -> None:
-    purpose, log = f"building {step.name}", BuildLog()
+def _is_current(step: BuildImage, labels: Mapping[str, str] | None) -> bool:
+    """Return whether an image was built from the same files, on the same base."""
+    return labels is not None and step.labels.items() <= {**NO_BASE, **labels}.items()
+
+
+def _build(engine: Engine, step: BuildImage, tell: Tell, *, was: Mapping[str, str]) -> None:
+    purpose, log = f"building {step.name}{_on(step.labels.get(BASE_LABEL, ''), was.get(BASE_LABEL, ''))}", BuildLog()
     tell(Started(purpose=purpose, total=expected_steps(step.context["Dockerfile"].decode(), step.target)))
 
     def on_line(line: str) -> None:
@@ -63,6 +71,13 @@ def _build(engine: Engine, step: BuildImage, tell: Tell) -> None:
     if done.code != 0:
         raise UserError([build_problem(step.name, done.out)])
     tell(Finished(purpose=purpose))
+
+
+def _on(base: str, was: str) -> str:
+    """Return what to say about the machine's base image, which all projects without one of their own share."""
+    if base == was:
+        return f" on {base}" if base else ""
+    return f" on {base or 'plain Debian'}, not {was or 'plain Debian'} as before" if was else f" on {base}"
 
 
 def _run(engine: Engine, step: RunCommand, tell: Tell, explain: Explain | None) -> None:

@@ -12,6 +12,10 @@ NO_QUOTA = "this Docker engine cannot limit disk space: its data is not on xfs w
 WITHOUT_DISK = "remove `disk` from the limits in sandbox.yaml"
 
 
+# How compose begins what the engine says about an image that it could not pull: with the service, or with the image.
+PULL = r"(?:^|\n) *(?:Image )?(?P<name>[^\s]+) Error +"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """A pattern of Docker's output; the texts may use its named groups as `{name}`."""
@@ -112,6 +116,36 @@ FAULTS: tuple[Fault, ...] = (
         where="{image}",
         what="the image does not exist",
         hint="agent-sandbox build",
+    ),
+    fault(
+        rf"{PULL}[^\n]*(?:unauthorized|denied|authentication required|no basic auth)",
+        where="{name}",
+        what="the registry does not give its image to you, or does not have it",
+        hint="check `image` in sandbox.yaml; docker login signs in to a registry",
+    ),
+    fault(
+        rf"{PULL}[^\n]*(?:manifest unknown|not found)",
+        where="{name}",
+        what="the registry does not have its image",
+        hint="check the name and the tag of `image` in sandbox.yaml",
+    ),
+    fault(
+        r"no matching manifest for (?P<platform>\S+)",
+        where="beside",
+        what="the image of a service does not exist for this machine ({platform})",
+        hint="choose another tag, or build the image with `build`; agent-sandbox status shows which one is missing",
+    ),
+    fault(
+        rf"{PULL}[^\n]*toomanyrequests",
+        where="{name}",
+        what="the registry gives no more images for now: it limits how many you may pull",
+        hint="docker login raises the limit of most registries, or wait",
+    ),
+    fault(
+        rf"{PULL}(?P<why>[^\n]*\S)",
+        where="{name}",
+        what="its image cannot be pulled: {why}",
+        hint="the Docker engine pulls it, not the sandbox: is its registry reachable from the Docker host?",
     ),
     fault(
         r"bind source path does not exist: (?P<path>[^\n]+)",

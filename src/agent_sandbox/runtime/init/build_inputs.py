@@ -15,6 +15,7 @@ from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files
 
 BEGIN = b"-----BEGIN CERTIFICATE-----"
 KEY = b"PRIVATE KEY-----"
+BASE_VARIABLE = "AGENT_SANDBOX_BASE_IMAGE"
 
 
 def images_to_build(
@@ -36,15 +37,18 @@ def images_to_build(
     return tuple({image.name: image for image in images}.values())
 
 
-def build_of(images: tuple[Image, ...], *, base_image: str, extra_ca: Path | None, anew: bool = False) -> Build:
-    """Return the build; `anew` rebuilds everything without the cache."""
+def build_of(images: tuple[Image, ...], *, extra_ca: Path | None, anew: bool = False) -> Build:
+    """Return the build; `anew` rebuilds everything without the cache.
+
+    Projects that name no base image share one, which only a variable sets: for all of them, not with one command.
+    """
     asked = {name for image in images for name in image.registries}
     return Build(
         images=images,
         registries=_registries(asked) if asked else {},
         freshness=Freshness.ALL if anew else Freshness.OUTDATED,
         cache=Cache.IGNORE if anew else Cache.USE,
-        base_image=base_image,
+        base_image=os.environ.get(BASE_VARIABLE, ""),
         extra_ca=checked_ca(extra_ca) if extra_ca else None,
     )
 

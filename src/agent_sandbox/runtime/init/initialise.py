@@ -173,7 +173,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *_switched(record, agents),
             *notes(changes, agents, offered, _own_stacks(project), providers),
             *_beyond(workspace.limits),
-            *_about_settings(workspace, agents, environ),
+            *_about_agents(workspace, agents, environ),
             *_about_git(git),
             *_about(protection, options.unprotect),
             *_kept_out_of_git(excluded, exclude),
@@ -285,8 +285,11 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
         yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
 
 
-def _about_settings(workspace: Workspace, agents: Agents, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield which of the user's own settings are taken along, and which are not."""
+def _about_agents(workspace: Workspace, agents: Agents, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield which of the user's own settings are taken along, and who cannot use the project's MCP servers."""
+    silent = [one.title for one in agents.manifests if not one.mcp]
+    if workspace.mcp and silent:
+        yield f"{sentence(silent)} cannot use the MCP servers of {PROJECT_FILE}"
     if workspace.settings is None:
         return
     taken = user_settings(agents, environ)

@@ -64,6 +64,7 @@ def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | 
         mask=spec.mask,
         environment=spec.environment,
         setup=spec.setup or "",
+        mcp=spec.servers,
         beside=beside_services(spec.beside, by_name(texts), file=where),
         digest=digest_of(after),
         changes=(Change(path=PROJECT_FILE, verdict=verdict, before=before, after=after),) if after != before else (),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.agents.pin import Pins
 from agent_sandbox.images import Additions
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
@@ -50,6 +51,7 @@ class Settled:
     mask: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     setup: str = ""
+    mcp: tuple[McpServer, ...] = ()
     beside: tuple[Beside, ...] = ()
     digest: str = ""
     changes: tuple[Change, ...] = ()

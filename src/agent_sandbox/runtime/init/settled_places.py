@@ -1,4 +1,4 @@
-"""Apply the mounts, masks, variables and setup script of a project file to the facts about a project."""
+"""Apply the mounts, masks, variables, setup script and MCP servers of a project file to the facts about a project."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from agent_sandbox.stack.workspace import Mask, Workspace
 
 def with_own_places(workspace: Workspace, chosen: Settled, agents: Agents, environ: Mapping[str, str]) -> Workspace:
     """Return the facts with what the project file says; raise UserError with every problem."""
-    workspace = replace(workspace, beside=chosen.beside)
+    workspace = replace(workspace, mcp=chosen.mcp, beside=chosen.beside)
     if not (chosen.mounts or chosen.mask or chosen.environment or chosen.setup):
         return workspace
     from agent_sandbox.runtime.init.own_places import own_masks, own_mounts, parents_of  # noqa: PLC0415 - few need it

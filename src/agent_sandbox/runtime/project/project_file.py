@@ -15,7 +15,7 @@ from agent_sandbox.stack.engine import BUILD_KEY
 FOLDER = Path(PROJECT_FILE).parent
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 # Only an escape could hide one of these keys from a text search.
-ADDING = ("packages", "tools", BUILD_KEY, "\\")
+ADDING = ("packages", "tools", "browser", BUILD_KEY, "\\")
 SETUP_KEY = "setup"
 BASE_KEY = "base_image"
 BESIDE_KEY = "beside"

@@ -37,13 +37,14 @@ def as_text(line: Mapping[str, Any], *, zone: tzinfo | None = None) -> str:
 
 
 def asked(line: Mapping[str, Any]) -> str:
-    """Return what was asked for: method and URL, or the event if there is no host."""
+    """Return what was asked for: method and URL, with the MCP message in it; or the event if there is no host."""
     if not line.get("host"):
         return str(line.get("event", ""))
     port = line.get("port")
     scheme = SCHEMES.get(port) if isinstance(port, int) else None
     where = f"{scheme}://{line['host']}" if scheme else f"{line['host']}:{port}"
-    return f"{line.get('method') or line.get('event', '')} {where}{line.get('path') or ''}"
+    message = f" ({line['mcp']})" if line.get("mcp") else ""
+    return f"{line.get('method') or line.get('event', '')} {where}{line.get('path') or ''}{message}"
 
 
 def local_time(time: str, *, zone: tzinfo | None = None, shape: str = "%Y-%m-%d %H:%M:%S") -> str:

@@ -16,6 +16,7 @@ from agent_sandbox.runtime.git.ask import ask_git
 from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH, capture
 from agent_sandbox.runtime.host.program_path import in_project, program_path
 from agent_sandbox.runtime.host.user_dirs import config_directory, home_directory
+from agent_sandbox.runtime.sources.aws_keys import PROFILE, credentials_file, printed_keys, stored_keys
 from agent_sandbox.runtime.sources.ssh_key import NotAKeyError, key_on_one_line
 from agent_sandbox.runtime.sources.value import MOST, faults, without_line_end
 
@@ -25,6 +26,7 @@ FOREIGN = stat.S_IRWXG | stat.S_IRWXO
 MOST_PRINTED = 1 << 20
 # Characters of a failing command's last line that are shown.
 SHOWN = 200
+EXPORT = ("configure", "export-credentials", "--profile")
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -161,6 +163,24 @@ def _from_ssh_key(text: str, host: Host) -> bytes:
     return os.fsencode(f"{email} {key}")
 
 
+def _from_aws(profile: str, host: Host) -> bytes:
+    """Return the keys of a profile: those in the file of credentials, else those that AWS's own program prints."""
+    if not PROFILE.fullmatch(profile):
+        raise NoValueError("it names no profile", "write aws:PROFILE, such as aws:default")
+    file, keys = credentials_file(host.environ), ""
+    if file.is_file():
+        keys = stored_keys(_private_file("file", str(file), host).decode("utf-8", "replace"), profile)
+    if not keys and (program := find_program("aws", host)):
+        try:
+            keys = printed_keys(run_source((program, *EXPORT, profile), host))
+        except NoValueError as error:
+            why = f"{file} has no keys for {profile}, and `aws {' '.join(EXPORT)} {profile}` says: {error}"
+            raise NoValueError(why, "sign in first; version 1 of aws does not have this command") from error
+    if not keys:
+        raise NoValueError(f"the profile {profile} has no keys", f"aws configure --profile {profile}")
+    return os.fsencode(keys)
+
+
 def _private_file(kind: str, text: str, host: Host) -> bytes:
     path = Path(text).expanduser()
     if not path.is_absolute():
@@ -198,4 +218,5 @@ SOURCES: Mapping[str, Callable[[str, Host], bytes]] = {
     "file": _from_file,
     "keyring": _from_keyring,
     "ssh-key": _from_ssh_key,
+    "aws": _from_aws,
 }

@@ -17,7 +17,7 @@ MOST_SECRETS = 32
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", re.ASCII)
 ID_DIGITS = 32
 SHORT_DIGITS = 8  # of an ID in a table; every beginning of this length or more is accepted
-TEXTS = ("event", "decision", "rule", "cause", "reason", "scheme", "host", "method", "path", "tool", "client")
+TEXTS = ("event", "decision", "rule", "cause", "reason", "scheme", "host", "method", "path", "tool", "mcp", "client")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,7 @@ class Record:
     path: str
     status: int | None
     tool: str
+    mcp: str
     bytes_in: int
     bytes_out: int
     duration_ms: float

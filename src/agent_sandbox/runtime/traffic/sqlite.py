@@ -28,6 +28,7 @@ CREATE TABLE records (
     path TEXT NOT NULL,
     status INTEGER,
     tool TEXT NOT NULL,
+    mcp TEXT NOT NULL,
     bytes_in INTEGER NOT NULL,
     bytes_out INTEGER NOT NULL,
     duration_ms REAL NOT NULL,

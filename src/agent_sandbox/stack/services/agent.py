@@ -1,5 +1,6 @@
 """The agent container: no capabilities, the firewall's network namespace, protected paths read-only."""
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
@@ -33,6 +34,8 @@ SESSION = "AGENT_SANDBOX_SESSION"  # the variable that gives `ENTER` the session
 PASS_SIGNAL = f"{PROGRAMS}/pass-signal"  # sends a signal to the command of a session
 PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
 REPROTECT = f"{PROGRAMS}/reprotect.py"  # protects files again, from another container
+# The variable with the MCP servers of each agent, in its own form, and what starts their commands.
+MCP, MCP_START = "AGENT_SANDBOX_MCP", f"{PROGRAMS}/mcp-server"
 SETUP = f"{PROGRAMS}/setup_once.py"  # runs the project's setup script once in each container
 
 
@@ -49,6 +52,7 @@ def agent_service(image: str, where: Addresses, agents: Agents, workspace: Works
             **workspace.environment,
             **_own_environment(agents, where.proxy, [one.name for one in workspace.beside]),
             **_identity(workspace),
+            **_mcp(agents, workspace),
             # One per line, because a path may contain spaces.
             PROTECTED: "\n".join(
                 (
@@ -97,6 +101,17 @@ def _identity(workspace: Workspace) -> dict[str, str]:
     who = workspace.identity
     found = {"AGENT_SANDBOX_GIT_NAME": who.name, "AGENT_SANDBOX_GIT_EMAIL": who.email}
     return {name: value for name, value in found.items() if value}
+
+
+def _mcp(agents: Agents, workspace: Workspace) -> dict[str, str]:
+    places = [one.mcp for one in agents.manifests if one.mcp]
+    if not (places and workspace.mcp):
+        return {}
+    said = [
+        {"file": place.file, "key": place.key, "servers": place.entries(workspace.mcp, starter=(MCP_START,))}
+        for place in places
+    ]
+    return {MCP: json.dumps(said, ensure_ascii=False, separators=(",", ":"))}
 
 
 def _editor_labels(workspace: Workspace) -> dict[str, str]:

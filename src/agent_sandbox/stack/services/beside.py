@@ -32,30 +32,46 @@ CLIENTS = "AGENT_SANDBOX_CLIENTS"
 WHY = "what {} keeps; no other container mounts it"
 
 
+def is_beside(service: str) -> bool:
+    """Return whether a service of a stack is one of the project's, and no part of the sandbox.
+
+    >>> is_beside("db"), is_beside("firewall.db"), is_beside("agent")
+    (True, False, False)
+    """
+    return service not in {"proxy", "firewall", "agent"} and not service.startswith(FIREWALL)
+
+
 def with_beside(stack: Stack, workspace: Workspace) -> Stack:
     """Return the stack with the services of the project, whose ports its firewall opens to the agent."""
     services = workspace.beside
     where = beside_addresses(workspace.path, (one.name for one in services))
-    proxy, firewall, agent = stack.services
     network = Network(
         key=BESIDE, name=beside_network_name(stack.name), internal=True, subnet=where.subnet, options=ISOLATED
     )
     return replace(
         stack,
-        services=(
-            proxy,
-            replace(
-                firewall,
-                networks=(*firewall.networks, Attachment(network=BESIDE, address=where.agent)),
-                environment={**firewall.environment, **_openings(services, where)},
-                extra_hosts={one.name: where.services[one.name] for one in services},
-            ),
-            # Its checks expect these ports to be open, and no others.
-            replace(agent, environment={**agent.environment, **_openings(services, where)}),
-            *_services(firewall.image, services, where),
-        ),
+        services=(*_reaching(stack, services, where), *_services(stack.service("firewall").image, services, where)),
         networks=(*stack.networks, network),
         volumes=(*stack.volumes, *_volumes(services, stack.name)),
+    )
+
+
+def _reaching(stack: Stack, services: Sequence[Beside], where: BesideAddresses) -> tuple[Service, ...]:
+    """Return the sandbox's own services, with access to the ports of the others, if there are any."""
+    openings = _openings(services, where)
+    if not openings:
+        return stack.services
+    proxy, firewall, agent = stack.services
+    return (
+        proxy,
+        replace(
+            firewall,
+            networks=(*firewall.networks, Attachment(network=BESIDE, address=where.agent)),
+            environment={**firewall.environment, **openings},
+            extra_hosts={one.name: where.services[one.name] for one in services if one.ports},
+        ),
+        # Its checks expect these ports to be open, and no others.
+        replace(agent, environment={**agent.environment, **openings}),
     )
 
 

@@ -50,6 +50,7 @@ IMAGE = Image(
     target="agent",
     context={"Dockerfile": b"FROM scratch AS agent\n"},
     arguments={"DEV_UID": "501", "AGENT_NAME": "example"},
+    follows_base=False,
 )
 BUILD_ARGV = (
     *("docker", "build", "--progress", "plain", "--load", "--tag", "agent-sandbox/example:1", "--target", "agent"),
@@ -73,7 +74,7 @@ def test_a_build_takes_its_context_from_stdin_and_leaves_its_digest_as_a_label()
 
 def test_every_option_of_a_build_becomes_an_argument() -> None:
     verb = Build(
-        images=(IMAGE,),
+        images=(replace(IMAGE, follows_base=True),),
         freshness=Freshness.ALL,
         cache=Cache.IGNORE,
         base_image="registry.example.com/debian:trixie-slim",
@@ -91,8 +92,14 @@ def test_every_option_of_a_build_becomes_an_argument() -> None:
     assert step.argv == expected
 
 
+def test_an_image_says_what_it_is_built_on_also_if_that_is_plain_debian() -> None:
+    step, _ = PLANNER.build(Build(images=(replace(IMAGE, follows_base=True),)))
+    assert isinstance(step, BuildImage)
+    assert step.labels == {"agent-sandbox.base": "", "agent-sandbox.digest": IMAGE.digest}
+
+
 def test_another_base_image_leaves_the_proxy_on_plain_debian() -> None:
-    step, _ = PLANNER.build(Build(images=(replace(IMAGE, follows_base=False),), base_image="mine"))
+    step, _ = PLANNER.build(Build(images=(IMAGE,), base_image="mine"))
     assert step == PLANNER.build(Build(images=(IMAGE,)))[0]
 
 

@@ -64,6 +64,13 @@ def test_a_command_of_another_program_names_ours(word: str) -> None:
     assert all(name in {*COMMANDS, *GROUPS} for name in named)
 
 
+@each("option", ["--base-image", "--base-image=debian:13"])
+def test_an_option_that_only_init_has_names_what_to_use(option: str) -> None:
+    expected = "error: `up` has no option `--base-image`\n  hint: agent-sandbox init --base-image IMAGE sets it for"
+    assert (usage(["up", option, "x"]) or "").startswith(expected)
+    assert usage(["init", option]) is usage(["exec", option]) is usage(["up", "--quiet", option]) is None
+
+
 def test_the_version_is_known() -> None:
     assert answer(["--version"]) == f"agent-sandbox {__version__}"
 

@@ -273,3 +273,24 @@ def test_what_is_asked_by_graphql_is_explained_by_its_name(
     assert f"  to allow  {expected}" in capsys.readouterr().out.splitlines()
     assert exit_code(lambda: explain("POST", "https://a.test/graphql", graphql="{ viewer { id } }")) == 0
     assert capsys.readouterr().out.startswith("allow  POST https://a.test/graphql\n")
+
+
+LISTED = "methods: [POST], schemes: [https], path: {exact: '/mcp'}, mcp: {tools: [delete]}"
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (None, "it depends on the MCP message: pass it with --mcp 'tools/call search'"),
+        ("tools/call delete", f"- {{host: a.test, ports: [443], rules: [{{{LISTED}}}]}}"),
+        ("prompts/list", "- {host: a.test, ports: [443], rules: [{methods: [POST], schemes: [https], path: {exact: "),
+    ],
+)
+def test_a_tool_call_is_explained_by_its_name(
+    policy: Path, capsys: pytest.CaptureFixture[str], message: str | None, expected: str
+) -> None:
+    policy.write_text("domains: [{host: a.test, rules: [{mcp: {tools: [search]}}]}]\n")
+    assert exit_code(lambda: explain("POST", "https://a.test/mcp", mcp=message)) == 0
+    assert f"  to allow  {expected}" in capsys.readouterr().out
+    assert exit_code(lambda: explain("POST", "https://a.test/mcp", mcp="tools/call search")) == 0
+    assert capsys.readouterr().out.startswith("allow  POST https://a.test/mcp\n")

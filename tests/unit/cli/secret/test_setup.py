@@ -105,8 +105,8 @@ def test_a_service_without_a_key_is_rejected_before_anything_is_read(
         1,
         (
             "error: SERVICE: rust is not a service with an API key or a git token\n"
-            "  hint: services with a key: anthropic, bitbucket, claude, codeberg, codex, copilot, factory, gemini, "
-            "github, gitlab, openai, openrouter, signing; for all others, see agent-sandbox secret set --help\n"
+            "  hint: services with a key: anthropic, aws, bitbucket, claude, codeberg, codex, copilot, factory, "
+            "gemini, github, gitlab, openai, openrouter, signing; for all others, see agent-sandbox secret set --help\n"
         ),
     )
     assert (policy(project), told(running)) == (before, [])

@@ -22,6 +22,7 @@ FULL = denied(
     duration_ms=7.5,
     client="172.18.0.3:40000",
     tool="npm",
+    mcp="tools/call search",
     secrets=[{"secret": "t", "kind": "bearer", "source": "stored", "age_s": 9}],
 )
 TWICE = denied("GET https://b.test/")
@@ -58,7 +59,7 @@ def test_every_field_with_a_value_is_a_line(log: Path, capsys: pytest.CaptureFix
         f"id        {FULL_ID}\n"
         "time      2026-01-02 10:00:00, after 7.5 ms\n"
         "event     request\n"
-        "request   POST https://a.test/\\x1b[2J\n"
+        "request   POST https://a.test/\\x1b[2J (tools/call search)\n"
         "decision  allow\n"
         "rule      policy.yaml:3\n"
         "reason    allowed by policy.yaml:3\n"
@@ -67,6 +68,7 @@ def test_every_field_with_a_value_is_a_line(log: Path, capsys: pytest.CaptureFix
         "received  5 kB\n"
         "client    172.18.0.3:40000\n"
         "tool      npm\n"
+        "mcp       tools/call search\n"
         "secret    t (bearer, stored, 9 s old)\n"
     )
 

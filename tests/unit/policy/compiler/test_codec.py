@@ -28,6 +28,7 @@ domains:
   - {methods: [GET], schemes: [https], path: {exact: /x}, query: {exact: {q: ["1", "2"]}}, reason: "why: this"}
   - {path: {prefix: /v1/}, headers: {x: "y"}, max_body: 1MiB}
   - {path: {glob: /a/*/**}, graphql: {query: [viewer], mutation: [a, b]}}
+  - {mcp: {tools: [search, read_*], methods: [prompts/list]}}
 - {host: d.test, inspect: false, budget: {requests: 5/min, download: 1GiB/day}}
 - {host: g.test, ask: true}
 - host: f.test

@@ -35,6 +35,12 @@ def test_graphql_is_asked_by_post_whether_the_rule_says_so_or_not(layer_of: Laye
     assert first.methods == frozenset({"POST"})
 
 
+def test_mcp_is_for_the_methods_of_its_transport_unless_the_rule_names_fewer(layer_of: LayerOf) -> None:
+    layer = layer_of("domains: [{host: a.test, rules: [{mcp: {tools: [a]}}, {methods: [POST], mcp: {tools: [a]}}]}]")
+    methods = [rule.conditions.methods for rule in expand(layer, {}).rules]
+    assert methods == [frozenset({"POST", "GET", "DELETE"}), frozenset({"POST"})]
+
+
 def test_each_rule_of_an_entry_is_one_and_keeps_its_line_and_reason(layer_of: LayerOf) -> None:
     layer = layer_of(
         """

@@ -7,6 +7,7 @@ from agent_sandbox.policy.http.headers import header_pattern
 from agent_sandbox.policy.http.query import query_pattern
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.injection import Credential, injection
+from agent_sandbox.policy.match.mcp_pattern import mcp_pattern
 from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, PathPattern, parse_path_pattern
 from table_tests import each
 
@@ -94,6 +95,7 @@ NARROWER = [
     Conditions(host=ANY, headers=header_pattern({"x-a": "b"})),
     Conditions(host=ANY, max_body=5),
     Conditions(host=ANY, graphql=operation_pattern({"query": ["a"]})),
+    Conditions(host=ANY, mcp=mcp_pattern(["a"], [])),
     Conditions(host=ANY, inject=injection([Credential(header="x-key", secret="a")])),
 ]
 
@@ -121,6 +123,11 @@ def test_a_list_of_operations_takes_in_a_shorter_one() -> None:
         Conditions(host=ANY, graphql=operation_pattern(named))
         for named in ({"query": ["a", "b"], "mutation": ["c"]}, {"query": ["b"]})
     )
+    assert (covers(wide, narrow), covers(narrow, wide)) == (True, False)
+
+
+def test_a_pattern_of_tools_takes_in_a_narrower_one() -> None:
+    wide, narrow = (Conditions(host=ANY, mcp=mcp_pattern(tools, [])) for tools in (["read_*"], ["read_a"]))
     assert (covers(wide, narrow), covers(narrow, wide)) == (True, False)
 
 

@@ -6,12 +6,20 @@ import pytest
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
-from agent_sandbox.policy.engine.decide import allows, awaits_operation, decide, decide_connect, decide_with_secrets
+from agent_sandbox.policy.engine.decide import (
+    allows,
+    awaits_message,
+    awaits_operation,
+    decide,
+    decide_connect,
+    decide_with_secrets,
+)
 from agent_sandbox.policy.engine.grants import Grants
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policy.http.graphql_operation import Operation
+from agent_sandbox.policy.http.mcp_message import CALL, McpMessage
 from agent_sandbox.policy.http.request import Request
 from table_tests import each
 
@@ -250,6 +258,58 @@ def test_no_body_is_awaited_twice_nor_where_no_rule_asks_for_one(policy_of: Poli
     request = request_of("POST https://a.test/graphql")
     assert not awaits_operation(policy_of(GRAPHQL), request._replace(operation=VIEWER))
     assert not awaits_operation(policy_of("allow: [GET https://a.test/graphql]"), request)
+
+
+MCP = "domains: [{host: a.test, rules: [{schemes: [https], path: {exact: /mcp}, mcp: {tools: [search]}}]}]"
+SEARCH = McpMessage(method=CALL, tool="search")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("POST https://a.test/mcp", True),
+        ("GET https://a.test/mcp", True),
+        ("POST http://a.test/mcp", False),
+        ("PUT https://a.test/mcp", False),
+        ("POST https://a.test/x", False),
+    ],
+)
+def test_a_message_is_awaited_only_where_it_could_make_the_request_allowed(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, *, expected: bool
+) -> None:
+    policy, request = policy_of(MCP), request_of(line)
+    assert not decide(policy, request).allowed
+    assert (awaits_operation(policy, request), awaits_message(policy, request)) == (expected, expected)
+    assert decide(policy, request._replace(message=SEARCH)).allowed is expected
+    assert not awaits_message(policy_of(GRAPHQL), request)
+
+
+def test_no_message_is_awaited_twice(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    request = request_of("POST https://a.test/mcp")._replace(message=SEARCH)
+    assert not awaits_operation(policy_of(MCP), request)
+    assert not awaits_message(policy_of(MCP), request)
+
+
+def test_a_body_that_one_of_two_parsers_ruled_out_is_awaited_for_the_other(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    policy = policy_of("domains: [{host: a.test, rules: [{graphql: {query: [a]}}, {mcp: {tools: [a]}}]}]")
+    request = request_of("POST https://a.test/")
+    assert awaits_operation(policy, request._replace(operation=Operation(doubt="no JSON")))
+    assert not awaits_message(policy, request._replace(message=McpMessage(doubt="no JSON")))
+    assert awaits_operation(policy, request._replace(message=McpMessage(doubt="no JSON")))
+
+
+def test_an_organisation_narrows_the_tools_of_a_project(layer_of: LayerOf, request_of: RequestOf) -> None:
+    def entry(tools: str) -> str:
+        return f"domains: [{{host: a.test, rules: [{{mcp: {{tools: [{tools}]}}}}]}}]"
+
+    policy = compile_policy([layer_of(f"tighten: true\n{entry('read_*')}"), layer_of(entry("'*'"))], {})
+    calls = [
+        request_of("POST https://a.test/")._replace(message=McpMessage(method=CALL, tool=tool))
+        for tool in ("read_a", "write_a")
+    ]
+    assert [allows(policy, call) for call in calls] == [True, False]
 
 
 SECRETS = """

@@ -16,6 +16,7 @@ def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Pol
               - {methods: [POST, GET], schemes: [https], path: {prefix: /v1}, query: {exact: {b: x, a: [z, w]}}}
               - {headers: {X-B: "1", X-A: "2"}, max_body: 1KB}
               - {graphql: {query: [viewer, node], mutation: [addComment]}}
+              - {mcp: {tools: [search, read_*], methods: [prompts/list]}}
               - transform: {request: {headers: {X-Key: {secret: a, transform: {type: bearer}}}}}
         """
     )
@@ -32,10 +33,12 @@ def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Pol
         "origin": {"file": "policy.yaml", "line": 8, "layer": "project"},
         "reason": "",
     }
-    first, second, third, fourth = (dump_rule(rule) for rule in policy.rules.rules)
+    first, second, third, messages, fourth = (dump_rule(rule) for rule in policy.rules.rules)
     assert first == expected
     assert third["graphql"] == {"mutation": ["addComment"], "query": ["node", "viewer"]}
     assert third["methods"] == ["POST"]
+    assert messages["mcp"] == {"tools": ["read_*", "search"], "methods": ["prompts/list"]}
+    assert messages["methods"] == ["DELETE", "GET", "POST"]
     bearer = {"secret": "a", "transform": {"type": "bearer"}}
     assert fourth["transform"] == {"request": {"headers": {"x-key": bearer}, "on_existing_header": "fail"}}
     assert fourth["schemes"] == ["https"]

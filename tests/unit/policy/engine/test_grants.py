@@ -66,6 +66,7 @@ WHOLE, NAMED, SIZED = (
     "{host: a.test, rules: [{methods: [POST]}]}",
     "{host: a.test, rules: [{max_body: 99}]}",
 )
+MCP = "{host: a.test, rules: [{mcp: {tools: [a]}}]}"
 GRAPHQL = "{host: a.test, rules: [{graphql: {query: [a]}}]}"
 
 
@@ -85,6 +86,8 @@ GRAPHQL = "{host: a.test, rules: [{graphql: {query: [a]}}]}"
         (UPLOADS, WHOLE, ("DELETE", None), ""),
         (UPLOADS, SIZED, ("POST", 99), ""),
         (UPLOADS, GRAPHQL, ("POST", None), ""),
+        (UPLOADS, MCP, ("POST", None), ""),
+        (WRITES, MCP, ("POST", None), ""),
     ],
 )
 def test_a_person_is_asked_about_what_the_rule_does_not_name(  # noqa: PLR0917 - a table

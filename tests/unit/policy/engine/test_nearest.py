@@ -15,6 +15,7 @@ from agent_sandbox.policy.engine.nearest import (
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.policy.http.graphql_operation import Operation
+from agent_sandbox.policy.http.mcp_message import CALL, McpMessage
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from table_tests import each
@@ -130,6 +131,18 @@ def test_a_denial_for_the_operation_alone_says_that_it_rests_on_that(
     assert denial is not None
     assert denial.cause is cause
     assert "graphql query node" in denial.reason
+
+
+def test_a_denial_for_the_tool_alone_says_that_it_rests_on_that(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of("domains: [{host: a.test, rules: [{mcp: {tools: [search]}}]}]")
+    request = request_of("POST https://a.test/x")._replace(message=McpMessage(method=CALL, tool="delete"))
+    denial = no_rule_for_request(request, readings(request.path), policy.index)
+    assert denial is not None
+    assert denial.cause is Cause.OPERATION
+    assert denial.reason == (
+        "host a.test is allowed, mcp tools/call delete is not: "
+        "policy.yaml:1 allows DELETE, GET, POST a.test with MCP tools search"
+    )
 
 
 TAKEN_BACK = """

@@ -56,6 +56,8 @@ def test_a_policy_knows_whether_a_rule_or_a_restriction_asks_what_a_body_does(la
     asking = layer_of("{tighten: true, domains: [{host: a.test, rules: [{graphql: {query: [a]}}]}]}")
     asks = [compile_policy(layers, {}).asks_operations for layers in ([plain], [asking, plain])]
     assert asks == [False, True]
+    messages = layer_of("{tighten: true, domains: [{host: a.test, rules: [{mcp: {tools: [a]}}]}]}")
+    assert [compile_policy(layers, {}).asks_messages for layers in ([plain], [messages, plain])] == [False, True]
 
 
 def test_a_digest_is_the_same_on_every_machine(policy_of: PolicyOf) -> None:

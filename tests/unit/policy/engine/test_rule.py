@@ -8,12 +8,14 @@ from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.http.body_size import Budget, Rate
 from agent_sandbox.policy.http.graphql_operation import Operation, operation_pattern
 from agent_sandbox.policy.http.headers import header_pattern
+from agent_sandbox.policy.http.mcp_message import CALL, McpMessage
 from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.query import query_pattern
 from agent_sandbox.policy.http.request import USUAL_PORTS, Request, Scheme
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.injection import Credential, injection
+from agent_sandbox.policy.match.mcp_pattern import mcp_pattern
 from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from table_tests import each
 
@@ -162,7 +164,8 @@ def test_only_a_rule_without_further_conditions_is_of_the_host_alone() -> None:
 def test_whatever_is_asked_for_beyond_host_port_and_method_is_looked_at() -> None:
     """A condition of a later day, too: one that `plain` left out would never be asked."""
     graphql = operation_pattern({"query": ["viewer"]})
-    every = replace(EVERY_CONDITION, graphql=graphql, inject=TOKEN, encoded_slash=True, inspect=False)
+    mcp = mcp_pattern(["search"], [])
+    every = replace(EVERY_CONDITION, graphql=graphql, mcp=mcp, inject=TOKEN, encoded_slash=True, inspect=False)
     every = replace(every, budget=Budget(requests=Rate(1, 60)), ask=True)
     usual, names = Conditions(host=HOST), [part.name for part in fields(Conditions)]
     assert [name for name in names if getattr(every, name) == getattr(usual, name)] == ["host"]
@@ -206,6 +209,17 @@ def test_the_most_specific_path_comes_first_then_the_first_line() -> None:
         "any method a.test/a/...",
         "any method a.test",
     ]
+
+
+def test_an_allow_with_mcp_takes_listed_messages_alone() -> None:
+    rule = the_rule(Conditions(host=HOST, mcp=mcp_pattern(["search"], [])))
+    deleting = asked()._replace(message=McpMessage(method=CALL, tool="delete"))
+    assert matches(rule, asked()._replace(message=McpMessage(method=CALL, tool="search")))
+    assert not matches(rule, asked())
+    assert not matches(rule, deleting)
+    assert list(rule.differences(deleting, ("/v1/x",))) == ["mcp tools/call delete"]
+    assert str(rule) == "any method a.test with MCP tools search"
+    assert not rule.conditions.of_any_request
 
 
 def test_an_allow_with_graphql_takes_listed_operations_alone() -> None:

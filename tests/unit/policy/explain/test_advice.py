@@ -7,15 +7,19 @@ from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.engine.decide import decide, decide_connect
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.explain.advice import (
+    ANSWERING,
     FILE,
+    NO_MCP,
+    NOT_LISTABLE,
     PLAINLY,
     advise,
+    entry_for_body,
     entry_for_exactly,
     entry_for_host,
-    entry_for_operation,
 )
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.graphql_operation import Operation
+from agent_sandbox.policy.http.mcp_message import CALL, McpMessage
 from agent_sandbox.policy.http.request import Request
 from table_tests import each
 
@@ -202,6 +206,43 @@ def test_an_operation_is_advised_by_its_name(
     assert advise(request, decide(policy_of(GRAPHQL), request)) == advice
 
 
+MCP = "domains: [{host: a.test, rules: [{path: {exact: /mcp}, mcp: {tools: [search]}}]}]"
+
+
+@pytest.mark.parametrize(
+    ("message", "listed"),
+    [
+        (McpMessage(method=CALL, tool="delete"), "mcp: {tools: [delete]}"),
+        (McpMessage(method=CALL, tool="true"), 'mcp: {tools: ["true"]}'),
+        (McpMessage(method=CALL, tool="1e3"), 'mcp: {tools: ["1e3"]}'),
+        (McpMessage(method="prompts/get"), "mcp: {methods: [prompts/get]}"),
+    ],
+)
+def test_a_tool_is_advised_by_its_name(
+    policy_of: PolicyOf, request_of: RequestOf, message: McpMessage, listed: str
+) -> None:
+    request = request_of("POST https://a.test/mcp")._replace(message=message)
+    rule = f"{{methods: [POST], schemes: [https], path: {{exact: '/mcp'}}, {listed}}}"
+    entry = f"{{host: a.test, ports: [443], rules: [{rule}]}}"
+    assert advise(request, decide(policy_of(MCP), request)) == f"add `- {entry}` under `domains` in {FILE}, {APPLY}"
+    assert decide(policy_of(f"domains: [{entry}]"), request).allowed
+
+
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        (McpMessage(doubt="no body"), NO_MCP),
+        (McpMessage(method=CALL, tool="search", answers=True), ANSWERING),
+        (McpMessage(method="tools/delete"), NOT_LISTABLE),
+    ],
+)
+def test_a_message_that_no_line_allows_is_advised_with_the_reason(
+    policy_of: PolicyOf, request_of: RequestOf, message: McpMessage, advice: str
+) -> None:
+    request = request_of("POST https://a.test/mcp")._replace(message=message)
+    assert advise(request, decide(policy_of(MCP), request)) == advice
+
+
 def test_an_operation_at_a_private_place_is_advised_as_one(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("host_services: {db: {to: host:81, graphql: {query: [viewer]}}}")
     request = request_of("POST http://db:81/")._replace(operation=Operation(kind="query", fields=frozenset({"a"})))
@@ -213,7 +254,7 @@ def test_the_line_for_an_operation_is_one_of_the_language(request_of: RequestOf,
     fields = {"a", "_", "n", "Y", "no", "On", "true", "FALSE", "null", "off", "yes"}
     operation = Operation(kind="query", fields=frozenset(fields))
     request = request_of("POST https://[2606:4700::1]/it's*")._replace(operation=operation)
-    assert decide(policy_of(f"domains: [{entry_for_operation(request).removeprefix('- ')}]"), request).allowed
+    assert decide(policy_of(f"domains: [{entry_for_body(request).removeprefix('- ')}]"), request).allowed
 
 
 def test_where_a_tool_seems_to_fetch_packages_what_finds_its_registry_is_told(

@@ -60,6 +60,8 @@ def test_a_rule_holds_values_not_text(kind: str) -> None:
         ({"ask": "yes"}, [(("ask",), "bool_type")]),
         ({"ask": True, "inspect": False}, [(("inspect",), "invalid_value")]),
         ({"rules": [{"ask": True, "graphql": {"query": ["a"]}}]}, [(("rules", 0), "invalid_value")]),
+        ({"rules": [{"ask": True, "mcp": {"tools": ["a"]}}]}, [(("rules", 0), "invalid_value")]),
+        ({"ask": True, "rules": [{"mcp": {"tools": ["a"]}}]}, [((), "invalid_value")]),
         ({"ask": True, "rules": [{"methods": ["GET"]}, {"graphql": {"query": ["a"]}}]}, [((), "invalid_value")]),
         ({"rules": [{"methods": None}]}, [(("rules", 0, "methods"), "tuple_type")]),
         ({"rules": [{"path": None}]}, [(("rules", 0, "path"), "invalid_value")]),
@@ -161,6 +163,16 @@ def test_a_rule_on_graphql_is_one_that_some_request_can_match() -> None:
     (entry,) = PolicySpec.model_validate(domains()).domains
     assert entry.rules[0].graphql is not None
     assert told(domains(methods=["GET"])) == [(("domains", 0, "rules", 0), "invalid_value")]
+
+
+def test_a_rule_on_mcp_is_one_that_some_request_can_match() -> None:
+    def domains(**rule: object) -> dict[str, object]:
+        return {"domains": [{"host": "a.test", "rules": [{"mcp": {"tools": ["a"]}, **rule}]}]}
+
+    (entry,) = PolicySpec.model_validate(domains(methods=["POST", "GET"])).domains
+    assert entry.rules[0].mcp is not None
+    assert told(domains(methods=["PUT"])) == [(("domains", 0, "rules", 0), "invalid_value")]
+    assert told(domains(graphql={"query": ["a"]})) == [(("domains", 0, "rules", 0), "invalid_value")]
 
 
 def test_every_host_is_an_entry_only_where_all_are_meant_and_never_lets_private_ones_by() -> None:

@@ -28,6 +28,7 @@ def test_the_schema_knows_every_word_of_the_model(schema: dict[str, Any]) -> Non
             "GraphqlSpec",
             "HostServiceSpec",
             "KindSpec",
+            "McpSpec",
         ),
         *("PathSpec", "QuerySpec", "RequestTransformSpec", "RuleSpec", "ServiceSpec", "SettingsSpec", "TestSpec"),
         *("AskSpec", "BudgetSpec", "ParameterSpec", "ShimSpec", "TransformSpec", "UpstreamSpec"),
@@ -86,6 +87,8 @@ def test_the_older_words_of_a_rule_are_known_in_any_case(schema: dict[str, Any])
         "[{path: {}}]",
         "[{path: {exact: /a, prefix: /b}}]",
         "[{graphql: {}}]",
+        "[{mcp: {}}]",
+        "[{mcp: {methods: [tools/call]}}]",
     ],
 )
 def test_what_says_nothing_or_two_things_is_marked_by_an_editor_too(schema: dict[str, Any], rules: str) -> None:

@@ -54,3 +54,13 @@ def test_a_case_may_carry_graphql_which_has_its_own_size() -> None:
     assert TestSpec.model_validate({"allow": "POST https://a.test/", "graphql": "{a}"}).graphql == "{a}"
     with pytest.raises(ValidationError, match="determines the size of the body"):
         TestSpec.model_validate({"allow": "POST https://a.test/", "graphql": "{a}", "body_size": 1})
+
+
+def test_a_case_may_be_an_mcp_message_by_method_and_tool() -> None:
+    for text in ("tools/call search", "ping", "notifications/initialized"):
+        assert TestSpec.model_validate({"allow": "POST https://a.test/", "mcp": text}).mcp == text
+    for wrong in ("", "tools/call a b"):
+        with pytest.raises(ValidationError, match="not an MCP message"):
+            TestSpec.model_validate({"allow": "POST https://a.test/", "mcp": wrong})
+    with pytest.raises(ValidationError, match="`graphql` already determines the size of the body"):
+        TestSpec.model_validate({"allow": "POST https://a.test/", "mcp": "ping", "graphql": "{a}"})

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from agent_sandbox.policy import Ambiguous
-from agent_sandbox.policy.http.bounds import check_fields, check_target
+from agent_sandbox.policy.http.bounds import MAX_MESSAGE, MAX_OPERATION, check_fields, check_target, too_large
 from table_tests import each
 
 
@@ -67,3 +67,10 @@ def refusal(check: Callable[[], None]) -> str:
 def test_a_short_target_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("agent_sandbox.policy.http.bounds._check")
     check_target("/" + "a" * 99)
+
+
+def test_a_body_over_a_limit_is_called_by_the_limit() -> None:
+    assert [too_large(most) for most in (MAX_OPERATION, MAX_MESSAGE)] == [
+        "a body of more than 256 KiB",
+        "a body of more than 1024 KiB",
+    ]

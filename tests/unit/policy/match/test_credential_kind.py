@@ -50,3 +50,8 @@ def test_each_kind_reads_the_credential_that_a_client_sends(kind: str, field: st
 def test_both_variables_of_an_aws_key_have_a_placeholder() -> None:
     assert KINDS["sigv4"].more_variables("AWS_ACCESS_KEY_ID") == ("AWS_SECRET_ACCESS_KEY",)
     assert KINDS["bearer"].more_variables("A_KEY") == ()
+
+
+def test_a_signing_key_has_variables_for_its_region() -> None:
+    assert KINDS["sigv4"].region_variables("AWS_ACCESS_KEY_ID") == ("AWS_REGION", "AWS_DEFAULT_REGION")
+    assert KINDS["sigv4"].region_variables("A_TOKEN") == KINDS["bearer"].region_variables("AWS_ACCESS_KEY_ID") == ()

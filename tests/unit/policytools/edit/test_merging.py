@@ -29,6 +29,7 @@ HOSTS: Values = {"domains": [{"host": "a.test", "rules": [{"methods": ["GET"]}]}
             3,
         ),
         ("settings: {reload: watch}\n", "settings: {reload: watch, sign_commits: git.key}\n", 1),
+        ("settings: # none\n# more\n", "settings: # none\n  sign_commits: git.key\n# more\n", 2),
         ("settings: {}\n", "settings: {sign_commits: git.key}\n", 1),
         ("settings:\n  sign_commits: other # x\n", "settings:\n  sign_commits: git.key # x\n", 2),
     ],
@@ -44,11 +45,18 @@ def test_a_setting_is_added_and_all_else_stays(text: str, expected: str, line: i
     [
         (
             "version: 1\n",
-            "version: 1\ndomains:\n  - host: a.test\n    rules:\n    - methods:\n      - GET\n  - host: b.test\n",
+            "version: 1\ndomains:\n  - host: a.test\n    rules:\n    - methods: [GET]\n  - {host: b.test}\n",
         ),
         (
             "domains:\n- b.test # x\n- {host: b.test}\nversion: 1\n",
-            "domains:\n- b.test # x\n- {host: b.test}\n- host: a.test\n  rules:\n  - methods:\n    - GET\nversion: 1\n",
+            "domains:\n- b.test # x\n- {host: b.test}\n- host: a.test\n  rules:\n  - methods: [GET]\nversion: 1\n",
+        ),
+        (
+            "domains:\n  # - c.test\nversion: 1\n",
+            (
+                "domains:\n  - host: a.test\n    rules:\n    - methods: [GET]\n  - {host: b.test}\n  # - c.test\n"
+                "version: 1\n"
+            ),
         ),
         (
             "domains: [b.test]\n",
@@ -67,7 +75,7 @@ def test_a_file_that_has_all_of_it_is_not_changed(text: str) -> None:
     assert merge(text, SIGN, READ) is None
 
 
-@each("text", ["{version: 1}\n", "settings:\n", "settings: null\n"])
+@each("text", ["{version: 1}\n", "settings: null\n"])
 def test_an_unusual_form_is_left_to_the_user(text: str) -> None:
     with pytest.raises(UserError) as refused:
         merge(text, SIGN, READ)

@@ -5,7 +5,8 @@ import pytest
 
 from agent_sandbox.policy import Layer, Operation, Policy, Request, compile_policy, decide
 from agent_sandbox.policy.compiler.compile import offered
-from agent_sandbox.policy.explain.advice import PLAINLY
+from agent_sandbox.policy.explain.advice import NO_MCP, PLAINLY
+from agent_sandbox.policy.http.mcp_message import CALL, McpMessage
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.explain.remedy import ONLY_NARROWS, Remedy, remedy
 from table_tests import each
@@ -121,6 +122,28 @@ def test_for_an_operation_the_line_names_it_and_never_opens_them_all(
 ) -> None:
     request = request_of(f"POST https://a.test{path}")._replace(operation=operation)
     policy = policy_of(GRAPHQL)
+    assert remedy(policy, request, decide(policy, request), lambda: offered({})) == expected
+
+
+MCP = "domains: [{host: a.test, rules: [{path: {prefix: /}, mcp: {tools: [search]}}]}]"
+LISTED = "methods: [POST], schemes: [https], path: {exact: '/mcp'}, mcp: {tools: [delete]}"
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            McpMessage(method=CALL, tool="delete"),
+            Remedy(section="domains", line=f"- {{host: a.test, ports: [443], rules: [{{{LISTED}}}]}}"),
+        ),
+        (McpMessage(doubt="no body"), Remedy(in_the_way=NO_MCP)),
+        (None, Remedy(in_the_way="it depends on the MCP message: pass it with --mcp 'tools/call search'")),
+    ],
+)
+def test_for_a_tool_the_line_names_it_and_never_all_tools(
+    policy_of: PolicyOf, request_of: RequestOf, message: McpMessage | None, expected: Remedy
+) -> None:
+    request, policy = request_of("POST https://a.test/mcp")._replace(message=message), policy_of(MCP)
     assert remedy(policy, request, decide(policy, request), lambda: offered({})) == expected
 
 

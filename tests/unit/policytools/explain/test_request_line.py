@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
 from agent_sandbox.policy import Ambiguous, Policy, Request
+from agent_sandbox.policy.http.mcp_message import CALL, STREAM, McpMessage
 from agent_sandbox.policytools.explain.request_line import (
     RequestLine,
     method_and_url,
@@ -109,3 +112,30 @@ def test_what_a_document_is_said_to_be_sent_as_counts() -> None:
     got = read_request(NOTHING, RequestLine(method="POST", url="https://a.test/", headers=headers, graphql="{a}"))
     assert got.operation is not None
     assert (got.headers, got.operation.kind) == (headers, "")
+
+
+@each(
+    ("line", "message"),
+    [
+        (RequestLine(method="POST", url="https://a.test/", mcp="tools/call a"), McpMessage(method=CALL, tool="a")),
+        (RequestLine(method="POST", url="https://a.test/", mcp="ping"), McpMessage(method="ping")),
+        (
+            RequestLine(method="POST", url="https://a.test/", mcp="notifications/initialized"),
+            McpMessage(method="notifications/initialized"),
+        ),
+        (
+            RequestLine(method="GET", url="https://a.test/", headers=(("accept", "text/event-stream"),)),
+            McpMessage(method=STREAM),
+        ),
+        (
+            RequestLine(method="DELETE", url="https://a.test/", body_size=1),
+            McpMessage(doubt="a DELETE without `mcp-session-id`"),
+        ),
+        (RequestLine(method="POST", url="https://a.test/"), None),
+    ],
+)
+def test_an_mcp_message_is_read_as_the_body_that_clients_send(line: RequestLine, message: McpMessage | None) -> None:
+    policy = replace(NOTHING, asks_messages=True)
+    got = read_request(policy, line)
+    assert got.message == message
+    assert got.body_size == (line.body_size if line.mcp is None else got.body_size)

@@ -72,6 +72,36 @@ def test_an_example_says_the_port_unless_the_scheme_does(line: str, example: str
     assert seen.example == example
 
 
+ENTRY = "{host: a.test, ports: [443], rules: [{methods: [POST], schemes: [https], path: {exact: '/mcp'}, mcp: {%s}}]}"
+
+
+@each(
+    ("message", "why"),
+    [
+        (
+            "tools/call delete",
+            f"MCP that no rule lists; to allow tools/call delete, add `- {ENTRY % 'tools: [delete]'}` under `domains`",
+        ),
+        (
+            "prompts/get",
+            f"MCP that no rule lists; to allow prompts/get, add `- {ENTRY % 'methods: [prompts/get]'}` under `domains`",
+        ),
+        ("tools/call a b", "MCP that no rule lists"),
+        ("tools/delete", "MCP that no rule lists"),
+        ("ambiguous", "MCP that no rule lists"),
+    ],
+)
+def test_a_denied_tool_call_is_left_out_with_the_line_that_would_allow_it(message: str, why: str) -> None:
+    assert [*read_denials([denied("POST https://a.test/mcp", cause="operation", mcp=message)]).others] == [why]
+
+
+def test_so_many_tools_are_told_apart_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(denials, "MOST_MESSAGES", 1)
+    lines = [denied("POST https://a.test/mcp", cause="operation", mcp=f"tools/call {name}") for name in "abcab"]
+    counts = [(why[:47], seen.count) for why, seen in read_denials(lines).others.items()]
+    assert counts == [("MCP that no rule lists; to allow tools/call a, ", 2), ("MCP that no rule lists", 3)]
+
+
 def test_a_host_that_led_where_nothing_may_go_is_remembered() -> None:
     found = read_denials([denied("GET https://a.test/", cause="address")])
     assert (found.closed, list(found.others)) == ({"a.test"}, [denials.REASONS["address"]])

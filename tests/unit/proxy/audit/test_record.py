@@ -86,3 +86,9 @@ def test_reading_the_log_does_not_load_the_policy_engine() -> None:
     loaded = brought_along("import agent_sandbox.proxy.audit.reader")
     assert "agent_sandbox.audit_event" in loaded
     assert "agent_sandbox.policy" not in loaded
+
+
+def test_a_message_to_an_mcp_server_is_named() -> None:
+    values = render(AuditRecord(event=Event.REQUEST, mcp="tools/call search"), now=NOON)
+    assert values["mcp"] == "tools/call search"
+    assert "mcp" not in render(AuditRecord(event=Event.REQUEST), now=NOON)

@@ -22,7 +22,7 @@ from agent_sandbox.proxy.decide.enforcer import Enforcer, _refusal
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
 from agent_sandbox.proxy.exchange.denial import OWN_HOST
-from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Outcome, open_exchange
+from agent_sandbox.proxy.exchange.exchange import MESSAGE, NOT_DECIDED, OPERATION, Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
@@ -815,6 +815,78 @@ def test_ids_in_the_answer_to_a_confined_operation_may_be_used_from_then_on(tmp_
     enforcer.response(read, tunnel)
     enforcer.response(read, tunnel)
     assert ask(node).allowed
+
+
+MCP = """
+domains:
+  - {host: a.test, rules: [{schemes: [https], path: {exact: /mcp}, mcp: {tools: [search, read_*]}}]}
+"""
+STREAMING = (b"Accept", b"text/event-stream")
+CALL_SEARCH = b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "search"}}'
+
+
+def test_a_tool_call_is_decided_when_its_body_is_there(policy: Callable[[str], Policy]) -> None:
+    exchange = read(asking(JSON, path="/mcp"), CALL_SEARCH, policy(MCP))
+    assert (exchange.allowed, exchange.body_limit, exchange.shows_tool) == (True, MESSAGE, None)
+    assert (exchange.mcp, exchange.mcp_id) == ("tools/call search", 7)
+
+
+def test_another_tool_is_denied_with_its_name_and_id(policy: Callable[[str], Policy]) -> None:
+    exchange = read(asking(JSON, path="/mcp"), CALL_SEARCH.replace(b"search", b"delete"), policy(MCP))
+    assert (status(exchange), exchange.outcome.cause, exchange.mcp) == (403, "operation", "tools/call delete")
+    assert "mcp tools/call delete is not" in exchange.outcome.reason
+    assert json.loads(exchange.answer.body)["id"] == 7 if exchange.answer else False
+
+
+def test_an_ambiguous_message_is_denied_as_such(policy: Callable[[str], Policy]) -> None:
+    exchange = read(asking(JSON, path="/mcp"), b"[%s]" % CALL_SEARCH, policy(MCP))
+    assert (status(exchange), exchange.mcp, exchange.mcp_id) == (403, "ambiguous", None)
+    assert "ambiguous MCP (a body that is not one JSON-RPC message) is not" in exchange.outcome.reason
+
+
+@each(
+    ("head", "mcp", "lists"),
+    [
+        (asked("/mcp", STREAMING), "stream", True),
+        (asked("/mcp", (b"Mcp-Session-Id", b"1"))._replace(method=b"DELETE"), "end of session", False),
+    ],
+)
+def test_a_request_without_a_body_is_decided_at_its_head(
+    policy: Callable[[str], Policy], head: RequestHead, mcp: str, *, lists: bool
+) -> None:
+    exchange = enforce(head, policy(MCP))
+    assert (exchange.allowed, exchange.mcp, exchange.shows_tool is not None) == (True, mcp, lists)
+
+
+def test_a_websocket_is_no_stream_of_events(policy: Callable[[str], Policy]) -> None:
+    key = (b"Sec-WebSocket-Key", b"AAAAAAAAAAAAAAAAAAAAAA==")
+    upgrade = (b"Connection", b"upgrade"), (b"Upgrade", b"websocket"), (b"Sec-WebSocket-Version", b"13"), key
+    exchange = enforce(asked("/mcp", STREAMING, *upgrade), policy(MCP))
+    assert (exchange.allowed, exchange.mcp) == (False, "ambiguous")
+    assert "ambiguous MCP (a WebSocket)" in exchange.outcome.reason
+
+
+def test_a_stream_over_http2_waits_for_its_end_because_it_may_have_a_body(policy: Callable[[str], Policy]) -> None:
+    head = asked("/mcp", STREAMING)._replace(version=b"HTTP/2.0", authority=b"a.test")
+    assert read(head, b"", policy(MCP)).allowed
+    assert not read(head, b"x", policy(MCP)).allowed
+
+
+def test_a_list_of_tools_is_filtered_by_the_policy_in_force(policy: Callable[[str], Policy]) -> None:
+    current = [policy(MCP)]
+    enforcer, exchange = Enforcer(lambda: current[0], clock=lambda: 5.0), opened(asking(JSON, path="/mcp"))
+    enforcer.requestheaders(exchange, TUNNEL)
+    exchange.body = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'
+    enforcer.request(exchange, TUNNEL)
+    assert exchange.shows_tool
+    assert [exchange.shows_tool(name) for name in ("search", "read_a", "delete")] == [True, True, False]
+    current[0] = policy(MCP.replace("search", "delete"))
+    assert [exchange.shows_tool(name) for name in ("search", "read_a", "delete")] == [False, True, True]
+
+
+def test_a_body_for_graphql_says_nothing_about_mcp(policy: Callable[[str], Policy]) -> None:
+    exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}', policy(GRAPHQL))
+    assert (exchange.mcp, exchange.body_limit) == ("", OPERATION)
 
 
 def signing(

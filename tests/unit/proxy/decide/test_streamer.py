@@ -82,6 +82,26 @@ def test_an_echo_of_a_secret_is_seen_in_no_part_of_an_answer() -> None:
     assert exchange.trailers == ((b"said", b"********"),)
 
 
+@each(
+    ("status", "fields", "shown"),
+    [
+        (400, (), b"********"),
+        (503, ((b"content-type", b"application/xml"),), b"********"),
+        (399, (), b"hunter22"),
+        (200, (), b"hunter22"),
+        # It cannot be searched, and the session is of no use without its key.
+        (400, ((b"content-encoding", b"own"),), b"hunter22"),
+    ],
+)
+def test_a_session_token_is_redacted_in_errors_alone(
+    status: int, fields: tuple[tuple[bytes, bytes], ...], shown: bytes
+) -> None:
+    exchange = answered(status, *fields)
+    exchange.error_echoes = Echoes([b"hunter22"])
+    Streamer().responseheaders(exchange, TUNNEL)
+    assert b"".join(bytes(exchange.received(data)) for data in (b"hunter22", b"")) == shown
+
+
 def test_fields_that_repeat_nothing_stay_as_they_are() -> None:
     exchange = answered(200, (b"X", b"hunter"), (b"22", b"y"))
     exchange.echoes = Echoes([b"hunter22"])
@@ -97,6 +117,7 @@ def test_an_answer_without_trailers_or_secrets_has_its_own(echoes: tuple[bytes, 
     assert exchange.trailers == (None if echoes else ((b"a", b"hunter22"),))
 
 
+TYPE, TOOLS = (b"Content-Type", b"application/json"), b'{"result": {"tools": [{"name": "a"}]}}'
 X, GZIP, LENGTH = (b"X", b"y"), (b"Content-Encoding", b"gzip"), (b"Content-Length", b"32")
 CHUNKED = (b"Transfer-Encoding", b"chunked")
 
@@ -134,3 +155,20 @@ def test_a_compressed_response_without_a_secret_is_returned_as_it_is() -> None:
     exchange = answered(200, GZIP, LENGTH)
     assert returned(exchange) == (GZIP, LENGTH)
     assert exchange.received(b"anything") == b"anything"
+
+
+@each(
+    ("status", "fields", "wanted", "shown"),
+    [
+        (200, (TYPE, LENGTH), (TYPE, CHUNKED), b'{"result": {"tools": []}}'),
+        (200, (TYPE, LENGTH, GZIP), (TYPE, CHUNKED), b'{"result": {"tools": []}}'),
+        (405, (LENGTH,), (LENGTH,), TOOLS),
+        (204, (TYPE,), (TYPE,), TOOLS),
+    ],
+)
+def test_a_list_of_tools_is_filtered_and_framed_anew(status: int, fields: Fields, wanted: Fields, shown: bytes) -> None:
+    exchange = answered(status, *fields)
+    exchange.shows_tool = "b".__eq__
+    assert returned(exchange) == wanted
+    body = gzip.compress(TOOLS) if GZIP in fields else TOOLS
+    assert b"".join(bytes(exchange.received(data)) for data in (body, b"")) == shown

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_sandbox.proxy.decide.warmup import PARSER, warm_up
+from agent_sandbox.proxy.decide.warmup import BODIES, PARSER, warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,12 +14,17 @@ if TYPE_CHECKING:
 
 ASKING = "domains: [{host: a.test, rules: [{graphql: {query: [viewer]}}]}]"
 
+MCP = "domains: [{host: a.test, rules: [{mcp: {tools: [search]}}]}]"
 
-@pytest.mark.parametrize(("text", "imported"), [(ASKING, True), ("domains: [a.test]", False)])
+
+@pytest.mark.parametrize(
+    ("text", "imported"), [(ASKING, {BODIES, PARSER}), (MCP, {BODIES}), ("domains: [a.test]", set())]
+)
 async def test_the_parser_is_imported_before_it_is_needed_and_only_where_it_may_be(
-    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch, text: str, *, imported: bool
+    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch, text: str, imported: set[str]
 ) -> None:
     current = policy(text)
-    monkeypatch.delitem(sys.modules, PARSER, raising=False)
+    for name in (BODIES, PARSER):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     await warm_up(lambda: current, after=0)
-    assert (PARSER in sys.modules) is imported
+    assert {BODIES, PARSER} & sys.modules.keys() == imported

@@ -80,3 +80,9 @@ def test_a_phrase_is_one_line_of_ascii_and_not_without_end() -> None:
 
 def test_an_answer_may_say_more_in_its_status() -> None:
     assert page(Denial(reason="no")).http1(b"Blocked").startswith(b"HTTP/1.1 403 Blocked\r\n")
+
+
+def test_the_denial_of_an_mcp_message_is_an_error_of_json_rpc() -> None:
+    body = json.loads(page(Denial(reason="no", is_mcp=True, mcp_id=7), "*/*").body)
+    assert (body["jsonrpc"], body["id"], body["reason"]) == ("2.0", 7, "no")
+    assert body["error"] == {"code": -32003, "message": "Blocked by agent-sandbox: no"}

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,12 +22,17 @@ from agent_sandbox.proxy.exchange.exchange import (
     OverBudgetError,
     open_exchange,
 )
+from agent_sandbox.proxy.exchange.tool_list import JsonFilter
 from agent_sandbox.proxy.exchange.waiting import Waiting
-from agent_sandbox.proxy.secrets.redaction import Redactor
+from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor
 from agent_sandbox.proxy.secrets.unpacking import UnpackError, Unpacking
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import RequestHead
+from table_tests import each
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.wire.message import Fields
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
 HEAD = RequestHead(b"GET", b"/x?y", b"HTTP/1.1", ((b"Accept", b"application/json"),), b"", "b.test", 80, b"http")
@@ -245,3 +251,50 @@ def test_a_response_beyond_a_budget_is_not_passed_on() -> None:
     assert meter(b"abc") == b"abc"
     with pytest.raises(OverBudgetError, match="download: 4"):
         meter(b"abcd")
+
+
+def test_a_list_of_tools_is_decompressed_redacted_and_filtered() -> None:
+    meter = Meter(unpacking=Unpacking(b"deflate"), redactor=Redactor([b"hunter22"]), tools=JsonFilter("a".__eq__))
+    packed = zlib.compress(b'{"result": {"tools": [{"name": "a", "x": "hunter22"}, {"name": "b"}]}}')
+    shown = b"".join(bytes(meter(data)) for data in (packed[:5], packed[5:], b""))
+    assert shown == b'{"result": {"tools": [{"name": "a", "x": "********"}]}}'
+    assert meter.count == len(packed)
+
+
+def test_a_list_of_tools_is_filtered_without_a_secret() -> None:
+    meter = Meter(tools=JsonFilter("a".__eq__))
+    assert (meter(b'{"result": {"tools": [{"name": "b"}]}}'), meter(b"")) == ((), b'{"result": {"tools": []}}')
+
+
+TYPE, HTML = (b"content-type", b"application/json"), (b"content-type", b"text/html")
+BR = (b"content-encoding", b"br, gzip")
+NO_FILTER = "its list of tools could not be filtered"
+
+
+@each(
+    ("echoes", "filters", "fields", "why"),
+    [
+        (False, False, (HTML, BR), ""),
+        (True, False, (HTML,), ""),
+        (True, False, (BR,), "it is compressed, so an echo of the injected secret could not be redacted"),
+        (True, True, (TYPE, BR), "it is compressed, so an echo of the injected secret could not be redacted"),
+        (False, True, (TYPE, BR), f"{NO_FILTER}: it is compressed"),
+        (False, True, (HTML,), f"{NO_FILTER}: it is neither JSON nor an event stream"),
+        (False, True, (TYPE,), ""),
+    ],
+)
+def test_a_response_that_cannot_be_read_is_not_forwarded(
+    *, echoes: bool, filters: bool, fields: Fields, why: str
+) -> None:
+    exchange = opened()
+    exchange.echoes = Echoes([b"hunter22"] if echoes else [])
+    exchange.shows_tool = bool if filters else None
+    assert exchange.why_unforwardable(200, fields) == why
+
+
+def test_a_denial_of_an_mcp_message_repeats_its_id() -> None:
+    exchange = opened()
+    assert not exchange.denial("no").is_mcp
+    exchange.mcp, exchange.mcp_id = "tools/call a", 5
+    denial = exchange.denial("no")
+    assert (denial.is_mcp, denial.mcp_id, exchange.record(now=1).mcp) == (True, 5, "tools/call a")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, override
 import pytest
 
 from agent_sandbox.policy.match.credential_kind import KINDS
+from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.lane import relay as subject
 from agent_sandbox.proxy.limits import Limits
@@ -308,6 +309,62 @@ async def test_what_cannot_be_searched_is_not_forwarded(stage: Stage, fields: by
         got = await on.get(b"}\n")
         assert got.startswith(b"HTTP/1.1 502 ")
         assert why in got
+
+
+LIST = b'{"result": {"tools": [{"name": "a"}, {"name": "b"}]}}'
+TYPE = b"Content-Type: application/json\r\n"
+
+
+class Lists(Streamer):
+    """Asks an MCP server for its tools, and shows one of them."""
+
+    @hook
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Let it through."""
+        LetThrough().requestheaders(exchange, tunnel)
+        exchange.shows_tool = "a".__eq__
+
+
+async def test_a_list_of_tools_is_sent_when_it_is_complete(stage: Stage) -> None:
+    async with stage(Lists()) as on:
+        on.send(GET)
+        _, writer = await on.server()
+        writer.write(HEAD + TYPE + b"Content-Length: %d\r\n\r\n" % len(LIST) + LIST[:9])
+        await asyncio.sleep(0.01)
+        writer.write(LIST[9:])
+        got = await on.get(b"0\r\n\r\n")
+        shown = b'{"result": {"tools": [{"name": "a"}]}}'
+        assert got == HEAD + TYPE + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(shown), shown)
+
+
+@pytest.mark.parametrize(
+    ("fields", "body", "why"),
+    [
+        (TYPE, b"oops", b"a body that is not JSON in UTF-8"),
+        (TYPE, b" " * (1 << 20) + b" ", b"a message of more than 1024 KiB"),
+        (b"", b"ok", b"it is neither JSON nor an event stream"),
+    ],
+)
+async def test_a_list_of_tools_that_cannot_be_read_is_a_502(
+    stage: Stage, fields: bytes, body: bytes, why: bytes
+) -> None:
+    async with stage(Lists()) as on:
+        on.send(GET)
+        _, writer = await on.server()
+        writer.write(HEAD + fields + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        got = await on.get(b"}\n")
+        assert got.startswith(b"HTTP/1.1 502 ")
+        assert b"its list of tools could not be filtered: " + why in got
+
+
+async def test_a_stream_of_events_passes_one_by_one_until_one_cannot_be_read(stage: Stage) -> None:
+    async with stage(Lists()) as on:
+        on.send(GET)
+        _, writer = await on.server()
+        writer.write(HEAD + b"Content-Type: text/event-stream\r\n\r\ndata: " + LIST + b"\n\n")
+        assert b'data: {"result": {"tools": [{"name": "a"}]}}\n\n' in await on.get(b"\n\n\r\n")
+        writer.write(b"data: oops\n\n")
+        assert b"oops" not in await on.get(b"")
 
 
 async def test_a_reset_in_a_response_is_its_reason(stage: Stage) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, override
 import h2.config
 import h2.connection
 import pytest
+from mitmproxy.http import Headers
 from mitmproxy.proxy import events
+from mitmproxy.proxy.layers.http._events import ResponseTrailers
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
@@ -647,3 +649,77 @@ def test_a_response_is_cut_where_a_budget_is_used_up() -> None:
     assert wire.server_sends(b"and more") == got
     assert wire.client in wire.cut
     assert (exchange.outcome.reason, exchange.outcome.cause) == ("no more", "budget")
+
+
+LIST = b'{"result": {"tools": [{"name": "a"}, {"name": "b"}]}}'
+HELD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+
+
+class Lists(LetThrough):
+    """Asks an MCP server for its tools."""
+
+    @hook
+    @override
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Show one of them."""
+        super().requestheaders(exchange, tunnel)
+        exchange.shows_tool = "a".__eq__
+
+
+def listing() -> Wire:
+    wire = Wire(PLAIN, Lists(), Streamer())
+    wire.client_sends(GET)
+    return wire
+
+
+def test_a_list_of_tools_is_sent_when_it_is_complete() -> None:
+    wire = listing()
+    assert wire.server_sends(HELD % len(LIST) + LIST[:9]) == b""
+    got = wire.server_sends(LIST[9:])
+    assert got.startswith(b"HTTP/1.1 200")
+    assert body_of(got) == b'{"result": {"tools": [{"name": "a"}]}}'
+    wire.client_sends(GET)
+    assert (len(wire.servers), wire.faults) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (HELD % 4 + b"oops", "a body that is not JSON in UTF-8"),
+        (HELD % (2 << 20) + b" " * (1 << 20) + b" ", "a message of more than 1024 KiB"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "it is neither JSON nor an event stream"),
+    ],
+)
+def test_a_list_of_tools_that_cannot_be_read_is_a_502(answer: bytes, why: str) -> None:
+    wire = listing()
+    got = wire.server_sends(answer)
+    assert got.startswith(b"HTTP/1.1 502")
+    assert reason(got) == f"the server's response cannot be forwarded: its list of tools could not be filtered: {why}"
+    assert (got.count(b"HTTP/1.1"), wire.faults) == (1, [])
+
+
+def test_a_list_of_tools_beyond_a_budget_is_a_429() -> None:
+    wire = listing()
+    (exchange,) = wire.layer.exchanges
+    exchange.received.spend = lambda _, size: "no more" if size > 4 else ""
+    assert wire.server_sends(HELD % len(LIST) + LIST).startswith(b"HTTP/1.1 429")
+    assert (exchange.outcome.reason, exchange.outcome.cause) == ("no more", "budget")
+
+
+def test_the_trailers_of_a_list_of_tools_are_no_end() -> None:
+    wire = listing()
+    wire.server_sends(HELD % len(LIST) + LIST[:9])
+    (stream,) = wire.layer._http.streams.values()
+    assert isinstance(stream, StrictStream)
+    assert list(stream.state_consume_response_body(ResponseTrailers(stream.stream_id, Headers()))) == []
+    assert body_of(wire.server_sends(LIST[9:])) == b'{"result": {"tools": [{"name": "a"}]}}'
+
+
+def test_a_stream_is_cut_where_an_event_cannot_be_read() -> None:
+    wire = listing()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    event = b"data: " + LIST + b"\n\n"
+    got = wire.server_sends(head + b"%x\r\n%s\r\n" % (len(event), event))
+    assert got.endswith(b'data: {"result": {"tools": [{"name": "a"}]}}\n\n\r\n')
+    assert wire.server_sends(b"9\r\ndata: x\n\n\r\n") == got
+    assert wire.client in wire.cut

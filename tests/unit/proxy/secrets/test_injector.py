@@ -10,6 +10,7 @@ from agent_sandbox.policy.match.upstream import Authorities, Upstream
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.injector import Filling, Injector, WithoutSecretError
 from agent_sandbox.proxy.secrets.placeholder import Placeholders
+from agent_sandbox.proxy.secrets.redaction import redact
 from agent_sandbox.proxy.secrets.store import put_secret, put_unresolved
 from agent_sandbox.proxy.wire.message import RequestHead
 
@@ -296,6 +297,17 @@ def test_a_secret_that_signs_is_not_sent_and_leaves_nothing_to_redact(tmp_path: 
     assert sent[3][1].startswith(b"AWS4-HMAC-SHA256 Credential=AKIAREAL/20260101/eu-north-1/s3/aws4_request, Signed")
     assert (len(sent), b"the-secret-key" in repr(found).encode()) == (4, False)
     assert not sign(tmp_path, *fields, (b"x-amz-content-sha256", b"UNSIGNED-PAYLOAD")).reads_body
+    assert found.error_echoes == ()
+
+
+def test_the_session_token_beside_a_signature_is_searched_in_errors(tmp_path: Path) -> None:
+    put_secret(tmp_path, "aws", ["a.test"], b"ASIAREAL:the-secret-key:the/session+token=")
+    found = sign(tmp_path, claim(), DATE)
+    assert (found.echoes, redact(found.error_echoes, b"<a>the/session+token=</a>")) == (
+        (),
+        b"<a>******************</a>",
+    )
+    assert b"the-secret-key" == redact(found.error_echoes, b"the-secret-key")
 
 
 def test_without_keys_in_the_value_nothing_is_signed(tmp_path: Path) -> None:

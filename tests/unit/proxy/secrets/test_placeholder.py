@@ -118,15 +118,6 @@ def test_only_secrets_with_a_variable_have_a_placeholder_in_the_environment(poli
     assert PLACEHOLDERS.environment(policy(POLICY)) == dict.fromkeys(("A_KEY", "C_KEY"), PLACEHOLDERS.of(KEY))
 
 
-def test_both_variables_of_an_aws_key_have_the_placeholder(policy: Callable[[str], Policy]) -> None:
-    shim = "client_shim: {kind: env, name: AWS_ACCESS_KEY_ID, prefix: AKIA}"
-    secret = f"{{secret: key, transform: {{type: sigv4, region: r, service: s3}}, {shim}}}"
-    text = f"domains: [{{host: a.test, transform: {{request: {{headers: {{Authorization: {secret}}}}}}}}}]"
-    placeholder = f"AKIA{ENDING}"
-    variables = {"AWS_ACCESS_KEY_ID": placeholder, "AWS_SECRET_ACCESS_KEY": placeholder}
-    assert PLACEHOLDERS.environment(policy(text)) == variables
-
-
 def test_the_key_is_created_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "private" / "placeholders.key"
     first = load_placeholders(path)
@@ -173,3 +164,29 @@ def test_git_gets_its_settings_where_commits_are_signed(tmp_path: Path, policy: 
     assert file.stat().st_ino == before
     write_git_settings(file, policy("domains: [a.test]\n"))
     assert file.read_text() == ""
+
+
+SIGNED = """
+  - host: {host}
+    transform:
+      request:
+        headers:
+          Authorization:
+            secret: aws.key
+            transform: {{type: sigv4, region: {region}, service: sqs}}
+            client_shim: {{kind: env, name: AWS_ACCESS_KEY_ID, prefix: AKIA}}"""
+
+
+def test_the_region_of_most_entries_is_a_variable(tmp_path: Path, policy: Callable[[str], Policy]) -> None:
+    hosts = {"a.test": "us-west-2", "b.test": "us-east-1", "c.test": "us-east-1", "d.test": "eu-west-1"}
+    entries = "".join(SIGNED.format(host=host, region=region) for host, region in hosts.items())
+    variables = PLACEHOLDERS.environment(policy(f"domains:{entries}\n"))
+    key = f"AKIA{PLACEHOLDERS.ending('aws.key')}"
+    assert variables == {
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": key,
+        "AWS_SECRET_ACCESS_KEY": key,
+    }
+    write_environment(tmp_path / "placeholders.sh", variables)
+    assert 'export AWS_REGION="${AWS_REGION:-us-east-1}"\n' in (tmp_path / "placeholders.sh").read_text()

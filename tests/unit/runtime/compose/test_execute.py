@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,32 @@ def test_only_missing_and_outdated_images_are_built(docker: FakeDocker) -> None:
         Progressed(done=1, doing="finishing"),
         Finished(purpose="building old:1"),
     ]
+
+
+MINE = "mirror.test/debian:13"
+
+
+@pytest.mark.parametrize(
+    ("base", "was", "built"),
+    [
+        ("", None, ""),
+        ("", "", ""),
+        (MINE, MINE, ""),
+        (MINE, None, f"building i:1 on {MINE}"),
+        (MINE, "debian:13", f"building i:1 on {MINE}, not debian:13 as before"),
+        ("", MINE, f"building i:1 on plain Debian, not {MINE} as before"),
+    ],
+)
+def test_an_image_on_another_base_is_outdated_and_says_so(
+    docker: FakeDocker, base: str, was: str | None, built: str
+) -> None:
+    step = replace(build("i:1"), labels={"agent-sandbox.digest": "new", "agent-sandbox.base": base})
+    existing = {"agent-sandbox.digest": "new", **({} if was is None else {"agent-sandbox.base": was})}
+    docker.says("image inspect", out=json.dumps({"tags": ["i:1"], "labels": existing})).says("build")
+    events: list[Event] = []
+    act(DOCKER, (step,), tell=events.append)
+    assert [event for event in events if isinstance(event, Unneeded)] == ([] if built else [Unneeded(name="i:1")])
+    assert [event.purpose for event in events if isinstance(event, Started)] == ([built] if built else [])
 
 
 def test_a_build_of_all_asks_nothing_first(docker: FakeDocker) -> None:

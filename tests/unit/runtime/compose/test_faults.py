@@ -71,6 +71,34 @@ SAID = {
     "Error response from daemon: No such image: agent-sandbox/proxy:0.1.0": (
         "agent-sandbox/proxy:0.1.0: the image does not exist; agent-sandbox build"
     ),
+    " db Pulling \n db Error manifest unknown\nError response from daemon: manifest unknown": (
+        "db: the registry does not have its image; check the name and the tag of `image` in sandbox.yaml"
+    ),
+    'Image registry.test/x:1 Error failed to resolve reference "registry.test/x:1": registry.test/x:1: not found': (
+        "registry.test/x:1: the registry does not have its image; check the name and the tag of `image` in sandbox.yaml"
+    ),
+    " db Error pull access denied for x, repository does not exist or may require 'docker login'": (
+        "db: the registry does not give its image to you, or does not have it; check `image` in sandbox.yaml"
+    ),
+    " db Pulling \n db Error unauthorized\nError response from daemon: unauthorized": (
+        "db: the registry does not give its image to you, or does not have it; check `image` in sandbox.yaml"
+    ),
+    " db Pulling \n db Error denied\n": (
+        "db: the registry does not give its image to you, or does not have it; check `image` in sandbox.yaml"
+    ),
+    " db Pulling \nno matching manifest for linux/amd64 in the manifest list entries": (
+        "beside: the image of a service does not exist for this machine (linux/amd64); choose another tag"
+    ),
+    " db Error toomanyrequests: You have reached your pull rate limit.\n": (
+        "db: the registry gives no more images for now: it limits how many you may pull; docker login raises"
+    ),
+    ' db Error Get "http://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: connect: connection refused\nError response': (
+        'db: its image cannot be pulled: Get "http://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: connect: connection'
+        " refused; the Docker engine pulls it"
+    ),
+    " db Error received unexpected HTTP status: 500 Internal Server Error\n": (
+        "db: its image cannot be pulled: received unexpected HTTP status: 500 Internal Server Error; the Docker engine"
+    ),
     'Error response from daemon: invalid mount config for type "bind": bind source path does not exist: /a b/x\n': (
         "/a b/x: it was protected, but no longer exists; restore it, or run agent-sandbox init"
     ),

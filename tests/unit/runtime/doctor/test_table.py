@@ -59,5 +59,5 @@ def test_checks_come_in_the_order_in_which_a_user_would_fix_things(tmp_path: Pat
         *("docker", "engine", "compose", "buildx", "platform", "isolation", "seccomp", "holes", "disk"),
         *("templates", "stack", "policy", "upstream"),
         *("dotenv", "limits", "kernel", "owner"),
-        *("mounts", "workspace", "git", "firewall", "images", "subnet", "sizes"),
+        *("mounts", "workspace", "git", "firewall", "images", "subnet", "beside", "sizes"),
     ]

@@ -71,15 +71,19 @@ def test_an_unknown_agent_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_building_anew_uses_no_cache() -> None:
-    assert build_of((), base_image="", extra_ca=None) == Build(images=())
-    anew = build_of((), base_image="x", extra_ca=None, anew=True)
-    assert anew == Build(images=(), freshness=Freshness.ALL, cache=Cache.IGNORE, base_image="x")
+    assert build_of((), extra_ca=None) == Build(images=())
+    assert build_of((), extra_ca=None, anew=True) == Build(images=(), freshness=Freshness.ALL, cache=Cache.IGNORE)
+
+
+def test_a_variable_sets_the_base_image_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_SANDBOX_BASE_IMAGE", "mirror.test/debian:13")
+    assert build_of((), extra_ca=None) == Build(images=(), base_image="mirror.test/debian:13")
 
 
 def test_an_extra_ca_is_given_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ca.pem").write_bytes(CERTIFICATE)
     monkeypatch.chdir(tmp_path)
-    assert build_of((), base_image="", extra_ca=Path("ca.pem")).extra_ca == tmp_path / "ca.pem"
+    assert build_of((), extra_ca=Path("ca.pem")).extra_ca == tmp_path / "ca.pem"
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,17 @@ def test_variables_reach_the_agent_and_none_replaces_one_of_the_sandbox(tmp_path
     ]
 
 
+def test_mcp_servers_are_in_the_stack_and_only_with_the_project_file(tmp_path: Path, init: Init) -> None:
+    root = tmp_path / "app"
+    write(root, "mcp: {db: {command: uvx, args: [pg]}}\n")
+    notes = init(root, agents=("claude", "aider", "pi")).notes
+    assert 'AGENT_SANDBOX_MCP: "[{\\"file\\":' in (root / STACK).read_text()
+    assert "Aider and Pi cannot use the MCP servers of .devcontainer/sandbox.yaml" in notes
+    write(root, "name: app\n")
+    init(root, agents=("claude", "aider", "pi"))
+    assert "AGENT_SANDBOX_MCP" not in (root / STACK).read_text()
+
+
 def test_mounts_are_in_the_stack(tmp_path: Path, init: Init) -> None:
     (tmp_path / "shared").mkdir()
     write(tmp_path / "app", "mounts: [{path: ../shared}]\n")

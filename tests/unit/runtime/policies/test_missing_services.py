@@ -28,6 +28,29 @@ def test_a_policy_without_the_service_of_its_agent_is_told(
     assert missing_services(project, lambda: load_policy(project.policy)) == expected
 
 
+@pytest.mark.parametrize(
+    ("servers", "allowed", "expected"),
+    [
+        ("{a: {url: 'https://mcp.test/mcp?k=1'}}", "", "https://mcp.test/mcp"),
+        ("{a: {url: 'https://mcp.test/mcp'}}", "GET https://mcp.test/**", "https://mcp.test/mcp"),
+        ("{a: {url: 'https://mcp.test/mcp'}}", "GET,POST,DELETE https://mcp.test/mcp", ""),
+        ("{a: {url: 'http://localhost:3000/'}, b: {url: 'http://127.0.0.1/'}, c: {command: url}}", "", ""),
+        ("{a: {url: nonsense}}", "", ""),
+    ],
+)
+def test_an_mcp_server_that_the_policy_denies_is_told_with_what_allows_it(
+    tmp_path: Path, servers: str, allowed: str, expected: str
+) -> None:
+    folder = tmp_path / ".devcontainer"
+    folder.mkdir()
+    (folder / "docker-compose.yml").write_text(f'x-agent-sandbox: {{agent: {AGENT}, dev: "1:1"}}\nname: app-1\n')
+    (folder / "policy.yaml").write_text(f"services: [{AGENT}]\n" + (f"allow: ['{allowed}']\n" if allowed else ""))
+    (folder / "sandbox.yaml").write_text(f"mcp: {servers}\n")
+    project = read_project(tmp_path)
+    said = f"the policy denies the MCP server `a`: agent-sandbox policy allow 'GET,POST,DELETE {expected}'"
+    assert missing_services(project, lambda: load_policy(project.policy)) == ((said,) if expected else ())
+
+
 def test_of_a_policy_that_can_not_be_read_nothing_is_said(tmp_path: Path) -> None:
     folder = tmp_path / ".devcontainer"
     folder.mkdir()

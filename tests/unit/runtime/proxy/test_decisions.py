@@ -29,6 +29,10 @@ LINE: dict[str, Any] = {
         ),
         ({"host": "", "event": "policy", "reason": "policy reloaded"}, "03:04:05  deny   policy  policy reloaded"),
         ({"decision": "allow", "reason": ""}, "03:04:05  allow  GET https://example.com/a?b=1"),
+        (
+            {"decision": "allow", "reason": "", "method": "POST", "path": "/mcp", "mcp": "tools/call search"},
+            "03:04:05  allow  POST https://example.com/mcp (tools/call search)",
+        ),
         ({"time": "soon"}, "soon  deny   GET https://example.com/a?b=1  no rule allows host example.com"),
     ],
 )

@@ -278,3 +278,33 @@ def test_an_ssh_key_is_a_source_with_the_address_of_the_committer(
 
 def no_git(*_: str, cwd: Path) -> None:
     raise FileNotFoundError(cwd)
+
+
+def test_the_keys_of_an_aws_profile_are_a_source(host: Host, tmp_path: Path) -> None:
+    file = tmp_path / "home" / "credentials"
+    file.write_text("[default]\naws_access_key_id = AKIA1\naws_secret_access_key = s3cret/key\n")
+    file.chmod(0o600)
+    own = Host(root=host.root, environ={**host.environ, "AWS_SHARED_CREDENTIALS_FILE": str(file), "PATH": "/none"})
+    assert fetch("a", "aws:default", own) == b"AKIA1:s3cret/key"
+    file.chmod(0o644)
+    assert problems("aws:default", own)[0].endswith("other users may open the file; chmod 600 FILE")
+    file.chmod(0o600)
+    said = [problems(source, own)[0].partition("gives no value: ")[2] for source in ("aws:other", "aws:", "aws:-x")]
+    assert said == [
+        "the profile other has no keys; aws configure --profile other",
+        "it names no profile; write aws:PROFILE, such as aws:default",
+        "it names no profile; write aws:PROFILE, such as aws:default",
+    ]
+
+
+def test_aws_itself_says_what_the_keys_of_a_profile_are(host: Host, tmp_path: Path) -> None:
+    program(tmp_path / "bin" / "aws", """echo '{"AccessKeyId": "ASIA2",\n "SecretAccessKey": "'"$*"'"}'""")
+    assert fetch("a", "aws:work", host) == b"ASIA2:configure export-credentials --profile work"
+    program(tmp_path / "bin" / "aws", "echo the session has expired >&2; exit 255")
+    assert problems("aws:work", host) == [
+        (
+            f"aws:work: the source of a gives no value: {tmp_path}/home/.aws/credentials has no keys for work, and "
+            "`aws configure export-credentials --profile work` says: it exited with 255: the session has expired; "
+            "sign in first; version 1 of aws does not have this command"
+        )
+    ]

@@ -18,6 +18,7 @@ LINE = {
     "path": "/",
     "status": 200,
     "tool": "npm",
+    "mcp": "tools/call search",
     "bytes_in": 5,
     "bytes_out": 6,
     "duration_ms": 7.5,

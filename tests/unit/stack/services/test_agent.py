@@ -1,6 +1,8 @@
+import json
 from dataclasses import replace
 
 from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.model import Mount, MountKind
@@ -38,6 +40,24 @@ def test_its_labels_name_the_directory_and_its_devcontainer_json() -> None:
         "devcontainer.local_folder": "/home/me/my app",
         "devcontainer.config_file": "/home/me/my app/.devcontainer/devcontainer.json",
     }
+
+
+def test_the_mcp_servers_reach_each_agent_that_speaks_mcp_in_its_form() -> None:
+    workspace = replace(WORKSPACE, mcp=(McpServer(name="a", command=("x", "$y")),))
+    plain = agent_service("agent:1", WHERE, AGENTS, WORKSPACE).environment
+    found = agent_service("agent:1", WHERE, AGENTS, workspace).environment
+    assert json.loads(found["AGENT_SANDBOX_MCP"]) == [
+        {
+            "file": ".claude/.claude.json",
+            "key": "mcpServers",
+            "servers": {
+                "a": {"type": "stdio", "command": "/usr/local/lib/agent-sandbox/mcp-server", "args": ["x", "$y"]}
+            },
+        }
+    ]
+    assert "AGENT_SANDBOX_MCP" not in plain
+    silent = Agents((replace(MANIFEST, mcp=None),))
+    assert agent_service("agent:1", WHERE, silent, workspace).environment == plain
 
 
 def test_the_workspace_can_be_written_to() -> None:

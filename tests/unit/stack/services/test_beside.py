@@ -77,10 +77,16 @@ def test_only_the_agent_and_linked_services_may_connect_and_only_to_declared_por
         assert STACK.service(name).environment["AGENT_SANDBOX_BESIDE"] == f"{AT_DB}:5432 {AT_DB}:5433 {AT_CACHE}:6379"
 
 
+def test_the_sandbox_is_not_on_the_services_network_if_none_opens_a_port() -> None:
+    stack = made(Beside(name="worker", image="x", limits=DEFAULT))
+    assert [place.network for place in stack.service("firewall").networks] == ["sandbox"]
+    assert "AGENT_SANDBOX_BESIDE" not in stack.service("agent").environment
+
+
 def test_names_are_in_the_hosts_file_of_those_who_may_connect() -> None:
     hosts = {one.name: dict(one.extra_hosts) for one in STACK.services if one.name.startswith("firewall")}
     assert hosts == {
-        "firewall": dict(WHERE.services),
+        "firewall": {"db": AT_DB, "cache": AT_CACHE},
         "firewall.db": {},
         "firewall.cache": {},
         "firewall.web": {"db": AT_DB, "cache": AT_CACHE},

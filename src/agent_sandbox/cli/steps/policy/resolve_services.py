@@ -57,7 +57,8 @@ def agent_image(project: "Project", *, build: "Build | None" = None, quiet: bool
     from agent_sandbox.runtime.host.agents import load_agents  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.registries import SECONDS, image_machine  # noqa: PLC0415 - as above
 
-    name = agent_name(project.agents, project.owner, load_agents(project.agents, project.pins).pins)
+    pins = load_agents(project.agents, project.pins).pins
+    name = agent_name(project.agents, project.owner, pins, project.base_image)
     if name not in driver().labels_of((name,)):
         if build is None:
             return None

@@ -39,8 +39,8 @@ def _has_store(project: Project) -> bool:
 
 
 def _build_proxy(project: Project) -> None:
-    """Build the proxy's image, if it is missing or outdated, with the options that `up` takes from variables."""
-    base_image, extra_ca = (os.environ.get(name, "") for name in ("AGENT_SANDBOX_BASE_IMAGE", "AGENT_SANDBOX_EXTRA_CA"))
+    """Build the proxy's image, if it is missing or outdated, with the CA that `up` takes from a variable."""
+    extra_ca = os.environ.get("AGENT_SANDBOX_EXTRA_CA", "")
     images = tuple(image for image in images_of(project) if image.name == proxy_name())
-    build = build_of(images, base_image=base_image, extra_ca=Path(extra_ca) if extra_ca else None)
+    build = build_of(images, extra_ca=Path(extra_ca) if extra_ca else None)
     execute(backend().build(build))

@@ -1,10 +1,11 @@
 """The table of the driver's checks; those of what the engine does not have are left out."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.runtime.compose.checks import files, versions
+from agent_sandbox.runtime.compose.checks.beside import beside
 from agent_sandbox.runtime.compose.checks.disk import disk
 from agent_sandbox.runtime.compose.checks.holes import holes
 from agent_sandbox.runtime.compose.checks.host import EngineHost
@@ -45,8 +46,9 @@ def _of_project(host: EngineHost) -> Iterator[Row]:
     yield _fit("kernel", lambda project: kernel(host, project))
     yield _fit("owner", lambda project: owner(host, project))
     yield _fit("subnet", lambda project: subnet(host, project), stage=START)
+    yield _fit("beside", lambda project: beside(host, project), stage=START)
     yield _fit("sizes", lambda project: sizes(host, project), stage=START)
 
 
-def _fit(name: str, check: Callable[[Project], CheckResult], *, stage: Stage = FIT) -> Row:
+def _fit(name: str, check: Callable[[Project], CheckResult | Iterable[CheckResult]], *, stage: Stage = FIT) -> Row:
     return Row(name=name, stage=stage, check=lambda machine: check(machine.project), engine=True, project=True)

@@ -1,5 +1,7 @@
+import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,11 +9,13 @@ import pytest
 from agent_sandbox.cli.build import build
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy.allow import allow
-from agent_sandbox.cli.steps.policy.resolve_services import resolve_named
+from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve_named
 from agent_sandbox.cli.up import up
+from agent_sandbox.images import agent_name
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.layers import load_here
+from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.prompt import unseen_in
@@ -121,6 +125,14 @@ def test_up_asks_the_image_for_a_tool_that_this_machine_does_not_have(
     asked = [call for call in up_to_date.calls if call.startswith("run ")]
     assert all(call.startswith(ASK) for call in asked)
     assert not any("npm" in call.rpartition("agent-sandbox/")[2] for call in asked)
+
+
+def test_it_asks_the_image_on_the_projects_own_base(npm: Path, docker: FakeDocker) -> None:
+    project = replace(read_project(npm), base_image="mirror.test/debian:13")
+    there = agent_name(project.agents, project.owner, {}, project.base_image)
+    docker.says("image inspect", out=json.dumps({"tags": [there], "labels": {}}))
+    assert agent_image(project)
+    assert agent_image(replace(project, base_image="")) is None
 
 
 def test_a_missing_image_is_built_before_it_is_asked(npm: Path, docker: FakeDocker) -> None:

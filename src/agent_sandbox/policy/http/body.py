@@ -1,0 +1,15 @@
+"""What the body of a request asks for: a GraphQL operation or an MCP message, if it is one of these."""
+
+from agent_sandbox.policy.http import graphql_body
+from agent_sandbox.policy.http.mcp_body import with_message, with_message_of_head
+from agent_sandbox.policy.http.request import Request
+
+
+def with_body(request: Request, body: bytes) -> Request:
+    """Return the request with the GraphQL operation and the MCP message in its body, or why it has none."""
+    return with_message(graphql_body.with_body(request, body), body)
+
+
+def with_head(request: Request) -> Request:
+    """Return the request; what its head rules out, or says without a body, is set already."""
+    return with_message_of_head(graphql_body.with_doubt(request))

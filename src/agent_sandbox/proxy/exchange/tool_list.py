@@ -1,0 +1,181 @@
+"""Filter the lists of tools in the responses of MCP servers: a client sees the tools that it may call.
+
+A response that could hold a list of tools, but cannot be read like any other program would, is not forwarded.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from agent_sandbox.policy import Ambiguous
+from agent_sandbox.policy.http.json_body import read_plain_json
+from agent_sandbox.proxy.secrets.unpacking import UnpackError
+from agent_sandbox.proxy.wire.message import Fields
+
+MAX_ANSWER = 1024 * 1024  # bytes of a JSON response, or of one event
+MAX_OBJECTS = 50_000
+TOO_LONG = f"a message of more than {MAX_ANSWER // 1024} KiB"
+JSON, EVENTS = b"application/json", b"text/event-stream"
+# Responses without a message: clients do not read their bodies.
+EMPTY = frozenset({202, 204})
+LINE_END = re.compile(rb"\r\n|\n|\r")
+
+# Whether the client may call the tool of this name.
+Shows = Callable[[str], bool]
+
+
+class ToolListError(UnpackError):
+    """Why a response cannot be filtered."""
+
+    def __init__(self, why: object) -> None:
+        super().__init__(f"its list of tools could not be filtered: {why}")
+
+
+class ToolFilter(Protocol):
+    """Filters one response. `holds_head`: nothing may be sent before the end, because it may turn out unreadable."""
+
+    holds_head: bool
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what can be passed on now. Raises ToolListError, as `end` does."""
+
+    def end(self) -> bytes:
+        """Return the rest."""
+
+
+def why_not_filtered(status: int, fields: Fields, why: str = "") -> str:
+    """Return why a response cannot be filtered because of its head, "" if it can be, or has no message.
+
+    `why` says why its body cannot be read, if that is known.
+    """
+    is_message = 200 <= status < 300 and status not in EMPTY
+    if not why and is_message and _kind(fields) not in {JSON, EVENTS}:
+        why = "it is neither JSON nor an event stream"
+    return str(ToolListError(why)) if why else ""
+
+
+def tool_filter(fields: Fields, shows: Shows) -> ToolFilter | None:
+    """Return the filter for a response with these headers, None if it is no message."""
+    match _kind(fields):
+        case b"application/json":
+            return JsonFilter(shows)
+        case b"text/event-stream":
+            return EventFilter(shows)
+    return None
+
+
+def _kind(fields: Fields) -> bytes:
+    kinds = {value.partition(b";")[0].strip().lower() for name, value in fields if name.lower() == b"content-type"}
+    return kinds.pop() if len(kinds) == 1 else b""
+
+
+class JsonFilter:
+    """A response that is one JSON-RPC message."""
+
+    holds_head = True
+
+    def __init__(self, shows: Shows) -> None:
+        self._shows = shows
+        self._body = bytearray()
+
+    def feed(self, data: bytes) -> bytes:
+        """Hold the data."""
+        self._body += data
+        if len(self._body) > MAX_ANSWER:
+            raise ToolListError(TOO_LONG)
+        return b""
+
+    def end(self) -> bytes:
+        """Return the filtered message."""
+        body = bytes(self._body)
+        return filtered(body, self._shows) if body.strip() else body
+
+
+class EventFilter:
+    """A response that is a stream of server-sent events, each with one JSON-RPC message. Passes on whole events."""
+
+    holds_head = False
+
+    def __init__(self, shows: Shows) -> None:
+        self._shows = shows
+        self._line = bytearray()
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._size = 0
+        self._after_cr = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the events that are complete."""
+        fresh = data.removeprefix(b"\n") if self._after_cr else data
+        self._after_cr = data.endswith(b"\r") if data else self._after_cr
+        *lines, rest = LINE_END.split(fresh)
+        shown = bytearray()
+        for line in lines:
+            whole = bytes(self._line) + line
+            self._line.clear()
+            shown += self._take(whole)
+        self._line += rest
+        if self._size + len(self._line) > MAX_ANSWER:
+            raise ToolListError(TOO_LONG)
+        return bytes(shown)
+
+    def end(self) -> bytes:
+        """Drop an event that is not complete, as clients do."""
+        return b""
+
+    def _take(self, line: bytes) -> bytes:
+        """Take a line; return the event that it ends, if it does."""
+        if line:
+            name, _, value = line.partition(b":")
+            self._fields.append((name, value.removeprefix(b" ")))
+            self._size += len(line)
+            return b""
+        fields, self._fields, self._size = self._fields, [], 0
+        return self._event(fields)
+
+    def _event(self, fields: list[tuple[bytes, bytes]]) -> bytes:
+        """Return an event with its message filtered. Fields of other names, which clients ignore, are dropped."""
+        kinds = [value for name, value in fields if name == b"event"]
+        data = b"\n".join(value for name, value in fields if name == b"data")
+        # In the older transport, the first event is the address for messages.
+        if data and kinds != [b"endpoint"]:
+            data = filtered(data, self._shows)
+        kept = [b"%s: %s\n" % one for one in fields if one[0] in {b"", b"event", b"id", b"retry"}]
+        if any(name == b"data" for name, _ in fields):
+            kept += [b"data: %s\n" % part for part in data.split(b"\n")]
+        return b"%s\n" % b"".join(kept)
+
+
+def filtered(message: bytes, shows: Shows) -> bytes:
+    """Return a JSON-RPC message without the tools that the client must not see, else unchanged.
+
+    >>> filtered(b'{"result": {"tools": [{"name": "a"}, {"name": "b"}]}}', lambda name: name == "a")
+    b'{"result": {"tools": [{"name": "a"}]}}'
+    """
+    try:
+        said = read_plain_json(message, objects=MAX_OBJECTS)
+        result = _only(said, "result")
+        tools = _only(result, "tools") if result is not None else None
+        if tools is None:
+            return message
+        said["result"]["tools"] = [tool for tool in _listed(tools) if shows(tool["name"])]
+        return json.dumps(said, allow_nan=False).encode("ascii")
+    except Ambiguous as why:
+        raise ToolListError(why) from why
+    except ValueError as error:  # 1e999 was read as infinity
+        raise ToolListError("a number that JSON does not have") from error
+
+
+def _only(said: object, key: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value of a key, None without it. Some clients read keys in any case."""
+    if not isinstance(said, dict):
+        raise Ambiguous(f"`{key}` in something that is not an object")
+    if [name for name in said if name.casefold() == key] not in ([], [key]):
+        raise Ambiguous(f"`{key}` in another case")
+    return said.get(key)
+
+
+def _listed(tools: object) -> list[dict[str, Any]]:
+    if not isinstance(tools, list) or not all(isinstance(_only(tool, "name"), str) for tool in tools):
+        raise Ambiguous("`tools` is not a list of tools with names")
+    return tools

@@ -1,0 +1,47 @@
+import json
+
+from agent_sandbox.agents.mcp import McpServer
+from agent_sandbox.images import Additions
+from agent_sandbox.projectfile.additions import additions
+from agent_sandbox.projectfile.browser import NPM_NAME, NPM_VERSION, PACKAGES, SERVER
+from agent_sandbox.projectfile.parsing import parse_project_file
+from agent_sandbox.resources import data_root
+from table_tests import each
+
+
+def servers(text: str) -> dict[str, McpServer]:
+    return {one.name: one for one in parse_project_file(text, file="f").servers}
+
+
+@each(
+    ("text", "expected"),
+    [
+        ("browser: false", Additions()),
+        ("browser: true", Additions(packages=PACKAGES, npm=(f"{NPM_NAME}@{NPM_VERSION}",))),
+        (
+            f"browser: true\npackages: [tree, chromium]\ntools: {{npm: [{NPM_NAME}@1.0.0]}}",
+            Additions(packages=("tree", "chromium", *PACKAGES[1:]), npm=(f"{NPM_NAME}@1.0.0",)),
+        ),
+    ],
+)
+def test_a_browser_is_chromium_and_a_pinned_mcp_server(text: str, expected: Additions) -> None:
+    assert additions(parse_project_file(text, file="f"), {}, file="f") == expected
+
+
+def test_every_agent_gets_its_server_unless_the_project_has_one_of_that_name() -> None:
+    own = McpServer(name="browser", command=("mine",))
+    assert servers("mcp: {a: {command: x}}") == {"a": McpServer(name="a", command=("x",))}
+    assert servers("browser: true\nmcp: {a: {command: x}}") == {
+        "browser": SERVER,
+        "a": McpServer(name="a", command=("x",)),
+    }
+    assert servers("browser: true\nmcp: {browser: {command: mine}}") == {"browser": own}
+
+
+def test_its_server_is_the_program_that_is_installed() -> None:
+    assert SERVER.command[0] == NPM_NAME
+
+
+def test_chromiums_policies_are_json() -> None:
+    policies = json.loads((data_root() / "images" / "agent" / "etc" / "chromium.json").read_text())
+    assert (policies["DnsOverHttpsMode"], policies["QuicAllowed"]) == ("off", False)

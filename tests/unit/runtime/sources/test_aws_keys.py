@@ -1,0 +1,59 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.sources.aws_keys import PROFILE, credentials_file, printed_keys, stored_keys
+from table_tests import each
+
+STORED = """\
+[default]
+aws_access_key_id = AKIA1
+aws_secret_access_key = a/b+c
+region = eu-central-1
+
+[session]
+aws_access_key_id=ASIA2
+aws_secret_access_key=50%off
+aws_session_token=t/o=
+[half]
+aws_access_key_id = AKIA3
+"""
+
+
+@each(
+    ("output", "keys"),
+    [
+        (b'{"Version": 1, "AccessKeyId": "AKIA1",\n "SecretAccessKey": "a/b+c"}\n', "AKIA1:a/b+c"),
+        (b'{"AccessKeyId": "ASIA2", "SecretAccessKey": "s", "SessionToken": "t/o="}', "ASIA2:s:t/o="),
+        (b'{"AccessKeyId": "AKIA1", "SecretAccessKey": "s", "SessionToken": null}', "AKIA1:s"),
+        (b'{"AccessKeyId": "AKIA1"}', ""),
+        (b'{"SecretAccessKey": "s", "SessionToken": "t"}', ""),
+        (b"[]", ""),
+        (b"export AWS_ACCESS_KEY_ID=AKIA1\n", ""),
+        (b"", ""),
+    ],
+)
+def test_keys_are_read_from_what_the_program_prints(output: bytes, keys: str) -> None:
+    assert printed_keys(output) == keys
+
+
+@each(
+    ("profile", "keys"),
+    [("default", "AKIA1:a/b+c"), ("session", "ASIA2:50%off:t/o="), ("half", ""), ("none", "")],
+)
+def test_keys_are_read_from_the_file_of_credentials(profile: str, keys: str) -> None:
+    assert stored_keys(STORED, profile) == keys
+
+
+@pytest.mark.parametrize("text", ["", "aws_access_key_id = x\n", "[default\n"])
+def test_a_damaged_file_has_no_keys(text: str) -> None:
+    assert stored_keys(text, "default") == ""
+
+
+def test_a_profile_cannot_be_an_option() -> None:
+    assert PROFILE.fullmatch("--debug") is None
+
+
+def test_the_file_of_credentials_can_be_elsewhere() -> None:
+    assert credentials_file({"HOME": "/home/me"}) == Path("/home/me/.aws/credentials")
+    assert credentials_file({"HOME": "/home/me", "AWS_SHARED_CREDENTIALS_FILE": "/x/y"}) == Path("/x/y")
