@@ -13,7 +13,7 @@ STATE, HOME = "/state", "/run/home"
 PROGRAM = "/opt/usage/ccusage"
 DATABASES = (".db", ".sqlite")
 # Beside a database: what is not yet in it, and an index of that, which SQLite makes again.
-JOURNAL, INDEX = (f"-{end}" for end in ("wal", "shm"))
+JOURNAL, INDEX = "wal", "shm"
 # Directories inside each other in which databases are looked for, and entries in one of them.
 DEEPEST = 4
 MOST_ENTRIES = 1_000
@@ -29,12 +29,12 @@ def gather(state: str, home: str) -> None:
             gather(path, target)
         elif entry.is_file(follow_symlinks=False) and _is_database(entry.name):
             _copy(path, target)
-        elif not (entry.is_symlink() or _is_database(entry.name.removesuffix(INDEX))):
+        elif not (entry.is_symlink() or _is_database(entry.name.removesuffix(f"-{INDEX}"))):
             os.symlink(path, target)
 
 
 def _is_database(name: str) -> bool:
-    return name.removesuffix(JOURNAL).endswith(DATABASES)
+    return name.removesuffix(f"-{JOURNAL}").endswith(DATABASES)
 
 
 def _holds_database(folder: str, depth: int) -> bool:
