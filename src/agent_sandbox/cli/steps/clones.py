@@ -83,9 +83,7 @@ def chosen_clones(name: str, path: Path | None) -> tuple[Clone, ...]:
     return found
 
 
-def enter_clone(
-    project: Project, name: str, *, extra_ca: Path | None, quiet: bool, dry_run: bool
-) -> Project | None:
+def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bool, dry_run: bool) -> Project | None:
     """Make the clone of a trusted project unless it exists, bring its settings up to date, and return its stack.
 
     A dry run changes nothing, and returns None if the clone does not exist.
