@@ -133,6 +133,7 @@ class PtySession:
             selector.register(self._source, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
             selector.register(self._leader, selectors.EVENT_READ)
+            self._has_ended()  # it may have before its signal could wake this loop
             while True:
                 ready = {key.fd: events for key, events in selector.select(self._timeout())}
                 if self._woken in ready:
@@ -195,7 +196,7 @@ class PtySession:
         self._written = time.monotonic()
         for found in ALTERNATE.finditer(self._tail + data):
             self._alternate = found["on"] == b"h"
-        self._tail = data[-16:]
+        self._tail = (self._tail + data)[-16:]
         return True
 
     def _update(self, *, ended: bool) -> None:

@@ -17,6 +17,7 @@ from agent_sandbox.runtime.host.pty_session import PtySession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
 # What ends an incomplete string of the program's, and what would hide a part of the question.
 ENDS, PLAIN = re.escape(subject.CANCEL), re.escape(subject.PLAIN)
@@ -45,6 +46,17 @@ class Question:
         """Keep the key, and close."""
         self.keys.append(key)
         self.open = False
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = time.monotonic()
+
+    def monotonic(self) -> float:
+        """Return the time."""
+        return self.now
 
 
 class Seat:
@@ -105,6 +117,13 @@ class Seat:
                 self.seen += os.read(self.leader, 65536)
         self.seen = self.seen[found.end() :]
 
+    def waits(self, condition: Callable[[], bool]) -> None:
+        """Wait until something is so."""
+        end = time.monotonic() + 10
+        while not condition():
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
     def types(self, keys: bytes) -> None:
         """Type."""
         os.write(self.leader, keys)
@@ -113,6 +132,11 @@ class Seat:
         """Have a question."""
         self.question.open = True
         self.session.wake()
+
+
+def until(file: Path) -> str:
+    """Return a shell command that waits for a file."""
+    return f"while [ ! -e {file} ]; do sleep 0.01; done"
 
 
 @pytest.fixture
@@ -198,17 +222,20 @@ def test_a_key_that_comes_at_once_answers_nothing(seat: Seat, monkeypatch: pytes
 
 
 def test_pieces_of_what_the_terminal_answers_are_no_keys(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject, "SETTLE_SECONDS", 0.2)
+    clock = Clock()
 
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
         seat.sees(SHOWN)
-        time.sleep(0.25)
+        monkeypatch.setattr(subject, "SETTLE_SECONDS", 0.2)
+        monkeypatch.setattr(subject, "time", clock)
+        clock.now += 1
         for piece in (b"\x1b]4;1;rgb:cd", b"a", b"\x1b[?62;22c", b"p"):
+            clock.now += 0.1
             seat.types(piece)
-            time.sleep(0.02)
-        time.sleep(0.25)
+            seat.waits(lambda: seat.session._settling == clock.now)
+        clock.now += 0.25
         seat.types(b"d")
         seat.sees(HIDDEN)
         seat.types(b"x\r")
@@ -224,26 +251,31 @@ def test_a_question_is_no_part_of_a_string_that_the_program_has_not_ended(seat: 
         seat.sees(rb"\x18\x1b\\\x07\x18\x1b\\\x1b\[\?1049h\x1b\[\?2026l\x1b\[\?6l\x1b\[\?69l\x1b\[r")
         time.sleep(0.05)
         seat.types(b"d")
+        seat.sees(HIDDEN)
+        seat.types(b"\r")
 
-    assert seat.run(r"printf 'ready\033_'; sleep 0.1", act) == 0
+    assert seat.run(r"printf 'ready\033_'; read x", act) == 0
 
 
-def test_the_program_waits_while_a_question_is_shown(seat: Seat) -> None:
+def test_the_program_waits_while_a_question_is_shown(seat: Seat, tmp_path: Path) -> None:
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
         seat.sees(SHOWN)
-        time.sleep(0.3)
+        (tmp_path / "go").touch()
+        time.sleep(0.1)
         seat.read_all()
         assert b"tick" not in seat.seen
         seat.types(b"d")
         seat.sees(HIDDEN + b".*tick")
         seat.types(b"\r")
 
-    assert seat.run("echo ready; sleep 0.2; echo tick; read x", act) == 0
+    assert seat.run(f"echo ready; {until(tmp_path / 'go')}; echo tick; read x", act) == 0
 
 
-def test_a_program_that_fills_the_screen_draws_it_anew(seat: Seat) -> None:
+def test_a_program_that_fills_the_screen_draws_it_anew(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "RESIZED_SECONDS", 1.0)  # the shell looks at signals every 0.1 s
+
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
@@ -251,14 +283,15 @@ def test_a_program_that_fills_the_screen_draws_it_anew(seat: Seat) -> None:
         time.sleep(0.05)
         seat.types(b"d")
         seat.sees(rb"\x1b\[0m\x1b\[2J\x1b8.*drawn 23 80.*drawn 24 80")
+        seat.types(b"\x03")
 
-    # The sequence of the alternate screen comes in two pieces.
+    # The sequence of the alternate screen comes in three pieces.
     script = r"""
         trap 'echo drawn $(stty size)' WINCH
-        printf '\033[?25;10'; sleep 0.1; printf '49hready'
-        for _ in 1 2 3 4 5 6; do sleep 0.1; done
+        printf '\033[?25'; sleep 0.1; printf ';10'; sleep 0.1; printf '49hready'
+        while :; do sleep 0.1; done
     """
-    assert seat.run(script, act) == 0
+    assert seat.run(script, act) == 130
 
 
 def test_a_program_that_never_pauses_is_interrupted_between_two_sequences(
@@ -280,14 +313,15 @@ def test_a_program_that_never_pauses_is_interrupted_between_two_sequences(
     assert seat.question.keys == ["a"]
 
 
-def test_a_question_goes_when_the_program_ends(seat: Seat) -> None:
+def test_a_question_goes_when_the_program_ends(seat: Seat, tmp_path: Path) -> None:
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
         seat.sees(SHOWN)
+        (tmp_path / "go").touch()
         seat.sees(HIDDEN)
 
-    assert seat.run("echo ready; sleep 0.2; exit 3", act) == 3
+    assert seat.run(f"echo ready; {until(tmp_path / 'go')}; exit 3", act) == 3
 
 
 def test_a_question_is_drawn_anew_for_another_size(seat: Seat) -> None:
@@ -325,7 +359,23 @@ def test_the_program_ends_with_the_terminal(seat: Seat) -> None:
     assert seat.run("trap 'exit 5' HUP; echo ready; while :; do echo x; sleep 0.05; done", act) == 5
 
 
-def test_another_process_that_keeps_the_terminal_does_not_keep_the_session(seat: Seat) -> None:
-    began = time.monotonic()
-    assert seat.run("trap '' HUP; (trap '' HUP; sleep 20) & exit 4", lambda: None) == 4
-    assert time.monotonic() - began < 10
+def test_another_process_that_keeps_the_terminal_does_not_keep_the_session(seat: Seat, tmp_path: Path) -> None:
+    kept = tmp_path / "pid"
+    script = f"trap '' HUP; sleep 600 & echo $! > {kept}; exit 4"
+    assert seat.run(script, lambda: None) == 4
+    os.kill(int(kept.read_text()), signal.SIGTERM)  # it is still there
+
+
+def test_a_program_may_end_before_its_signal_is_handled(
+    seat: Seat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork, kept = subject._fork, tmp_path / "pid"
+
+    def fork_and_wait(program: Callable[[], int]) -> tuple[int, int]:
+        child, leader = fork(program)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        return child, leader
+
+    monkeypatch.setattr(subject, "_fork", fork_and_wait)
+    assert seat.run(f"trap '' HUP; sleep 600 & echo $! > {kept}; exit 4", lambda: None) == 4
+    os.kill(int(kept.read_text()), signal.SIGTERM)
