@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.agents.pin import Pins
 from agent_sandbox.images import Additions
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
@@ -15,6 +15,9 @@ from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.model import Limits
 from agent_sandbox.stack.workspace import Beside, Ide
+
+if TYPE_CHECKING:
+    from agent_sandbox.projectfile.spec import ProjectSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """What the stack is made of, and the change of the project file; `digest` is "" without a project file."""
+    """What the stack is made of, and the change of the project file. Without one, `spec` is None and `digest` is "".
+
+    What no option can say is in `spec` alone.
+    """
 
     title: str
     ide: Ide
@@ -46,12 +52,7 @@ class Settled:
     pins: Pins = field(default_factory=dict)
     base_image: str = ""
     added: Additions = field(default_factory=Additions)
-    # As the file says them: each path with whether it is read-only.
-    mounts: tuple[tuple[str, bool], ...] = ()
-    mask: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    setup: str = ""
-    mcp: tuple[McpServer, ...] = ()
+    spec: "ProjectSpec | None" = None
     beside: tuple[Beside, ...] = ()
     digest: str = ""
     changes: tuple[Change, ...] = ()

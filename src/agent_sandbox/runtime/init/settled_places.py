@@ -24,22 +24,26 @@ def with_own_places(
 
     Paths are relative to `project`, also in a clone of it.
     """
-    workspace = replace(workspace, mcp=chosen.mcp, beside=chosen.beside)
-    if not (chosen.mounts or chosen.mask or chosen.environment or chosen.setup):
+    spec = chosen.spec
+    if spec is None:
+        return workspace
+    workspace = replace(workspace, mcp=spec.servers, beside=chosen.beside)
+    if not (spec.mounts or spec.mask or spec.environment or spec.setup):
         return workspace
     from agent_sandbox.runtime.init.own_places import own_masks, own_mounts, parents_of  # noqa: PLC0415 - few need it
 
     file = str(Path(workspace.path) / PROJECT_FILE)
-    _require_free(chosen.environment, agents, file)
-    others = [standing.root for standing in open_store(environ) if standing.root != project] if chosen.mounts else []
-    masks = own_masks(project, chosen.mask, workspace.protected, file=file)
+    _require_free(spec.environment, agents, file)
+    others = [standing.root for standing in open_store(environ) if standing.root != project] if spec.mounts else []
+    masks = own_masks(project, spec.mask, workspace.protected, file=file)
+    mounts = [(one.path, one.read_only) for one in spec.mounts]
     return replace(
         workspace,
-        mounts=own_mounts(project, chosen.mounts, environ, others=others, file=file),
+        mounts=own_mounts(project, mounts, environ, others=others, file=file),
         masks=masks,
         protected=(() if workspace.in_volume else (*workspace.protected, *parents_of(masks, workspace.protected))),
-        environment=chosen.environment,
-        setup=chosen.setup,
+        environment=spec.environment,
+        setup=spec.setup or "",
     )
 
 

@@ -67,7 +67,9 @@ def test_the_setup_script_exists_and_is_not_masked(tmp_path: Path) -> None:
         settled(tmp_path, asked(), None)
     assert str(error.value) == f"{file}: `setup` names a file that `mask` hides: scripts/"
     write(tmp_path, "setup: scripts/a.sh\n")
-    assert settled(tmp_path, asked(), None).setup == "scripts/a.sh"
+    spec = settled(tmp_path, asked(), None).spec
+    assert spec
+    assert spec.setup == "scripts/a.sh"
 
 
 def test_a_base_image_is_a_key(tmp_path: Path) -> None:
