@@ -17,6 +17,7 @@ from typing import IO
 from agent_sandbox.runtime.host.process import TIMED_OUT
 
 PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+PATIENCE_SECONDS = 0.5
 ENDED = 0  # not a signal: the client has ended
 PASS_SECONDS = 15.0
 ATTEMPTS = 3
@@ -50,7 +51,7 @@ def _code_of(
 ) -> int:
     """Pass signals on until the client ends; return its exit code."""
     passed: set[int] = set()
-    while number := received.get():
+    while number := _next(received):
         passed.add(number)
         if not _passed_on((*pass_signal, _name(number)), cwd):
             return _ended(client, 128 + number)
@@ -59,6 +60,13 @@ def _code_of(
     for number in late:
         _passed_on((*pass_signal, _name(number)), cwd)
     return 128 + min(late) if late else _exit_code(client.returncode)
+
+
+def _next(received: SimpleQueue[int]) -> int:
+    # Python handles a signal between two instructions: one that arrives just before a wait does not end it.
+    while True:
+        with suppress(Empty):
+            return received.get(timeout=PATIENCE_SECONDS)
 
 
 @contextmanager
