@@ -40,7 +40,7 @@ LIMIT = 20 * 1024
 
 @pytest.fixture(scope="module", params=["mitmproxy", "lane"])
 def pair(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Pair]:
-    policy = POLICY.replace("settings: {", f"settings: {{engine: {request.param}, ")
+    policy = POLICY.replace("settings: {", f"settings: {{http1: {request.param}, ")
     with start_pair(tmp_path_factory.mktemp("budgets"), policy, names=NAMES) as started:
         yield started
 
