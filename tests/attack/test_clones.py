@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import struct
 import threading
 import zlib
@@ -208,6 +209,35 @@ def test_references_with_odd_names_lead_nowhere_else(world: World, monkeypatch: 
     assert [*world.look().listing.refused] == [*odd]
     world.fetch()
     assert (world.fetched(), state(world)) == ({}, before)
+
+
+@pytest.mark.parametrize(
+    ("link", "file"),
+    [("refs/remotes", ""), ("refs/remotes/box/fix-1", ""), ("logs/refs", ""), (f"logs/{BOX}main", ".rc")],
+)
+def test_a_link_among_the_projects_references_leads_nowhere_else(world: World, link: str, file: str) -> None:
+    """The agent of the project's own sandbox can write there."""
+    outside = world.host.parent / "outside"
+    outside.mkdir()
+    (outside / ".rc").write_text("")
+    place = world.host / ".git" / link
+    shutil.rmtree(place, ignore_errors=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(outside / file)
+    commit(world.work)
+    with pytest.raises(UserError) as refused:
+        world.fetch()
+    (problem,) = refused.value.problems
+    assert str(problem) == f"{place}: git would follow this symbolic link; if it is not yours, remove it"
+    assert [(path.name, path.read_text()) for path in outside.rglob("*")] == [(".rc", "")]
+
+
+def test_a_reference_that_leads_to_another_one_does_not_write_that(world: World) -> None:
+    git(world.host, "symbolic-ref", f"{BOX}main", "refs/heads/other")
+    commit(world.work)
+    before = state(world)
+    world.fetch()
+    assert (git(world.host, "rev-parse", f"{BOX}main"), state(world)) == (git(world.work, "rev-parse", "HEAD"), before)
 
 
 @pytest.mark.parametrize("kind", ["HEAD^{tree}", "HEAD:a.txt", "v1"])

@@ -4,7 +4,6 @@ A program reads the files, in a container without a network that can only read t
 have written anything: the program's answer is checked and bounded.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +18,7 @@ from agent_sandbox.runtime.host.agents import load_agents, load_manifests
 from agent_sandbox.runtime.state_sizes import agent_of
 from agent_sandbox.stack.services.agent import local_volume, state_volumes
 
+# A session file can name any cost: the sum of many must stay a number.
 LARGEST = 1 << 53
 LONGEST = 100
 # Rows in an answer: an agent can make any number of days, agents and models up.
@@ -148,6 +148,6 @@ def _count(value: object) -> int:
 
 
 def _cost(value: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not (math.isfinite(value) and value >= 0):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= LARGEST:
         raise ValueError
     return float(value)

@@ -74,6 +74,7 @@ INVALID = [
     answer([row("a", cost=-1)]),
     answer([row("a", cost="1")]),
     answer([row("a", cost=True)]),
+    answer([row("a")]).replace("0.5", "1e308"),
     answer([row("a")]).replace("0.5", "1e999"),
     answer([row("a")]).replace("0.5", "NaN"),
     answer([row("a", {"modelName": "x"})]),

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from tempfile import TemporaryFile
 
 from agent_sandbox.problems import Problem, UserError
@@ -119,6 +120,7 @@ def _counted(checked: CheckedObjects, branch: Branch, started: tuple[str, ...]) 
 
 def bring(repository: HostRepository, checked: CheckedObjects, branches: tuple[Branch, ...], clone: Clone) -> None:
     """Give the checked objects and the references to the project's repository."""
+    _require_no_links(repository, branches)
     for path in checked.packs():
         with path.open("rb") as pack:
             done = repository.run("index-pack", "--stdin", "--fsck-objects", stdin=pack)
@@ -126,10 +128,19 @@ def bring(repository: HostRepository, checked: CheckedObjects, branches: tuple[B
             raise UserError([_refused(repository, done.err)])
     nothing = "0" * len(branches[0].commit) if branches else ""
     updates = (f"update {one.reference}\0{one.commit}\0{one.before or nothing}\0" for one in branches)
-    words = ("update-ref", "--create-reflog", f"-magent-sandbox fetch {clone.name}", "-z", "--stdin")
+    words = ("update-ref", "--no-deref", "--create-reflog", f"-magent-sandbox fetch {clone.name}", "-z", "--stdin")
     done = repository.run(*words, stdin="".join(updates).encode("utf-8"))
     if done.code:
         raise UserError([_refused(repository, done.err)])
+
+
+def _require_no_links(repository: HostRepository, branches: tuple[Branch, ...]) -> None:
+    """Raise UserError if git would write a reference or its log elsewhere: the project's agent can put links there."""
+    ways = (PurePosixPath(folder, one.reference) for folder in ("", "logs") for one in branches)
+    places = {repository.git / part for way in ways for part in (way, *way.parents)} - {repository.git}
+    if links := sorted(filter(os.path.islink, places)):
+        what = "git would follow this symbolic link"
+        raise UserError([Problem(where=str(one), what=what, hint="if it is not yours, remove it") for one in links])
 
 
 def _refused(repository: HostRepository, said: str) -> Problem:

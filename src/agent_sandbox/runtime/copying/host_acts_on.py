@@ -5,6 +5,7 @@ around that, so they are only copied by name.
 """
 
 import os
+import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,6 +16,8 @@ from agent_sandbox.runtime.project.root import find_root
 from agent_sandbox.runtime.protect.protected import load_table
 from agent_sandbox.stack.workspace import Protected
 
+# A directory with a HEAD can be a repository whatever its name. Windows calls `.git` also `git~1`.
+OF_REPOSITORY = re.compile(rf"{re.escape(GIT)}|git~[0-9]+|head")
 OF_GIT = "git on your machine would run its hooks and programs"
 BY_NAME = "; copy it by its name after a look"
 
@@ -31,15 +34,19 @@ def refusal_below(target: Path) -> Callable[[tuple[str, ...]], str]:
     rows = [(row.path.casefold().split("/"), row.why) for row in table]
 
     def refusal(parts: tuple[str, ...]) -> str:
-        # A disk may ignore case and characters that are not visible.
-        names = tuple("".join(filter(str.isprintable, part)).casefold() for part in parts)
-        if names[-1] == GIT:
+        names = tuple(map(_plain, parts))
+        if OF_REPOSITORY.fullmatch(names[-1]):
             return f"{OF_GIT}{BY_NAME}"
         ways = (names, *(((*map(str.casefold, above), *names),) if above else ()))
         found = next((why for pattern, why in rows if any(_matches(way, pattern) for way in ways)), "")
         return f"{found}{BY_NAME}" if found else ""
 
     return refusal
+
+
+def _plain(name: str) -> str:
+    """Return the name that a disk may take this one for: without case, invisible characters, and what Windows cuts."""
+    return "".join(filter(str.isprintable, name)).casefold().partition(":")[0].rstrip(" .")
 
 
 def _matches(names: tuple[str, ...], pattern: list[str]) -> bool:

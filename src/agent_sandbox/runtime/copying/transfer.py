@@ -18,6 +18,8 @@ MOST_ENTRIES = 200_000
 # Of the answer of the end in the sandbox, and of what it prints to stderr.
 LONGEST = 1 << 16
 LONGEST_LINE = 500
+# No number in that answer is larger.
+LARGEST = 1 << 63
 GRACE = 2.0
 BROKEN = "the sandbox sent what is not a copy"
 NO_ANSWER = "the sandbox did not say what it copied"
@@ -52,9 +54,15 @@ def _answer(said: bytes) -> Copied:
         if "error" in found:
             raise RefusedError(str(found["error"]), where=tree.INSIDE)
         skipped = [(str(path), str(why)) for path, why in found["skipped"]]
-        return Copied(files=int(found["files"]), size=int(found["size"]), skipped=skipped, more=int(found["more"]))
+        return Copied(**{name: _number(found[name]) for name in ("files", "size", "more")}, skipped=skipped)
     except (ValueError, LookupError, TypeError) as error:
         raise RefusedError(NO_ANSWER) from error
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value <= LARGEST:
+        raise ValueError
+    return value
 
 
 @contextmanager

@@ -96,8 +96,7 @@ def additions_in(texts: Mapping[str, str]) -> Additions:
     from agent_sandbox.projectfile.additions import additions  # noqa: PLC0415 - brings pydantic; few projects need it
     from agent_sandbox.projectfile.parsing import parse_project_file  # noqa: PLC0415 - as above
 
-    beside = {Path(path).name: text for path, text in texts.items()}
-    return additions(parse_project_file(text, file=PROJECT_FILE), beside, file=PROJECT_FILE)
+    return additions(parse_project_file(text, file=PROJECT_FILE), by_name(texts), file=PROJECT_FILE)
 
 
 def beside_images_in(texts: Mapping[str, str]) -> tuple[Image, ...]:

@@ -22,10 +22,16 @@ def test_what_programs_here_act_on_is_refused_in_any_directory(tmp_path: Path) -
         (".git",): GIT,
         ("a", "b", ".GIT"): GIT,
         (".g\u200bit",): GIT,
+        ("git~1",): GIT,
+        ("a", ".git. "): GIT,
+        (".git::$INDEX_ALLOCATION",): GIT,
+        ("bare", "HEAD"): GIT,
+        (".vscode.",): EDITOR,
         (".vscode",): EDITOR,
         (".VSCode",): EDITOR,
         ("Makefile",): "",
         (".gitignore",): "",
+        ("HEAD.md",): "",
         ("a", ".vscode"): "",  # of the directory that is copied, only what an editor would open there
     }.items():
         assert refusal(parts) == why, parts

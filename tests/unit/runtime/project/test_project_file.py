@@ -98,6 +98,11 @@ def test_texts_make_additions() -> None:
     assert additions_in({PROJECT_FILE: "dockerfile: Dockerfile", DOCKERFILE: FROM}) == Additions(build_file=FROM)
 
 
+def test_a_setup_script_with_the_name_of_the_dockerfile_is_not_built() -> None:
+    texts = {PROJECT_FILE: "dockerfile: D\nsetup: scripts/D", ".devcontainer/D": FROM, "scripts/D": f"{FROM}RUN evil\n"}
+    assert additions_in(texts) == Additions(build_file=FROM)
+
+
 BESIDE = "beside: {db: {build: {dockerfile: D}}, web: {build: {dockerfile: W}}, other: {build: {dockerfile: D}}}\n"
 
 
