@@ -125,6 +125,8 @@ DENIED = {
     "a notification with an id": post(rpc("notifications/initialized")),
     "a notification that calls": post(b'{"jsonrpc": "2.0", "method": "notifications/tools/call"}'),
     "an unknown method": post(rpc("tools/delete")),
+    "a method with the name that the log gives a stream": post(rpc("stream")),
+    "a method with the name that the log gives an answer": post(rpc("answer")),
     "prompts": post(rpc("prompts/get", name="x")),
     "resources": post(rpc("resources/read", uri="file:///etc/passwd")),
     "sampling": post(rpc("sampling/createMessage")),
