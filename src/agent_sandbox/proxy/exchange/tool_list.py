@@ -20,6 +20,8 @@ TOO_LONG = f"a message of more than {MAX_ANSWER // 1024} KiB"
 JSON, EVENTS = b"application/json", b"text/event-stream"
 # Responses without a message: clients do not read their bodies.
 EMPTY = frozenset({202, 204})
+# The fields of an event, beside its data; the one without a name is a comment.
+KEPT = frozenset({b"", b"event", b"id", b"retry"})
 LINE_END = re.compile(rb"\r\n|\n|\r")
 
 # Whether the client may call the tool of this name.
@@ -94,14 +96,19 @@ class JsonFilter:
 
 
 class EventFilter:
-    """A response that is a stream of server-sent events, each with one JSON-RPC message. Passes on whole events."""
+    """A response that is a stream of server-sent events, each with one JSON-RPC message. Passes on whole events.
+
+    Holds an event as bytes, because a list of its lines could take fifty times as much memory.
+    """
 
     holds_head = False
 
     def __init__(self, shows: Shows) -> None:
         self._shows = shows
         self._line = bytearray()
-        self._fields: list[tuple[bytes, bytes]] = []
+        self._kinds: list[bytes] = []
+        self._kept = bytearray()
+        self._data: list[bytes] = []
         self._size = 0
         self._after_cr = False
 
@@ -125,26 +132,27 @@ class EventFilter:
         return b""
 
     def _take(self, line: bytes) -> bytes:
-        """Take a line; return the event that it ends, if it does."""
-        if line:
-            name, _, value = line.partition(b":")
-            self._fields.append((name, value.removeprefix(b" ")))
-            self._size += len(line)
-            return b""
-        fields, self._fields, self._size = self._fields, [], 0
-        return self._event(fields)
+        """Take a line; return the event that it ends, if it does. Fields that clients ignore are dropped."""
+        if not line:
+            return self._event()
+        self._size += len(line)
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+        elif name in KEPT:
+            self._kept += b"%s: %s\n" % (name, value)
+            self._kinds += [value] if name == b"event" else []
+        return b""
 
-    def _event(self, fields: list[tuple[bytes, bytes]]) -> bytes:
-        """Return an event with its message filtered. Fields of other names, which clients ignore, are dropped."""
-        kinds = [value for name, value in fields if name == b"event"]
-        data = b"\n".join(value for name, value in fields if name == b"data")
+    def _event(self) -> bytes:
+        """Return the event with its message filtered."""
+        kept, has_data, data, kinds = bytes(self._kept), bool(self._data), b"\n".join(self._data), self._kinds
+        self._kept, self._data, self._kinds, self._size = bytearray(), [], [], 0
         # In the older transport, the first event is the address for messages.
         if data and kinds != [b"endpoint"]:
             data = filtered(data, self._shows)
-        kept = [b"%s: %s\n" % one for one in fields if one[0] in {b"", b"event", b"id", b"retry"}]
-        if any(name == b"data" for name, _ in fields):
-            kept += [b"data: %s\n" % part for part in data.split(b"\n")]
-        return b"%s\n" % b"".join(kept)
+        return b"%s%s\n" % (kept, b"".join(b"data: %s\n" % part for part in data.split(b"\n")) if has_data else b"")
 
 
 def filtered(message: bytes, shows: Shows) -> bytes:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -158,3 +159,13 @@ def test_a_stream_ends_where_an_event_cannot_be_filtered(stream: bytes) -> None:
 def test_an_event_has_no_more_lines_than_it_says() -> None:
     said = json.dumps({"result": {"tools": [{"name": "a", "text": "x\n\ndata: y"}]}}).encode()
     assert fed(EventFilter(shows), b"data: %s\n\n" % said, 9999) == b"data: %s\n\n" % said
+
+
+@pytest.mark.parametrize("line", [b"a\n", b":\n", b"id\n", b"data\n", b"event\n"])
+def test_an_event_of_short_lines_takes_little_more_memory_than_its_bytes(line: bytes) -> None:
+    one, piece = EventFilter(shows), line * 20_000
+    tracemalloc.start()
+    one.feed(piece)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 4 * len(piece)
