@@ -14,9 +14,11 @@ from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.wire.message import Fields
 
 MAX_ANSWER = 1024 * 1024  # bytes of a JSON response, or of one event
+MAX_HELD = 64 * MAX_ANSWER  # bytes that all filters of a proxy hold together
 MAX_OBJECTS = 50_000
 MAX_TOOLS = 1_000  # the policy decides on each
 TOO_LONG = f"a message of more than {MAX_ANSWER // 1024} KiB"
+CROWDED = "the proxy holds too many other responses"
 JSON, EVENTS = b"application/json", b"text/event-stream"
 # Responses without a message: clients do not read their bodies.
 EMPTY = frozenset({202, 204})
@@ -58,13 +60,13 @@ def why_not_filtered(status: int, fields: Fields, why: str = "") -> str:
     return str(ToolListError(why)) if why else ""
 
 
-def tool_filter(fields: Fields, shows: Shows) -> ToolFilter | None:
+def tool_filter(fields: Fields, shows: Shows, room: "Room") -> ToolFilter | None:
     """Return the filter for a response with these headers, None if it is no message."""
     match _kind(fields):
         case b"application/json":
-            return JsonFilter(shows)
+            return JsonFilter(shows, room)
         case b"text/event-stream":
-            return EventFilter(shows)
+            return EventFilter(shows, room)
     return None
 
 
@@ -73,25 +75,54 @@ def _kind(fields: Fields) -> bytes:
     return kinds.pop() if len(kinds) == 1 else b""
 
 
+class Room:
+    """The bytes that all filters of a proxy may hold together: a server could begin many long messages at once."""
+
+    def __init__(self, size: int = MAX_HELD) -> None:
+        self.left = size
+
+
+class Held:
+    """The bytes that one filter holds. They are given back when it is dropped, however its response ends."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._size = 0
+
+    def resize(self, size: int) -> None:
+        """Hold `size` bytes. Raises ToolListError if they are too many."""
+        if size > MAX_ANSWER:
+            raise ToolListError(TOO_LONG)
+        if size - self._size > self._room.left:
+            raise ToolListError(CROWDED)
+        self._room.left -= size - self._size
+        self._size = size
+
+    def __del__(self) -> None:
+        """Give the bytes back."""
+        self._room.left += self._size
+
+
 class JsonFilter:
     """A response that is one JSON-RPC message."""
 
     holds_head = True
 
-    def __init__(self, shows: Shows) -> None:
+    def __init__(self, shows: Shows, room: Room) -> None:
         self._shows = shows
+        self._held = Held(room)
         self._body = bytearray()
 
     def feed(self, data: bytes) -> bytes:
         """Hold the data."""
+        self._held.resize(len(self._body) + len(data))
         self._body += data
-        if len(self._body) > MAX_ANSWER:
-            raise ToolListError(TOO_LONG)
         return b""
 
     def end(self) -> bytes:
         """Return the filtered message."""
         body = bytes(self._body)
+        self._held.resize(0)
         return filtered(body, self._shows) if body.strip() else body
 
 
@@ -103,8 +134,9 @@ class EventFilter:
 
     holds_head = False
 
-    def __init__(self, shows: Shows) -> None:
+    def __init__(self, shows: Shows, room: Room) -> None:
         self._shows = shows
+        self._held = Held(room)
         self._line = bytearray()
         self._kinds: list[bytes] = []
         self._kept = bytearray()
@@ -123,8 +155,7 @@ class EventFilter:
             self._line.clear()
             shown += self._take(whole)
         self._line += rest
-        if self._size + len(self._line) > MAX_ANSWER:
-            raise ToolListError(TOO_LONG)
+        self._held.resize(self._size + len(self._line))
         return bytes(shown)
 
     def end(self) -> bytes:
