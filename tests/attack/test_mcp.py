@@ -135,6 +135,7 @@ DENIED = {
     "a header that names another tool": post(SEARCH, "Mcp-Method: tools/call", "Mcp-Name: delete"),
     "a header that names another method": post(rpc("ping"), "Mcp-Method: tools/call", "Mcp-Name: delete"),
     "a query that calls": post(SEARCH, path="/mcp?method=tools/call&params=x"),
+    "a query that calls with nested keys": post(SEARCH, path="/mcp?params%5Barguments%5D%5Bq%5D=delete"),
     "a query that calls, by GET": get("/mcp?me%74hod=tools/call", "allowed.test", "Accept: text/event-stream"),
     "a GET for a page": get("/mcp", "allowed.test", "Accept: text/html"),
     "a GET with a body": get("/mcp", "allowed.test", ACCEPT, f"Content-Length: {len(DELETE)}") + DELETE,
