@@ -180,8 +180,8 @@ class EventFilter:
         """Return the event with its message filtered."""
         kept, has_data, data, kinds = bytes(self._kept), bool(self._data), b"\n".join(self._data), self._kinds
         self._kept, self._data, self._kinds, self._size = bytearray(), [], [], 0
-        # In the older transport, the first event is the address for messages.
-        if data and kinds != [b"endpoint"]:
+        # In the older transport, the first event is the address for messages. No address has a brace.
+        if data and (kinds != [b"endpoint"] or b"{" in data):
             data = filtered(data, self._shows)
         return b"%s%s\n" % (kept, b"".join(b"data: %s\n" % part for part in data.split(b"\n")) if has_data else b"")
 

@@ -129,6 +129,7 @@ def test_events_are_filtered_however_they_arrive(end: bytes, size: int) -> None:
     ("stream", "passed"),
     [
         (b"event: endpoint\ndata: /messages?id=1\n\n", b"event: endpoint\ndata: /messages?id=1\n\n"),
+        (b"event: endpoint\ndata: %s\n\n" % TOOLS, b"event: endpoint\ndata: %s\n\n" % SHOWN),
         (b'data: {"result":\ndata: {"tools": [{"name": "b"}]}}\n\n', b'data: {"result": {"tools": []}}\n\n'),
         (b'data: {"a":\ndata: 1}\n\n', b'data: {"a":\ndata: 1}\n\n'),
         (b"\xef\xbb\xbfdata: %s\n\n" % TOOLS, b"\n"),
