@@ -17,6 +17,8 @@ from agent_sandbox.policy.http.request import Request
 MAX_BODY, TOO_LONG = MAX_MESSAGE, too_large(MAX_MESSAGE)
 NOTIFICATION = "notifications/"
 METHOD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,63}", re.ASCII)
+# These say in `McpMessage.method` what is not a request, and are always allowed.
+NO_METHODS = frozenset({STREAM, END, ANSWER})
 KEYS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 OF_A_CALL = frozenset({"name", "arguments", "_meta", "task", "inputResponses", "requestState"})
 # JSON-RPC over GET, which MCP does not have, puts these into the query.
@@ -115,7 +117,7 @@ def _message(said: object) -> McpMessage:
 def _request(said: dict[str, Any]) -> McpMessage:
     """Return a request or a notification."""
     method = said["method"]
-    if not (isinstance(method, str) and METHOD.fullmatch(method)):
+    if not (isinstance(method, str) and METHOD.fullmatch(method)) or method in NO_METHODS:
         raise Ambiguous("an invalid `method`")
     if "result" in said or "error" in said:
         raise Ambiguous("a `method` together with a `result` or an `error`")

@@ -15,8 +15,6 @@ OVERRIDES = frozenset({"$httpmethod", "_method", "x_http_method", "x_http_method
 # Characters that PHP turns into an underscore in a parameter name, and other servers in a header name.
 UNDERSCORES = str.maketrans(" .[-", "____")
 IN_PHP = str.maketrans(" .[", "___")
-# `x[]=1` and `x[0]=1` are lists with one item, which many programs treat like the item itself.
-OF_A_LIST = re.compile(r"\[[^\[\]]*\]\s*\Z")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # Cache size: a request is decided up to a few times in a row (with and without secrets), by many rules.
 FEW = 4
@@ -114,7 +112,8 @@ def _every_reading(query: str) -> frozenset[Parameter]:
     ways = {query, query.replace(";", "&")}
     ways |= {way.replace("+", "%2B") for way in ways}
     read = {parameter for way in ways for parameter in parameters_of(way)}
-    read |= {(OF_A_LIST.sub("", name), value) for name, value in read if "]" in name}
+    # `x[]=1`, `x[0]=1` and `x[a][b]=1` hold one value, which many programs treat like the value of `x`.
+    read |= {(name.partition("[")[0], value) for name, value in read if "]" in name}
     return frozenset(map(_widely, read))
 
 

@@ -26,7 +26,7 @@ from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.git_requests import git_tool
 from agent_sandbox.policy.http.host import OWN_HOST
-from agent_sandbox.policy.http.mcp_message import CALL, LIST, STREAM, McpMessage
+from agent_sandbox.policy.http.mcp_message import CALL, LIST, STREAM, TOOL, McpMessage
 from agent_sandbox.policy.match.injection import Injection
 from agent_sandbox.proxy.ask.questions import Questions
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
@@ -322,7 +322,7 @@ class Enforcer:
     def _shows_tool(self, request: Request, grants: tuple[Rule, ...], name: str) -> bool:
         """Return whether the client may call a tool where it asked for the list."""
         call = request._replace(method="POST", secrets=True, message=McpMessage(method=CALL, tool=name))
-        return allows(self._policy().granting(grants), call)
+        return TOOL.fullmatch(name) is not None and allows(self._policy().granting(grants), call)
 
     def _hold(self, exchange: Exchange, limit: BodyLimit = OPERATION) -> None:
         """Leave the request denied until its body is complete."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
@@ -13,12 +14,18 @@ from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.header_fields import from_server
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, has_field, value_of
 
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.exchange.tool_list import Room
+
 # The first status of an error.
 ERROR = 400
 
 
 class Streamer:
     """Returns every response; ends an exchange whose server switches to a protocol that the client did not request."""
+
+    def __init__(self) -> None:
+        self._room: Room | None = None
 
     @hook
     def responseheaders(self, exchange: Exchange, _: Tunnel) -> None:
@@ -41,9 +48,10 @@ class Streamer:
         if exchange.error_echoes and head.status >= ERROR and not why_unreadable(fields):
             exchange.echoes = exchange.error_echoes
         if exchange.shows_tool and _has_body(exchange.head.method, head.status):
-            from agent_sandbox.proxy.exchange.tool_list import tool_filter  # noqa: PLC0415 - few policies need it
+            from agent_sandbox.proxy.exchange.tool_list import Room, tool_filter  # noqa: PLC0415 - few policies need it
 
-            exchange.received.tools = tool_filter(fields, exchange.shows_tool)
+            self._room = self._room or Room()
+            exchange.received.tools = tool_filter(fields, exchange.shows_tool, self._room)
         if exchange.echoes or exchange.received.tools:
             coding = coding_of(fields) if _has_body(exchange.head.method, head.status) else b""
             exchange.received.unpacking = Unpacking(coding) if coding else None

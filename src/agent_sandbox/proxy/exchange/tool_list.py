@@ -14,12 +14,16 @@ from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.wire.message import Fields
 
 MAX_ANSWER = 1024 * 1024  # bytes of a JSON response, or of one event
+MAX_HELD = 64 * MAX_ANSWER  # bytes that all filters of a proxy hold together
 MAX_OBJECTS = 50_000
 MAX_TOOLS = 1_000  # the policy decides on each
 TOO_LONG = f"a message of more than {MAX_ANSWER // 1024} KiB"
+CROWDED = "the proxy holds too many other responses"
 JSON, EVENTS = b"application/json", b"text/event-stream"
 # Responses without a message: clients do not read their bodies.
 EMPTY = frozenset({202, 204})
+# The fields of an event, beside its data; the one without a name is a comment.
+KEPT = frozenset({b"", b"event", b"id", b"retry"})
 LINE_END = re.compile(rb"\r\n|\n|\r")
 
 # Whether the client may call the tool of this name.
@@ -56,13 +60,13 @@ def why_not_filtered(status: int, fields: Fields, why: str = "") -> str:
     return str(ToolListError(why)) if why else ""
 
 
-def tool_filter(fields: Fields, shows: Shows) -> ToolFilter | None:
+def tool_filter(fields: Fields, shows: Shows, room: "Room") -> ToolFilter | None:
     """Return the filter for a response with these headers, None if it is no message."""
     match _kind(fields):
         case b"application/json":
-            return JsonFilter(shows)
+            return JsonFilter(shows, room)
         case b"text/event-stream":
-            return EventFilter(shows)
+            return EventFilter(shows, room)
     return None
 
 
@@ -71,37 +75,72 @@ def _kind(fields: Fields) -> bytes:
     return kinds.pop() if len(kinds) == 1 else b""
 
 
+class Room:
+    """The bytes that all filters of a proxy may hold together: a server could begin many long messages at once."""
+
+    def __init__(self, size: int = MAX_HELD) -> None:
+        self.left = size
+
+
+class Held:
+    """The bytes that one filter holds. They are given back when it is dropped, however its response ends."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._size = 0
+
+    def resize(self, size: int) -> None:
+        """Hold `size` bytes. Raises ToolListError if they are too many."""
+        if size > MAX_ANSWER:
+            raise ToolListError(TOO_LONG)
+        if size - self._size > self._room.left:
+            raise ToolListError(CROWDED)
+        self._room.left -= size - self._size
+        self._size = size
+
+    def __del__(self) -> None:
+        """Give the bytes back."""
+        self._room.left += self._size
+
+
 class JsonFilter:
     """A response that is one JSON-RPC message."""
 
     holds_head = True
 
-    def __init__(self, shows: Shows) -> None:
+    def __init__(self, shows: Shows, room: Room) -> None:
         self._shows = shows
+        self._held = Held(room)
         self._body = bytearray()
 
     def feed(self, data: bytes) -> bytes:
         """Hold the data."""
+        self._held.resize(len(self._body) + len(data))
         self._body += data
-        if len(self._body) > MAX_ANSWER:
-            raise ToolListError(TOO_LONG)
         return b""
 
     def end(self) -> bytes:
         """Return the filtered message."""
         body = bytes(self._body)
+        self._held.resize(0)
         return filtered(body, self._shows) if body.strip() else body
 
 
 class EventFilter:
-    """A response that is a stream of server-sent events, each with one JSON-RPC message. Passes on whole events."""
+    """A response that is a stream of server-sent events, each with one JSON-RPC message. Passes on whole events.
+
+    Holds an event as bytes, because a list of its lines could take fifty times as much memory.
+    """
 
     holds_head = False
 
-    def __init__(self, shows: Shows) -> None:
+    def __init__(self, shows: Shows, room: Room) -> None:
         self._shows = shows
+        self._held = Held(room)
         self._line = bytearray()
-        self._fields: list[tuple[bytes, bytes]] = []
+        self._kinds: list[bytes] = []
+        self._kept = bytearray()
+        self._data: list[bytes] = []
         self._size = 0
         self._after_cr = False
 
@@ -116,8 +155,7 @@ class EventFilter:
             self._line.clear()
             shown += self._take(whole)
         self._line += rest
-        if self._size + len(self._line) > MAX_ANSWER:
-            raise ToolListError(TOO_LONG)
+        self._held.resize(self._size + len(self._line))
         return bytes(shown)
 
     def end(self) -> bytes:
@@ -125,26 +163,27 @@ class EventFilter:
         return b""
 
     def _take(self, line: bytes) -> bytes:
-        """Take a line; return the event that it ends, if it does."""
-        if line:
-            name, _, value = line.partition(b":")
-            self._fields.append((name, value.removeprefix(b" ")))
-            self._size += len(line)
-            return b""
-        fields, self._fields, self._size = self._fields, [], 0
-        return self._event(fields)
+        """Take a line; return the event that it ends, if it does. Fields that clients ignore are dropped."""
+        if not line:
+            return self._event()
+        self._size += len(line)
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+        elif name in KEPT:
+            self._kept += b"%s: %s\n" % (name, value)
+            self._kinds += [value] if name == b"event" else []
+        return b""
 
-    def _event(self, fields: list[tuple[bytes, bytes]]) -> bytes:
-        """Return an event with its message filtered. Fields of other names, which clients ignore, are dropped."""
-        kinds = [value for name, value in fields if name == b"event"]
-        data = b"\n".join(value for name, value in fields if name == b"data")
-        # In the older transport, the first event is the address for messages.
-        if data and kinds != [b"endpoint"]:
+    def _event(self) -> bytes:
+        """Return the event with its message filtered."""
+        kept, has_data, data, kinds = bytes(self._kept), bool(self._data), b"\n".join(self._data), self._kinds
+        self._kept, self._data, self._kinds, self._size = bytearray(), [], [], 0
+        # In the older transport, the first event is the address for messages. No address has a brace.
+        if data and (kinds != [b"endpoint"] or b"{" in data):
             data = filtered(data, self._shows)
-        kept = [b"%s: %s\n" % one for one in fields if one[0] in {b"", b"event", b"id", b"retry"}]
-        if any(name == b"data" for name, _ in fields):
-            kept += [b"data: %s\n" % part for part in data.split(b"\n")]
-        return b"%s\n" % b"".join(kept)
+        return b"%s%s\n" % (kept, b"".join(b"data: %s\n" % part for part in data.split(b"\n")) if has_data else b"")
 
 
 def filtered(message: bytes, shows: Shows) -> bytes:

@@ -152,7 +152,7 @@ class Relay:
             raise KilledError
         self.is_websocket = True
         await self._pass(first)
-        await relay_frames(self._client, server, self._exchange, self._engine.limits)
+        await relay_frames(self._client, server, self._exchange, self._engine.limits, self._engine.turns)
 
     async def _response_head(self, server: ByteStream) -> ResponseHead:
         start, is_silent = ResponseStart(), True

@@ -1,23 +1,32 @@
 """Relay WebSocket frames as they arrive, until one side ends."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from functools import partial
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.lane.byte_stream import ByteStream
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.secrets.redacted_frames import server_frames
 from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
 
 
-async def relay_frames(client: ByteStream, server: ByteStream, exchange: Exchange, limits: Limits) -> None:
-    """Forward the frames of both sides, redacted, until one side leaves or both have closed. Count their payload."""
+async def relay_frames(
+    client: ByteStream, server: ByteStream, exchange: Exchange, limits: Limits, turns: FairScheduler
+) -> None:
+    """Forward the frames of both sides, redacted, until one side leaves or both have closed. Count their payload.
+
+    After much work, a side pauses: short frames take long to redact.
+    """
     sent = Frames(masked=True, longest=limits.websocket_bytes)
     received = server_frames(exchange.echoes, longest=limits.websocket_bytes)
     passing = [
-        asyncio.create_task(_pass(client, server, sent, "the client", partial(_spend, exchange, "upload"))),
-        asyncio.create_task(_pass(server, client, received, "the server", partial(_spend, exchange, "download"))),
+        asyncio.create_task(_pass(client, server, sent, "the client", partial(_spend, exchange, "upload"), turns)),
+        asyncio.create_task(
+            _pass(server, client, received, "the server", partial(_spend, exchange, "download"), turns)
+        ),
     ]
     try:
         await _until_over(passing, lambda: sent.closed or received.closed, limits)
@@ -43,19 +52,30 @@ def _spend(exchange: Exchange, kind: str, size: int) -> str:
     return why
 
 
-async def _pass(source: ByteStream, target: ByteStream, frames: Frames, who: str, spend: Callable[[int], str]) -> str:
+async def _pass(  # noqa: PLR0913, PLR0917 - one side of a WebSocket
+    source: ByteStream,
+    target: ByteStream,
+    frames: Frames,
+    who: str,
+    spend: Callable[[int], str],
+    turns: FairScheduler,
+) -> str:
     """Forward frames until a Close or the end. Return why they cannot be forwarded, if they cannot."""
     try:
         while not frames.closed:
             if not source.buffer and not await source.more():
                 break
             arrived = bytes(source.buffer.maybe_extract_at_most(len(source.buffer)) or b"")
+            began = time.monotonic()
             data = frames.read(arrived)
+            pause = turns.wait(time.monotonic() - began)
             if why := spend(len(arrived)):
                 return why
             if data:
                 target.write(data)
                 await target.drain()
+            if pause:
+                await asyncio.sleep(pause)
     except BadFrameError as bad:
         return f"{who} sent {bad}"
     except ConnectionError:

@@ -127,6 +127,8 @@ def test_a_query_is_shown_without_values(query: str, shown: str) -> None:
         ("a=1;KEY=2", True),
         ("%6bey=1", True),
         ("key[]=1", True),
+        ("key[a][b]=1", True),
+        ("key%5Ba%5D%5B%5D=1", True),
         ("+key=1", True),
         ("a=key", False),
         ("keys=1", False),

@@ -880,6 +880,8 @@ def test_a_list_of_tools_is_filtered_by_the_policy_in_force(policy: Callable[[st
     enforcer.request(exchange, TUNNEL)
     assert exchange.shows_tool
     assert [exchange.shows_tool(name) for name in ("search", "read_a", "delete")] == [True, True, False]
+    # A call of such a name is denied as ambiguous.
+    assert not exchange.shows_tool("read_\u202ea")
     current[0] = policy(MCP.replace("search", "delete"))
     assert [exchange.shows_tool(name) for name in ("search", "read_a", "delete")] == [False, True, True]
 

@@ -7,6 +7,7 @@ import pytest
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome, open_exchange
+from agent_sandbox.proxy.exchange.tool_list import MAX_ANSWER, MAX_HELD, ToolListError
 from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead
@@ -172,3 +173,15 @@ def test_a_list_of_tools_is_filtered_and_framed_anew(status: int, fields: Fields
     assert returned(exchange) == wanted
     body = gzip.compress(TOOLS) if GZIP in fields else TOOLS
     assert b"".join(bytes(exchange.received(data)) for data in (body, b"")) == shown
+
+
+def test_all_responses_with_tools_share_the_bytes_that_may_be_held() -> None:
+    streamer, exchanges = Streamer(), [answered(200, TYPE) for _ in range(MAX_HELD // MAX_ANSWER + 1)]
+    for exchange in exchanges:
+        exchange.shows_tool = "b".__eq__
+        streamer.responseheaders(exchange, TUNNEL)
+    *others, last = exchanges
+    for exchange in others:
+        exchange.received(b" " * MAX_ANSWER)
+    with pytest.raises(ToolListError, match="the proxy holds too many other responses"):
+        last.received(b" ")

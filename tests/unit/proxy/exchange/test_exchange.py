@@ -22,7 +22,7 @@ from agent_sandbox.proxy.exchange.exchange import (
     OverBudgetError,
     open_exchange,
 )
-from agent_sandbox.proxy.exchange.tool_list import JsonFilter
+from agent_sandbox.proxy.exchange.tool_list import JsonFilter, Room
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor
 from agent_sandbox.proxy.secrets.unpacking import UnpackError, Unpacking
@@ -254,7 +254,9 @@ def test_a_response_beyond_a_budget_is_not_passed_on() -> None:
 
 
 def test_a_list_of_tools_is_decompressed_redacted_and_filtered() -> None:
-    meter = Meter(unpacking=Unpacking(b"deflate"), redactor=Redactor([b"hunter22"]), tools=JsonFilter("a".__eq__))
+    meter = Meter(
+        unpacking=Unpacking(b"deflate"), redactor=Redactor([b"hunter22"]), tools=JsonFilter("a".__eq__, Room())
+    )
     packed = zlib.compress(b'{"result": {"tools": [{"name": "a", "x": "hunter22"}, {"name": "b"}]}}')
     shown = b"".join(bytes(meter(data)) for data in (packed[:5], packed[5:], b""))
     assert shown == b'{"result": {"tools": [{"name": "a", "x": "********"}]}}'
@@ -262,7 +264,7 @@ def test_a_list_of_tools_is_decompressed_redacted_and_filtered() -> None:
 
 
 def test_a_list_of_tools_is_filtered_without_a_secret() -> None:
-    meter = Meter(tools=JsonFilter("a".__eq__))
+    meter = Meter(tools=JsonFilter("a".__eq__, Room()))
     assert (meter(b'{"result": {"tools": [{"name": "b"}]}}'), meter(b"")) == ((), b'{"result": {"tools": []}}')
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ from agent_sandbox.proxy.exchange.tool_list import (
     MAX_ANSWER,
     EventFilter,
     JsonFilter,
+    Room,
     ToolFilter,
     ToolListError,
     filtered,
@@ -96,7 +98,7 @@ def test_a_successful_response_is_a_message(status: int, fields: Fields, why: st
 
 @each(("fields", "kind"), [((JSON,), JsonFilter), ((EVENTS,), EventFilter), ((), type(None))])
 def test_a_response_is_filtered_by_its_type(fields: Fields, kind: type) -> None:
-    assert type(tool_filter(fields, shows)) is kind
+    assert type(tool_filter(fields, shows, Room())) is kind
 
 
 def fed(one: ToolFilter, data: bytes, size: int) -> bytes:
@@ -106,11 +108,11 @@ def fed(one: ToolFilter, data: bytes, size: int) -> bytes:
 
 
 def test_a_json_response_is_held_until_its_end() -> None:
-    one = JsonFilter(shows)
+    one = JsonFilter(shows, Room())
     assert (one.holds_head, one.feed(TOOLS), one.end()) == (True, b"", SHOWN)
-    assert JsonFilter(shows).end() == b""
+    assert JsonFilter(shows, Room()).end() == b""
     with pytest.raises(ToolListError, match="a message of more than 1024 KiB"):
-        fed(JsonFilter(shows), b" " * (MAX_ANSWER + 1), MAX_ANSWER)
+        fed(JsonFilter(shows, Room()), b" " * (MAX_ANSWER + 1), MAX_ANSWER)
 
 
 STREAM = b": hello\n\nevent: message\nid: 1\ndata: %s\n\ndata\n\nretry: 5\nid: 2\ndata:\n\n" % TOOLS
@@ -120,13 +122,14 @@ PASSED = b": hello\n\nevent: message\nid: 1\ndata: %s\n\ndata: \n\nretry: 5\nid:
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 @pytest.mark.parametrize("size", [1, 7, 9999])
 def test_events_are_filtered_however_they_arrive(end: bytes, size: int) -> None:
-    assert fed(EventFilter(shows), STREAM.replace(b"\n", end), size) == PASSED
+    assert fed(EventFilter(shows, Room()), STREAM.replace(b"\n", end), size) == PASSED
 
 
 @each(
     ("stream", "passed"),
     [
         (b"event: endpoint\ndata: /messages?id=1\n\n", b"event: endpoint\ndata: /messages?id=1\n\n"),
+        (b"event: endpoint\ndata: %s\n\n" % TOOLS, b"event: endpoint\ndata: %s\n\n" % SHOWN),
         (b'data: {"result":\ndata: {"tools": [{"name": "b"}]}}\n\n', b'data: {"result": {"tools": []}}\n\n'),
         (b'data: {"a":\ndata: 1}\n\n', b'data: {"a":\ndata: 1}\n\n'),
         (b"\xef\xbb\xbfdata: %s\n\n" % TOOLS, b"\n"),
@@ -135,7 +138,7 @@ def test_events_are_filtered_however_they_arrive(end: bytes, size: int) -> None:
     ],
 )
 def test_an_event_is_passed_on_as_clients_read_it(stream: bytes, passed: bytes) -> None:
-    assert fed(EventFilter(shows), stream, 9999) == passed
+    assert fed(EventFilter(shows, Room()), stream, 9999) == passed
 
 
 @pytest.mark.parametrize(
@@ -149,7 +152,7 @@ def test_an_event_is_passed_on_as_clients_read_it(stream: bytes, passed: bytes) 
     ],
 )
 def test_a_stream_ends_where_an_event_cannot_be_filtered(stream: bytes) -> None:
-    one = EventFilter(shows)
+    one = EventFilter(shows, Room())
     assert not one.holds_head
     with pytest.raises(ToolListError):
         fed(one, stream, 9999)
@@ -157,4 +160,28 @@ def test_a_stream_ends_where_an_event_cannot_be_filtered(stream: bytes) -> None:
 
 def test_an_event_has_no_more_lines_than_it_says() -> None:
     said = json.dumps({"result": {"tools": [{"name": "a", "text": "x\n\ndata: y"}]}}).encode()
-    assert fed(EventFilter(shows), b"data: %s\n\n" % said, 9999) == b"data: %s\n\n" % said
+    assert fed(EventFilter(shows, Room()), b"data: %s\n\n" % said, 9999) == b"data: %s\n\n" % said
+
+
+@pytest.mark.parametrize("line", [b"a\n", b":\n", b"id\n", b"data\n", b"event\n"])
+def test_an_event_of_short_lines_takes_little_more_memory_than_its_bytes(line: bytes) -> None:
+    one, piece = EventFilter(shows, Room()), line * 20_000
+    tracemalloc.start()
+    one.feed(piece)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 4 * len(piece)
+
+
+@each(("kind", "whole"), [(JsonFilter, b"{}"), (EventFilter, b"data: {}\n\n")])
+def test_all_filters_share_the_bytes_that_they_hold(kind: type[JsonFilter | EventFilter], whole: bytes) -> None:
+    room = Room(100)
+    first = kind(shows, room)
+    first.feed(b"data:" * 15)
+    with pytest.raises(ToolListError, match="the proxy holds too many other responses"):
+        kind(shows, room).feed(b"data:" * 15)
+    del first
+    second, third = kind(shows, room), kind(shows, room)
+    second.feed(b"data:" * 15)
+    # A message that was passed on is not held.
+    assert (third.feed(whole) + third.end(), room.left) == (whole, 25)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from typing import override
 
 import pytest
 
@@ -8,6 +10,7 @@ from agent_sandbox.proxy.exchange.exchange import open_exchange
 from agent_sandbox.proxy.lane.byte_stream import ByteStream
 from agent_sandbox.proxy.lane.websocket import relay_frames
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.wire.message import RequestHead
 from lane_stage import PLAIN, pair_of_sockets
@@ -20,7 +23,13 @@ CLOSE, CLOSE_MASKED = b"\x88\x00", b"\x88\x80\x00\x00\x00\x00"
 class Talk:
     """A relay between two sockets."""
 
-    async def start(self, *, closing_seconds: float = 2.0, echoes: Echoes = Echoes()) -> None:  # noqa: B008 - immutable
+    async def start(
+        self,
+        *,
+        closing_seconds: float = 2.0,
+        echoes: Echoes = Echoes(),  # noqa: B008 - immutable
+        turns: FairScheduler | None = None,
+    ) -> None:
         """Start it."""
         self.exchange = open_exchange(HEAD, PLAIN, started=0.0)
         self.exchange.echoes = echoes
@@ -35,7 +44,8 @@ class Talk:
             self.writers += [writer, end[1]]
         client, server = streams
         limits = Limits(websocket_closing_seconds=closing_seconds)
-        self.task = asyncio.create_task(relay_frames(client, server, self.exchange, limits))
+        turns = turns or FairScheduler(time.monotonic)
+        self.task = asyncio.create_task(relay_frames(client, server, self.exchange, limits, turns))
 
     async def over(self) -> tuple[int, int, str]:
         """Wait for its end; return what passed, and why it ended."""
@@ -45,6 +55,36 @@ class Talk:
             writer.transport.abort()
         await asyncio.sleep(0)
         return self.exchange.sent.count, self.exchange.received.count, self.exchange.error
+
+
+class OnceExpensive(FairScheduler):
+    """Pauses the first that asks for an hour."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0)
+        self.pauses = [3_600.0]
+
+    @override
+    def wait(self, took: float) -> float:
+        return self.pauses.pop() if self.pauses else 0.0
+
+
+async def test_a_side_whose_frames_took_much_work_pauses_and_the_other_does_not() -> None:
+    talk = Talk()
+    await talk.start(turns=OnceExpensive())
+    (client_reader, client), (server_reader, server) = talk.ends
+    server.write(frame(b"a", masked=False))
+    assert await client_reader.readexactly(3) == frame(b"a", masked=False)
+    server.write(frame(b"b", masked=False))
+    for _ in range(3):
+        client.write(frame(b"c", masked=True))
+        assert await server_reader.readexactly(7) == frame(b"c", masked=True)
+    talk.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await talk.task
+    assert (talk.exchange.sent.count, talk.exchange.received.count) == (3, 1)
+    for writer in talk.writers:
+        writer.transport.abort()
 
 
 async def test_frames_pass_both_ways_until_both_have_closed() -> None:
