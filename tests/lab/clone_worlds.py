@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pytest
 
     from agent_sandbox.backends.plan import RunCommand
+    from agent_sandbox.runtime.driver.container import Container
     from agent_sandbox.runtime.driver.protocol import Driver
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TEMPLATE_DIR": "", "LC_ALL": "C"}
@@ -59,6 +60,8 @@ class HereDriver:
     inside: dict[str, str] = field(default_factory=dict)
     # The volumes of the project's own stack.
     volumes: tuple[str, ...] = ()
+    # The containers of the clone's stack.
+    containers: tuple[Container, ...] = ()
 
     def capture(
         self,
@@ -81,6 +84,10 @@ class HereDriver:
     def leftovers(self, _project: str) -> dict[str, tuple[str, ...]]:
         """Have no volume of the project's own stack."""
         return {"volumes": self.volumes}
+
+    def observe(self, _project: str) -> tuple[Container, ...]:
+        """Return the containers of the clone's stack."""
+        return self.containers
 
     def known_fault(self, _said: str) -> None:
         """Know none."""

@@ -18,7 +18,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.copying import transfer, tree
 from agent_sandbox.runtime.copying.host_acts_on import refusal_below
 from agent_sandbox.runtime.copying.tree import Copied, Meter, Receiver, RefusedError
-from agent_sandbox.runtime.project.installed import trusted_projects
+from agent_sandbox.runtime.project.installed import root_named
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.size_text import size_text
 from agent_sandbox.stack.limits import LIMITS
@@ -108,11 +108,13 @@ def _running(name: str, path: Path | None) -> transfer.Within:
 
 
 def _root_of(name: str) -> Path:
-    project = trusted_projects(open_store(os.environ)).get(name)
-    if project is None:
+    root = root_named(name, open_store(os.environ), cwd=Path.cwd())
+    if root is None:
         hint = f"agent-sandbox ls lists the names; {BOX}: is the sandbox of this project; ./{name}: is a file here"
-        raise UserError([Problem(where=f"{name}:", what="no stack that you trust has this name", hint=hint)])
-    return project.root
+        raise UserError(
+            [Problem(where=name, what="no stack that you trust and no clone of this project has this name", hint=hint)]
+        )
+    return root
 
 
 def _command(project: Project, argv: tuple[str, ...]) -> tuple[Sequence[str], Path]:

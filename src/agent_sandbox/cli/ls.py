@@ -59,15 +59,17 @@ def _as_text(stacks: Sequence[ListedStack], now: datetime) -> Iterator[str]:
     yield styled(("  ".join(_padded(HEADINGS, widths)).rstrip(), "title"))
     for stack, row in zip(stacks, rows, strict=True):
         yield _row(_padded(row, widths), STATES.get(stack.state, "warn"))
-        yield _place(stack)
+        yield from _place(stack)
         notes = (*(() if stack.state in STATES else (stack.state,)), *stack.notes)
         yield from (styled("  ", (note, "warn")) for note in notes)
 
 
-def _place(stack: ListedStack) -> str:
+def _place(stack: ListedStack) -> Iterator[str]:
+    """Yield the directory; a note says if it is unknown."""
     if stack.clone:
-        return f"  {stack.clone.name}, a clone of {short_path(stack.clone.project)}"
-    return f"  {short_path(stack.root)}" if stack.root else "  -"
+        yield f"  {stack.clone.name}, a clone of {short_path(stack.clone.project)}"
+    elif stack.root:
+        yield f"  {short_path(stack.root)}"
 
 
 def _row(cells: Sequence[str], style: str) -> Styled:

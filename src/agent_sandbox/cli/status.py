@@ -13,11 +13,12 @@ from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.decision_line import decision_table
 from agent_sandbox.cli.steps.execute import backend, driver
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, short_path
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.cut_off import CUT_OFF, cut_off
 from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.project.clone_record import clone_at
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHARING, STRANGER, listed
 from agent_sandbox.runtime.proxy.clock import clock_off
@@ -152,10 +153,13 @@ def as_text(found: Status) -> Iterator[str]:
     width = max((len(c.condition) for c in found.containers), default=0)
     unseen = [f"trust   {UNSEEN.format(', '.join(found.unseen))}"] if found.unseen else []
     digest = (found.host_digest[:12],) if found.host_digest else ()
-    policy = (", ".join(_policy_files(found)), *digest, SAID[found.loaded])
+    clone = clone_at(project.root, os.environ)
+    place = f"{clone.name}, a clone of {short_path(clone.project)}" if clone else str(project.root)
+    reload = f"{RELOAD} --path {clone.name}" if clone else RELOAD
+    policy = (", ".join(_policy_files(found)), *digest, SAID[found.loaded].replace(RELOAD, reload))
     requests = found.proxy.get("requests", {})
     counts = [f"{COUNTED}{CHECKED if requests['starts'] else ''}".format(**requests)] if requests else []
-    yield styled((project.name, "title"), f"  {' '.join(project.agents)}  {project.root}")
+    yield styled((project.name, "title"), f"  {' '.join(project.agents)}  {place}")
     yield from unseen
     shown = [one for one in found.containers if not (one.service.startswith(FIREWALL) and one.ready)]
     names = max((len(one.service) for one in shown), default=0)

@@ -1,3 +1,4 @@
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from agent_sandbox.cli import cp as module
 from agent_sandbox.cli.cp import cp
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.runtime.copying.tree import Copied
+from agent_sandbox.runtime.project.clone_record import new_clone, save_clone
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 
@@ -98,7 +100,7 @@ def test_more_than_are_named_are_counted(capsys: pytest.CaptureFixture[str]) -> 
         (
             ("no:a", "b"),
             (
-                "error: no:: no stack that you trust has this name\n"
+                "error: no: no stack that you trust and no clone of this project has this name\n"
                 "  hint: agent-sandbox ls lists the names; box: is the sandbox of this project; ./no: is a file here\n"
             ),
         ),
@@ -116,6 +118,18 @@ def test_a_size_needs_a_number_and_a_unit(running: FakeDocker, capsys: pytest.Ca
     said = f"error: --max-size: `{size}` is not a size: a number with k, m or g, as in `20g`\n"
     assert run(capsys, "box:a", "b", max_size=size) == (1, said)
     assert running.calls == []
+
+
+def test_a_clone_of_the_project_is_found_by_its_own_name(
+    running: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert running.rules
+    save_clone(clone := new_clone(project, "fix-1", os.environ, title="app"))
+    opened: list[Path | None] = []
+    monkeypatch.setattr(module, "open_known", lambda path, **_options: opened.append(path))
+    monkeypatch.setattr(module, "require_agent", lambda _project: None)
+    module._running("fix-1", None)
+    assert opened == [clone.root]
 
 
 def test_another_projects_path_and_a_stacks_name_exclude_each_other(

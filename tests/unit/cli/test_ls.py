@@ -72,7 +72,6 @@ def test_a_table_of_all_stacks_and_of_no_other_containers(
         f"app-1  {agent}  running  5m     315 MB  2 MB  3",
         f"  {project}",
         f"other  {'-':<{len(agent)}}  down     -      -       0 B   -",
-        "  -",
         f"  {UNKNOWN}",
     ]
     assert not any("theirs" in call for call in machine.calls)

@@ -7,6 +7,7 @@ import pytest
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.status import status
 from agent_sandbox.policyfile import load_policy
+from agent_sandbox.runtime.project.clone_record import Clone
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.refusals import NOT_COUNTED
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
@@ -223,6 +224,22 @@ def test_a_stranger_in_the_agents_network_is_told(
     )
     assert exit_code(lambda: status(json=True)) == 0
     assert json.loads(capsys.readouterr().out)["strangers"] == ["docker network disconnect app-1_sandbox db"]
+
+
+def test_a_clone_is_named_with_its_project_and_with_the_reload_of_its_policy(
+    up: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up.rules
+    clone = Clone(project=Path("/home/me/app"), name="fix-1", root=project, title="app-fix-1")
+    monkeypatch.setattr("agent_sandbox.cli.status.clone_at", lambda root, _environ: clone if root == project else None)
+    policy = project / ".devcontainer" / "policy.yaml"
+    policy.write_text("version: 1\ndomains: [example.com]\n")
+    digest = load_policy(policy).digest[:12]
+    assert exit_code(status) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("  fix-1, a clone of /home/me/app")
+    reload = "agent-sandbox proxy reload --path fix-1"
+    assert f"policy  .devcontainer/policy.yaml {digest} edited since the proxy loaded it: {reload}" in lines
 
 
 def test_an_edited_policy_is_told_with_what_loads_it(

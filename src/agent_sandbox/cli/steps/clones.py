@@ -9,7 +9,7 @@ from pathlib import Path
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, CopySecrets, Create
 from agent_sandbox.cli.steps.execute import backend, driver, execute
-from agent_sandbox.cli.terminal.output import counted, say
+from agent_sandbox.cli.terminal.output import counted, say, short_path
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY, PROJECT_FILE, SHARED
@@ -100,7 +100,9 @@ def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bo
         repository = open_repository(clone.project)
         start = None if clone.started else start_of(repository, clone.project)
         save_clone(clone)
-        clone, own = _settle(project, clone)
+        before, (clone, own) = clone.policy, _settle(project, clone)
+        if before not in ("", clone.policy) and not quiet:
+            _report_old_policy(own, clone)
         if start:
             steps = build_of(images_of(own), extra_ca=extra_ca)
             _create(project, own, steps, quiet=quiet)
@@ -143,6 +145,13 @@ def _settle(project: Project, clone: Clone) -> tuple[Clone, Project]:
     return clone, open_project(clone.root, cwd=clone.root)
 
 
+def _report_old_policy(own: Project, clone: Clone) -> None:
+    """Print what loads a changed policy, if the clone's proxy runs with the one from before."""
+    if any(one.service == "proxy" and one.state == "running" for one in driver().observe(own.name)):
+        command = f"agent-sandbox proxy reload --path {clone.name}"
+        say(("note:", "title"), f" the policy changed since {clone.name} was started; to apply it: {command}")
+
+
 def _digest(text: str | None) -> str:
     return hashlib.sha256((text or "").encode()).hexdigest()
 
@@ -168,7 +177,11 @@ def _fill(own: Project, clone: Clone, repository: HostRepository, start: Start, 
     started = {name: commit for name, commit in start.references.items() if name.startswith(HEADS)}
     save_clone(replace(clone, started={**started, f"{HEADS}{branch}": start.commit}))
     if not quiet:
-        say(("clone ", ""), (clone.name, "title"), f" of {clone.project}: branch {branch} at {start.commit[:10]}")
+        say(
+            ("clone ", ""),
+            (clone.name, "title"),
+            f" of {short_path(clone.project)}: branch {branch} at {start.commit[:10]}",
+        )
         for note in _notes(repository, clone):
             say(("note:", "title"), f" {note}")
 

@@ -70,12 +70,17 @@ def _named(path: Path | None, store: Store, cwd: Path) -> Path | None:
     """Return the directory of the trusted stack or of the project's clone with this name, or None."""
     if path is None or len(path.parts) != 1 or os.path.lexists(path):
         return None
+    return root_named(path.name, store, cwd=cwd)
+
+
+def root_named(name: str, store: Store, *, cwd: Path) -> Path | None:
+    """Return the directory of the clone with this name of the project that contains `cwd`, or of the trusted stack."""
     from agent_sandbox.runtime.project.clone_record import clone_named  # noqa: PLC0415 - only for a name
 
     here = find_root(None, cwd=cwd)
-    if here and (clone := clone_named(here, path.name, os.environ)):
+    if here and (clone := clone_named(here, name, os.environ)):
         return clone.root
-    found = trusted_projects(store).get(path.name)
+    found = trusted_projects(store).get(name)
     return found.root if found else None
 
 

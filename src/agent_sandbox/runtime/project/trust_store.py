@@ -104,7 +104,11 @@ class Store:
         if self.folder.resolve().is_relative_to(root):
             what = "this folder is in the project, where the agent could trust projects for you"
             raise UserError([Problem(where=str(self.folder), what=what, hint=hint)])
-        if found.st_uid not in self.owners or found.st_mode & OTHERS_MAY_WRITE:
+        if found.st_uid not in self.owners:
+            what = "this folder belongs to another user, who could trust projects for you"
+            hint = f"chown it to yourself if you made it with sudo, or {hint}"
+            raise UserError([Problem(where=str(self.folder), what=what, hint=hint)])
+        if found.st_mode & OTHERS_MAY_WRITE:
             what = "others may write to this folder, and so could trust projects for you"
             raise UserError([Problem(where=str(self.folder), what=what, hint=f"chmod 700 it, or {hint}")])
 

@@ -8,6 +8,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import clones
 from agent_sandbox.cli.steps.clones import chosen_clones, enter_clone, open_clone, report_unfetched, uncommitted
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import clones_of, save_clone
 from agent_sandbox.runtime.project.installed import open_project, read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import Gaps, is_in_volume, look_over
@@ -92,6 +93,25 @@ def test_the_same_name_continues_with_the_same_clone_and_the_policy_that_is_trus
     assert git(driver.folder, "rev-list", "--count", "HEAD") == "2"
 
 
+@pytest.mark.parametrize(("state", "quiet"), [("running", False), ("running", True), ("exited", False)])
+def test_run_reports_a_changed_policy_only_for_a_running_clone(
+    project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str], *, state: str, quiet: bool
+) -> None:
+    driver.containers = (Container(id="1", service="proxy", image="", state=state),)
+    enter()
+    policy = project / ".devcontainer" / "policy.yaml"
+    policy.write_text(policy.read_text().replace("example.org", "example.com"))
+    trust(project)
+    said = []
+    for _ in range(2):
+        capsys.readouterr()
+        enter(quiet=quiet)
+        said.append(capsys.readouterr().err)
+    command = "agent-sandbox proxy reload --path fix-1"
+    note = f"note: the policy changed since fix-1 was started; to apply it: {command}\n"
+    assert said == [note if state == "running" and not quiet else "", ""]
+
+
 def test_a_policy_that_was_changed_in_the_clone_stays(
     project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +123,15 @@ def test_a_policy_that_was_changed_in_the_clone_stays(
         assert entered().policy.read_text() == own
         assert capsys.readouterr().err == "note: fix-1 keeps its own policy, which was changed since it was made\n"
     assert (project / ".devcontainer" / "policy.yaml").read_text() != own
+    assert driver.steps
+
+
+def test_the_project_of_a_new_clone_is_named_below_the_home_directory(
+    project: Path, driver: HereDriver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: project.parent)
+    entered()
+    assert capsys.readouterr().err.startswith(f"clone fix-1 of ~/{project.name}: branch main at ")
     assert driver.steps
 
 

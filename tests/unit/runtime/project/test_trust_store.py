@@ -92,8 +92,10 @@ def test_a_folder_that_others_may_write_to_is_no_store(store: Store, standing: S
 
 def test_a_folder_of_somebody_else_is_no_store(store: Store, standing: Standing) -> None:
     store.save(standing)
-    with pytest.raises(UserError, match="others may write to this folder"):
+    with pytest.raises(UserError) as raised:
         replace(store, owners=frozenset({os.geteuid() + 1})).load(standing.root)
+    what = "this folder belongs to another user, who could trust projects for you"
+    assert str(raised.value) == f"{store.folder}: {what}; chown it to yourself if you made it with sudo, or {HINT}"
 
 
 def test_a_folder_in_the_project_itself_is_no_store(store: Store, standing: Standing) -> None:

@@ -23,7 +23,7 @@ WORDS = {
 }
 ANSWERS = {"a": "once", "h": "hour", "s": "stop", "d": "deny"}
 WAITS = "connected; these requests wait for your answer: {}"
-NONE_WAIT = "connected; no request waits for an answer: the policy does not set `ask` under `settings`"
+RULES_WAIT = "connected; only requests of rules with `ask: true` wait for your answer: `settings` sets no `ask`"
 HELP = (
     "Type a question's number and a letter, such as 3a, then Enter:",
     *(f"  {letter}  {'allow ' if letter != 'd' else ''}{meaning}" for letter, meaning in WORDS.items()),
@@ -47,7 +47,7 @@ class Plain:
                 case State():
                     if not self._connected:
                         self._connected = True
-                        say(WAITS.format(found.ask) if found.ask else NONE_WAIT)
+                        say(WAITS.format(found.ask) if found.ask else RULES_WAIT)
                     self._state = found
                     emit_lines(self._news(found))
                 case Reply(error=error):

@@ -23,6 +23,7 @@ from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, Report
 if TYPE_CHECKING:
     from textual.widgets.data_table import RowKey
 
+RULES_WAIT = "only requests of rules with `ask: true` wait"
 KEPT = 1_000  # requests
 STYLES = {"allow": "green", "deny": "bold red"}
 
@@ -117,7 +118,7 @@ class WatchScreen(App[None]):
 
     def _show_state(self, state: State) -> None:
         self._state = state
-        waits = f"these requests wait for you: {state.ask}" if state.ask else "no request waits: `ask` is not set"
+        waits = f"these requests wait for you: {state.ask}" if state.ask else RULES_WAIT
         counts = f"{len(state.questions)} open, {len(state.grants)} granted"
         self.query_one("#title", Static).update(Text(f"{self._stack_name}  {waits}  {counts}"))
         options = [Option(_line(name, several), id=str(several[0].id)) for name, several in groups(state.questions)]

@@ -192,5 +192,5 @@ def test_says_which_requests_wait_for_an_answer(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err.splitlines() == [
         "connected; these requests wait for your answer: unlisted",
         "lost",
-        "connected; no request waits for an answer: the policy does not set `ask` under `settings`",
+        "connected; only requests of rules with `ask: true` wait for your answer: `settings` sets no `ask`",
     ]

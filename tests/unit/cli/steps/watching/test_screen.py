@@ -93,6 +93,14 @@ async def test_a_question_is_on_top_and_a_key_answers_it() -> None:
         assert seat.said[-1] == "policy.yaml:3: added"
 
 
+async def test_without_settings_ask_only_rules_that_ask_make_requests_wait() -> None:
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.screen.show(State())
+        await pilot.pause()
+        assert seat.shows("#title") == "app-1  only requests of rules with `ask: true` wait  0 open, 0 granted"
+
+
 async def test_a_key_meant_for_one_question_does_not_answer_the_next() -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:

@@ -30,7 +30,7 @@ export function update(state) {
   if (all.length !== before.size || all.some((one) => !before.has(one.id))) moved = now;
   if (!groups.some((group) => first(group) === selected)) select(groups.length ? first(groups[0]) : 0);
   draw();
-  find("asking").textContent = state.ask ? `asks about: ${state.ask}` : "asks about nothing";
+  find("asking").textContent = state.ask ? `asks about: ${state.ask}` : "asks only for rules with ask: true";
   document.title = all.length ? `(${all.length}) agent-sandbox` : "agent-sandbox";
   return all.filter((one) => !before.has(one.id));
 }
