@@ -16,7 +16,7 @@ from agent_sandbox.runtime.host.files import problem_of
 from agent_sandbox.runtime.project.clone_record import Clone
 
 MOST_BYTES = 2 << 30
-TAKEN = "there is a reference that is in its way: git update-ref -d {}"
+TAKEN = "another reference is in the way: git update-ref -d {}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,8 @@ def bring(repository: HostRepository, checked: CheckedObjects, branches: tuple[B
 
 
 def _refused(repository: HostRepository, said: str) -> Problem:
-    return Problem(where=str(repository.git), what=f"git did not take it: {last_line(said)}", hint="run it again")
+    what = f"git rejected the fetched commits: {last_line(said)}"
+    return Problem(where=str(repository.git), what=what, hint="run it again")
 
 
 @contextmanager
@@ -148,7 +149,7 @@ def one_at_a_time(clone: Clone) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        what = "another command makes or fetches this clone now"
-        raise UserError([Problem(where=clone.name, what=what, hint="run it again when that one has ended")]) from error
+        what, hint = "another command is using this clone", "wait until that command ends, then run this one again"
+        raise UserError([Problem(where=clone.name, what=what, hint=hint)]) from error
     finally:
         os.close(handle)
