@@ -48,7 +48,7 @@ def cp(
         to_here = bool(_box(source))
         copied = _here(name, inside, target, meter, path) if to_here else _there(name, inside, source, meter, path)
     except RefusedError as error:
-        hint = "--max-size sets another limit; what was copied stays" if tree.STOPPED in error.what else ""
+        hint = "--max-size raises the limit; files that were already copied stay" if tree.STOPPED in error.what else ""
         what = " ".join(error.what.split())
         raise UserError([Problem(where=error.where or name, what=what, hint=hint)]) from error
     return _report(copied, target, quiet=quiet)
@@ -68,11 +68,11 @@ def _inside(source: str, target: str) -> tuple[str, str]:
     """Return the sandbox and the path in it."""
     boxes = [text for text in (source, target) if _box(text)]
     if len(boxes) != 1:
-        what = "both are in a sandbox" if boxes else "neither is in a sandbox"
+        what = "both paths are in a sandbox" if boxes else "neither path is in a sandbox"
         raise UserError([Problem(where=f"{source} {target}", what=what, hint=FORM)])
     name, _, inside = boxes[0].partition(":")
     if not inside:
-        raise UserError([Problem(where=boxes[0], what="names no path", hint=FORM)])
+        raise UserError([Problem(where=boxes[0], what="the path after the colon is missing", hint=FORM)])
     return name, inside
 
 
@@ -111,7 +111,7 @@ def _root_of(name: str) -> Path:
     project = trusted_projects(open_store(os.environ)).get(name)
     if project is None:
         hint = f"agent-sandbox ls lists the names; {BOX}: is the sandbox of this project; ./{name}: is a file here"
-        raise UserError([Problem(where=f"{name}:", what="no stack that you trust has this name", hint=hint)])
+        raise UserError([Problem(where=f"{name}:", what="no trusted stack has this name", hint=hint)])
     return project.root
 
 

@@ -16,7 +16,7 @@ from agent_sandbox.runtime.protect.protected import load_table
 from agent_sandbox.stack.workspace import Protected
 
 OF_GIT = "git on your machine would run its hooks and programs"
-BY_NAME = "; copy it by its name after a look"
+BY_NAME = "; look at it, then copy it by name"
 
 
 def refusal_below(target: Path) -> Callable[[tuple[str, ...]], str]:

@@ -19,7 +19,7 @@ MOST_ENTRIES = 200_000
 LONGEST = 1 << 16
 LONGEST_LINE = 500
 GRACE = 2.0
-BROKEN = "the sandbox sent what is not a copy"
+BROKEN = "the sandbox sent an invalid copy"
 NO_ANSWER = "the sandbox did not say what it copied"
 
 # The command that runs a program in the sandbox.

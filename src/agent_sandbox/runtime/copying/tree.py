@@ -434,7 +434,7 @@ def _exactly(stream: BinaryIO, length: int) -> bytes:
 
 def _name(data: bytes) -> str:
     if data in (b"", b".", b"..") or b"/" in data or b"\0" in data:
-        raise BrokenStreamError("a name that is not one")
+        raise BrokenStreamError("an invalid name")
     return os.fsdecode(data)
 
 
