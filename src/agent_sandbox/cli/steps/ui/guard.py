@@ -78,7 +78,7 @@ class Guard:
         """Return why a request is refused, None if it is not."""
         authority = f"{ADDRESS}:{self._port}"
         if _all(headers, b"host") != [authority]:
-            return Refusal(HTTPStatus.MISDIRECTED_REQUEST, f"this server is only http://{authority}/")
+            return Refusal(HTTPStatus.MISDIRECTED_REQUEST, f"this server answers only at http://{authority}/")
         if method not in METHODS:
             return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and POST")
         origins = _all(headers, b"origin")
@@ -87,7 +87,7 @@ class Guard:
         sites = _all(headers, b"sec-fetch-site")
         known = (OWN, TYPED) if path == PAGE else (OWN,)
         if sites and (len(sites) > 1 or sites[0] not in known):
-            return Refusal(HTTPStatus.FORBIDDEN, "another page asked for this: type the address, or paste it")
+            return Refusal(HTTPStatus.FORBIDDEN, "another page sent this request: type or paste the address instead")
         if path.startswith(PROTECTED) and path != BEGIN and not self._sessions.has(self._session(headers)):
             return Refusal(HTTPStatus.UNAUTHORIZED, "no session: press Enter where agent-sandbox ui runs")
         return None
