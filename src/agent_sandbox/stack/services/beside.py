@@ -29,7 +29,7 @@ FIREWALL = "firewall."
 # What a network namespace may connect to, and which addresses may connect to which of its ports: `ADDRESS:PORT ...`.
 OPEN = "AGENT_SANDBOX_BESIDE"
 CLIENTS = "AGENT_SANDBOX_CLIENTS"
-WHY = "what {} keeps; no other container mounts it"
+WHY = "the data of {}; no other container mounts it"
 
 
 def is_beside(service: str) -> bool:
