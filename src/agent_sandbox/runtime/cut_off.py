@@ -1,4 +1,4 @@
-"""Find services beside the sandbox that lost their network: their firewall restarted, and they kept the former one."""
+"""Find services beside the sandbox that lost their network: their firewall restarted without them."""
 
 from collections.abc import Sequence
 

@@ -56,7 +56,7 @@ class OpenClone:
 
 
 def open_clone(clone: Clone) -> OpenClone:
-    """Return a clone that can be read; raise UserError without its project."""
+    """Open a clone for reading; raise UserError if its project no longer exists."""
     if not clone.project.is_dir():
         what = "the project that it was made from no longer exists"
         raise UserError([Problem(where=clone.name, what=what, hint=f"restore {clone.project}")])
@@ -154,7 +154,7 @@ def _settings(trusted: Standing) -> dict[str, str]:
 
 
 def _create(parent: Project, own: Project, build: Build, *, quiet: bool) -> None:
-    """Make the clone's volumes, and give it the secrets that are stored for its project; others have a source."""
+    """Create the clone's volumes, and copy the stored secrets of its project; others come from a source."""
     execute(backend().build(build), quiet=quiet)
     execute(backend().plan(own, Create()), quiet=quiet)
     volume = f"{parent.name}_{SECRETS_KEY}"
@@ -183,7 +183,7 @@ def _notes(repository: HostRepository, clone: Clone) -> Iterator[str]:
 
 
 def report_unfetched(clone: Clone) -> None:
-    """Print what would be lost with a clone: commits that were not fetched, and files that are in no commit."""
+    """Print what would be lost with a clone: unfetched commits and uncommitted files."""
     if not clone.started:
         return  # it was never filled
     try:
@@ -204,7 +204,7 @@ def report_unfetched(clone: Clone) -> None:
 
 
 def uncommitted(changed: Sequence[str], ignored: Sequence[str], *, complete: bool) -> Iterator[str]:
-    """Yield what a clone has in no commit, which is not fetched."""
+    """Yield a line about each kind of uncommitted file in a clone; none of them is fetched."""
     if changed:
         yield f"not committed: {counted(len(changed), 'file')}: {listed(changed)}"
     if ignored:

@@ -1,4 +1,4 @@
-"""Remove a stack as soon as what it was started for has ended."""
+"""Remove a stack as soon as the run that it was started for has ended."""
 
 import signal
 from collections.abc import Iterator

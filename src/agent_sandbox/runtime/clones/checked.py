@@ -1,4 +1,4 @@
-"""Check what comes from a clone in a repository of our own, before the project's gets any of it.
+"""Check the objects of a clone in a temporary repository before they reach the project's repository.
 
 That repository is new, empty and removed afterwards. It reads no settings but git's defaults, and sees the project's
 objects, so nothing of the clone or of the project decides how its content is read.
@@ -35,7 +35,7 @@ NOT_TAKEN = "nothing was fetched; run `git fsck` in the clone with agent-sandbox
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedObjects:
-    """A repository of our own with the objects of a clone and those of the project."""
+    """A temporary repository with the objects of a clone and those of the project."""
 
     folder: Path
     repository: HostRepository

@@ -42,7 +42,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """What a clone has that its project may get: branches with new commits, and what is in no commit."""
+    """What a clone offers its project: branches with new commits. Also lists its uncommitted files."""
 
     branches: tuple[Branch, ...]
     listing: Listing
@@ -86,7 +86,7 @@ def _in_the_way(reference: str, present: Mapping[str, str]) -> str:
 def received(
     volume: CloneVolume, clone: Clone, repository: HostRepository, offered: Offered, *, most: int = MOST_BYTES
 ) -> Iterator[tuple[CheckedObjects, tuple[Branch, ...]]]:
-    """Get the commits of these branches into a repository of our own, and check them there.
+    """Copy the commits of the offered branches into a temporary repository, and check them there.
 
     Yield it with the branches, their commits counted.
     """
@@ -118,7 +118,7 @@ def _counted(checked: CheckedObjects, branch: Branch, started: tuple[str, ...]) 
 
 
 def bring(repository: HostRepository, checked: CheckedObjects, branches: tuple[Branch, ...], clone: Clone) -> None:
-    """Give the checked objects and the references to the project's repository."""
+    """Write the checked objects and the references to the project's repository."""
     for path in checked.packs():
         with path.open("rb") as pack:
             done = repository.run("index-pack", "--stdin", "--fsck-objects", stdin=pack)
@@ -139,7 +139,7 @@ def _refused(repository: HostRepository, said: str) -> Problem:
 
 @contextmanager
 def one_at_a_time(clone: Clone) -> Iterator[None]:
-    """Context manager that only one command has for a clone; raise UserError if another one has it."""
+    """Hold the lock of a clone; raise UserError if another command holds it."""
     try:
         clone.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(clone.root.with_name(f"{clone.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -32,7 +32,7 @@ class Listing:
 
 
 def parse_listing(data: bytes, *, complete: bool = True) -> Listing:
-    """Return what a clone said, as far as it can be understood. `complete`: it said all that it wanted to."""
+    """Parse the list of a clone as far as it is valid. `complete`: the list was not cut off."""
     text = data.decode("utf-8", "surrogateescape")
     before, nul, after = text.partition("\0")
     lines = before.splitlines() if before.isascii() else before.split("\n")

@@ -1,4 +1,4 @@
-"""What a directory copied from a sandbox must not bring: files that programs on the host machine act on.
+"""Leave files that programs on the host machine act on out of directories that are copied from a sandbox.
 
 The sandbox cannot write these files in the project, because they are protected. A copy of a directory would be the way
 around that, so they are only copied by name.

@@ -1,4 +1,4 @@
-"""Run the end of a copy in the sandbox, and be the other end."""
+"""Start the program in the sandbox that sends or receives a copy, and do the other half here."""
 
 import io
 import subprocess

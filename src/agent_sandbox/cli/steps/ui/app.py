@@ -175,7 +175,7 @@ def _post[**More](act: Callable[..., Awaitable[Response]], *more: object) -> Han
 
 
 def _get(read: Callable[[], Mapping[str, Any]]) -> Handler:
-    """Return an endpoint that reads something, in a thread."""
+    """Return an endpoint that responds with what `read` returns; `read` runs in a thread."""
 
     async def endpoint(_: Request) -> Response:
         try:
@@ -202,7 +202,7 @@ async def _object(request: Request) -> Mapping[str, Any]:
 
 
 async def _done[T](act: Callable[[], T]) -> T:
-    """Do what may block, in a thread; its problems are for the page."""
+    """Run a blocking function in a thread; its problems become responses to the page."""
     try:
         return await run_in_threadpool(act)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""What a request must be before the page's server looks at it: from the page itself, under its own name.
+"""Reject requests to the page's server that do not come from the page itself, or use another host name.
 
 Every page that the user has open in a browser can send requests to 127.0.0.1, and so can a page of the sandbox that
 `agent-sandbox ports` made reachable under another port of 127.0.0.1.
@@ -16,7 +16,7 @@ from agent_sandbox.cli.steps.ui.sessions import Session, Sessions
 ADDRESS = "127.0.0.1"
 KEY = b"agent-sandbox-key"
 METHODS = frozenset({"GET", "POST"})
-# What a browser may load without a session: it is the same for everybody, and in the package.
+# A browser may load these without a session: they are files of the package, the same for everyone.
 PAGE = "/"
 BEGIN = "/api/session"
 PROTECTED = "/api/"
@@ -49,7 +49,7 @@ class Refusal(NamedTuple):
 
 
 class Guard:
-    """Refuses all other requests, and adds the headers that keep the page to itself."""
+    """Rejects all other requests, and adds the security headers to responses."""
 
     def __init__(self, app: ASGIApp, *, port: int, sessions: Sessions) -> None:
         self._app, self._port, self._sessions = app, port, sessions
