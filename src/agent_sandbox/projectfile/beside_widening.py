@@ -1,4 +1,4 @@
-"""List what the services of a project file ask for that those of another one did not."""
+"""List what the services of a project file may do that those of another one may not."""
 
 from collections.abc import Iterator, Mapping
 

@@ -18,7 +18,7 @@ URL = re.compile(
 )
 # Of all servers together: they are one variable of the container, once for each agent.
 MOST_SERVERS, MOST_TEXT = 30, 8000
-# Some agents put variables, files or the output of commands in their place; others pass them on as they are.
+# Some agents replace these by variables, files or the output of commands; others pass them on unchanged.
 EXPANDED = re.compile(r"\$|\{(env|file):")
 
 
