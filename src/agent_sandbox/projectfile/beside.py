@@ -1,4 +1,4 @@
-"""The services beside the sandbox that a project file declares, in a strict subset of Compose's keys."""
+"""The services beside the sandbox that a project file declares, in a strict subset of the keys of a stack file."""
 
 import re
 from collections import Counter
@@ -41,7 +41,7 @@ DURATION = re.compile(
 PORT = re.compile(r"([0-9]{1,9})(?:/([a-z]+))?", re.ASCII)
 SHELL = ("/bin/sh", "-c")
 NO_FILES = "write `NAME:/PATH`, a volume: a service sees no files of this machine"
-# Other keys of Compose, with what to write instead.
+# Other keys of a stack file, with what to write instead.
 NOT_HERE = {
     "ports": "write `expose: [PORT]`: the agent reaches it, and nothing is published on this machine",
     "depends_on": "write `links: [SERVICE]`, which opens that service's ports to this one and waits for it",
