@@ -58,7 +58,7 @@ def write(path: str, text: str) -> None:
 def mapping(value: object) -> Entries:
     """Return the value, or {} for None; raise ValueError unless it is a mapping."""
     if not isinstance(value, dict | None):
-        raise ValueError("it does not hold keys and values where it should")  # noqa: TRY004 - what JSON's parser raises
+        raise ValueError("it has no mapping where one is expected")  # noqa: TRY004 - what JSON's parser raises
     return value or {}
 
 

@@ -1,4 +1,4 @@
-"""Count the tokens in the agents' state: make a home directory of it, then become the program that counts.
+"""Count the tokens in the agents' state: build a home directory from it, then execute ccusage.
 
 The state is read-only, and SQLite cannot open every database in a directory where it cannot write. So databases are
 copied into memory, and all else is linked. The agent wrote the state: links in it are left out, and sizes are bounded.
@@ -12,9 +12,9 @@ import sys
 STATE, HOME = "/state", "/run/home"
 PROGRAM = "/opt/usage/ccusage"
 DATABASES = (".db", ".sqlite")
-# Beside a database: what is not yet in it, and an index of that, which SQLite makes again.
+# Files beside a database: the write-ahead log, and its index, which SQLite creates again.
 JOURNAL, INDEX = "wal", "shm"
-# Directories inside each other in which databases are looked for, and entries in one of them.
+# How deep, and among how many entries of a directory, databases are searched.
 DEEPEST = 4
 MOST_ENTRIES = 1_000
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK

@@ -347,7 +347,7 @@ def test_two_fetches_at_once_lose_nothing(world: World) -> None:
         one.start()
     for one in threads:
         one.join()
-    assert {*said} <= {"fetched", "another command makes or fetches this clone now"}
+    assert {*said} <= {"fetched", "another command is using this clone"}
     assert "fetched" in said
     assert world.fetched() == {f"{BOX}main": new}
     git(world.host, "fsck", "--strict")

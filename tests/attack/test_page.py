@@ -372,7 +372,7 @@ def test_a_page_of_the_sandbox_on_another_port_gets_the_cookie_and_nothing_by_it
         assert browser.value("window.readable") == 0
         assert browser.value("document.getElementById('frame').contentDocument") is None
         browser.value(f"location.href = 'http://{made_up.authority}/'")
-        browser.until("document.body.innerText.includes('another page asked for this')")
+        browser.until("document.body.innerText.includes('another page sent this request')")
     stolen = next(cookie for cookie in neighbour.cookies if "agent-sandbox-ui" in cookie)
     words = {"id": 3, "request": "GET https://new.test/x", "word": "once"}
     assert made_up.send("POST /api/answer", {"Cookie": stolen}, body=words).status == 401
@@ -381,7 +381,7 @@ def test_a_page_of_the_sandbox_on_another_port_gets_the_cookie_and_nothing_by_it
 
 def test_another_name_for_this_address_gets_no_page(browser: Chromium, made_up: PageStand) -> None:
     browser.open(f"http://evil.test:{made_up.port}/#{made_up.sessions.new_token()}")
-    browser.until(f"document.body.innerText === 'this server is only http://{made_up.authority}/'")
+    browser.until(f"document.body.innerText === 'this server answers only at http://{made_up.authority}/'")
 
 
 def test_an_address_that_was_used_begins_no_second_session(browser: Chromium, made_up: PageStand) -> None:
@@ -390,6 +390,6 @@ def test_an_address_that_was_used_begins_no_second_session(browser: Chromium, ma
     browser.until("document.getElementById('name').textContent === 'app-1'")
     browser.value("localStorage.clear()")
     browser.open(address)
-    browser.until(f"{STATUS}.includes('not good any more')")
+    browser.until(f"{STATUS}.includes('was used or has expired')")
     browser.open(f"http://{made_up.authority}/")
     browser.until(f"{STATUS}.includes('no session')")

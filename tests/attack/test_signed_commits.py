@@ -213,5 +213,5 @@ def test_a_rule_cannot_send_the_key_to_the_proxys_own_name(stand: Stand) -> None
             stream.sendall(get("/", OWN, "Accept: text/plain"))
             assert b"Reason: a key that signs commits is sent to no server\n" in read_answer(stream)[1]
         off = Stand(proxy, folder, stand.key)
-        assert off.refused(commit()) == "commits are not signed in this sandbox"
+        assert off.refused(commit()) == "the policy does not have `sign_commits`"
         assert (folder / "state/ca/gitconfig").read_text() == ""

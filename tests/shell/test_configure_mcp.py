@@ -195,8 +195,8 @@ LINK = "Too many levels of symbolic links"
     ("text", "why"),
     [
         ("{ // mine\n}", "Expecting property name enclosed in double quotes: line 1 column 3 (char 2)"),
-        ("[]", "it does not hold keys and values where it should"),
-        ('{"mcpServers": []}', "it does not hold keys and values where it should"),
+        ("[]", "it has no mapping where one is expected"),
+        ('{"mcpServers": []}', "it has no mapping where one is expected"),
         ('{"a": 1, "a": 2}', "a key is repeated"),
         ('{"a": 1e999}', "Out of range float values are not JSON compliant"),
         ('{"a": "\\ud800"}', "'utf-8' codec can't encode character '\\ud800' in position 10: surrogates not allowed"),

@@ -12,7 +12,7 @@ KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 FILE = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_./-]{0,200}\.(json|toml)")
 TEMPLATE = Keys(KEY, "a key of its settings", Plain())
 SHAPE: Mapping[str, Shape] = {"file": FILE, "key": KEY, "stdio": TEMPLATE, "remote?": TEMPLATE}
-# What stands for the values of a server. `{words}` is the command with its arguments.
+# Placeholders for the values of a server. `{words}` is the command with its arguments.
 OF_STDIO, OF_REMOTE = frozenset({"{command}", "{args}", "{words}", "{env}"}), frozenset({"{url}"})
 PLACEHOLDER = re.compile(r"\{.*\}")
 

@@ -45,19 +45,19 @@ def cp(
     name, inside = _inside(source, target)
     meter = Meter(most_bytes=_bytes(max_size), most_entries=transfer.MOST_ENTRIES)
     try:
-        to_here = bool(_box(source))
+        to_here = bool(_sandbox_of(source))
         copied = _here(name, inside, target, meter, path) if to_here else _there(name, inside, source, meter, path)
     except RefusedError as error:
-        hint = "--max-size sets another limit; what was copied stays" if tree.STOPPED in error.what else ""
+        hint = "--max-size raises the limit; files that were already copied stay" if tree.STOPPED in error.what else ""
         what = " ".join(error.what.split())
         raise UserError([Problem(where=error.where or name, what=what, hint=hint)]) from error
     return _report(copied, target, quiet=quiet)
 
 
-def _box(text: str) -> str:
+def _sandbox_of(text: str) -> str:
     """Return what is before the colon of a path in a sandbox, or an empty string for a path here.
 
-    >>> _box("box:/tmp/x"), _box("./box:x"), _box("C"), _box(":x")
+    >>> _sandbox_of("box:/tmp/x"), _sandbox_of("./box:x"), _sandbox_of("C"), _sandbox_of(":x")
     ('box', '', '', '')
     """
     name, colon, _ = text.partition(":")
@@ -66,13 +66,13 @@ def _box(text: str) -> str:
 
 def _inside(source: str, target: str) -> tuple[str, str]:
     """Return the sandbox and the path in it."""
-    boxes = [text for text in (source, target) if _box(text)]
-    if len(boxes) != 1:
-        what = "both are in a sandbox" if boxes else "neither is in a sandbox"
+    in_sandboxes = [text for text in (source, target) if _sandbox_of(text)]
+    if len(in_sandboxes) != 1:
+        what = "both paths are in a sandbox" if in_sandboxes else "neither path is in a sandbox"
         raise UserError([Problem(where=f"{source} {target}", what=what, hint=FORM)])
-    name, _, inside = boxes[0].partition(":")
+    name, _, inside = in_sandboxes[0].partition(":")
     if not inside:
-        raise UserError([Problem(where=boxes[0], what="names no path", hint=FORM)])
+        raise UserError([Problem(where=in_sandboxes[0], what="the path after the colon is missing", hint=FORM)])
     return name, inside
 
 
@@ -111,9 +111,8 @@ def _root_of(name: str) -> Path:
     root = root_named(name, open_store(os.environ), cwd=Path.cwd())
     if root is None:
         hint = f"agent-sandbox ls lists the names; {BOX}: is the sandbox of this project; ./{name}: is a file here"
-        raise UserError(
-            [Problem(where=name, what="no stack that you trust and no clone of this project has this name", hint=hint)]
-        )
+        what = "no trusted stack and no clone of this project has this name"
+        raise UserError([Problem(where=name, what=what, hint=hint)])
     return root
 
 

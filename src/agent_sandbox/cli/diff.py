@@ -14,7 +14,7 @@ from agent_sandbox.runtime.clones.difference import PATCH, STAT, difference
 from agent_sandbox.runtime.clones.fetch import look, one_at_a_time, received
 from agent_sandbox.runtime.project.clone_record import Clone
 
-Name = Annotated[str, Argument(help="The clone; by default the project's only one.", metavar="NAME")]
+Name = Annotated[str, Argument(help="The clone; may be left out if the project has only one.", metavar="NAME")]
 Stat = Annotated[bool, Option(help="Show only which files change, and by how many lines.")]
 
 

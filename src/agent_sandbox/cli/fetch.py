@@ -14,16 +14,15 @@ from agent_sandbox.runtime.clones.fetch import MOST_BYTES, Branch, Offered, brin
 from agent_sandbox.runtime.project.clone_record import Clone
 from agent_sandbox.stack.limits import LIMITS
 
-Name = Annotated[str, Argument(help="The clone; by default all of the project.", metavar="NAME")]
-Most = Annotated[str, Option(help="The most to fetch from each clone, such as 4g; by default 2g.", metavar="SIZE")]
+Name = Annotated[str, Argument(help="The clone; by default all clones of the project.", metavar="NAME")]
+Most = Annotated[str, Option(help="Fetch at most this much from each clone; by default 2g.", metavar="SIZE")]
 
 
 def fetch(name: Name = "", *, path: ProjectPath = None, most: Most = "", json: Json = False) -> int:
     """Bring the commits of a clone into the project's repository, as `box/NAME/BRANCH`.
 
-    Its objects are checked, and none of its settings, hooks or attributes has an effect here. Files that are in no
-    commit stay in the clone and are listed. Works while the clone's stack runs and while it does not. Exits with 1 if
-    a branch was refused.
+    The objects are checked, and the clone's settings, hooks and attributes have no effect here. Uncommitted files stay
+    in the clone and are listed. Works whether the clone's stack runs or not. Exits with 1 if a branch was refused.
     """
     size = LIMITS["disk"].read(most) if most else MOST_BYTES
     if size is None:

@@ -18,13 +18,13 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
 
 PACKAGES = ("starlette", "uvicorn")
-OpenOption = Annotated[bool, Option(help="Open it in the browser of this machine.", name="--open")]
+OpenOption = Annotated[bool, Option(help="Also open the address in your browser.", name="--open")]
 
 
 def ui(*, path: ProjectPath = None, ask: AskOption = False, open_browser: OpenOption = False) -> int:
     """Show requests in a browser as the proxy decides them, and answer those that wait for a person (`settings.ask`).
 
-    The page is on 127.0.0.1, and the address that is printed is good once. It needs the extra `ui` of agent-sandbox.
+    The page is on 127.0.0.1, and the printed address works once. Install agent-sandbox with the extra `ui` for this.
     """
     project = open_project(path, cwd=Path.cwd())
     require_running(project, "proxy")

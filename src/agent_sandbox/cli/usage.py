@@ -32,7 +32,7 @@ HEADINGS = ("STACK", "AGENT", ">INPUT", ">OUTPUT", ">CACHE", ">COST")
 UNKNOWN = "another user's, or never trusted here"
 NO_ANSWER = "the session files could not be read"
 NOTHING = "no agent on this machine has reported any tokens"
-Since = Annotated[str | None, Option(help="Only days since then, in UTC: `7d`, or a day such as 2026-01-31.")]
+Since = Annotated[str | None, Option(help="Count the last days, as in `7d`, or from a day on, as in 2026-01-31 (UTC).")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

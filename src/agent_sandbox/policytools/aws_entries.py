@@ -75,7 +75,7 @@ def apis(names: Sequence[str], region: str) -> tuple[Api, ...]:
     ['dynamodb.eu-central-1.amazonaws.com', 'my-bucket.s3.eu-central-1.amazonaws.com']
     """
     if not REGION.fullmatch(region):
-        raise NoEntryError(f"not a region of AWS: {safe_repr(region)}", "write it as in `eu-central-1`")
+        raise NoEntryError(f"not an AWS region: {safe_repr(region)}", "write it like `eu-central-1`")
     return tuple(dict.fromkeys(one for name in names for one in _hosts(name, region)))
 
 
@@ -90,14 +90,14 @@ def _hosts(name: str, region: str) -> tuple[Api, ...]:
         return tuple(Api(host=host, region=region, service="s3") for host in hosts)
     if name == "s3" or name.startswith("s3/"):
         hint = "name the bucket: s3/BUCKET; for one with a dot or a capital letter in its name, write the entry by hand"
-        raise NoEntryError("the requests to all buckets have the same host", hint)
+        raise NoEntryError("requests to all buckets would go to one host", hint)
     if name in ISSUERS:
         raise NoEntryError(
             f"{name} gives out credentials, which the agent would see",
-            "take them on your machine, and use them as source",
+            "get them on your machine, and make them the source of a secret",
         )
     if not API.fullmatch(name):
-        raise NoEntryError(f"not the name of an API: {safe_repr(name)}", "write it as in `aws dynamodb`")
+        raise NoEntryError(f"not an API name: {safe_repr(name)}", "write it as `aws` does, such as `dynamodb`")
     if host := GLOBAL.get(name):
         return (Api(host=host, region=HOME, service=name),)
     first = HOSTS.get(name, name)

@@ -1,4 +1,4 @@
-"""The services beside the sandbox that a project file declares, in a strict subset of the words of a stack file."""
+"""The services beside the sandbox that a project file declares, in a strict subset of the keys of a stack file."""
 
 import re
 from collections import Counter
@@ -41,14 +41,14 @@ DURATION = re.compile(
 PORT = re.compile(r"([0-9]{1,9})(?:/([a-z]+))?", re.ASCII)
 SHELL = ("/bin/sh", "-c")
 NO_FILES = "write `NAME:/PATH`, a volume: a service sees no files of this machine"
-# Other words of a stack file, with what to do instead.
+# Other keys of a stack file, with what to write instead.
 NOT_HERE = {
     "ports": "write `expose: [PORT]`: the agent reaches it, and nothing is published on this machine",
     "depends_on": "write `links: [SERVICE]`, which opens that service's ports to this one and waits for it",
-    "networks": "remove it: services have one network, which leads nowhere",
-    "network_mode": "remove it: services have one network, which leads nowhere",
+    "networks": "remove it: all services are on one internal network",
+    "network_mode": "remove it: all services are on one internal network",
     "env_file": "write the variables under `environment`",
-    "restart": "remove it: `agent-sandbox up` starts a service that has ended",
+    "restart": "remove it: `agent-sandbox up` starts a service that has exited",
     "cap_add": "remove it: a service has no capabilities",
     "privileged": "remove it: a service has no capabilities",
     "deploy": "write `mem_limit`, `cpus` and `pids_limit`",
@@ -60,7 +60,7 @@ def _name(value: object) -> str:
     if not NAME.fullmatch(name):
         raise invalid(f"not a service's name: {safe_repr(name)}", "use up to 30 of `a-z`, `0-9` and `-`")
     if name in TAKEN:
-        raise invalid(f"a service cannot be called `{name}`: the sandbox has that name", "use another name")
+        raise invalid(f"`{name}` is a name that the sandbox uses", "use another name")
     return name
 
 
@@ -244,8 +244,8 @@ def _fit_together(services: dict[str, BesideSpec]) -> dict[str, BesideSpec]:
         TopologicalSorter({name: service.links for name, service in services.items()}).prepare()
     except CycleError as error:
         circle = error.args[1]
-        what = f"`links` lead in a circle: {' -> '.join(circle)}"
-        raise invalid(what, "each service waits for those it links to", at=(circle[0], "links")) from error
+        what, hint = f"`links` form a cycle: {' -> '.join(circle)}", "each service waits for those that it links to"
+        raise invalid(what, hint, at=(circle[0], "links")) from error
     return services
 
 

@@ -1,4 +1,4 @@
-"""List what the services of a project file ask for that those of another one did not."""
+"""List what the services of a project file may do that those of another one may not."""
 
 from collections.abc import Iterator, Mapping
 
@@ -29,7 +29,7 @@ def _service(now: BesideSpec, before: BesideSpec | None) -> Iterator[str]:
     for key in LIMITS:
         if getattr(now.limits, key) > getattr(before.limits, key):
             more, had = (LIMITS[key].shown(getattr(one.limits, key)) for one in (now, before))
-            yield f"may use {key} {more}, before {had}"
+            yield f"may use {key} {more} instead of {had}"
 
 
 def _image(service: BesideSpec) -> str:

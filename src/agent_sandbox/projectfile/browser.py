@@ -7,7 +7,7 @@ from agent_sandbox.agents.mcp import McpServer
 # Besides Chromium: a font, without which it draws no text, and certutil, with which it learns of the proxy's CA.
 PACKAGES = ("chromium", "fonts-liberation", "libnss3-tools")
 NPM_NAME, NPM_VERSION = "chrome-devtools-mcp", "1.11.0"
-# A profile of its own for each agent, files only where the agent works, and nothing asked of or sent to its maker.
+# A separate profile for each agent, files only where the agent works, and no requests to Google.
 SERVER = McpServer(
     name="browser",
     command=(

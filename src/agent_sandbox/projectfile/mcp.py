@@ -18,7 +18,7 @@ URL = re.compile(
 )
 # Of all servers together: they are one variable of the container, once for each agent.
 MOST_SERVERS, MOST_TEXT = 30, 8000
-# Some agents put variables, files or the output of commands in their place; others pass them on as they are.
+# Some agents replace these by variables, files or the output of commands; others pass them on unchanged.
 EXPANDED = re.compile(r"\$|\{(env|file):")
 
 
@@ -28,7 +28,7 @@ def _word(value: object) -> str:
     if not word.isprintable():
         raise invalid("not one line of text", "put it into a script, and name that here")
     if EXPANDED.search(word):
-        raise invalid(f"agents read {safe_repr(word)} in different ways", "put it into a script, and name that here")
+        raise invalid(f"agents expand {safe_repr(word)} differently", "put it into a script, and name that here")
     return word
 
 
@@ -41,7 +41,7 @@ def _program(value: object) -> str:
 
 def _url(value: object) -> str:
     if not URL.fullmatch(_word(value)):
-        raise invalid(f"not the address of a server: {safe_repr(str(value))}", "write `https://HOST/PATH`")
+        raise invalid(f"not the URL of a server: {safe_repr(str(value))}", "write `https://HOST/PATH`")
     return str(value)
 
 
@@ -67,7 +67,7 @@ class McpServerSpec(Strict):
     def _one_kind(self) -> Self:
         if (self.command is None) == (self.url is None):
             hint = "write `{command: NAME, args: [...]}` or `{url: https://HOST/PATH}`"
-            raise invalid("a server has either `command` or `url`", hint)
+            raise invalid("a server needs exactly one of `command` and `url`", hint)
         if self.url is not None and (self.args or self.env):
             raise invalid("`args` and `env` belong to a `command`, not to a `url`", "remove them")
         return self

@@ -1,11 +1,11 @@
-"""Find services beside the sandbox that lost their network: their firewall restarted, and they kept the former one."""
+"""Find services beside the sandbox that lost their network: their firewall restarted without them."""
 
 from collections.abc import Sequence
 
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.stack.services.beside import FIREWALL
 
-CUT_OFF = "its firewall restarted without it, so nothing reaches it"
+CUT_OFF = "lost its network because its firewall restarted"
 
 
 def cut_off(found: Sequence[Container]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What one run of an agent came to: values in, JSON and Markdown out. Much of the text comes from the sandbox."""
+"""Render the summary of one run as JSON and Markdown. Much of its text comes from the sandbox."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +76,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One run of an agent. `traffic` is None if the proxy did not say."""
+    """One run of an agent. `traffic` is None if the proxy did not answer."""
 
     project: str
     agent: str

@@ -67,7 +67,7 @@ def test_what_is_left_out_is_named_and_the_exit_code_is_1(
         (box / name).parent.mkdir(parents=True, exist_ok=True)
         (box / name).write_text("x")
     (box / "a" / "l\x1b[2J").symlink_to("b")
-    look = "; copy it by its name after a look"
+    look = "; look at it, then copy it by name"
     left = (
         f"not copied: .git: git on your machine would run its hooks and programs{look}\n"
         f"not copied: .vscode: tasks and settings that the editor on the host acts on{look}\n"
@@ -90,17 +90,17 @@ def test_more_than_are_named_are_counted(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("a", "b"), f"error: a b: neither is in a sandbox\n{FORM}"),
-        (("./box:a", ":b"), f"error: ./box:a :b: neither is in a sandbox\n{FORM}"),
-        (("box:a", "x:b"), f"error: box:a x:b: both are in a sandbox\n{FORM}"),
-        (("box:", "b"), f"error: box:: names no path\n{FORM}"),
+        (("a", "b"), f"error: a b: neither path is in a sandbox\n{FORM}"),
+        (("./box:a", ":b"), f"error: ./box:a :b: neither path is in a sandbox\n{FORM}"),
+        (("box:a", "x:b"), f"error: box:a x:b: both paths are in a sandbox\n{FORM}"),
+        (("box:", "b"), f"error: box:: the path after the colon is missing\n{FORM}"),
         (("box:..", "b"), "error: ..: write the name of this directory\n"),
         (("no\nsuch", "box:b"), "error: no\\x0asuch: no such file or directory\n"),
         (("box:a", "no/such/"), "error: no: no such file or directory\n"),
         (
             ("no:a", "b"),
             (
-                "error: no: no stack that you trust and no clone of this project has this name\n"
+                "error: no: no trusted stack and no clone of this project has this name\n"
                 "  hint: agent-sandbox ls lists the names; box: is the sandbox of this project; ./no: is a file here\n"
             ),
         ),
@@ -146,7 +146,7 @@ def test_a_copy_ends_at_the_limit(box: Path, capsys: pytest.CaptureFixture[str])
     assert code == 1
     assert said == (
         "error: in the sandbox: stopped at the limit of 1024 bytes\n"
-        "  hint: --max-size sets another limit; what was copied stays\n"
+        "  hint: --max-size raises the limit; files that were already copied stay\n"
     )
 
 

@@ -39,7 +39,7 @@ def test_only_the_files_are_listed_if_asked(driver: HereDriver, capsys: pytest.C
     assert exit_code(lambda: diff("fix-1", stat=True)) == 0
     assert capsys.readouterr().out == (
         "main  1 commit\n a.txt | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\n"
-        "refused: z\\u200b: its name has characters that cannot be seen\n"
+        "refused: z\\u200b: its name contains invisible characters\n"
     )
 
 

@@ -31,7 +31,7 @@ def test_what_was_fetched_and_what_was_not_is_printed(
     assert exit_code(fetch) == 1
     assert capsys.readouterr().out == (
         "box/fix-1/main  1 new commit; it was rewritten, and the former commits are in the reflog\n"
-        "  refused: z\\u200b: its name has characters that cannot be seen\n"
+        "  refused: z\\u200b: its name contains invisible characters\n"
         "  not committed: 1 file: dirty\\x1b[2J\n"
     )
 

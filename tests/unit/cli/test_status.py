@@ -78,7 +78,7 @@ def test_a_service_that_lost_its_network_is_shown(
     assert exit_code(status) == 0
     assert capsys.readouterr().out.splitlines()[3:5] == [
         "closed  firewall.db: not running: agent-sandbox up",
-        "closed  db: its firewall restarted without it, so nothing reaches it: agent-sandbox up",
+        "closed  db: lost its network because its firewall restarted: agent-sandbox up",
     ]
 
 

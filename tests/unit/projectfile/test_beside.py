@@ -81,7 +81,7 @@ def test_a_build_file_that_is_not_there_is_named_with_its_service() -> None:
     assert str(caught.value) == f"{FILE}: `beside: db` names a file that does not exist: .devcontainer/D"
 
 
-TAKEN = "the sandbox has that name; use another name"
+TAKEN = "is a name that the sandbox uses; use another name"
 NO_IMAGE = "`image` or `build` is missing; write `image: NAME:TAG`, or `build: {dockerfile: NAME}`"
 TWO_IMAGES = "`image` and `build` exclude each other; write `image: NAME:TAG`, or `build: {dockerfile: NAME}`"
 NO_ROOT = "a service cannot run as root; name the image's user, such as `postgres`"
@@ -92,7 +92,7 @@ TEST = 'not a health check; write a line for the shell, or ["CMD", "PROGRAM", "A
 DURATION = "write `10s`, `1m30s` or `500ms`, up to `1h`"
 ONE_LINE = "is not one line of text; write it in quotes; a service gets no variables of your shell"
 LINKED = "`links` names a service without `expose`: db; list its ports under its `expose`"
-CIRCLE = "each service waits for those it links to"
+CIRCLE = "each service waits for those that it links to"
 MANY = ", ".join(f"s{number}: {{image: debian}}" for number in range(11))
 
 
@@ -102,7 +102,7 @@ MANY = ", ".join(f"s{number}: {{image: debian}}" for number in range(11))
     [
         (
             "{proxy: {image: redis}}",
-            "1:10: a service cannot be called `proxy`: the sandbox has that name; use another name",
+            "1:10: `proxy` is a name that the sandbox uses; use another name",
         ),
         ("{My_DB: {image: redis}}", "1:10: not a service's name: 'My_DB'; use up to 30 of `a-z`, `0-9` and `-`"),
         ("{db: {expose: [1]}}", f"1:14: {NO_IMAGE}"),
@@ -139,7 +139,7 @@ MANY = ", ".join(f"s{number}: {{image: debian}}" for number in range(11))
         ("mem_limit: lots", "1:40: 'lots' is not a size: a number with k, m or g, as in `4g`"),
         ("links: [web]", "1:36: `links` names a service that does not exist: web"),
         ("{db: {image: redis}, web: {image: redis, links: [db]}}", f"1:57: {LINKED}"),
-        ("expose: [1], links: [db]", f"1:49: `links` lead in a circle: db -> db; {CIRCLE}"),
+        ("expose: [1], links: [db]", f"1:49: `links` form a cycle: db -> db; {CIRCLE}"),
         (f"{{{MANY}}}", "1:9: more than 10 services; keep what the project needs"),
     ],
 )

@@ -30,7 +30,7 @@ DB = "db: {image: a, expose: [1], links: [x], mem_limit: 1g, environment: {A: b}
         (
             "db: {image: a}, x: {image: a, expose: [2]}",
             DB,
-            ["db runs with its own environment", "db may use memory 2g, before 1g"],
+            ["db runs with its own environment", "db may use memory 2g instead of 1g"],
         ),
         (
             DB.replace("[1]", "[1, 3, 4]").replace("1g", "3g").replace("A: b", "A: c"),
@@ -38,7 +38,7 @@ DB = "db: {image: a, expose: [1], links: [x], mem_limit: 1g, environment: {A: b}
             [
                 "db is reached by the agent on port 3, 4",
                 "db runs with its own environment",
-                "db may use memory 3g, before 1g",
+                "db may use memory 3g instead of 1g",
             ],
         ),
         ("db: {image: a, volumes: ['d:/d']}", "db: {image: a}", ["db runs with its own volumes"]),

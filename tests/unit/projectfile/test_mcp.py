@@ -6,8 +6,11 @@ from agent_sandbox.projectfile.mcp import MOST_SERVERS, MOST_TEXT
 from agent_sandbox.projectfile.parsing import parse_project_file
 from table_tests import each
 
-EITHER = "a server has either `command` or `url`; write `{command: NAME, args: [...]}` or `{url: https://HOST/PATH}`"
-ALIKE = "in different ways; put it into a script, and name that here"
+EITHER = (
+    "a server needs exactly one of `command` and `url`; "
+    "write `{command: NAME, args: [...]}` or `{url: https://HOST/PATH}`"
+)
+ALIKE = "differently; put it into a script, and name that here"
 ADDRESS = "write `https://HOST/PATH`"
 PROGRAM = "write `{command: NAME, args: [...]}`"
 
@@ -41,13 +44,13 @@ def test_a_server_is_a_command_or_an_address(text: str, expected: list[McpServer
         ("{command: -x}", f"1:20: not a program: '-x'; {PROGRAM}"),
         ("{command: ' '}", f"1:20: not a program: ' '; {PROGRAM}"),
         ('{command: "a\\nb"}', "1:20: not one line of text; put it into a script, and name that here"),
-        ("{command: $HOME/x}", f"1:20: agents read '$HOME/x' {ALIKE}"),
-        ("{command: x, args: ['{file:/x}']}", f"1:30: agents read '{{file:/x}}' {ALIKE}"),
-        ("{command: x, env: {A: '{env:B}'}}", f"1:32: agents read '{{env:B}}' {ALIKE}"),
+        ("{command: $HOME/x}", f"1:20: agents expand '$HOME/x' {ALIKE}"),
+        ("{command: x, args: ['{file:/x}']}", f"1:30: agents expand '{{file:/x}}' {ALIKE}"),
+        ("{command: x, env: {A: '{env:B}'}}", f"1:32: agents expand '{{env:B}}' {ALIKE}"),
         ("{command: x, env: {A: 3}}", '1:32: text expected, not `3`; if you mean the text, quote it: "3"'),
         ("{command: x, env: {a-b: c}}", "1:28: not the name of a variable: 'a-b'; use letters, digits and `_`"),
         *(
-            (f"{{url: '{url}'}}", f"1:16: not the address of a server: '{url}'; {ADDRESS}")
+            (f"{{url: '{url}'}}", f"1:16: not the URL of a server: '{url}'; {ADDRESS}")
             for url in ("ftp://h/", "https://u:p@h/", "https:///x", "https://h/a b", "h.test/mcp")
         ),
     ],

@@ -40,7 +40,7 @@ Api = Annotated[
     list[str] | None,
     Option(help="With aws: an API that the sandbox may use, such as `dynamodb` or `s3/BUCKET`; may be repeated."),
 ]
-Region = Annotated[str, Option(help="With aws: the region; without it, that of `AWS_REGION`.")]
+Region = Annotated[str, Option(help="With aws: the region; by default the one in `AWS_REGION`.")]
 GitReadOnly = Annotated[bool, Option(help="Deny pushes, to every git server.")]
 
 

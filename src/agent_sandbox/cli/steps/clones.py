@@ -56,9 +56,9 @@ class OpenClone:
 
 
 def open_clone(clone: Clone) -> OpenClone:
-    """Return a clone that can be read; raise UserError without its project."""
+    """Open a clone for reading; raise UserError if its project no longer exists."""
     if not clone.project.is_dir():
-        what = "its project is gone, and only a repository can get its commits"
+        what = "the project that it was made from no longer exists"
         raise UserError([Problem(where=clone.name, what=what, hint=f"restore {clone.project}")])
     project = open_project(clone.root, cwd=clone.root)
     return OpenClone(clone=clone, project=project, volume=volume_of(project), repository=open_repository(clone.project))
@@ -77,7 +77,7 @@ def chosen_clones(name: str, path: Path | None) -> tuple[Clone, ...]:
     clones = clones_of(root, os.environ)
     found = tuple(one for one in clones if one.name == name or not name)
     if not found:
-        what = f"no clone of this project has the name {name}" if name else "this project has no clone"
+        what = f"this project has no clone named {name}" if name else "this project has no clone"
         known = f"there is {listed([one.name for one in clones])}" if clones else "agent-sandbox run --clone makes one"
         raise UserError([Problem(where=str(root), what=what, hint=known)])
     return found
@@ -121,7 +121,7 @@ def _settle(project: Project, clone: Clone) -> tuple[Clone, Project]:
         raise UserError([Problem(where=str(project.root), what="not trusted yet", hint="agent-sandbox trust")])
     texts = _settings(trusted)
     if clone.policy not in ("", _digest(read_text(clone.root, POLICY))):
-        say(("note:", "title"), f" {clone.name} keeps its own policy, which was changed since it was made")
+        say(("note:", "title"), f" {clone.name} keeps its own policy, because it was edited there")
         texts = {path: text for path, text in texts.items() if path not in trusted.policy}
     else:
         clone = replace(clone, policy=_digest(texts.get(POLICY)))
@@ -163,7 +163,7 @@ def _settings(trusted: Standing) -> dict[str, str]:
 
 
 def _create(parent: Project, own: Project, build: Build, *, quiet: bool) -> None:
-    """Make the clone's volumes, and give it the secrets that are stored for its project; others have a source."""
+    """Create the clone's volumes, and copy the stored secrets of its project; others come from a source."""
     execute(backend().build(build), quiet=quiet)
     execute(backend().plan(own, Create()), quiet=quiet)
     volume = f"{parent.name}_{SECRETS_KEY}"
@@ -188,15 +188,15 @@ def _fill(own: Project, clone: Clone, repository: HostRepository, start: Start, 
 
 def _notes(repository: HostRepository, clone: Clone) -> Iterator[str]:
     if left := uncommitted_in(clone.project):
-        yield f"not in it, because it is in no commit: {listed(left)}"
+        yield f"not in the clone, because it is not committed: {listed(left)}"
     if os.path.exists(clone.project / ".gitmodules"):
-        yield "submodules are empty in it: inside, `git submodule update --init` fetches what the policy allows"
+        yield "submodules are empty in the clone: inside, `git submodule update --init` fetches what the policy allows"
     if os.path.exists(repository.git / "lfs"):
-        yield "files in Git LFS are pointers in it: inside, `git lfs pull` fetches what the policy allows"
+        yield "Git LFS files are pointers in the clone: inside, `git lfs pull` fetches what the policy allows"
 
 
 def report_unfetched(clone: Clone) -> None:
-    """Print what would be lost with a clone: commits that were not fetched, and files that are in no commit."""
+    """Print what would be lost with a clone: unfetched commits and uncommitted files."""
     if not clone.started:
         return  # it was never filled
     try:
@@ -205,7 +205,7 @@ def report_unfetched(clone: Clone) -> None:
             offered = look(found.volume, clone, found.repository)
     except UserError as error:
         for problem in error.problems:
-            say(("warning:", "warn"), f" cannot see what was not fetched: {problem}")
+            say(("warning:", "warn"), f" cannot list what was not fetched: {problem}")
         return
     listing, waiting = offered.listing, [one.name for one in offered.branches if not one.is_fetched]
     if waiting:
@@ -217,10 +217,10 @@ def report_unfetched(clone: Clone) -> None:
 
 
 def uncommitted(changed: Sequence[str], ignored: Sequence[str], *, complete: bool) -> Iterator[str]:
-    """Yield what a clone has in no commit, which is not fetched."""
+    """Yield a line about each kind of uncommitted file in a clone; none of them is fetched."""
     if changed:
         yield f"not committed: {counted(len(changed), 'file')}: {listed(changed)}"
     if ignored:
         yield f"ignored by git: {listed(ignored)}"
     if not complete:
-        yield "more files may be in no commit: not all were listed"
+        yield "there may be more uncommitted files: the list is incomplete"

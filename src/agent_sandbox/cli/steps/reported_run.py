@@ -1,4 +1,4 @@
-"""`run --json`: run the agent without a terminal, then print what the run came to."""
+"""`run --json`: run the agent without a terminal, then print a summary of the run."""
 
 import os
 import time
@@ -58,7 +58,7 @@ def _clock(project: Project) -> str:
 
 
 def _traffic(project: Project, since: str) -> Traffic | None:
-    """Return the requests since then; None if the proxy does not say, which is reported."""
+    """Return the requests since then; if the proxy does not answer, report that and return None."""
     traffic, wanted = Traffic(), Wanted(since=since)
 
     def take(line: str) -> None:

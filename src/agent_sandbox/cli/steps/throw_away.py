@@ -1,4 +1,4 @@
-"""Remove a stack as soon as what it was started for has ended."""
+"""Remove a stack as soon as the run that it was started for has ended."""
 
 import signal
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ def thrown_away(project: Project, *, quiet: bool = False) -> Iterator[Baseline]:
     """Remove the project's stack with its volumes when the block ends, however it ends.
 
     Yield the project's files as they are before the stack starts. Raise UserError if the engine has anything of the
-    stack already: it could hold state that somebody needs.
+    stack already: it could contain state that is still needed.
     """
     things = driver().leftovers(project.name)
     if found := [counted(len(names), kind.removesuffix("s")) for kind, names in things.items() if names]:
         what = f"this project has a sandbox, and --rm would remove its state: {', '.join(found)}"
-        hint = "leave out --rm, use another clone, or remove it first: agent-sandbox destroy"
+        hint = "leave out --rm, use another checkout, or remove it first: agent-sandbox destroy"
         raise UserError([Problem(where=project.name, what=what, hint=hint)])
     with handled(_interrupt):
         try:

@@ -34,7 +34,7 @@ class Policy:
     rules: RuleSet
     index: HostIndex = field(repr=False)
     digest: str
-    # Whether some rule has a condition on GraphQL: only then is a body buffered for that.
+    # Whether a rule has a condition on GraphQL: only then are bodies buffered for it.
     asks_operations: bool = False
     # The same for MCP.
     asks_messages: bool = False

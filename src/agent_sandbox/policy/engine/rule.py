@@ -41,12 +41,12 @@ class Conditions:
     inspect: bool | None = None
     # Not a condition: it limits how much may pass, and does not change what matches.
     budget: Budget | None = None
-    # Not a condition either: a person has to allow what matches.
+    # Not a condition either: what matches waits for a person.
     ask: bool = False
 
     @property
     def plain(self) -> bool:
-        """Whether only host, port and method are set, the usual case, and nobody is asked."""
+        """Whether the rule has only host, port and method, the usual case, and does not ask."""
         bodies = (self.max_body, self.graphql, self.mcp)
         more = (self.schemes, self.path, self.query, self.headers, *bodies, self.inject)
         return not self.ask and more.count(None) == len(more)

@@ -1,4 +1,4 @@
-"""What the body of a request asks for: a GraphQL operation or an MCP message, if it is one of these."""
+"""Read what the body of a request asks for: a GraphQL operation or an MCP message."""
 
 from agent_sandbox.policy.http import graphql_body
 from agent_sandbox.policy.http.mcp_body import with_message, with_message_of_head
@@ -11,5 +11,5 @@ def with_body(request: Request, body: bytes) -> Request:
 
 
 def with_head(request: Request) -> Request:
-    """Return the request; what its head rules out, or says without a body, is set already."""
+    """Return the request with what its head alone decides: an operation or message, or why it has none."""
     return with_message_of_head(graphql_body.with_doubt(request))

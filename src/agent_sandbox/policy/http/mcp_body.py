@@ -27,7 +27,7 @@ LONGEST_ID, LARGEST_ID = 256, 1 << 53
 
 
 def with_message_of_head(request: Request) -> Request:
-    """Return the request; if its head says enough, set its message, or why it cannot be one."""
+    """Return the request; if its head decides it, with its MCP message, or why it cannot be one."""
     if request.method in {"GET", "DELETE"}:
         found = _of_bodyless(request)
     else:

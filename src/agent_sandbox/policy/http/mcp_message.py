@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args, override
 
 LIST, CALL = "tools/list", "tools/call"
-# What is not a request or notification of JSON-RPC, as `method` has it.
+# Values of `method` for messages that are neither requests nor notifications of JSON-RPC.
 STREAM, END, ANSWER = "stream", "end of session", "answer"
 TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:-]{0,127}", re.ASCII)
-# What a client may ask for without being able to do anything with it.
+# Harmless methods that every client needs.
 ALWAYS = frozenset(
     {
         "initialize",

@@ -10,7 +10,7 @@ from agent_sandbox.policy.match.glob import segment_matches
 from agent_sandbox.policy.text import safe_repr
 
 MAX_STARS = 4
-# A character of no name: it represents the text that a star of the narrower pattern matches.
+# A character that no name contains: it represents the text that a star of the narrower pattern matches.
 ANYTHING = "\0"
 
 

@@ -102,7 +102,7 @@ def _left(asked: Conditions, decided: Sequence[Rule]) -> Conditions | None:
 def _decides(rule: Rule, asked: Conditions) -> bool:
     # A request with a secret differs from the same one without: the server learns who sends it.
     alike = rule.effect is Effect.DENY or rule.conditions.inject == asked.inject
-    # Whether a person is asked is a change of its own.
+    # Whether a person is asked is reported as a separate change.
     conditions = replace(rule.conditions, ask=False) if rule.conditions.ask else rule.conditions
     return alike and covers(conditions, asked)
 

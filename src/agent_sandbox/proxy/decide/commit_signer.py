@@ -67,12 +67,12 @@ class CommitSigner:
         exchange.secrets = signed.uses
 
     def signed(self, request: Request, policy: Policy, body: bytes) -> Signed:
-        """Return the answer to an allowed request, or raise NotSignedError."""
+        """Return the response to an allowed request, or raise NotSignedError."""
         secret, key = self._key(policy.settings.sign_commits)
         if request.path == KEY_PATH:
             return Signed(page=_page(f"{key.public}\n".encode()), reason="answered by the proxy: its signing key")
         if any(name.lower() == "content-encoding" for name, _ in request.headers):
-            raise NotSignedError("the body is encoded", "send the commit itself, without Content-Encoding")
+            raise NotSignedError("the body is encoded", "send the commit without Content-Encoding")
         commit = parse_commit(body)
         if commit.email != key.email:
             who = printable(commit.email)
@@ -89,9 +89,9 @@ class CommitSigner:
 
     def _key(self, name: str) -> tuple[Secret, SigningKey]:
         if not name:
-            raise NotSignedError("commits are not signed in this sandbox", f"{SETUP}, on the host machine")
+            raise NotSignedError("the policy does not have `sign_commits`", f"{SETUP}, on the host machine")
         found = read_secret(self._folder, name) if self._folder else None
-        # A secret that is for a server never signs, whatever the policy says.
+        # A secret that is bound to a server never signs, whatever the policy says.
         if found is None or OWN_HOST not in found.hosts:
             raise NotSignedError(f"the proxy has no signing key {name}", f"{SETUP}, on the host machine")
         if not isinstance(found, Secret):

@@ -159,7 +159,7 @@ class Exchange:
     shows_tool: Callable[[str], bool] | None = None
     # What echoes of the injected secrets look like, and which ones they are.
     echoes: Echoes = field(default=NO_ECHOES, repr=False)
-    # What is searched only in an error response: pages of errors repeat what was sent, and are small.
+    # Searched for only in error responses: these repeat what was sent, and are small.
     error_echoes: Echoes = field(default=NO_ECHOES, repr=False)
     secrets: tuple[SecretUse, ...] = ()
     # Counts against the budgets of the request, and what makes that from budgets: a new policy may have others.

@@ -1,6 +1,6 @@
-"""Filter the lists of tools in the responses of MCP servers: a client sees the tools that it may call.
+"""Filter the lists of tools in the responses of MCP servers: a client sees only the tools that it may call.
 
-A response that could hold a list of tools, but cannot be read like any other program would, is not forwarded.
+A response that may contain a list of tools, but that programs could read differently, is not forwarded.
 """
 
 import json
@@ -38,7 +38,7 @@ class ToolListError(UnpackError):
 
 
 class ToolFilter(Protocol):
-    """Filters one response. `holds_head`: nothing may be sent before the end, because it may turn out unreadable."""
+    """Filters one response. `holds_head`: send nothing before the end: the body may be unreadable."""
 
     holds_head: bool
 

@@ -38,7 +38,7 @@ class Filling:
 
     fields: Fields = field(default=(), repr=False)
     echoes: Echoes = field(default=NO_ECHOES, repr=False)
-    # What is searched only in error responses.
+    # Searched for only in error responses.
     error_echoes: Echoes = field(default=NO_ECHOES, repr=False)
     # Parameters of the query, as they are written.
     parameters: Fields = field(default=(), repr=False)
@@ -189,7 +189,7 @@ def _signing(credential: Credential, secret: Secret, request: Request, sent: Fie
 
 
 def _session_echoes(signing: "Signing") -> Echoes:
-    """Return what echoes of a session token look like: unlike the secret key, it is sent."""
+    """Return the echoes to search for of a session token: unlike the secret key, it is sent."""
     token = signing.keys.token
     return _echoes(((token, signing.credential),)) if token else NO_ECHOES
 

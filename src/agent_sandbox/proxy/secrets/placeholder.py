@@ -1,7 +1,7 @@
 """Placeholders: what clients in the sandbox hold in place of a secret.
 
 A placeholder looks like the real credential (its prefix is data of the service). It is random for each sandbox and
-secret, and useless anywhere else: the proxy replaces it where it injects that secret. Nor do clients hold the key that
+secret, and useless anywhere else: the proxy replaces it where it injects that secret. Clients do not hold the key that
 signs commits: git's settings name a program that asks the proxy.
 """
 
@@ -29,7 +29,7 @@ TAG, REST = 16, 20
 REGION_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}_REGION", re.ASCII)
 REDACTED = re.compile(rb"(?:[A-Za-z]+ +)?\*{8,}=*")
 
-# For git in the sandbox; the program is in the agent's image.
+# The settings of git in the sandbox; the program is in the agent's image.
 PROGRAM = "/usr/local/lib/agent-sandbox/sign-commit"
 GIT_SETTINGS = f"""\
 [commit]

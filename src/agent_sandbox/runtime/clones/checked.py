@@ -1,4 +1,4 @@
-"""Check what comes from a clone in a repository of our own, before the project's gets any of it.
+"""Check the objects of a clone in a temporary repository before they reach the project's repository.
 
 That repository is new, empty and removed afterwards. It reads no settings but git's defaults, and sees the project's
 objects, so nothing of the clone or of the project decides how its content is read.
@@ -27,15 +27,15 @@ SETTINGS = (
     *("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=512m"),
     *("-c", "pack.threads=2", "-c", "core.commitGraph=false"),
 )
-INCOMPLETE = "its commits are incomplete: they need objects that neither the clone nor the project has"
+INCOMPLETE = "its commits are incomplete: neither the clone nor the project has all their objects"
 TOO_MANY = "a branch has more files than can be compared"
 DAMAGED = "its objects did not pass git's checks: {}"
-NOT_TAKEN = "nothing was fetched; agent-sandbox shell in the clone, and `git fsck`, show more"
+NOT_TAKEN = "nothing was fetched; run `git fsck` in the clone with agent-sandbox shell to see more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedObjects:
-    """A repository of our own with the objects of a clone and those of the project."""
+    """A temporary repository with the objects of a clone and those of the project."""
 
     folder: Path
     repository: HostRepository
@@ -64,7 +64,7 @@ class CheckedObjects:
         asked = "".join(f"{commit}\n" for commit in commits).encode("ascii")
         kinds = self.run("cat-file", "--batch-check=%(objecttype)", stdin=asked).out.split("\n")[:-1]
         if kinds != ["commit"] * len(commits):
-            raise UserError([self._problem("a branch does not lead to a commit, or the clone did not send it")])
+            raise UserError([self._problem("a branch does not point to a commit, or the clone did not send it")])
         revisions = asked + "".join(f"^{commit}\n" for commit in known).encode("ascii")
         # A partial repository may lack files that are unchanged.
         without = ("--filter=blob:none",) if self.repository.partial else ()

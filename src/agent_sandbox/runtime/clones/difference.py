@@ -11,7 +11,7 @@ from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH
 from agent_sandbox.runtime.project.clone_record import Clone
 
 MOST_BYTES = 8 << 20
-CUT = "... the rest is not shown: agent-sandbox fetch, then git diff, show all of it"
+CUT = "... the rest is not shown; to see all of it: agent-sandbox fetch, then git diff"
 PATCH, STAT = ("--patch",), ("--stat=80",)
 PLAIN = (
     *("-r", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "--submodule=short"),

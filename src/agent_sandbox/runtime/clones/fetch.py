@@ -17,7 +17,7 @@ from agent_sandbox.runtime.host.files import problem_of
 from agent_sandbox.runtime.project.clone_record import Clone
 
 MOST_BYTES = 2 << 30
-TAKEN = "there is a reference that is in its way: git update-ref -d {}"
+TAKEN = "another reference is in the way: git update-ref -d {}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """What a clone has that its project may get: branches with new commits, and what is in no commit."""
+    """What a clone offers its project: branches with new commits. Also lists its uncommitted files."""
 
     branches: tuple[Branch, ...]
     listing: Listing
@@ -87,7 +87,7 @@ def _in_the_way(reference: str, present: Mapping[str, str]) -> str:
 def received(
     volume: CloneVolume, clone: Clone, repository: HostRepository, offered: Offered, *, most: int = MOST_BYTES
 ) -> Iterator[tuple[CheckedObjects, tuple[Branch, ...]]]:
-    """Get the commits of these branches into a repository of our own, and check them there.
+    """Copy the commits of the offered branches into a temporary repository, and check them there.
 
     Yield it with the branches, their commits counted.
     """
@@ -119,7 +119,7 @@ def _counted(checked: CheckedObjects, branch: Branch, started: tuple[str, ...]) 
 
 
 def bring(repository: HostRepository, checked: CheckedObjects, branches: tuple[Branch, ...], clone: Clone) -> None:
-    """Give the checked objects and the references to the project's repository."""
+    """Write the checked objects and the references to the project's repository."""
     _require_no_links(repository, branches)
     for path in checked.packs():
         with path.open("rb") as pack:
@@ -144,12 +144,13 @@ def _require_no_links(repository: HostRepository, branches: tuple[Branch, ...]) 
 
 
 def _refused(repository: HostRepository, said: str) -> Problem:
-    return Problem(where=str(repository.git), what=f"git did not take it: {last_line(said)}", hint="run it again")
+    what = f"git rejected the fetched commits: {last_line(said)}"
+    return Problem(where=str(repository.git), what=what, hint="run it again")
 
 
 @contextmanager
 def one_at_a_time(clone: Clone) -> Iterator[None]:
-    """Context manager that only one command has for a clone; raise UserError if another one has it."""
+    """Hold the lock of a clone; raise UserError if another command holds it."""
     try:
         clone.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(clone.root.with_name(f"{clone.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -159,7 +160,7 @@ def one_at_a_time(clone: Clone) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        what = "another command makes or fetches this clone now"
-        raise UserError([Problem(where=clone.name, what=what, hint="run it again when that one has ended")]) from error
+        what, hint = "another command is using this clone", "wait until that command ends, then run this one again"
+        raise UserError([Problem(where=clone.name, what=what, hint=hint)]) from error
     finally:
         os.close(handle)

@@ -77,14 +77,14 @@ def open_repository(project: Path) -> HostRepository:
     done = ask_git("rev-parse", "--path-format=absolute", "--show-toplevel", *words, cwd=project)
     lines = done.out.splitlines()
     if done.code or len(lines) != 5:
-        what = "not in a git repository that a clone can be made from"
+        what = "not a git repository that can be cloned"
         said = done.err.partition("\n")[0].removeprefix("fatal: ")
-        trust = "git config --global --add safe.directory DIRECTORY says that you trust its owner"
+        trust = "if you trust its owner: git config --global --add safe.directory DIRECTORY"
         hint = trust if "ownership" in said else "git init makes one here"
         raise UserError([Problem(where=str(project), what=f"{what}: {said}" if said else what, hint=hint)])
     top, common, objects, kind, shallow = lines
     if Path(os.path.realpath(top)) != project.resolve():
-        what = f"a clone is made of a whole repository, and this directory is only a part of {top}"
+        what = f"only a whole repository can be cloned, and this directory is only a part of {top}"
         raise UserError([Problem(where=str(project), what=what, hint="run agent-sandbox init there")])
     repository = HostRepository(git=Path(common), objects=Path(objects), kind=kind, shallow="", partial=False)
     ends = read_text(Path(common), "shallow") or "" if shallow == "true" else ""
@@ -105,7 +105,7 @@ def start_of(repository: HostRepository, project: Path) -> Start:
     """Return what a clone of the project gets now; raise UserError if there is no commit yet."""
     done = ask_git("rev-parse", "--verify", "--quiet", "HEAD^{commit}", cwd=project)
     if done.code:
-        hint = "commit something first: a clone has only what is committed"
+        hint = "make a commit first: a clone contains only what is committed"
         raise UserError([Problem(where=str(project), what="the repository has no commit yet", hint=hint)])
     symbolic = ask_git("symbolic-ref", "--quiet", "HEAD", cwd=project).out.strip()
     found = repository.references(*SHARED)

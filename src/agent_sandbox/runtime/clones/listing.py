@@ -32,7 +32,7 @@ class Listing:
 
 
 def parse_listing(data: bytes, *, complete: bool = True) -> Listing:
-    """Return what a clone said, as far as it can be understood. `complete`: it said all that it wanted to."""
+    """Parse the list of a clone as far as it is valid. `complete`: the list was not cut off."""
     text = data.decode("utf-8", "surrogateescape")
     before, nul, after = text.partition("\0")
     lines = before.splitlines() if before.isascii() else before.split("\n")
@@ -68,7 +68,7 @@ def _refusal(branch: str, commit: str, others: Mapping[str, str]) -> str:
     if not branch or len(branch) > LONGEST or FORBIDDEN.search(branch):
         return "git does not allow the name"
     if not branch.isprintable() or UNSEEN.intersection(branch):
-        return "its name has characters that cannot be seen"
+        return "its name contains invisible characters"
     if len(others) >= MOST_BRANCHES:
         return f"only {MOST_BRANCHES} branches are fetched"
     return _clash(branch, others)
@@ -80,7 +80,7 @@ def _clash(branch: str, others: Mapping[str, str]) -> str:
         if folded == other:
             return "its name differs from another branch only in case"
         if folded.startswith(f"{other}/") or other.startswith(f"{folded}/"):
-            return "another branch has a part of its name"
+            return "its name conflicts with another branch, as `a/b` does with `a`"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The commands that work on a clone's volume, each in a container of its own without a network.
+"""The commands that work on a clone's volume, each in a new container without a network.
 
 They work while the stack runs and while it does not. What they print was decided by the agent.
 """

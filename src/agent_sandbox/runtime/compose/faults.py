@@ -120,8 +120,8 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         rf"{PULL}[^\n]*(?:unauthorized|denied|authentication required|no basic auth)",
         where="{name}",
-        what="the registry does not give its image to you, or does not have it",
-        hint="check `image` in sandbox.yaml; docker login signs in to a registry",
+        what="the registry denied access to its image, or does not have it",
+        hint="check `image` in sandbox.yaml; to sign in to the registry: docker login",
     ),
     fault(
         rf"{PULL}[^\n]*(?:manifest unknown|not found)",
@@ -132,14 +132,14 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         r"no matching manifest for (?P<platform>\S+)",
         where="beside",
-        what="the image of a service does not exist for this machine ({platform})",
+        what="the image of a service does not support this machine's platform ({platform})",
         hint="choose another tag, or build the image with `build`; agent-sandbox status shows which one is missing",
     ),
     fault(
         rf"{PULL}[^\n]*toomanyrequests",
         where="{name}",
-        what="the registry gives no more images for now: it limits how many you may pull",
-        hint="docker login raises the limit of most registries, or wait",
+        what="the registry's limit on pulls is reached",
+        hint="wait, or sign in with docker login: most registries then have a higher limit",
     ),
     fault(
         rf"{PULL}(?P<why>[^\n]*\S)",

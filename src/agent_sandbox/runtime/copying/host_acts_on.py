@@ -1,4 +1,4 @@
-"""What a directory copied from a sandbox must not bring: files that programs on the host machine act on.
+"""Leave files that programs on the host machine act on out of directories that are copied from a sandbox.
 
 The sandbox cannot write these files in the project, because they are protected. A copy of a directory would be the way
 around that, so they are only copied by name.
@@ -19,7 +19,7 @@ from agent_sandbox.stack.workspace import Protected
 # A directory with a HEAD can be a repository whatever its name. Windows calls `.git` also `git~1`.
 OF_REPOSITORY = re.compile(rf"{re.escape(GIT)}|git~[0-9]+|head")
 OF_GIT = "git on your machine would run its hooks and programs"
-BY_NAME = "; copy it by its name after a look"
+BY_NAME = "; look at it, then copy it by name"
 
 
 def refusal_below(target: Path) -> Callable[[tuple[str, ...]], str]:

@@ -1,4 +1,4 @@
-"""Run the end of a copy in the sandbox, and be the other end."""
+"""Start the program in the sandbox that sends or receives a copy, and do the other half here."""
 
 import io
 import subprocess
@@ -21,7 +21,7 @@ LONGEST_LINE = 500
 # No number in that answer is larger.
 LARGEST = 1 << 63
 GRACE = 2.0
-BROKEN = "the sandbox sent what is not a copy"
+BROKEN = "the sandbox sent an invalid copy"
 NO_ANSWER = "the sandbox did not say what it copied"
 
 # The command that runs a program in the sandbox.

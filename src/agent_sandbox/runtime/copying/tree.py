@@ -52,7 +52,7 @@ FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 
 class RefusedError(Exception):
-    """The copy cannot be made, or not to its end: what is wrong, and with which path."""
+    """The copy cannot be made or completed: what is wrong, and with which path."""
 
     def __init__(self, what: str, *, where: str = "") -> None:
         super().__init__(f"{where}: {what}" if where else what)
@@ -60,12 +60,12 @@ class RefusedError(Exception):
 
 
 class BrokenStreamError(Exception):
-    """The other side broke the rules."""
+    """The other side violated the protocol."""
 
 
 @dataclass(kw_only=True)
 class Meter:
-    """What was copied so far, and the most that may be."""
+    """What was copied so far, and the limits."""
 
     most_bytes: int
     most_entries: int
@@ -84,7 +84,7 @@ class Meter:
 
 @dataclass(kw_only=True)
 class Copied:
-    """What arrived. `skipped` names the first entries that did not, each with the reason; `more` counts the others."""
+    """What was copied. `skipped` names the first entries that were not, with the reasons; `more` counts the others."""
 
     files: int = 0
     size: int = 0
@@ -251,7 +251,7 @@ def _nothing(_parts: "tuple[str, ...]") -> str:
 
 
 class Receiver:
-    """Write what a stream brings to a place, by the rules of `cp`.
+    """Write the entries of a stream to a place, by the rules of `cp`.
 
     An existing directory gets the copy under the name `base`, or its content if that is ".". Files are replaced in one
     step and keep their mode. `refuse` gets the path of an entry below the named one, and returns why it is not written.
@@ -401,12 +401,12 @@ class Staged:
             view = view[os.write(self.handle, view) :]
 
     def place(self) -> None:
-        """Give the file its name."""
+        """Rename the file to its target."""
         os.replace(self.staged, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
         self.staged = ""
 
     def close(self) -> None:
-        """Close the file, and remove it if it has not got its name."""
+        """Close the file, and remove it unless it was renamed."""
         os.close(self.handle)
         if self.staged:
             with suppress(OSError):
@@ -434,7 +434,7 @@ def _exactly(stream: BinaryIO, length: int) -> bytes:
 
 def _name(data: bytes) -> str:
     if data in (b"", b".", b"..") or b"/" in data or b"\0" in data:
-        raise BrokenStreamError("a name that is not one")
+        raise BrokenStreamError("an invalid name")
     return os.fsdecode(data)
 
 
@@ -463,7 +463,7 @@ def _give_to_owner(folder: int, name: str) -> None:
 
 
 def _inside(way: str, path: str, base: str, most_bytes: str, most_entries: str) -> None:
-    """Be the end in the sandbox: send to stdout, or receive from stdin and print the result as JSON."""
+    """Run in the sandbox: send to stdout, or receive from stdin and print the result as JSON."""
     meter = Meter(most_bytes=int(most_bytes), most_entries=int(most_entries))
     out = sys.stdout.buffer
     if way == "send":

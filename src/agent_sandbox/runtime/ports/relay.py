@@ -22,7 +22,7 @@ LOOPBACK = ("127.0.0.1", "::1")
 
 
 class BrokenRelayError(Exception):
-    """The other side broke the rules."""
+    """The other side violated the protocol."""
 
 
 class Connection:

@@ -135,5 +135,5 @@ def _read(file: Path) -> Clone | None:
     except OSError as error:
         raise UserError([problem_of(str(file), error)]) from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        hint = "remove the file, and the stack with agent-sandbox destroy --path and its name in agent-sandbox ls"
-        raise UserError([Problem(where=str(file), what="this record of a clone is damaged", hint=hint)]) from error
+        hint = "remove the file, then the stack: agent-sandbox destroy --path NAME, with its name from agent-sandbox ls"
+        raise UserError([Problem(where=str(file), what="the record of this clone is damaged", hint=hint)]) from error

@@ -166,7 +166,7 @@ def _from_ssh_key(text: str, host: Host) -> bytes:
 def _from_aws(profile: str, host: Host) -> bytes:
     """Return the keys of a profile: those in the file of credentials, else those that AWS's own program prints."""
     if not PROFILE.fullmatch(profile):
-        raise NoValueError("it names no profile", "write aws:PROFILE, such as aws:default")
+        raise NoValueError("the name of the profile is missing or invalid", "write aws:PROFILE, such as aws:default")
     file, keys = credentials_file(host.environ), ""
     if file.is_file():
         keys = stored_keys(_private_file("file", str(file), host).decode("utf-8", "replace"), profile)

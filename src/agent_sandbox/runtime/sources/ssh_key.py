@@ -33,7 +33,7 @@ def key_on_one_line(data: bytes) -> str:
         hint = f"the proxy cannot ask for it; for the sandbox, {MAKE_ONE}"
         raise NotAKeyError("the key has a passphrase", hint)
     if kind != KIND:
-        raise NotAKeyError(f"the key is of the kind {kind.decode('latin-1')!r}, not ed25519")
+        raise NotAKeyError(f"the key has the type {kind.decode('latin-1')!r}, not ed25519")
     return text
 
 

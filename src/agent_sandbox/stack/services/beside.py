@@ -1,6 +1,6 @@
-"""The services beside the sandbox: each in a network namespace that a firewall of its own locks first.
+"""The services beside the sandbox: each in its own network namespace, which a firewall locks first.
 
-The services are not trusted. They have a network of their own, and share nothing else with the sandbox.
+The services are not trusted. They share only the network `beside` with the sandbox.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ FIREWALL = "firewall."
 # What a network namespace may connect to, and which addresses may connect to which of its ports: `ADDRESS:PORT ...`.
 OPEN = "AGENT_SANDBOX_BESIDE"
 CLIENTS = "AGENT_SANDBOX_CLIENTS"
-WHY = "what {} keeps; no other container mounts it"
+WHY = "the data of {}; no other container mounts it"
 
 
 def is_beside(service: str) -> bool:
@@ -131,7 +131,7 @@ def _service(one: Beside, linked: dict[str, Beside]) -> Service:
         ),
         shares_network_of=FIREWALL + one.name,
         read_only=False,
-        # The image decides what is process 1; some insist on it.
+        # The image decides what is process 1: some programs must be.
         init=False,
         restart="no",
         stop_grace_seconds=10,

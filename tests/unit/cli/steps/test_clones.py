@@ -51,7 +51,7 @@ def test_a_clone_is_a_stack_of_its_own_that_mounts_nothing_of_the_project(
     head = git(project, "rev-parse", "HEAD")
     assert capsys.readouterr().err == (
         f"clone fix-1 of {project}: branch main at {head[:10]}\n"
-        "note: not in it, because it is in no commit: .devcontainer/\n"
+        "note: not in the clone, because it is not committed: .devcontainer/\n"
     )
 
 
@@ -121,7 +121,7 @@ def test_a_policy_that_was_changed_in_the_clone_stays(
     for _ in range(2):
         capsys.readouterr()
         assert entered().policy.read_text() == own
-        assert capsys.readouterr().err == "note: fix-1 keeps its own policy, which was changed since it was made\n"
+        assert capsys.readouterr().err == "note: fix-1 keeps its own policy, because it was edited there\n"
     assert (project / ".devcontainer" / "policy.yaml").read_text() != own
     assert driver.steps
 
@@ -175,9 +175,9 @@ def test_what_a_clone_lacks_is_noted(project: Path, driver: HereDriver, capsys: 
     (project / "a.txt").write_text("changed\n")
     entered()
     assert capsys.readouterr().err.splitlines()[1:] == [
-        "note: not in it, because it is in no commit: a.txt, .devcontainer/",
-        "note: submodules are empty in it: inside, `git submodule update --init` fetches what the policy allows",
-        "note: files in Git LFS are pointers in it: inside, `git lfs pull` fetches what the policy allows",
+        "note: not in the clone, because it is not committed: a.txt, .devcontainer/",
+        "note: submodules are empty in the clone: inside, `git submodule update --init` fetches what the policy allows",
+        "note: Git LFS files are pointers in the clone: inside, `git lfs pull` fetches what the policy allows",
     ]
     assert (driver.folder / "a.txt").read_text() == "one\n"
 
@@ -190,7 +190,7 @@ def test_a_clone_whose_name_is_unknown_is_a_problem_that_lists_the_others(projec
     assert [one.name for one in chosen_clones("", None)] == ["fix-1"]
     with pytest.raises(UserError) as raised:
         chosen_clones("fix-2", None)
-    assert str(raised.value) == f"{project}: no clone of this project has the name fix-2; there is fix-1"
+    assert str(raised.value) == f"{project}: this project has no clone named fix-2; there is fix-1"
     assert driver.steps
 
 
@@ -200,9 +200,7 @@ def test_a_clone_without_its_project_is_a_problem(project: Path, driver: HereDri
     project.rename(project.with_name("away"))
     with pytest.raises(UserError) as raised:
         open_clone(clone)
-    assert str(raised.value) == (
-        f"fix-1: its project is gone, and only a repository can get its commits; restore {project}"
-    )
+    assert str(raised.value) == (f"fix-1: the project that it was made from no longer exists; restore {project}")
     project.with_name("away").rename(project)
     assert driver.steps
 
@@ -221,12 +219,12 @@ def test_what_would_be_lost_with_a_clone_is_reported(
     report_unfetched(clone)
     assert capsys.readouterr().err == (
         "not fetched: commits of main: agent-sandbox fetch fix-1\n"
-        "not fetched: z\\u200b: its name has characters that cannot be seen\n"
+        "not fetched: z\\u200b: its name contains invisible characters\n"
         "not committed: 1 file: new\n"
     )
     (driver.folder / ".git" / "HEAD").unlink()
     report_unfetched(clone)
-    assert capsys.readouterr().err.startswith("warning: cannot see what was not fetched: app-fix-1-")
+    assert capsys.readouterr().err.startswith("warning: cannot list what was not fetched: app-fix-1-")
     unfilled = type(clone)(project=clone.project, name="fix-2", root=clone.root.with_name("fix-2"), title="x")
     save_clone(unfilled)
     report_unfetched(unfilled)
@@ -237,6 +235,6 @@ def test_files_in_no_commit_are_described() -> None:
     assert [*uncommitted(["a", "b"], ["build/"], complete=False)] == [
         "not committed: 2 files: a, b",
         "ignored by git: build/",
-        "more files may be in no commit: not all were listed",
+        "there may be more uncommitted files: the list is incomplete",
     ]
     assert [*uncommitted([], [], complete=True)] == []

@@ -66,6 +66,6 @@ def test_a_sandbox_that_has_state_is_left_alone(project: Path, docker: FakeDocke
     assert (problem.where, problem.what, problem.hint) == (
         "app-1",
         f"this project has a sandbox, and --rm would remove its state: 1 {noun}",
-        "leave out --rm, use another clone, or remove it first: agent-sandbox destroy",
+        "leave out --rm, use another checkout, or remove it first: agent-sandbox destroy",
     )
     assert not any("down" in call for call in docker.calls)

@@ -115,7 +115,7 @@ def test_the_public_key_is_no_secret(folder: Path, on: Policy) -> None:
 
 def test_nothing_is_signed_unless_the_policy_names_a_key(folder: Path, policy: Callable[[str], Policy]) -> None:
     why = refusal(signer(folder), policy("domains: [a.test]\n"))
-    assert (str(why), why.hint, why.fault) == ("commits are not signed in this sandbox", SETUP, False)
+    assert (str(why), why.hint, why.fault) == ("the policy does not have `sign_commits`", SETUP, False)
 
 
 @each("hosts", [["a.test"], ["internal"], ["a.agent-sandbox.internal"]])

@@ -63,8 +63,8 @@ def test_a_branch_must_lead_to_a_commit_that_is_complete(world: World, pack: IO[
     new, tree = commit(world.work), git(world.host, "rev-parse", "HEAD^{tree}")
     lone = git(world.work, "commit-tree", "-p", new, "-m", "x", f"{new}^{{tree}}")
     world.volume.pack((lone,), (new,), pack, most=1 << 20)
-    no_commit = "a branch does not lead to a commit, or the clone did not send it"
-    incomplete = "its commits are incomplete: they need objects that neither the clone nor the project has"
+    no_commit = "a branch does not point to a commit, or the clone did not send it"
+    incomplete = "its commits are incomplete: neither the clone nor the project has all their objects"
     with checked_objects(world.repository, "fix-1") as checked:
         checked.add(pack, 1 << 20)
         for wanted, what in ((tree, no_commit), (new, no_commit), (lone, incomplete)):

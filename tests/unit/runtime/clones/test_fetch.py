@@ -63,9 +63,7 @@ def test_a_branch_whose_place_is_taken_is_refused(world: World) -> None:
     git(world.work, "switch", "--quiet", "--create", "topic/x")
     commit(world.work)
     taken = "refs/remotes/box/fix-1/topic"
-    assert world.look().listing.refused == {
-        "topic/x": f"there is a reference that is in its way: git update-ref -d {taken}"
-    }
+    assert world.look().listing.refused == {"topic/x": f"another reference is in the way: git update-ref -d {taken}"}
     assert [*world.fetched()] == [taken]
 
 
@@ -89,7 +87,7 @@ def test_only_one_command_at_a_time_uses_a_clone(tmp_path: Path) -> None:
     with one_at_a_time(clone), pytest.raises(UserError) as raised, one_at_a_time(clone):
         pass
     assert str(raised.value) == (
-        "fix-1: another command makes or fetches this clone now; run it again when that one has ended"
+        "fix-1: another command is using this clone; wait until that command ends, then run this one again"
     )
     with one_at_a_time(clone):
         pass

@@ -55,12 +55,12 @@ def test_a_directory_without_a_repository_of_its_own_is_refused(host: Path, tmp_
     with pytest.raises(UserError) as raised:
         open_repository(host / "part")
     assert str(raised.value) == (
-        f"{host / 'part'}: a clone is made of a whole repository, and this directory is only a part of {host}; "
+        f"{host / 'part'}: only a whole repository can be cloned, and this directory is only a part of {host}; "
         "run agent-sandbox init there"
     )
     plain = tmp_path / "plain"
     plain.mkdir()
-    with pytest.raises(UserError, match=re.escape(f"{plain}: not in a git repository that a clone can be made from")):
+    with pytest.raises(UserError, match=re.escape(f"{plain}: not a git repository that can be cloned")):
         open_repository(plain)
 
 
@@ -68,7 +68,7 @@ def test_a_repository_without_a_commit_is_refused(host: Path) -> None:
     with pytest.raises(UserError) as raised:
         start_of(open_repository(host), host)
     assert str(raised.value) == (
-        f"{host}: the repository has no commit yet; commit something first: a clone has only what is committed"
+        f"{host}: the repository has no commit yet; make a commit first: a clone contains only what is committed"
     )
 
 

@@ -2,9 +2,9 @@ from agent_sandbox.runtime.clones.listing import MOST_BRANCHES, parse_listing
 from table_tests import each
 
 COMMIT = "1" * 40
-INVISIBLE = "its name has characters that cannot be seen"
+INVISIBLE = "its name contains invisible characters"
 NOT_ALLOWED = "git does not allow the name"
-CLASH = "another branch has a part of its name"
+CLASH = "its name conflicts with another branch, as `a/b` does with `a`"
 
 
 def said(*names: str, head: str = "main", files: bytes = b"") -> bytes:

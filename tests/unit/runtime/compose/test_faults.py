@@ -78,19 +78,19 @@ SAID = {
         "registry.test/x:1: the registry does not have its image; check the name and the tag of `image` in sandbox.yaml"
     ),
     " db Error pull access denied for x, repository does not exist or may require 'docker login'": (
-        "db: the registry does not give its image to you, or does not have it; check `image` in sandbox.yaml"
+        "db: the registry denied access to its image, or does not have it; check `image` in sandbox.yaml"
     ),
     " db Pulling \n db Error unauthorized\nError response from daemon: unauthorized": (
-        "db: the registry does not give its image to you, or does not have it; check `image` in sandbox.yaml"
+        "db: the registry denied access to its image, or does not have it; check `image` in sandbox.yaml"
     ),
     " db Pulling \n db Error denied\n": (
-        "db: the registry does not give its image to you, or does not have it; check `image` in sandbox.yaml"
+        "db: the registry denied access to its image, or does not have it; check `image` in sandbox.yaml"
     ),
     " db Pulling \nno matching manifest for linux/amd64 in the manifest list entries": (
-        "beside: the image of a service does not exist for this machine (linux/amd64); choose another tag"
+        "beside: the image of a service does not support this machine's platform (linux/amd64); choose another tag"
     ),
     " db Error toomanyrequests: You have reached your pull rate limit.\n": (
-        "db: the registry gives no more images for now: it limits how many you may pull; docker login raises"
+        "db: the registry's limit on pulls is reached; wait, or sign in"
     ),
     ' db Error Get "http://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: connect: connection refused\nError response': (
         'db: its image cannot be pulled: Get "http://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: connect: connection'

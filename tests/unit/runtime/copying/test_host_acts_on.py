@@ -4,8 +4,8 @@ import pytest
 
 from agent_sandbox.runtime.copying.host_acts_on import refusal_below
 
-GIT = "git on your machine would run its hooks and programs; copy it by its name after a look"
-EDITOR = "tasks and settings that the editor on the host acts on; copy it by its name after a look"
+GIT = "git on your machine would run its hooks and programs; look at it, then copy it by name"
+EDITOR = "tasks and settings that the editor on the host acts on; look at it, then copy it by name"
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_what_programs_here_act_on_is_refused_in_any_directory(tmp_path: Path) -
     }.items():
         assert refusal(parts) == why, parts
     assert refusal((".envrc",)).startswith("runs when a shell on the host enters the directory")
-    assert refusal((".claude", "settings.json")).endswith("copy it by its name after a look")
+    assert refusal((".claude", "settings.json")).endswith("look at it, then copy it by name")
 
 
 def test_in_a_project_its_own_paths_count_too(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

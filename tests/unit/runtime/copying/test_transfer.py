@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from agent_sandbox.runtime.copying.transfer import Within
 
-NOT_A_COPY = "the sandbox sent what is not a copy"
+NOT_A_COPY = "the sandbox sent an invalid copy"
 LINK = [("link", "symbolic links are not copied")]
 
 

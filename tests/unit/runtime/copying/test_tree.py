@@ -255,7 +255,7 @@ HOSTILE = {
     "no reason": (frame(FOLDER) + frame(SKIPPED, b"x", 0), "an unknown reason"),
     "no bottom": (frame(FOLDER) + frame(FOLDER, b"d") * DEEPEST, "more than 100 directories inside each other"),
     **{
-        f"the name {name!r}": (frame(FOLDER) + frame(kind, name), "a name that is not one")
+        f"the name {name!r}": (frame(FOLDER) + frame(kind, name), "an invalid name")
         for name in (b".", b"..", b"../x", b"/etc/x", b"a/b", b"a\0b", b"/")
         for kind in (FILE, FOLDER)
     },

@@ -67,6 +67,6 @@ def test_a_damaged_record_is_a_problem_with_its_place(tmp_path: Path, environ: d
     place = new_clone(tmp_path, "", environ, title="app")
     save_clone(place)
     place.root.with_name("clone-1.json").write_text(text)
-    with pytest.raises(UserError, match=r"clone-1\.json: this record of a clone is damaged"):
+    with pytest.raises(UserError, match=r"clone-1\.json: the record of this clone is damaged"):
         clones_of(tmp_path, environ)
     place.root.with_name("clone-1.json").unlink()

@@ -292,8 +292,8 @@ def test_the_keys_of_an_aws_profile_are_a_source(host: Host, tmp_path: Path) -> 
     said = [problems(source, own)[0].partition("gives no value: ")[2] for source in ("aws:other", "aws:", "aws:-x")]
     assert said == [
         "the profile other has no keys; aws configure --profile other",
-        "it names no profile; write aws:PROFILE, such as aws:default",
-        "it names no profile; write aws:PROFILE, such as aws:default",
+        "the name of the profile is missing or invalid; write aws:PROFILE, such as aws:default",
+        "the name of the profile is missing or invalid; write aws:PROFILE, such as aws:default",
     ]
 
 

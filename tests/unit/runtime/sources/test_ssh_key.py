@@ -27,7 +27,7 @@ def test_a_key_file_becomes_one_line(folder: Path) -> None:
 def test_a_key_that_the_proxy_cannot_use_is_refused(folder: Path) -> None:
     for name, why, hint in (
         ("locked", "the key has a passphrase", f"the proxy cannot ask for it; for the sandbox, {MAKE_ONE}"),
-        ("rsa", "the key is of the kind 'ecdsa-sha2-nistp256', not ed25519", MAKE_ONE),
+        ("rsa", "the key has the type 'ecdsa-sha2-nistp256', not ed25519", MAKE_ONE),
         ("good.pub", "not a private key of OpenSSH", MAKE_ONE),
     ):
         with pytest.raises(NotAKeyError) as refused:

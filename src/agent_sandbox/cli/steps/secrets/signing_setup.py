@@ -42,6 +42,6 @@ def _usual_source(project: Project) -> str:
     else:
         file = said.out.strip().removesuffix(".pub")
     if not Path(file).is_absolute():  # a key by its id, or as a text
-        what, hint = "git on the host machine names no file with an SSH key to sign with", f"--from {SOURCE}FILE"
+        what, hint = "git on this machine has no SSH key file in `user.signingKey`", f"--from {SOURCE}FILE"
         raise UserError([Problem(where=SERVICE, what=what, hint=f"{MAKE_ONE}, then name it with {hint}")])
     return f"{SOURCE}{file}"

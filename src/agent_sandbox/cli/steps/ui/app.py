@@ -92,7 +92,7 @@ class Server:
     async def _begin(self, said: Mapping[str, Any], port: int) -> Response:
         session = self._sessions.begin(_text(said, "token"))
         if session is None:
-            why = "this address is not good any more: press Enter where agent-sandbox ui runs"
+            why = "this address was used or has expired: press Enter where agent-sandbox ui runs"
             raise RequestError(HTTPStatus.FORBIDDEN, why)
         response = JSONResponse({"key": session.key, "name": self._name})
         response.set_cookie(cookie_name(port), session.cookie, path="/", httponly=True, samesite="strict")
@@ -100,7 +100,8 @@ class Server:
 
     async def _news(self, request: Request) -> Response:
         if self._pages >= MOST_PAGES:
-            return _refused(RequestError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_PAGES} pages are open already"))
+            why = f"{MOST_PAGES} pages are already open: close one"
+            return _refused(RequestError(HTTPStatus.SERVICE_UNAVAILABLE, why))
         after = request.query_params.get("after", "")
         cursor = Cursor(record=int(after) if after.isdecimal() and len(after) < 16 else 0)
         return StreamingResponse(self._stream(cursor), media_type="text/event-stream")
@@ -141,7 +142,8 @@ class Server:
             return JSONResponse(change_shown(await _done(lambda: self._rules.of_question(question))))
         record = self._feed.record(_number(said, "record"))
         if record is None:
-            raise RequestError(HTTPStatus.CONFLICT, "this request is too long ago: agent-sandbox policy suggest")
+            why = "the page no longer has this request: use agent-sandbox policy suggest"
+            raise RequestError(HTTPStatus.CONFLICT, why)
         return JSONResponse(change_shown(await _done(lambda: self._rules.of_record(record))))
 
     async def _write(self, said: Mapping[str, Any]) -> Response:
@@ -173,7 +175,7 @@ def _post[**More](act: Callable[..., Awaitable[Response]], *more: object) -> Han
 
 
 def _get(read: Callable[[], Mapping[str, Any]]) -> Handler:
-    """Return an endpoint that reads something, in a thread."""
+    """Return an endpoint that responds with what `read` returns; `read` runs in a thread."""
 
     async def endpoint(_: Request) -> Response:
         try:
@@ -190,7 +192,7 @@ async def _object(request: Request) -> Mapping[str, Any]:
         async for part in request.stream():
             body += part
             if len(body) > LARGEST:
-                raise RequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too much")
+                raise RequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too large")
         found = read_json(body.decode())
     except (ValueError, ClientDisconnect) as error:
         raise RequestError(HTTPStatus.BAD_REQUEST, "not JSON") from error
@@ -200,7 +202,7 @@ async def _object(request: Request) -> Mapping[str, Any]:
 
 
 async def _done[T](act: Callable[[], T]) -> T:
-    """Do what may block, in a thread; its problems are for the page."""
+    """Run a blocking function in a thread; its problems become responses to the page."""
     try:
         return await run_in_threadpool(act)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""What the page gets: the last decisions, the open questions, and notes. A slow page loses decisions, never questions.
+"""Feed the pages with the last decisions, the open questions and notes. A slow page loses decisions, never questions.
 
 Every page reads from the same bounded list, from where it stopped: nothing is kept for a page that does not read.
 """
@@ -24,7 +24,7 @@ type Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """What has come since `Cursor`. `missed` counts the decisions in between that are no longer kept."""
+    """What is new since a `Cursor`. `missed` counts the decisions in between that are no longer kept."""
 
     records: Sequence[tuple[int, Record]]
     missed: int
@@ -84,7 +84,7 @@ class Feed:
             self._notes.append((self._last_note, text))
 
     def end(self) -> None:
-        """Let all pages end."""
+        """End the streams of all pages."""
         self.over = True
         self._wake()
 
@@ -93,18 +93,18 @@ class Feed:
             page.wake()
 
     def join(self, page: "Page") -> None:
-        """Wake this page from now on."""
+        """Start to wake this page."""
         with self._lock:
             self._pages |= {page}
 
     def leave(self, page: "Page") -> None:
-        """Wake it no longer."""
+        """Stop waking this page."""
         with self._lock:
             self._pages -= {page}
 
     @property
     def state(self) -> State:
-        """What is open now."""
+        """The open questions and grants."""
         return self._state
 
     def record(self, number: int) -> Record | None:
@@ -116,7 +116,7 @@ class Feed:
         """Return what is new, and move the cursor."""
         with self._lock:
             first = self._records[0][0] if self._records else self._last + 1
-            if cursor.record > self._last:  # a number that was never given
+            if cursor.record > self._last:  # an unknown number: start over
                 cursor.record = 0
             begin = max(cursor.record + 1, first)
             new = [*islice(self._records, begin - first, begin - first + AT_ONCE)]
@@ -151,7 +151,7 @@ class Page:
                 self._loop.call_soon_threadsafe(self._news.set)
 
     async def news(self, seconds: float) -> None:
-        """Wait for news, or so long."""
+        """Wait for news, at most this long."""
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()

@@ -1,4 +1,4 @@
-"""What a request must be before the page's server looks at it: from the page itself, under its own name.
+"""Reject requests to the page's server that do not come from the page itself, or use another host name.
 
 Every page that the user has open in a browser can send requests to 127.0.0.1, and so can a page of the sandbox that
 `agent-sandbox ports` made reachable under another port of 127.0.0.1.
@@ -16,7 +16,7 @@ from agent_sandbox.cli.steps.ui.sessions import Session, Sessions
 ADDRESS = "127.0.0.1"
 KEY = b"agent-sandbox-key"
 METHODS = frozenset({"GET", "POST"})
-# What a browser may load without a session: it is the same for everybody, and in the package.
+# A browser may load these without a session: they are files of the package, the same for everyone.
 PAGE = "/"
 BEGIN = "/api/session"
 PROTECTED = "/api/"
@@ -49,7 +49,7 @@ class Refusal(NamedTuple):
 
 
 class Guard:
-    """Refuses all other requests, and adds the headers that keep the page to itself."""
+    """Rejects all other requests, and adds the security headers to responses."""
 
     def __init__(self, app: ASGIApp, *, port: int, sessions: Sessions) -> None:
         self._app, self._port, self._sessions = app, port, sessions
@@ -78,7 +78,7 @@ class Guard:
         """Return why a request is refused, None if it is not."""
         authority = f"{ADDRESS}:{self._port}"
         if _all(headers, b"host") != [authority]:
-            return Refusal(HTTPStatus.MISDIRECTED_REQUEST, f"this server is only http://{authority}/")
+            return Refusal(HTTPStatus.MISDIRECTED_REQUEST, f"this server answers only at http://{authority}/")
         if method not in METHODS:
             return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and POST")
         origins = _all(headers, b"origin")
@@ -87,7 +87,7 @@ class Guard:
         sites = _all(headers, b"sec-fetch-site")
         known = (OWN, TYPED) if path == PAGE else (OWN,)
         if sites and (len(sites) > 1 or sites[0] not in known):
-            return Refusal(HTTPStatus.FORBIDDEN, "another page asked for this: type the address, or paste it")
+            return Refusal(HTTPStatus.FORBIDDEN, "another page sent this request: type or paste the address instead")
         if path.startswith(PROTECTED) and path != BEGIN and not self._sessions.has(self._session(headers)):
             return Refusal(HTTPStatus.UNAUTHORIZED, "no session: press Enter where agent-sandbox ui runs")
         return None

@@ -67,7 +67,7 @@ class Rules:
         denials = read_denials([json.dumps(as_unlisted)])
         found = suggest(denials, load_here(self._file, os.environ), offers_here(self._file, os.environ))
         if not found.proposals:
-            why = next(iter(found.left_out), "it was not denied for want of a rule")
+            why = next(iter(found.left_out), "a rule would not have allowed it")
             raise UserError([Problem(where="", what=f"no rule is suggested: {why}")])
         proposal = found.proposals[0]
         return self._plan(proposal.rule.text, proposal.services)
@@ -96,10 +96,12 @@ class Rules:
         with self._lock:
             text, before = self._planned.pop(number, ("", ""))
             if not text:
-                raise UserError([Problem(where="", what="this change was written already, or is too old: look again")])
+                what = "this change was already written, or has expired: open it again"
+                raise UserError([Problem(where="", what=what)])
             now, _ = planned_edits(self._file, (), os.environ)
             if now != before:
-                raise UserError([Problem(where=str(POLICY_FILE), what="changed in the meantime: look again")])
+                what = "changed in the meantime: open the change again"
+                raise UserError([Problem(where=str(POLICY_FILE), what=what)])
             with quiet() as said:
                 self._write_rule(text)
             return said.getvalue().strip()

@@ -25,7 +25,7 @@ SIGNAL_SECONDS = 0.2
 
 
 def serve(project: Project, *, asks: bool, on_address: Callable[[str], None], again: Iterable[str]) -> None:
-    """Serve the page of a project's stack. `on_address` gets its address, and a new one for each line of `again`."""
+    """Serve the page of a project's stack. `on_address` gets its address, and another one for each line of `again`."""
     feed, sessions = Feed(), Sessions()
     connection = Connection(project, on_report=feed.report, on_lost=feed.lost)
     rules = Rules(project.root, connection.write_rule)
@@ -78,14 +78,14 @@ def web_server(app: Guard) -> "PageServer":
 
 
 class PageServer(uvicorn.Server):
-    """Runs in a thread of its own, so that Ctrl-C stays Python's."""
+    """Runs in another thread, so that Python handles Ctrl-C in the main one."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._over = threading.Event()
 
     def start(self, listener: socket.socket) -> None:
-        """Start to serve."""
+        """Start serving in a thread."""
 
         def serve() -> None:
             try:
@@ -96,12 +96,12 @@ class PageServer(uvicorn.Server):
         threading.Thread(target=serve, daemon=True).start()
 
     def wait(self) -> None:
-        """Wait until it has ended. Without a limit, a signal that another thread gets would not end the wait."""
+        """Wait for the server to end. Polls, because a signal to another thread would not end an endless wait."""
         while not self._over.wait(SIGNAL_SECONDS):
             pass
 
     def end(self) -> None:
-        """End it, and wait for that."""
+        """Stop the server, and wait until it has stopped."""
         while not (self.started or self._over.is_set()):
             time.sleep(0.01)
         self.should_exit = True

@@ -1,4 +1,4 @@
-"""Who may use the page: a token in the address, good once and for ten minutes, that a browser exchanges for a session.
+"""Sessions of the page: a browser exchanges the token in the address for one, once and within ten minutes.
 
 A session is a cookie and a key. The cookie alone is not enough: browsers send it to every port of 127.0.0.1, also to a
 server in the sandbox that `agent-sandbox ports` made reachable. The key is stored by the page, under its own port.
@@ -26,7 +26,7 @@ class Session:
 
 
 class Sessions:
-    """The one token that is still good, and the sessions. For any thread."""
+    """The one valid token, and the sessions. Thread-safe."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -35,14 +35,14 @@ class Sessions:
         self._keys: OrderedDict[str, str] = OrderedDict()
 
     def new_token(self) -> str:
-        """Return a new token; the one before it is no longer good."""
+        """Return a new token, and invalidate the one before."""
         token = secrets.token_urlsafe(BYTES)
         with self._lock:
             self._token, self._until = token, self._clock() + TOKEN_SECONDS
         return token
 
     def begin(self, token: str) -> Session | None:
-        """Return a session for the token, or None if it is not good."""
+        """Return a session for the token, or None if the token is not valid."""
         with self._lock:
             good = self._token != "" and self._clock() < self._until and _same(token, self._token)
             if not good:
@@ -55,7 +55,7 @@ class Sessions:
             return session
 
     def has(self, session: Session) -> bool:
-        """Return whether this is a session: the cookie, with its own key."""
+        """Return whether this is a known session: the cookie with its own key."""
         with self._lock:
             return any(_same(session.cookie, cookie) and _same(session.key, key) for cookie, key in self._keys.items())
 

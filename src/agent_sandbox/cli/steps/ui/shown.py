@@ -1,4 +1,4 @@
-"""What the page shows, as JSON: bounded, with control and invisible characters escaped. Much of it is the sandbox's."""
+"""Convert what the page shows to JSON: bounded, with control and invisible characters escaped."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the audit log has of today: requests by host and time, and what each line of the policy decided."""
+"""Summarise today's audit log: requests by host and time, and what each line of the policy decided."""
 
 import os
 import threading
@@ -37,7 +37,7 @@ class Hosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What something written in a line of the policy file decided: its rules, or a service."""
+    """The counts of one entry or service in a line of the policy file."""
 
     what: str
     allowed: int
@@ -54,7 +54,7 @@ class PolicyUse:
 
 
 class Today:
-    """Reads the log each time, once at a time: a log of the largest size takes 3 seconds."""
+    """Reads the log at each call, one call at a time: a log of the largest size takes 3 seconds."""
 
     def __init__(self, root: Path, each_record: EachRecord, *, now: Callable[[], datetime] = datetime.now) -> None:
         self._file = root / POLICY_FILE

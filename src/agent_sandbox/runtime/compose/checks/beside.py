@@ -38,7 +38,7 @@ def _about(host: EngineHost, name: str, service: Mapping[str, Any]) -> Iterator[
     if done.code != 0:
         if not MISSING.search(done.err):
             raise UserError([host.engine.problem(done.err, doing="looking for the images")])
-        yield warn("beside", f"{name}: {image} is not here yet", "agent-sandbox up pulls or builds it")
+        yield warn("beside", f"{name}: {image} is not on this machine yet", "agent-sandbox up pulls or builds it")
         return
     found = next(json_lines(done.out), {})
     user = str(service.get("user") or found.get("user") or "")

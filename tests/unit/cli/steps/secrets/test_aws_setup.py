@@ -113,7 +113,7 @@ def test_it_works_before_the_first_up(file: Path, keys: Path, ask: Ask, project:
             ("--api", "sts", "--region", "eu-central-1"),
             (
                 "error: --api: sts gives out credentials, which the agent would see\n"
-                "  hint: take them on your machine, and use them as source\n"
+                "  hint: get them on your machine, and make them the source of a secret\n"
             ),
         ),
     ],

@@ -96,7 +96,7 @@ def test_without_a_key_file_nothing_is_signed(
     assert (answer.code, answer.err) == (
         1,
         (
-            "error: signing: git on the host machine names no file with an SSH key to sign with\n"
+            "error: signing: git on this machine has no SSH key file in `user.signingKey`\n"
             "  hint: create one: ssh-keygen -t ed25519 -N '' -f FILE, then name it with --from ssh-key:FILE\n"
         ),
     )

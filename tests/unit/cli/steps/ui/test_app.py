@@ -65,7 +65,7 @@ def test_questions_are_answered_and_grants_ended(stand: PageStand, answers: Answ
         ("answer", b"{", 400, "not JSON"),
         ("answer", b"[" * 9_000, 400, "not JSON"),
         ("answer", b"\xff", 400, "not JSON"),
-        ("answer", b" " * (LARGEST + 1), 413, "too much"),
+        ("answer", b" " * (LARGEST + 1), 413, "the request is too large"),
         ("end", {"id": 6}, 409, "this grant has ended"),
         (
             "answer",
@@ -103,7 +103,7 @@ def test_so_many_pages_can_be_open(stand: PageStand) -> None:
     pages = [stand.news(session) for _ in range(MOST_PAGES)]
     assert all(next(page)["name"] == "app-1" for page in pages)
     said = stand.send("GET /api/news", session)
-    assert (said.status, json.loads(said.text)) == (503, {"error": "8 pages are open already"})
+    assert (said.status, json.loads(said.text)) == (503, {"error": "8 pages are already open: close one"})
     stand.feed.end()
     assert [[*page] for page in pages] == [[]] * MOST_PAGES
 
@@ -126,7 +126,7 @@ def test_a_rule_is_shown_and_then_written(project: Path) -> None:
             ["GET https://new.example.com/0"],
         )
         too_old = stand.send("POST /api/rule", session, body={"record": 7})
-        assert (too_old.status, json.loads(too_old.text)["error"][:28]) == (409, "this request is too long ago")
+        assert (too_old.status, json.loads(too_old.text)["error"][:35]) == (409, "the page no longer has this request")
         again = stand.send("POST /api/write", session, body={"change": change["id"]})
         assert again.status == 409
 

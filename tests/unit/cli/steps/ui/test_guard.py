@@ -30,7 +30,7 @@ def test_a_request_by_another_name_is_refused(served: PageStand, what: str, host
     session = served.begin()
     for line in EVERYTHING:
         said = served.send(line, {**session, "Host": host.format(port=served.port)}, body={})
-        assert (said.status, said.text) == (421, f"this server is only http://{served.authority}/"), what
+        assert (said.status, said.text) == (421, f"this server answers only at http://{served.authority}/"), what
 
 
 @each(

@@ -43,7 +43,7 @@ def test_a_change_is_shown_first_and_then_written_once(rules: Rules, written: li
     assert rules.write(change.id) == "policy.yaml:5: added\npolicy loaded"
     assert written == ["GET https://new.example.com/0"]
     for other in (change.id, "", "x"):
-        with pytest.raises(UserError, match="was written already, or is too old"):
+        with pytest.raises(UserError, match="already written, or has expired"):
             rules.write(other)
     assert len(written) == 1
 
@@ -53,7 +53,7 @@ def test_a_change_is_not_written_to_another_text_than_was_shown(
 ) -> None:
     change = rules.of_record(denied())
     (project / ".devcontainer" / "policy.yaml").write_text(f"{POLICY}# other\n")
-    with pytest.raises(UserError, match="changed in the meantime: look again"):
+    with pytest.raises(UserError, match="changed in the meantime: open the change again"):
         rules.write(change.id)
     assert written == []
 
@@ -61,7 +61,7 @@ def test_a_change_is_not_written_to_another_text_than_was_shown(
 def test_only_the_last_changes_can_be_written(rules: Rules, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "MOST", 1)
     first, second = rules.of_record(denied()), rules.of_record(denied(path="/b"))
-    with pytest.raises(UserError, match="too old"):
+    with pytest.raises(UserError, match="has expired"):
         rules.write(first.id)
     rules.write(second.id)
 
@@ -86,7 +86,7 @@ def test_a_request_that_nobody_answered_can_become_a_rule(rules: Rules) -> None:
     [
         ({"host": "never.example.com"}, "no rule is suggested: denied by"),
         ({"host": "169.254.169.254"}, "no rule is suggested: a private host"),
-        ({"decision": "allow"}, "no rule is suggested: it was not denied for want of a rule"),
+        ({"decision": "allow"}, "no rule is suggested: a rule would not have allowed it"),
         ({"cause": "rule"}, "no rule is suggested: denied by a rule"),
         ({"host": "a.test"}, "no rule is suggested: allowed by now"),
         ({"path": "/a%zz"}, "no rule is suggested: an ambiguous request"),

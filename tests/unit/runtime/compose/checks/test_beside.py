@@ -73,7 +73,7 @@ def test_an_image_that_no_registry_has_cannot_be_pinned(project: Project, docker
 def test_an_image_that_is_not_here_is_a_warning(project: Project, docker: FakeDocker) -> None:
     docker.says("image inspect", err="Error: No such image: x", code=1)
     assert examined(project, "{image: x}") == (
-        warn("beside", "db: x is not here yet", "agent-sandbox up pulls or builds it"),
+        warn("beside", "db: x is not on this machine yet", "agent-sandbox up pulls or builds it"),
     )
 
 

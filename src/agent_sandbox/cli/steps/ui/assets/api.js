@@ -17,7 +17,7 @@ async function answered(response) {
   try {
     why = JSON.parse(text).error;
   } catch {
-    // Plain text says it.
+    // The response is plain text.
   }
   throw new Refused(response.status, why || `status ${response.status}`);
 }

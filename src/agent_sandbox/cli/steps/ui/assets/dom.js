@@ -13,7 +13,7 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
-// Text of the sandbox: its letters in the order in which they were sent, and apart from what is beside it.
+// Show text of the sandbox in the order in which it was sent, isolated from the text around it.
 export const foreign = (text, name = "span") => element(name, { class: "foreign" }, text);
 
 export const button = (text, act, attributes = {}) => element("button", { type: "button", on: { click: act }, ...attributes }, text);
@@ -25,7 +25,7 @@ export function say(text) {
 export const SETTLE_MS = 700;
 let closed = () => {};
 
-// Show a dialog. Each button has a text and what it does; Escape and the last button only close it. The others do nothing
+// Show a dialog. Each button has a text and an action; Escape and the last button only close it. The others do nothing
 // at first: a second click was meant for what was there before.
 export function show(title, body, buttons = [], onClose = () => {}) {
   const dialog = find("dialog");

@@ -1,4 +1,4 @@
-// Notifications of the browser about new questions: few, and only while the page is not looked at.
+// Browser notifications about new questions: few, and only while the page is in the background.
 
 import { find, say } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// The page: begins the session, and hands out the news.
+// The page: begins the session, and passes the news to the views.
 
 import { Refused, begin, follow, post } from "./api.js";
 import { button, element, find, foreign, say, show } from "./dom.js";

@@ -1,5 +1,5 @@
-// The requests that wait, and how they are answered. An answer counts only when nothing has moved for a moment, so that
-// no request that appears just then gets the click or the key that was meant for something else.
+// The requests that wait, and their answers. An answer counts only if nothing has moved for a moment, so that
+// a request that appears just then does not get a click or a key that was meant for something else.
 
 import { SETTLE_MS, button, dialogIsOpen, element, find, foreign, say } from "./dom.js";
 import { Refused, post } from "./api.js";
@@ -108,7 +108,7 @@ function countDown() {
 
 function settled(...times) {
   const quiet = performance.now() - Math.max(...times) >= SETTLE_MS;
-  if (!quiet) say("the questions have just changed, or you were typing: look again");
+  if (!quiet) say("not sent, because the questions have just changed or a key was just pressed: look again");
   return quiet;
 }
 
