@@ -67,7 +67,7 @@ def test_an_agent_lists_the_mcp_servers_that_were_written_for_it(name: str) -> N
     said = {"file": manifest.mcp.file, "key": manifest.mcp.key, "servers": manifest.mcp.entries(SERVERS)}
     variables = {**manifest.env, **manifest.unattended.environment, "AGENT_SANDBOX_MCP": json.dumps([said])}
     options = [f"--env={variable}={value}" for variable, value in variables.items()]
-    script = f"/usr/local/lib/agent-sandbox/configure_mcp.py && {manifest.command[0]} mcp list"
+    script = f"/usr/local/lib/agent-sandbox/configure_mcp.py && {manifest.command[0]} mcp list 2>&1"
     listed = run("docker", "run", "--rm", "--network=none", "--entrypoint=sh", *options, image, "-c", script).stdout
     assert [server.name for server in SERVERS if server.name not in listed] == [], listed
 

@@ -102,6 +102,9 @@ def test_a_version_that_is_not_there_is_named(shell: Shell, registry: str) -> No
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"agent-sandbox: cannot download {registry}other")
     done = fetch(shell, registry, f"amd64 {NAME} 1.0.0", arch="riscv64")
     assert (done.returncode, done.stderr) == (1, "agent-sandbox: there is no program for riscv64\n")
+    said = "no npm registry is known: install npm, or set npm_config_registry to the address of one"
+    done = fetch(shell, "", f"amd64 {NAME} 1.0.0")
+    assert (done.returncode, done.stderr) == (1, f"agent-sandbox: {said}\n")
 
 
 @pytest.fixture(scope="module")

@@ -3,23 +3,28 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Build
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ExtraCa, Json, Quiet
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
+from agent_sandbox.cli.steps.policy.resolve_services import agent_image
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.cli.terminal.table import table
-from agent_sandbox.images import usage_images
+from agent_sandbox.images import usage_images, usage_name
 from agent_sandbox.runtime.driver.container import StackFound
 from agent_sandbox.runtime.init.build_inputs import build_of
+from agent_sandbox.runtime.init.build_registries import npms_own_registry
+from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.project.installed import trusted_projects
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.mount_checks import listed
@@ -61,8 +66,7 @@ def usage(
     projects = trusted_projects(open_store(os.environ))
     stacks = driver().stacks()
     if stacks:
-        build = build_of(usage_images(), extra_ca=extra_ca)
-        execute(backend().build(build), quiet=quiet)
+        execute(backend().build(_build(projects, stacks, extra_ca)), quiet=quiet)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = list(pool.map(lambda stack: _counted(projects.get(stack.name), stack, day), stacks))
     if json:
@@ -75,6 +79,15 @@ def usage(
         if names := [one.stack for one in found if one.problem == problem]:
             say(("not counted:", "warn"), f" {listed(names)}: {problem}")
     return FIXABLE if any(one.problem == NO_ANSWER for one in found) else DONE
+
+
+def _build(projects: Mapping[str, Project], stacks: Sequence[StackFound], extra_ca: Path | None) -> Build:
+    build = build_of(usage_images(), extra_ca=extra_ca)
+    if build.registries or usage_name() in driver().labels_of((usage_name(),)):
+        return build
+    here = this_machine(os.environ)
+    inside = (agent_image(projects[stack.name]) for stack in stacks if stack.name in projects)
+    return replace(build, registries=npms_own_registry(machine for machine in chain((here,), inside) if machine))
 
 
 def _counted(project: Project | None, stack: StackFound, day: str) -> Counted:

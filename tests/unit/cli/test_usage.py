@@ -5,8 +5,9 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.usage import usage
-from agent_sandbox.images import usage_images, usage_name
+from agent_sandbox.images import agent_name, usage_images, usage_name
 from agent_sandbox.runtime.host.agents import load_manifest
+from agent_sandbox.runtime.policies.registries import image_machine
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.stack.services.agent import state_volumes
 from fake_docker import FakeDocker
@@ -116,3 +117,19 @@ def test_a_time_that_is_none_is_an_error(project: Path, docker: FakeDocker, caps
     assert exit_code(lambda: usage(since="soon")) == 1
     assert capsys.readouterr().err.startswith("error: --since: not a time: 'soon'\n")
     assert docker.calls == []
+
+
+def test_the_image_is_built_from_the_registry_that_npm_names(
+    docker: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("npm_config_registry", "NPM_CONFIG_REGISTRY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("agent_sandbox.cli.usage.this_machine", lambda _: image_machine(lambda _: ""))
+    found = read_project(project)
+    built = agent_name(found.agents, found.owner, {}, found.base_image)
+    docker.says("volume ls", out="app-1 app-1_ca-private\n").says("ps --all --quiet").says("build --progress")
+    docker.says("image inspect", out=json.dumps({"tags": [built], "labels": {}}))
+    docker.says("run --rm", out="https://npm.test/\n")
+    exit_code(usage)
+    (build,) = (call for call in docker.calls if f"--tag {usage_name()}" in call)
+    assert "--build-arg NPM_REGISTRY=https://npm.test/" in build

@@ -1,7 +1,7 @@
 """The registries that npm and pip use on this machine, for the build of a project's image."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from agent_sandbox.images import NPM_REGISTRY, PIP_INDEX
@@ -16,6 +16,13 @@ def machine_registries(machine: Machine, wanted: Collection[str]) -> dict[str, s
     """Return the URLs of these build arguments, without credentials: an image's history shows its arguments."""
     found = {name: next(filter(None, map(_plain, SOURCES[name](machine))), "") for name in wanted}
     return {name: url for name, url in found.items() if url}
+
+
+def npms_own_registry(machines: Iterable[Machine]) -> dict[str, str]:
+    """Return the build argument for the registry that npm names on the first of these machines that has npm."""
+    answers = (machine.run(("npm", "config", "get", "registry")).strip() for machine in machines)
+    url = next(filter(None, map(_plain, answers)), "")
+    return {NPM_REGISTRY: url} if url else {}
 
 
 def _npm(machine: Machine) -> Iterator[str]:

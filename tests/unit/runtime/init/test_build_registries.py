@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from agent_sandbox.images import NPM_REGISTRY, PIP_INDEX
-from agent_sandbox.runtime.init.build_registries import machine_registries
-from agent_sandbox.runtime.policies.registries import Machine
+from agent_sandbox.runtime.init.build_registries import machine_registries, npms_own_registry
+from agent_sandbox.runtime.policies.registries import Machine, image_machine
 from table_tests import each
 
 BOTH = (NPM_REGISTRY, PIP_INDEX)
@@ -40,3 +40,13 @@ def test_the_users_files_name_them_and_credentials_stay_out(tmp_path: Path) -> N
 )
 def test_a_variable_comes_first_and_only_urls_of_servers_count(environ: dict[str, str], found: dict[str, str]) -> None:
     assert machine_registries(machine(Path("/nonexistent"), **environ), BOTH) == found
+
+
+def test_npm_itself_names_the_registry_that_no_file_does() -> None:
+    def with_npm(said: str) -> Machine:
+        return image_machine(lambda argv: said if tuple(argv) == ("npm", "config", "get", "registry") else "")
+
+    answers = ("", "undefined\n", "https://ann:secret@npm.test/\n", "https://other.test/\n")
+    machines = [with_npm(said) for said in answers]
+    assert npms_own_registry(machines) == {NPM_REGISTRY: "https://npm.test/"}
+    assert npms_own_registry(machines[:2]) == {}
