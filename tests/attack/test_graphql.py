@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from http2client import Http2Client, fields
-from proxy_pair import Pair, start_pair
+from proxy_pair import HURRY, Pair, start_pair
 from proxy_stand import get, read_answer, read_head
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ domains:
     rules:
       - {path: {exact: /graphql}, schemes: [https], graphql: {query: [viewer, repository], mutation: [addComment]}}
 """
-# Tests need not wait as long as clients may take.
-HURRY = "from agent_sandbox.proxy.limits import Limits\nLimits.__init__.__kwdefaults__.update(body_seconds=1.0)"
 READING = b'{"query": "{viewer{login}}"}'
 WRITING = b'{"query": "mutation {deleteRef{id}}"}'
 JSON = "Content-Type: application/json"

@@ -12,7 +12,7 @@ import yaml
 
 from capture_server import ok
 from http2client import Http2Client, fields
-from proxy_pair import Pair, start_pair
+from proxy_pair import HURRY, Pair, start_pair
 from proxy_stand import get, read_answer
 from table_tests import each
 
@@ -27,8 +27,6 @@ domains:
     rules:
       - {path: {exact: /mcp}, schemes: [https], mcp: {tools: [search, read_*]}}
 """
-# Tests need not wait as long as clients may take.
-HURRY = "from agent_sandbox.proxy.limits import Limits\nLimits.__init__.__kwdefaults__.update(body_seconds=1.0)"
 JSON = "Content-Type: application/json"
 ACCEPT = "Accept: application/json, text/event-stream"
 EVENTS = b"Content-Type: text/event-stream"

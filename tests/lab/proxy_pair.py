@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+# For `sabotage`: tests need not wait as long as clients may take.
+HURRY = "from agent_sandbox.proxy.limits import Limits\nLimits.__init__.__kwdefaults__.update(body_seconds=1.0)"
 NAMES = ("allowed.test", "a.wild.test", "b.wild.test")
 
 

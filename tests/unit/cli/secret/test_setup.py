@@ -1,5 +1,4 @@
 import io
-import json
 import os
 import sys
 from pathlib import Path
@@ -8,11 +7,10 @@ import pytest
 
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
-from fake_stack import trust, with_containers
 from run_cli import Ask
+from secret_setup import accepting_proxy, policy, told
 
 VALUE = "correct-horse-battery"
-PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
 TOLD = "the proxy sends {} to {}; in the sandbox, {} holds a placeholder for it"
 
 
@@ -20,23 +18,8 @@ TOLD = "the proxy sends {} to {}; in the sandbox, {} holds a placeholder for it"
 def running(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
     """Have a proxy that keeps what it is told and reloads its policy, and a key on our stdin."""
     assert project.exists()
-    docker.says(f"{PROGRAM} secret set", script=f"cat >{docker.folder / 'told'}")
-    unchanged = {"counts": {"added": 0, "removed": 0}}
-    docker.says("agent_sandbox.proxy reload", out=json.dumps({"ok": True, "digest": "0" * 64, "change": unchanged}))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{VALUE}\n".encode())))
-    return with_containers(docker, proxy="healthy")
-
-
-def policy(project: Path, text: str = "") -> str:
-    file = project / ".devcontainer" / "policy.yaml"
-    if text:
-        file.write_text(text)
-        trust(project)
-    return file.read_text()
-
-
-def told(docker: FakeDocker) -> list[str]:
-    return [call.partition(" secret ")[2] for call in docker.calls if " secret " in call]
+    return accepting_proxy(docker)
 
 
 def test_shells_complete_the_services_with_a_key_or_a_token(project: Path, ask: Ask) -> None:

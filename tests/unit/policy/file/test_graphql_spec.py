@@ -2,25 +2,9 @@ import pytest
 from pydantic import ValidationError
 
 from agent_sandbox.policy.file.graphql_spec import ConfinedGraphqlSpec
-from agent_sandbox.policy.file.spec import PolicySpec
 from agent_sandbox.policy.http.graphql_operation import Confinement, operation_pattern
-from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.problems import UserError
+from policy_specs import problems, read, rule
 from table_tests import each
-
-
-def rule(text: str, section: str = "domains") -> str:
-    return f"{section}: [{{host: a.test, rules: [{{{text}}}]}}]"
-
-
-def read(text: str) -> PolicySpec:
-    return parse_layer(text, name="project", file="p.yaml", shown="p.yaml", services=()).spec
-
-
-def problems(text: str) -> list[str]:
-    with pytest.raises(UserError) as raised:
-        read(text)
-    return [str(problem) for problem in raised.value.problems]
 
 
 def test_a_rule_lists_operations_by_kind() -> None:
@@ -33,25 +17,25 @@ def test_a_rule_lists_operations_by_kind() -> None:
 @each(
     ("text", "expected"),
     [
-        ("graphql: {}", "p.yaml:1:44: `graphql` names no operation; write `graphql: {query: [repository]}`"),
-        ("graphql: ~", "p.yaml:1:44: no value; remove the key, or give it a value"),
-        ("graphql: {query: []}", "p.yaml:1:52: empty list; remove it, or add an entry"),
-        ("graphql: {query: viewer}", "p.yaml:1:52: list expected, not 'viewer'; write [viewer]"),
+        ("graphql: {}", "p:1:44: `graphql` names no operation; write `graphql: {query: [repository]}`"),
+        ("graphql: ~", "p:1:44: no value; remove the key, or give it a value"),
+        ("graphql: {query: []}", "p:1:52: empty list; remove it, or add an entry"),
+        ("graphql: {query: viewer}", "p:1:52: list expected, not 'viewer'; write [viewer]"),
         (
             "graphql: {query: ['*']}",
-            "p.yaml:1:53: not a field name: '*'; use a name from the API's schema, such as `repository`",
+            "p:1:53: not a field name: '*'; use a name from the API's schema, such as `repository`",
         ),
         (
             "graphql: {subscription: [a]}",
-            "p.yaml:1:45: unknown key 'subscription'; known: mutation, query",
+            "p:1:45: unknown key 'subscription'; known: mutation, query",
         ),
         (
             "methods: [GET, POST], graphql: {query: [a]}",
-            "p.yaml:1:44: `graphql` works only with POST; write `methods: [POST]`",
+            "p:1:44: `graphql` works only with POST; write `methods: [POST]`",
         ),
         (
             "graphql: {query: [a]}, query: {exact: {}}",
-            "p.yaml:1:65: `graphql` never matches a request with a query string; remove `query`",
+            "p:1:65: `graphql` never matches a request with a query string; remove `query`",
         ),
     ],
 )
@@ -61,7 +45,7 @@ def test_what_can_not_be_meant_is_told_where_it_stands(text: str, expected: str)
 
 def test_a_deny_has_no_graphql() -> None:
     expected = (
-        "p.yaml:1:41: `graphql` is not possible in a deny: other fields than those in a list can have the same effect; "
+        "p:1:41: `graphql` is not possible in a deny: other fields than those in a list can have the same effect; "
         "remove it; `graphql` belongs in an entry that allows, and what it does not list is denied"
     )
     assert problems(rule("graphql: {query: [a]}", "deny")) == [expected]

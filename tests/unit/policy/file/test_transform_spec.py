@@ -1,22 +1,8 @@
 import json
 
-import pytest
-
-from agent_sandbox.policy.file.spec import PolicySpec
 from agent_sandbox.policy.match.injection import Credential, Existing, injection
-from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.problems import UserError
+from policy_specs import problems, read
 from table_tests import each
-
-
-def read(text: str) -> PolicySpec:
-    return parse_layer(text, name="project", file="p", shown="p", services=()).spec
-
-
-def problems(text: str) -> list[str]:
-    with pytest.raises(UserError) as raised:
-        read(text)
-    return [str(problem) for problem in raised.value.problems]
 
 
 def test_headers_are_read_with_their_secrets() -> None:

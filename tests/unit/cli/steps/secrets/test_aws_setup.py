@@ -8,10 +8,10 @@ import pytest
 
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
-from fake_stack import trust, with_containers
+from fake_stack import trust
 from run_cli import Ask
+from secret_setup import PROGRAM, accepting_proxy
 
-PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
 KEYS = "AKIA1:s3cret/key"
 SQS, BUCKET = "sqs.eu-central-1.amazonaws.com", "my-bucket.s3.eu-central-1.amazonaws.com"
 ENTRY = """\
@@ -43,12 +43,9 @@ def file(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def running(file: Path, docker: FakeDocker) -> FakeDocker:
     """Have a proxy that keeps what it is told, and has keys for one host."""
     assert file.exists()
-    docker.says(f"{PROGRAM} secret set", script=f"cat >{docker.folder / 'told'}")
     held = {"name": "aws.key", "hosts": [BUCKET], "problem": "", "expires": None}
     docker.says(f"{PROGRAM} secret list", out=json.dumps([held]))
-    change = {"counts": {"added": 0, "removed": 0}}
-    docker.says("agent_sandbox.proxy reload", out=json.dumps({"ok": True, "digest": "0" * 64, "change": change}))
-    return with_containers(docker, proxy="healthy")
+    return accepting_proxy(docker)
 
 
 @pytest.fixture

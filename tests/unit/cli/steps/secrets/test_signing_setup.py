@@ -1,4 +1,3 @@
-import json
 import os
 from pathlib import Path
 from shutil import which
@@ -9,12 +8,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
-from fake_stack import trust, with_containers
 from run_cli import Ask
+from secret_setup import accepting_proxy, policy, told
 
 # Found before the tests hide all programs.
 GIT = which("git")
-PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
 SIGNED = "git in the sandbox signs commits of me@example.com; the key stays in the proxy, which signs nothing else"
 
 
@@ -22,22 +20,7 @@ SIGNED = "git in the sandbox signs commits of me@example.com; the key stays in t
 def running(project: Path, docker: FakeDocker) -> FakeDocker:
     """Have a proxy that keeps what it is told and reloads its policy."""
     assert project.exists()
-    docker.says(f"{PROGRAM} secret set", script=f"cat >{docker.folder / 'told'}")
-    unchanged = {"counts": {"added": 0, "removed": 0}}
-    docker.says("agent_sandbox.proxy reload", out=json.dumps({"ok": True, "digest": "0" * 64, "change": unchanged}))
-    return with_containers(docker, proxy="healthy")
-
-
-def policy(project: Path, text: str = "") -> str:
-    file = project / ".devcontainer" / "policy.yaml"
-    if text:
-        file.write_text(text)
-        trust(project)
-    return file.read_text()
-
-
-def told(docker: FakeDocker) -> list[str]:
-    return [call.partition(" secret ")[2] for call in docker.calls if " secret " in call]
+    return accepting_proxy(docker)
 
 
 @pytest.fixture
