@@ -28,6 +28,7 @@ class Received:
 
     head: bytes
     body: bytes
+    client: int = 0  # the port of its connection
 
     @property
     def line(self) -> str:
@@ -66,13 +67,14 @@ class Capture(Listening):
     @override
     def talk(self, stream: socket.socket) -> None:
         """Greet, and answer request by request."""
+        client = stream.getpeername()[1]
         stream.sendall(self.greeting)
         data = b""
         while True:
             while HEAD_END not in data:
                 data += self._receive(stream)
             head, _, data = data.partition(HEAD_END)
-            request = Received(head, b"")
+            request = Received(head, b"", client)
             answer = self.answers.get(request.line.split(" ")[1].partition("?")[0])
             if callable(answer):
                 self.requests.append(request)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self, cast, override
 from agent_sandbox.policy import Decision, Effect
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.lane.session import LaneSession
+from agent_sandbox.proxy.lane.upstream import pool_of
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.options import EngineOptions
 from agent_sandbox.proxy.mitm.session import Engine
@@ -87,7 +88,13 @@ class Notes:
 async def pair_of_sockets() -> tuple[Pair, Pair]:
     """Return both ends of a connection."""
     one, other = socket.socketpair()
-    return await asyncio.open_connection(sock=one), await asyncio.open_connection(sock=other)
+    async with contextlib.AsyncExitStack() as held:
+        held.callback(other.close)
+        ours = await asyncio.open_connection(sock=one)
+        held.callback(ours[1].transport.abort)
+        theirs = await asyncio.open_connection(sock=other)
+        held.pop_all()  # nothing was cancelled
+    return ours, theirs
 
 
 class LaneStage:
@@ -105,6 +112,7 @@ class LaneStage:
         self.asked: list[tuple[str, int]] = []
         self._tunnel = tunnel
         self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: list[asyncio.Task[None]] = []
         self.engine = Engine(
             hooks=hooks_of(*(addons or (LetThrough(),)), self.notes),
             dialler=cast("Dialler", self),
@@ -127,17 +135,25 @@ class LaneStage:
 
     async def __aenter__(self) -> Self:
         """Connect the client."""
-        (reader, writer), (self.reader, self.writer) = await pair_of_sockets()
-        self._writers += [writer, self.writer]
-        self.session = LaneSession(self.engine, self._tunnel, PeekableReader(reader, Place(Held())), writer)
-        self.task = asyncio.create_task(self.session.handle_client())
+        self.pool = pool_of(self.engine)
+        self.session, (self.reader, self.writer) = await self.client()
+        self.task = self._tasks[0]
         return self
+
+    async def client(self) -> tuple[LaneSession, Pair]:
+        """Connect a client, which may be one of several."""
+        (reader, writer), theirs = await pair_of_sockets()
+        self._writers += [writer, theirs[1]]
+        session = LaneSession(self.engine, self._tunnel, PeekableReader(reader, Place(Held())), writer)
+        self._tasks.append(asyncio.create_task(session.handle_client()))
+        return session, theirs
 
     async def __aexit__(self, *_: object) -> None:
         """End everything."""
-        self.task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self.task
+        self.pool.clear()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         for writer in self._writers:
             writer.transport.abort()
             with contextlib.suppress(OSError):

@@ -53,11 +53,17 @@ class ExplicitProxy:
 
     async def review(self, revision: PolicyTransition) -> int:
         """Check all open connections against a new policy; return how many were closed."""
+        self._close_idle_servers()
         return await self._connections.review(revision)
 
     async def end(self) -> None:
         """Close all open connections, giving each time to write its audit record."""
+        self._close_idle_servers()
         await self._connections.end(seconds=LAST_LINES_SECONDS)
+
+    def _close_idle_servers(self) -> None:
+        for pool in self._engine.pools:
+            pool.clear()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection of a client that uses the proxy variables."""

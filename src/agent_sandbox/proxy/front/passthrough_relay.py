@@ -136,8 +136,8 @@ class Relay:
         if not self._allowed.allowed:
             self._settle(Effect.DENY, self._allowed.reason)
             return None
-        if why := self._spend("requests", 1):
-            self._settle(Effect.DENY, why, str(Cause.BUDGET))
+        if over := self._spend("requests", 1):
+            self._settle(Effect.DENY, over.reason, str(Cause.BUDGET))
             return None
         try:
             streams = await self._engine.dialler.dial(self._tunnel.host, self._tunnel.port)
@@ -171,9 +171,9 @@ class Relay:
         while data := await read():
             if not patience.expired():  # bytes may arrive at the very moment of the timeout
                 patience.reschedule(loop.time() + self._engine.limits.idle_seconds)
-            if why := self._spend("upload" if meter is self._sent else "download", len(data)):
+            if over := self._spend("upload" if meter is self._sent else "download", len(data)):
                 self._taken_back = True
-                self._settle(Effect.DENY, why, str(Cause.BUDGET))
+                self._settle(Effect.DENY, over.reason, str(Cause.BUDGET))
                 self.abort()
                 return
             writer.write(bytes(meter(data)))

@@ -1,6 +1,7 @@
 """One side of a connection: bytes in and out, with or without TLS, with back-pressure in both directions."""
 
 import asyncio
+import select
 import socket
 import struct
 from collections.abc import Buffer, Callable
@@ -9,6 +10,7 @@ from typing import Any, override
 
 from OpenSSL import SSL
 
+from agent_sandbox.proxy.lane.tls_records import TlsRecords
 from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
 
@@ -19,14 +21,15 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 INCOMING = memoryview(bytearray(LARGE_READ))
 
 
-def _nothing() -> None:
+def do_nothing() -> None:
     """Do nothing."""
 
 
 class ByteStream(asyncio.BufferedProtocol):
     """Takes over the transport of a pair of asyncio streams.
 
-    `on_data` is called whenever data arrived, `on_end` once, when the other side has sent its last byte.
+    `on_data` is called whenever data arrived, `on_end` once, when the other side has sent its last byte. Both may be
+    replaced, because a server connection outlives the client that it was opened for.
     """
 
     def __init__(
@@ -35,17 +38,19 @@ class ByteStream(asyncio.BufferedProtocol):
         self.buffer = BodyBuffer()
         self.ended = False
         self.is_reset = False
-        self.on_end = _nothing
-        self._on_data = on_data
+        self.on_end: Callable[[], None] = do_nothing
+        self.on_data = on_data
         self._crowded = crowded
         self._writer = writer
         self._transport: Any = writer.transport  # of both kinds, which have no common type
         self._beneath: asyncio.BaseProtocol = writer.transport.get_protocol()
         self._tls: SSL.Connection | None = None
+        self._records = TlsRecords()
         self._is_open = True  # the TLS handshake is over, or there is none
         self._reading: asyncio.Future[bool] | None = None
         self._writing: asyncio.Future[None] | None = None
         self._is_full = self._is_lost = False
+        self._arrived: select.poll | None = None
 
     def take_over(self, reader: asyncio.StreamReader, ahead: bytes = b"") -> None:
         """Receive `ahead`, then the unread rest of `reader`, then what the transport reads from now on."""
@@ -63,6 +68,7 @@ class ByteStream(asyncio.BufferedProtocol):
         self._tls, self._is_open = tls, False
         if begun := bytes(self.buffer):
             self.buffer = BodyBuffer()
+            self._records.read(begun)
             tls.bio_write(begun)
         while not self._is_open:
             try:
@@ -84,19 +90,45 @@ class ByteStream(asyncio.BufferedProtocol):
     @property
     def is_usable(self) -> bool:
         """Whether another request may be sent: the connection is open, and nothing unexpected has arrived."""
-        return not (self.ended or self.buffer or self._is_lost or self._transport.is_closing())
+        is_open = not (self.ended or self._is_lost or self._transport.is_closing())
+        return is_open and not self.buffer and self._records.is_at_end and not self._may_hide_data
+
+    @property
+    def _may_hide_data(self) -> bool:
+        """Whether asyncio's TLS, which leads to an upstream proxy, may hold data: the kernel has it no longer."""
+        return not self._transport.is_reading() and self._transport.get_extra_info("sslcontext") is not None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it is usable, and the kernel has received nothing for it either: no data, and no end."""
+        if not self.is_usable:
+            return False
+        if self._arrived is None:
+            self._arrived = select.poll()
+            fileno = self._transport.get_extra_info("socket").fileno()
+            self._arrived.register(fileno, select.POLLIN | select.POLLRDHUP)
+        return not self._arrived.poll(0)
+
+    @property
+    def has_sent_all(self) -> bool:
+        """Whether the kernel has taken all that was written."""
+        return not self._transport.get_write_buffer_size()
 
     async def more(self) -> bool:
         """Wait for more data. Return False if there will be none. Check `buffer` before calling this."""
         if self.ended:
             return False
-        if not self._transport.is_reading():
-            self._transport.resume_reading()
+        self.resume()
         self._reading = asyncio.get_running_loop().create_future()
         try:
             return await self._reading
         finally:
             self._reading = None
+
+    def resume(self) -> None:
+        """Read from the socket again, if that was paused."""
+        if not self._transport.is_reading():
+            self._transport.resume_reading()
 
     def write(self, data: bytes) -> None:
         """Send `data`. If the connection is lost, do nothing; `drain` raises."""
@@ -161,11 +193,12 @@ class ByteStream(asyncio.BufferedProtocol):
 
     @override
     def buffer_updated(self, nbytes: int) -> None:
-        self._on_data()
+        self.on_data()
         data = bytes(INCOMING[:nbytes])
         if self._tls is None:
             self.buffer += data
         else:
+            self._records.read(data)
             self._tls.bio_write(data)
             if self._is_open:
                 self._decrypt(self._tls)
@@ -233,11 +266,12 @@ class ByteStream(asyncio.BufferedProtocol):
 
     def _flush(self, size: int = 0) -> None:
         assert self._tls is not None  # noqa: S101 - only called with TLS
-        try:
-            while True:
-                self._transport.write(self._tls.bio_read(size + size // 64 + 4096))
-        except SSL.WantReadError:
-            return
+        room, read = size + size // 64 + 4096, 0
+        with suppress(SSL.WantReadError):  # there was nothing
+            while not read or read == room:
+                data = self._tls.bio_read(room)
+                read = len(data)
+                self._transport.write(data)
 
 
 def _finish[T](future: asyncio.Future[T], *, result: T) -> None:

@@ -10,8 +10,9 @@ from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudgetError
 from agent_sandbox.proxy.lane.body import LAST_CHUNK, Body, chunk, closes, head_bytes, is_chunked, response_body
 from agent_sandbox.proxy.lane.byte_stream import ByteStream
 from agent_sandbox.proxy.lane.interruptible import AbortedError, ClientLeftError
+from agent_sandbox.proxy.lane.sharing import may_be_shared, seconds_to_keep
 from agent_sandbox.proxy.lane.steps import Steps
-from agent_sandbox.proxy.lane.upstream import Upstream
+from agent_sandbox.proxy.lane.upstream import Upstream, secrets_of
 from agent_sandbox.proxy.lane.websocket import relay_frames
 from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.secrets.redactable import safe_reason
@@ -44,7 +45,8 @@ class Relay:
     """Relays one exchange.
 
     `is_begun`: the head of the response was sent. `is_endless`: only the end of the connection ends the response.
-    `is_reusable`: the server connection may carry another request. `keeps_client`: so may the client's.
+    `is_reusable`: the server connection may carry another request of this client, and if `is_shareable`, of any, for
+    so many seconds. `keeps_client`: the client's connection may carry another request.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - whom it connects
@@ -63,14 +65,16 @@ class Relay:
         self._steps = steps
         self._interrupt = interrupt
         self._is_over = False
-        self.is_begun = self.is_endless = self.is_websocket = self.is_reusable = self.keeps_client = False
+        self.is_begun = self.is_endless = self.is_websocket = self.keeps_client = False
+        self.is_reusable = self.is_shareable = False
+        self.seconds = 0.0
 
     async def run(self, upstream: Upstream, buffered: bytes) -> None:
         """Send the request, with its `buffered` body or the body as it arrives, and relay the response."""
         server, head = upstream.stream, self._exchange.forwarded
         if head is None:
             raise BrokenError("the request is not allowed")
-        upstream.echoes = self._exchange.echoes
+        upstream.secrets = upstream.secrets or secrets_of(self._exchange)
         first = head_bytes(b"%s %s %s" % (head.method, head.target, head.version), head.fields)
         chunked = is_chunked(head.fields)
         if buffered and chunked:
@@ -129,16 +133,17 @@ class Relay:
         exchange, server = self._exchange, upstream.stream
         try:
             head = await self._response_head(server)
+            is_early = not (self._body.is_done and server.has_sent_all)
             size = head.body(exchange.method)
         except BadHeadError as problem:
             raise BrokenError(self._safe(f"malformed response from the server: {problem}")) from problem
         returned = self._returned(head)
-        declared = ResponseHead(
-            version=head.version, status=head.status, reason=returned.reason, fields=returned.fields
-        )
+        # A redacted response has another length, and is sent in chunks: HTTP/1.0 has none.
+        version = "HTTP/1.1" if is_chunked(returned.fields) else head.version
+        declared = ResponseHead(version=version, status=head.status, reason=returned.reason, fields=returned.fields)
         asked = exchange.head
         goes_on = not closes(head.version, head.fields) and not closes(asked.version.decode(), asked.fields)
-        first = head_bytes(b"%s %d %s" % (head.version.encode(), head.status, returned.reason), returned.fields)
+        first = head_bytes(b"%s %d %s" % (version.encode(), head.status, returned.reason), returned.fields)
         if head.status == SWITCHING:
             await self._switch(first, server)
             return
@@ -146,6 +151,8 @@ class Relay:
         await self._return(first, response_body(server, size), chunked=is_chunked(returned.fields), server=server)
         self.keeps_client = goes_on and not self.is_endless
         self.is_reusable = goes_on and size is not BodyEnd.CLOSE
+        self.is_shareable = may_be_shared(exchange, head, has_body=not self._body.is_empty, is_early=is_early)
+        self.seconds = seconds_to_keep(head.fields)
 
     async def _switch(self, first: bytes, server: ByteStream) -> None:
         if not self._steps.run("response", self._exchange):
@@ -180,7 +187,7 @@ class Relay:
     async def _return(self, first: bytes, body: Body, *, chunked: bool, server: ByteStream) -> None:
         """Send the response. Data that arrived together is sent together. The record is written before the end."""
         meter, out = self._exchange.received, first
-        holds = meter.tools is not None and meter.tools.holds_head
+        holds = meter.filter is not None and meter.filter.holds_head
         try:
             while not body.is_done:
                 if (piece := body.take()) is None:
@@ -199,7 +206,7 @@ class Relay:
         except UnpackError as why:
             raise BrokenError(f"{NOT_FORWARDED}: {why}") from why
         except OverBudgetError as why:
-            raise AbortedError(self._exchange.over_budget(str(why))) from why
+            raise AbortedError(self._exchange.over_budget(why.over)) from why
         if chunked:
             rest = (chunk(rest) if rest else b"") + (LAST_CHUNK if self._exchange.method.upper() != "HEAD" else b"")
         if not self._steps.run("response", self._exchange):

@@ -14,8 +14,9 @@ from agent_sandbox.proxy.lane.body import Body, closes, head_bytes, request_body
 from agent_sandbox.proxy.lane.byte_stream import ByteStream
 from agent_sandbox.proxy.lane.interruptible import AbortedError, ClientLeftError, Interruptible
 from agent_sandbox.proxy.lane.relay import BrokenError, KilledError, NoAnswerError, Relay
+from agent_sandbox.proxy.lane.sharing import asks_for_own
 from agent_sandbox.proxy.lane.steps import Steps
-from agent_sandbox.proxy.lane.upstream import Upstream, reach
+from agent_sandbox.proxy.lane.upstream import Upstream, from_pool, reach, to_pool
 from agent_sandbox.proxy.mitm.session import LINGER_SECONDS, Engine
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
@@ -162,19 +163,37 @@ class Serving:
     async def _forward(self, exchange: Exchange, body: Body, relay: Relay, buffered: bytes) -> None:
         if self._client.ended:
             raise ClientLeftError
-        if not (self.upstream and await self._forward_again(exchange, body, relay, buffered)):
+        is_own = exchange.forwarded is None or bool(exchange.grants) or asks_for_own(exchange.forwarded.fields)
+        self._open_connection(exchange, is_own=is_own)
+        if not await self._forward_again(exchange, body, relay, buffered):
             self.upstream = await reach(exchange, self._tunnel, self._engine, self._steps, self._on_data)
             await relay.run(self.upstream, buffered)
         if relay.is_websocket:
             self._steps.run("websocket_end", exchange)
-        if not relay.is_reusable:
+        self._release(relay, is_own=is_own)
+
+    def _release(self, relay: Relay, *, is_own: bool) -> None:
+        """Close the server connection, keep it for this client, or let all clients use it."""
+        upstream = self.upstream
+        if upstream is None or not relay.is_reusable:
             self.drop_upstream(ByteStream.drop)
+            return
+        upstream.is_bound |= is_own or not relay.is_shareable
+        if not upstream.is_bound:
+            to_pool(upstream, self._engine, relay.seconds)
+            self.upstream = None
+
+    def _open_connection(self, exchange: Exchange, *, is_own: bool) -> None:
+        """Keep the client's own server connection if it fits, else take a shared one, if the request may use one."""
+        if self.upstream is None or not self.upstream.fits(exchange):
+            self.drop_upstream()
+            if not is_own:
+                self.upstream = from_pool(exchange, self._tunnel, self._engine, self._on_data)
 
     async def _forward_again(self, exchange: Exchange, body: Body, relay: Relay, buffered: bytes) -> bool:
-        """Use the open server connection, if it fits. Return False if another one is needed."""
+        """Use the open server connection. Return False if there is none, or it had been closed."""
         upstream, method = self.upstream, exchange.head.method
-        if upstream is None or not upstream.fits(exchange):
-            self.drop_upstream()
+        if upstream is None:
             return False
         try:
             await relay.run(upstream, buffered)

@@ -76,7 +76,7 @@ class LaneSession:
         denial = revoke(exchange, revision) if exchange else None
         if denial is not None:
             self._serving.phase.interrupt(AbortedError(denial))
-        if upstream and not revision.decide_connect(upstream.host, upstream.port).allowed:
+        if upstream and not revision.decide_connect(upstream.server.host, upstream.server.port).allowed:
             upstream.stream.reset()
         if is_outlived and exchange is None:
             self.abort()

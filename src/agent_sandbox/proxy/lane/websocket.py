@@ -47,9 +47,11 @@ async def _until_over(passing: list[asyncio.Task[str]], is_closing: Callable[[],
 
 
 def _spend(exchange: Exchange, kind: str, size: int) -> str:
-    if why := exchange.spend(kind, size):
-        exchange.over_budget(why)
-    return why
+    over = exchange.spend(kind, size)
+    if over is None:
+        return ""
+    exchange.over_budget(over)
+    return over.reason
 
 
 async def _pass(  # noqa: PLR0913, PLR0917 - one side of a WebSocket

@@ -24,6 +24,7 @@ CIPHERS = (
 )
 HTTP1, HTTP2 = b"http/1.1", b"h2"
 WRITE_IN_PARTS = 0x1  # SSL_MODE_ENABLE_PARTIAL_WRITE, with which pyOpenSSL writes each record in a separate call
+RELEASE_BUFFERS = 0x10  # SSL_MODE_RELEASE_BUFFERS: an idle connection has none, which saves 13 KB
 REMEMBERED_HOSTS = 512
 RENEW_SECONDS = 24 * 3600
 
@@ -125,6 +126,7 @@ def _context(method: int) -> SSL.Context:
     context = SSL.Context(method)
     context.set_min_proto_version(SSL.TLS1_2_VERSION)
     context.clear_mode(WRITE_IN_PARTS)
+    context.set_mode(RELEASE_BUFFERS)
     context.set_cipher_list(CIPHERS)
     # The cache would keep up to twenty thousand sessions per host.
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)

@@ -17,6 +17,7 @@ from agent_sandbox.proxy.mitm.options import EngineOptions
 from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.upstream.pool import ServerPool
 from layer_harness import hooks_of
 from memory_streams import memory_streams
 from table_tests import each
@@ -192,6 +193,19 @@ async def test_a_session_is_reviewed_while_it_runs(stage: Stage) -> None:
     assert stage.ended == [1]
     nothing = Policy.deny_all("")
     assert await stage.front.review(PolicyTransition(old=nothing, new=nothing)) == 0
+
+
+async def test_idle_server_connections_are_closed_when_the_policy_changes_and_when_the_proxy_stops(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleared: list[None] = []
+    monkeypatch.setattr(ServerPool, "clear", lambda _: cleared.append(None))
+    stage.front._engine.pools.append(ServerPool())
+    nothing = Policy.deny_all("")
+    await stage.front.review(PolicyTransition(old=nothing, new=nothing))
+    assert len(cleared) == 1
+    await stage.front.end()
+    assert len(cleared) == 2
 
 
 async def test_tls_that_goes_unopened_is_relayed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

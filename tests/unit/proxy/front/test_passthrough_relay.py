@@ -9,7 +9,7 @@ import pytest
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Decision, Effect, Policy, decide_connect
-from agent_sandbox.proxy.exchange.exchange import Spend, spend_freely
+from agent_sandbox.proxy.exchange.exchange import OverBudget, Spend, spend_freely
 from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.options import EngineOptions
@@ -297,9 +297,9 @@ LIMITED = "domains: [{host: a.test, inspect: false, budget: {requests: 1/min, up
 
 @pytest.mark.parametrize("kind", ["requests", "upload", "download"])
 async def test_a_connection_ends_where_a_budget_is_used_up(policy: Callable[[str], Policy], kind: str) -> None:
-    def spend(asked: str, size: int) -> str:
+    def spend(asked: str, size: int) -> OverBudget | None:
         spent.append((asked, size))
-        return "no more" if asked == kind else ""
+        return OverBudget("no more", 9) if asked == kind else None
 
     spent: list[tuple[str, int]] = []
     stage = Stage(policy(LIMITED), spend=spend)
@@ -315,7 +315,7 @@ async def test_a_connection_ends_where_a_budget_is_used_up(policy: Callable[[str
 
 async def test_an_open_connection_counts_against_the_budgets_of_a_new_policy(policy: Callable[[str], Policy]) -> None:
     old = policy(UNOPENED)
-    stage = Stage(old, spend=lambda *_: "no more")
+    stage = Stage(old, spend=lambda *_: OverBudget("no more", 9))
     stage.reached()
     await turns()
     assert await stage.relay.review(PolicyTransition(old=old, new=policy(LIMITED))) is False

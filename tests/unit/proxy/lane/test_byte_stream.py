@@ -242,3 +242,55 @@ async def test_junk_is_no_handshake(tmp_path: Path) -> None:
         await stream.handshake(tls_for(tmp_path))
     stream.write(b"no TLS, nothing is sent")
     stream.close()
+
+
+@pytest.mark.parametrize("kind", [both, secured])
+async def test_a_stream_is_quiet_until_something_arrives_even_if_it_was_not_read(tmp_path: Path, kind: Kind) -> None:
+    for data in (b"x", b""):
+        stream, _, writer = await kind(tmp_path)
+        await asyncio.sleep(0.02)
+        assert stream.is_quiet
+        writer.write(data)
+        if not data:
+            writer.transport.abort()
+            await asyncio.sleep(0)  # it is closed in the next round
+        assert stream.is_usable
+        assert not stream.is_quiet
+        await asyncio.sleep(0.02)
+        assert not stream.is_usable
+        assert not stream.is_quiet
+
+
+async def test_a_part_of_a_record_is_something_that_has_arrived(tmp_path: Path) -> None:
+    stream, _, writer = await secured(tmp_path)
+    await asyncio.sleep(0.02)
+    raw_socket = writer.get_extra_info("socket")
+    raw_socket._sock.send(b"\x17\x03\x03\x00\x20half")
+    await asyncio.sleep(0.02)
+    assert not stream.buffer
+    assert not stream.is_usable
+
+
+async def test_a_paused_stream_through_another_tls_is_not_usable_because_that_may_hold_data(tmp_path: Path) -> None:
+    far, reader, writer = await secured(tmp_path)
+    stream = ByteStream(writer, on_data=lambda: None)
+    stream.take_over(reader)
+    await asyncio.sleep(0.02)
+    assert stream.is_quiet
+    far.write(b"x" * (HELD_BYTES + 1))
+    await asyncio.sleep(0.05)
+    assert len(stream.buffer) > HELD_BYTES
+    taken(stream)
+    far.write(b"forged")
+    await asyncio.sleep(0.02)
+    assert (len(stream.buffer), stream.is_usable, stream.is_quiet) == (0, False, False)
+
+
+async def test_all_is_sent_once_the_kernel_has_it() -> None:
+    stream, reader, _ = await both()
+    assert stream.has_sent_all
+    stream.write(MANY)
+    assert not stream.has_sent_all
+    await reader.readexactly(len(MANY))
+    await stream.drain()
+    assert stream.has_sent_all

@@ -8,11 +8,13 @@ import pytest
 
 from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.proxy.decide.streamer import Streamer
+from agent_sandbox.proxy.exchange.exchange import OverBudget
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.lane import relay as subject
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.redaction import Redactor, secret_encodings
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
+from agent_sandbox.proxy.wire.message import ResponseHead
 from lane_stage import GET, OK, LaneStage, ReturnsNothing
 from layer_harness import LetThrough
 
@@ -165,10 +167,10 @@ class Budget(LetThrough):
     def __init__(self) -> None:
         self.left = {"upload": 5, "download": 5}
 
-    def spend(self, kind: str, amount: int) -> str:
+    def spend(self, kind: str, amount: int) -> OverBudget | None:
         """Count it."""
         self.left[kind] -= amount
-        return f"no {kind} left" if self.left[kind] < 0 else ""
+        return OverBudget(f"no {kind} left", 9) if self.left[kind] < 0 else None
 
     @hook
     @override
@@ -290,6 +292,25 @@ async def test_echoes_are_redacted(stage: Stage) -> None:
         answer = CHUNKED + b"a\r\na hunter22\r\n0\r\n\r\n"
         _, got = await on.answered(GET, answer, until=b"0\r\n\r\n")
         assert b"hunter22" not in got
+        assert b"********" in got
+
+
+class InChunks(Secret):
+    """Redacts the body, so that its length is unknown."""
+
+    @hook
+    @override
+    def responseheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Send it in chunks."""
+        super().responseheaders(exchange, tunnel)
+        exchange.returned = ResponseHead(200, b"OK", ((b"Transfer-Encoding", b"chunked"),))
+
+
+async def test_a_redacted_response_of_http10_is_sent_as_http11(stage: Stage) -> None:
+    async with stage(InChunks()) as on:
+        answer = b"HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\na hunter22"
+        _, got = await on.answered(GET, answer, until=b"0\r\n\r\n")
+        assert got.startswith(b"HTTP/1.1 200 OK\r\n")
         assert b"********" in got
 
 

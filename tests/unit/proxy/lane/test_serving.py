@@ -287,9 +287,18 @@ async def test_an_idle_connection_that_the_server_closed_is_replaced_once(stage:
         _, again = await on.server()
         again.write(OK)
         assert await on.get(b"ok") == OK
-        on.send(POST + b"\r\nhello")
-        again.close()
-        assert (await on.get(b"\r\n\r\n")).startswith((b"HTTP/1.1 502", b"HTTP/1.1 200"))
+
+
+async def test_a_connection_in_doubt_is_kept_for_its_client_and_another_request_may_not_share_one(stage: Stage) -> None:
+    own = GET[:-2] + b"Authorization: Negotiate YII=\r\n\r\n"
+    async with stage() as on:
+        await on.answered(GET, OK)
+        assert len(on.pool) == 1
+        assert (await on.answered(own, OK))[0] == own
+        await asyncio.sleep(0.01)
+        assert (len(on.asked), len(on.pool)) == (2, 1)
+        on.send(GET)
+        assert await on.get(b"\r\n\r\n", reader=on.servers[1][0]) == GET
 
 
 async def test_a_request_that_changes_something_is_not_repeated(stage: Stage) -> None:

@@ -149,16 +149,16 @@ async def test_a_review_ends_what_is_no_longer_allowed(
             assert not await on.session.review(revision)
 
 
-async def test_an_idle_server_connection_that_is_no_longer_allowed_is_dropped(
+async def test_a_server_connection_of_one_client_that_is_no_longer_allowed_is_dropped(
     stage: Stage, policy: Callable[[str], Policy]
 ) -> None:
     async with stage(Allow()) as on:
-        await on.answered(GET, OK)
+        await on.answered(GET, OK.replace(b"\r\n\r\n", b"\r\nPersistent-Auth: true\r\n\r\n"))
         await asyncio.sleep(0.02)
         upstream = on.session._serving.upstream
         assert upstream is not None
         assert await on.session.review(PolicyTransition(old=on.policy, new=policy("domains: [b.test]")))
-        assert not upstream.stream.is_usable
+        assert not upstream.is_quiet
 
 
 async def test_an_aborted_session_resets_both_sides(stage: Stage) -> None:

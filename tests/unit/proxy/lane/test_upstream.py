@@ -10,14 +10,15 @@ from OpenSSL import SSL
 
 from agent_sandbox.policy import Effect, parse_request
 from agent_sandbox.policy.match.credential_kind import KINDS
+from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from agent_sandbox.proxy.exchange.hooks import hook_table
 from agent_sandbox.proxy.lane import upstream as subject
-from agent_sandbox.proxy.lane.byte_stream import ByteStream
+from agent_sandbox.proxy.lane.byte_stream import HELD_BYTES, ByteStream
 from agent_sandbox.proxy.lane.steps import Steps
-from agent_sandbox.proxy.lane.upstream import Upstream, reach
+from agent_sandbox.proxy.lane.upstream import Upstream, from_pool, reach, secrets_of, to_pool
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, secret_encodings
+from agent_sandbox.proxy.secrets.redaction import secret_encodings
 from agent_sandbox.proxy.tls.contexts import ServerTls
 from agent_sandbox.proxy.upstream.dialler import DialError
 from agent_sandbox.proxy.wire.message import RequestHead
@@ -60,15 +61,73 @@ async def test_a_connection_is_for_one_server_and_one_set_of_secrets(stage: Stag
         upstream = await reached(on, tunnel, allowed())
         exchange = allowed()
         assert upstream.fits(exchange)
-        upstream.echoes = NO_ECHOES
+        upstream.secrets = secrets_of(exchange)
         assert upstream.fits(exchange)
-        exchange.echoes = secret_encodings("hunter22", KINDS["bearer"])
-        assert not upstream.fits(exchange)
+        for sent in ("echoes", "error_echoes"):
+            exchange = allowed()
+            setattr(exchange, sent, secret_encodings("hunter22", KINDS["bearer"]))
+            assert not upstream.fits(exchange)
+        assert not upstream.fits(signed())
         assert not upstream.fits(allowed(HEAD._replace(host="b.test")))
         assert not upstream.fits(open_exchange(HEAD, PLAIN, started=0.0))
         (await on.server())[1].write(b"unexpected")
         await asyncio.sleep(0.02)
         assert not upstream.fits(allowed())
+
+
+def signed(age: float = 1.0) -> Exchange:
+    """Return an exchange with a secret that is not sent."""
+    exchange = allowed()
+    exchange.secrets = (SecretUse(secret="aws", kind="aws", source="file", age=age),)
+    return exchange
+
+
+async def test_a_pooled_connection_is_for_the_same_secrets_and_policy(
+    stage: Stage, policy: Callable[[str], Policy]
+) -> None:
+    async with stage() as on:
+        upstream = await reached(on, PLAIN, allowed())
+        upstream.secrets = secrets_of(signed())
+        to_pool(upstream, on.engine, 60)
+        assert from_pool(allowed(), PLAIN, on.engine, nothing) is None
+        assert from_pool(signed(age=2.0), PLAIN, on.engine, nothing) is upstream
+        to_pool(upstream, on.engine, 60)
+        on.policy = policy("domains: [a.test]")
+        assert from_pool(signed(), PLAIN, on.engine, nothing) is None
+        assert not upstream.is_quiet
+
+
+async def test_a_connection_that_was_dialled_under_an_older_policy_is_not_shared(
+    stage: Stage, policy: Callable[[str], Policy]
+) -> None:
+    async with stage() as on:
+        upstream = await reached(on, PLAIN, allowed())
+        on.policy = policy("domains: [a.test]")
+        to_pool(upstream, on.engine, 60)
+        assert len(on.pool) == 0
+        assert not upstream.is_quiet
+
+
+async def test_a_pooled_connection_whose_reading_was_paused_is_closed_when_its_server_closes_it(stage: Stage) -> None:
+    async with stage() as on:
+        upstream = await reached(on, PLAIN, allowed())
+        _, writer = await on.server()
+        writer.write(b"x" * (HELD_BYTES + 1))
+        await asyncio.sleep(0.05)
+        assert len(upstream.stream.buffer) > HELD_BYTES
+        upstream.stream.buffer.maybe_extract_at_most(HELD_BYTES + 1)
+        to_pool(upstream, on.engine, 60)
+        assert len(on.pool) == 1
+        writer.close()
+        await asyncio.sleep(0.02)
+        assert len(on.pool) == 0
+
+
+async def test_a_pooled_connection_is_only_for_what_was_decided(stage: Stage) -> None:
+    async with stage() as on:
+        for exchange in (allowed(HEAD._replace(host="b.test")), open_exchange(HEAD, PLAIN, started=0.0)):
+            with pytest.raises(DialError, match="only to the destination that was decided"):
+                from_pool(exchange, PLAIN, on.engine, nothing)
 
 
 @pytest.mark.parametrize("elsewhere", ["not allowed", "another host", "refused tunnel"])
@@ -100,7 +159,7 @@ async def test_a_policy_that_comes_meanwhile_is_asked_again(
             with pytest.raises(DialError, match="the policy was reloaded while the proxy connected"):
                 await connecting
         else:
-            assert (await connecting).host == "a.test"
+            assert (await connecting).server.host == "a.test"
 
 
 NO = replace(YES, effect=Effect.DENY)

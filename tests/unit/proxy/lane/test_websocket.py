@@ -6,7 +6,7 @@ from typing import override
 
 import pytest
 
-from agent_sandbox.proxy.exchange.exchange import open_exchange
+from agent_sandbox.proxy.exchange.exchange import OverBudget, open_exchange
 from agent_sandbox.proxy.lane.byte_stream import ByteStream
 from agent_sandbox.proxy.lane.websocket import relay_frames
 from agent_sandbox.proxy.limits import Limits
@@ -155,9 +155,9 @@ async def test_a_budget_that_is_used_up_ends_it_before_the_frame_is_forwarded(
     whole = frame(b"hello", masked=side == 0)
     left = {kind: len(whole)}
 
-    def spend(kind: str, amount: int) -> str:
+    def spend(kind: str, amount: int) -> OverBudget | None:
         left[kind] -= amount
-        return "used up" if left[kind] < 0 else ""
+        return OverBudget("used up", 9) if left[kind] < 0 else None
 
     talk.exchange.spend = spend
     talk.ends[side][1].write(whole)

@@ -195,3 +195,8 @@ def test_no_session_is_kept_for_a_client(authority: Authority) -> None:
     ClientTls(authority, now=now_utc).tls_start_client(begun, tunnel("a.test"))
     assert begun.connection
     assert begun.connection.get_context().get_session_cache_mode() == SSL.SESS_CACHE_OFF
+
+
+@pytest.mark.parametrize("method", [SSL.TLS_SERVER_METHOD, SSL.TLS_CLIENT_METHOD])
+def test_an_idle_connection_holds_no_buffers(method: int) -> None:
+    assert subject._context(method).set_mode(0) & subject.RELEASE_BUFFERS

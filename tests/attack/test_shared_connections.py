@@ -1,0 +1,347 @@
+"""Server connections that several clients of the lane use in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, cast, override
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.policyfile import load_policy
+from agent_sandbox.proxy.audit.record import SecretUse
+from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.exchange.waiting import Waiting
+from agent_sandbox.proxy.wire.message import value_of
+from lane_stage import GET, OK, LaneStage
+from layer_harness import LetThrough
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from agent_sandbox.policy.engine.rule import Rule
+    from agent_sandbox.proxy.exchange.exchange import Exchange
+    from agent_sandbox.proxy.tunnel import Tunnel
+    from lane_stage import Pair
+
+    type Stage = Callable[..., LaneStage]
+
+TAGGED = re.compile(rb"[A-Za-z]+ /(\S+) ")
+STRAY = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """Make a stage under a policy that allows a.test."""
+    path = tmp_path / "policy.yaml"
+    path.write_text("version: 1\ndomains: [a.test]\n")
+    return partial(LaneStage, load_policy(path))
+
+
+async def asked(on: LaneStage, client: Pair, server: Pair, request: bytes = GET, answer: bytes = OK) -> bytes:
+    """Send a request, have this server answer, and return what the server got."""
+    client[1].write(request)
+    got = await on.get(b"\r\n\r\n", reader=server[0])
+    server[1].write(answer)
+    assert await on.get(b"ok", reader=client[0]) == answer
+    return got
+
+
+async def test_another_client_uses_the_connection_that_one_has_left_idle(stage: Stage) -> None:
+    async with stage() as on:
+        await on.answered(GET, OK)
+        session, other = await on.client()
+        await asked(on, other, on.servers[0])
+        await asyncio.sleep(0.01)
+        assert (session._serving.upstream, len(on.pool)) == (None, 1)
+        assert on.asked == [("a.test", 80)]
+
+
+async def test_a_client_that_leaves_takes_no_idle_connection_with_it(stage: Stage) -> None:
+    async with stage() as on:
+        await on.answered(GET, OK)
+        on.writer.close()
+        await on.over()
+        await asked(on, (await on.client())[1], on.servers[0])
+
+
+async def test_a_client_that_leaves_within_an_answer_closes_the_server_connection(stage: Stage) -> None:
+    async with stage() as on:
+        await on.answered(GET, OK[:-1], until=b"o")
+        on.writer.close()
+        await on.over()
+        assert await on.get(reader=on.servers[0][0]) in (b"", b"reset")
+        assert len(on.pool) == 0
+
+
+NTLM = GET[:-2] + b"Authorization: NTLM TlRM\r\n\r\n"
+
+
+async def test_a_request_that_authenticates_its_connection_has_one_of_its_own(stage: Stage) -> None:
+    async with stage() as on:
+        await on.answered(GET, OK)
+        _, other = await on.client()
+        other[1].write(NTLM)
+        own = await on.server()
+        assert await on.get(b"\r\n\r\n", reader=own[0]) == NTLM
+        own[1].write(OK)
+        await on.get(b"ok", reader=other[0])
+        await asked(on, other, own)  # without credentials: the server knows the connection
+        await asked(on, (on.reader, on.writer), on.servers[0])
+        other[1].close()
+        assert await on.get(reader=own[0]) in (b"", b"reset")
+
+
+class GrantsHeads(LetThrough):
+    """Lets each HEAD through as what a person granted to this request alone."""
+
+    @hook
+    @override
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        super().requestheaders(exchange, tunnel)
+        if exchange.method == "HEAD":
+            exchange.waiting = Waiting(leave=lambda: None, over=True, grant=cast("Rule", object()))
+
+
+async def test_a_granted_request_is_not_sent_on_a_shared_connection(stage: Stage) -> None:
+    async with stage(GrantsHeads()) as on:
+        await on.answered(GET, OK)
+        on.send(GET.replace(b"GET", b"HEAD"))
+        assert await on.server() is not None
+        assert len(on.asked) == 2
+
+
+async def test_a_challenge_that_is_about_the_connection_keeps_it_with_its_client(stage: Stage) -> None:
+    challenge = b"HTTP/1.1 401 No\r\nWWW-Authenticate: NTLM\r\nContent-Length: 2\r\n\r\nok"
+    async with stage() as on:
+        await on.answered(GET, challenge)
+        await asked(on, (on.reader, on.writer), on.servers[0], NTLM)
+        other = (await on.client())[1]
+        other[1].write(GET)
+        assert await on.server() is not None
+        assert len(on.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "answer", [OK + STRAY, OK + b"\n", OK.replace(b"\r\n\r\n", b"\r\nKeep-Alive: timeout=1\r\n\r\n")]
+)
+async def test_a_connection_with_more_than_an_answer_on_it_is_closed(stage: Stage, answer: bytes) -> None:
+    async with stage() as on:
+        await on.answered(GET, answer)
+        assert await on.get(reader=on.servers[0][0]) in (b"", b"reset")
+
+
+@pytest.mark.parametrize("late", [b"", b"x", STRAY])
+async def test_an_idle_connection_on_which_something_happens_is_closed(stage: Stage, late: bytes) -> None:
+    async with stage() as on:
+        await on.answered(GET, OK)
+        await asyncio.sleep(0.01)
+        on.servers[0][1].write(late)
+        if not late:
+            on.servers[0][1].write_eof()
+        assert await on.get(reader=on.servers[0][0]) in (b"", b"reset")
+        assert len(on.pool) == 0
+
+
+async def test_an_answer_before_the_end_of_the_request_keeps_the_connection_with_its_client(stage: Stage) -> None:
+    async with stage() as on:
+        on.send(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhel")
+        reader, writer = await on.server()
+        await on.get(b"hel", reader=reader)
+        writer.write(OK)
+        await on.get(b"\r\n\r\n")
+        on.send(b"lo")
+        await on.get(b"ok")
+        await asyncio.sleep(0.01)
+        assert len(on.pool) == 0
+
+
+async def test_a_retry_is_made_on_a_new_connection(stage: Stage) -> None:
+    async with stage() as on:
+        first, second = (on.reader, on.writer), (await on.client())[1]
+        first[1].write(GET)
+        one = await on.server()
+        second[1].write(GET)
+        two = await on.server()
+        for client, server in ((first, one), (second, two)):
+            await on.get(b"\r\n\r\n", reader=server[0])
+            server[1].write(OK)
+            await on.get(b"ok", reader=client[0])
+        first[1].write(GET)
+        for server in (one, two):
+            reading = asyncio.create_task(server[0].read(1))
+            reading.add_done_callback(lambda done, server=server: done.result() and server[1].transport.abort())  # type: ignore[misc]
+        three = await on.server()
+        assert await on.get(b"\r\n\r\n", reader=three[0]) == GET
+        three[1].write(OK)
+        assert await on.get(b"ok") == OK
+        assert len(on.asked) == 3
+
+
+class Secretive(LetThrough):
+    """Sends the secret that a request names."""
+
+    @hook
+    @override
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Let it through, with that secret."""
+        super().requestheaders(exchange, tunnel)
+        if name := value_of(exchange.head.fields, b"x-secret"):
+            exchange.secrets = (SecretUse(secret=name, kind="bearer", source="file", age=1.0),)
+
+
+@dataclass
+class Origin:
+    """Servers that answer each request with its own tag, and go wrong as they are told to."""
+
+    on: LaneStage
+    next_fault: Callable[[], str]
+    secrets: list[set[bytes]] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def accept(self) -> None:
+        """Serve every connection."""
+        while True:
+            server = await self.on.dialled.get()
+            self.tasks.append(asyncio.create_task(self._serve(*server)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.secrets.append(seen := set())
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                if b"Content-Length" in head:
+                    await reader.readexactly(2)
+                seen |= {*re.findall(rb"X-Secret: (\w+)", head)} or {b"none"}
+                tag = TAGGED.match(head)
+                assert tag
+                await self._answer(reader, writer, tag[1], self.next_fault())
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tag: bytes, fault: str) -> None:
+        whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(tag), tag)
+        match fault.partition(" "):
+            case "reset", _, at:
+                writer.write(whole[: int(at)])
+                await asyncio.sleep(0)
+                writer.transport.abort()
+            case "close", _, at:
+                writer.write(whole[: int(at)])
+                writer.close()
+            case "chunks", *_:
+                writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(tag), tag))
+                await asyncio.sleep(0)
+                writer.write(b"0\r\n\r\n")
+            case "extra", *_:
+                writer.write(whole + STRAY)
+            case "body", _, status:
+                writer.write(b"HTTP/1.1 %s X\r\nContent-Length: %d\r\n\r\n" % (status.encode(), len(STRAY)))
+                await self._say_unless_asked(reader, writer, STRAY, 0)
+            case "late", _, steps:
+                writer.write(whole)
+                await self._say_unless_asked(reader, writer, STRAY, int(steps))
+            case "late-end", _, steps:
+                writer.write(whole)
+                await self._say_unless_asked(reader, writer, b"", int(steps))
+            case _:
+                writer.write(whole[: len(whole) // 2])
+                await asyncio.sleep(0)
+                writer.write(whole[len(whole) // 2 :])
+
+    @staticmethod
+    async def _say_unless_asked(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes, steps: int
+    ) -> None:
+        """Say something on an idle connection. Nothing can tell an answer from what was on its way with the request."""
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        raw = writer.get_extra_info("socket")
+        with contextlib.suppress(BlockingIOError):
+            if reader._buffer or raw._sock.recv(1, 2):  # type: ignore[attr-defined] # MSG_PEEK
+                return
+        writer.write(data)
+        if not data:
+            writer.close()
+
+
+async def talk(on: LaneStage, client: int, requests: list[tuple[str, str]]) -> None:
+    """Send requests one after the other, and check each answer by its tag."""
+    _, (reader, writer) = await on.client()
+    for number, (method, secret) in enumerate(requests):
+        tag = b"c%d-%d" % (client, number)
+        body = b"Content-Length: 2\r\n\r\nhi" if method == "POST" else b"\r\n"
+        fields = b"X-Secret: %s\r\n" % secret.encode() if secret else b""
+        writer.write(b"%s /%s HTTP/1.1\r\nHost: a.test\r\n%s%s" % (method.encode(), tag, fields, body))
+        if method == "leave":
+            writer.close()
+            return
+        head = b""
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionResetError):
+            head = await reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200"):
+            if not head.startswith((b"HTTP/1.1 204", b"HTTP/1.1 304")):
+                return
+            continue
+        assert b"stray" not in head
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionResetError):
+            if b"chunked" in head:
+                got = await reader.readuntil(b"0\r\n\r\n")
+                assert got == b"%x\r\n%s\r\n0\r\n\r\n" % (len(tag), tag)
+            elif method != "HEAD":
+                got = await reader.readexactly(len(tag))
+                assert got == tag
+
+
+FAULTS = st.one_of(
+    *map(st.just, ("", "", "chunks", "extra", "body 204", "body 304")),
+    st.integers(0, 45).map(lambda at: f"reset {at}"),
+    st.integers(0, 45).map(lambda at: f"close {at}"),
+    st.integers(0, 8).map(lambda steps: f"late {steps}"),
+    st.integers(0, 8).map(lambda steps: f"late-end {steps}"),
+)
+TALKS = st.lists(
+    st.lists(
+        st.tuples(st.sampled_from(["GET", "GET", "POST", "HEAD", "leave"]), st.sampled_from(["", "one", "two"])),
+        max_size=6,
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+async def converse(talks: list[list[tuple[str, str]]], faults: list[str], reloads: list[int]) -> None:
+    """Have several clients talk at once, to servers with faults, under a policy that is replaced now and then."""
+    left = iter(faults)
+    async with LaneStage(Policy.deny_all("x"), Secretive()) as on:
+        origin = Origin(on, lambda: next(left, ""))
+        accepting = asyncio.create_task(origin.accept())
+
+        async def reload() -> None:
+            for steps in reloads:
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                on.policy = Policy.deny_all("x")
+                on.pool.clear()
+
+        async with asyncio.timeout(10):
+            await asyncio.gather(reload(), *(talk(on, number, requests) for number, requests in enumerate(talks)))
+        accepting.cancel()
+        for task in origin.tasks:
+            task.cancel()
+        ended = await asyncio.gather(*origin.tasks, return_exceptions=True)
+        assert not [one for one in ended if isinstance(one, AssertionError)]
+        assert all(len(seen) <= 1 for seen in origin.secrets)
+        assert [line.reason for line in on.lines] == []
+
+
+@given(TALKS, st.lists(FAULTS, max_size=12), st.lists(st.integers(1, 30), max_size=3))
+def test_no_byte_of_an_exchange_is_delivered_to_another(
+    talks: list[list[tuple[str, str]]], faults: list[str], reloads: list[int]
+) -> None:
+    asyncio.run(converse(talks, faults, reloads))

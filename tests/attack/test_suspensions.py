@@ -1,0 +1,124 @@
+"""A fault wherever the lane waits: it leaves no task, no connection, no slot, and no exchange without its record."""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from both_paths import OK, POLICY, QUERY, SWITCH, TUNNEL, Answer, BothPaths, Connection
+from independent_parsers import read_by_h11
+from table_tests import each
+from websocket_client import frame, handshake
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Generator
+
+GET = b"GET /a HTTP/1.1\r\nHost: allowed.test\r\n\r\n"
+POST = b"POST /a HTTP/1.1\r\nHost: allowed.test\r\nContent-Length: 10\r\n\r\n"
+HELD = b"POST /graphql HTTP/1.1\r\nHost: allowed.test\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n"
+CHUNKS = Answer(
+    pieces=(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok", b"\r\n2\r\nok\r\n", b"0\r\n\r\n")
+)
+# What the client sends, packet by packet, and what the server answers.
+SCENES: dict[str, tuple[tuple[bytes, ...], tuple[Answer, ...]]] = {
+    "a request": ((TUNNEL, GET), ()),
+    "two in a row": ((TUNNEL, GET + GET), (OK, CHUNKS)),
+    "a body in parts": ((TUNNEL, POST + b"hello", b"world"), (CHUNKS,)),
+    "an early answer": ((TUNNEL, POST + b"hello", b"world"), (Answer(pieces=CHUNKS.pieces, early=True),)),
+    "a body that is decided on": ((TUNNEL, HELD + QUERY[:5], QUERY[5:]), ()),
+    "a denial": ((TUNNEL, POST.replace(b"/a", b"/denied") + b"hello", b"world"), ()),
+    "a WebSocket": (
+        (TUNNEL, handshake("/a/ws"), frame(b"ping", masked=True), b"\x88\x80\0\0\0\0"),
+        (Answer(pieces=(SWITCH, frame(b"pong", masked=False), b"\x88\x00")),),
+    ),
+    "no tunnel": ((GET.replace(b" /", b" http://allowed.test/"),), ()),
+}
+FAULTS = (asyncio.CancelledError, ConnectionResetError, TimeoutError)
+
+
+class Faults:
+    """Makes tasks whose coroutines fail where they wait for the `at`-th time, all tasks counted together."""
+
+    def __init__(self, at: int, fault: type[BaseException]) -> None:
+        self._left = at
+        self._fault = fault
+        self.was_raised = False
+
+    def make_task(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coroutine: Coroutine[Any, Any, Any],
+        **more: Any,  # noqa: ANN401 - asyncio's
+    ) -> asyncio.Task[Any]:
+        """Make a task, as a task factory does."""
+        task = asyncio.Task(self._await(coroutine), loop=loop, **more)
+        task.add_done_callback(lambda _: coroutine.close())  # a task may be cancelled before its first step
+        return task
+
+    async def _await(self, coroutine: Coroutine[Any, Any, Any]) -> object:
+        return await self._run(coroutine)
+
+    @types.coroutine
+    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        act, error = coroutine.send, None
+        while True:
+            try:
+                waits_for = act(None) if error is None else coroutine.throw(error)
+            except StopIteration as end:
+                return end.value
+            error, self._left = None, self._left - 1
+            if self._left == -1:
+                self.was_raised, error = True, self._fault()
+                if waits_for is not None:
+                    waits_for._asyncio_future_blocking = False
+                continue
+            try:
+                yield waits_for
+            except BaseException as raised:  # noqa: BLE001 - raised in the coroutine instead
+                error = raised
+
+
+async def left_behind(connection: Connection, packets: tuple[bytes, ...], faults: Faults) -> list[str]:
+    """Serve a connection with a fault; return what should not be left, in words."""
+    connection.may_fail = True
+    asyncio.get_running_loop().set_task_factory(faults.make_task)
+    seen = await connection.serve(packets, halves=False)
+    asyncio.get_running_loop().set_task_factory(None)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    told = sum(record["event"] == "request" and record["decision"] == "allow" for record in seen.records)
+    asked = sum(len(read_by_h11(raw)) for raw in seen.by_connection)
+    found = {
+        "a task": len(asyncio.all_tasks()) > 1,
+        "a session": bool(connection.engine.sessions),
+        "a server connection": not all(server.is_lost for server in connection.servers),
+        "a request without its record": asked > told,
+        "a body": any(one.held for _, one in connection.enforcer._holding._held),
+    }
+    return [what for what, is_left in found.items() if is_left]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> BothPaths:
+    return BothPaths(tmp_path_factory.mktemp("suspensions"), POLICY)
+
+
+@each("name, fault", [(name, fault) for name in SCENES for fault in FAULTS])
+def test_a_fault_wherever_the_lane_waits_leaves_nothing_behind(
+    name: str, fault: type[BaseException], both: BothPaths
+) -> None:
+    packets, answers = SCENES[name]
+    found: dict[int, list[str]] = {}
+    at, was_raised = 0, True
+    while was_raised:
+        faults = Faults(at, fault)
+        connection = Connection(both.policies["lane"], answers)
+        left = asyncio.run(left_behind(connection, packets, faults))
+        was_raised = faults.was_raised
+        found |= {at: left} if left else {}
+        at += 1
+    assert at > 5
+    assert not found

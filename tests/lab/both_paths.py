@@ -1,0 +1,293 @@
+"""One client connection, served in this process by either HTTP/1.1 path, without a clock: what each side got of it.
+
+Nothing here depends on speed. Data on a pair of sockets has arrived when `send` returns, so the loop is stepped until
+neither side gets anything more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast, override
+
+from agent_sandbox.policy.match.credential_kind import KINDS
+from agent_sandbox.policyfile import load_policy
+from agent_sandbox.proxy.audit.audit_log import AuditLog
+from agent_sandbox.proxy.decide.access_log import AccessLog
+from agent_sandbox.proxy.decide.enforcer import Enforcer
+from agent_sandbox.proxy.decide.streamer import Streamer
+from agent_sandbox.proxy.exchange.hooks import hook, hook_table
+from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm import http1_client
+from agent_sandbox.proxy.mitm.options import EngineOptions
+from agent_sandbox.proxy.mitm.session import Engine
+from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
+from agent_sandbox.proxy.secrets.redaction import secret_encodings
+from independent_parsers import read_by_h11
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_sandbox.policy import Policy
+    from agent_sandbox.proxy.exchange.exchange import Exchange
+    from agent_sandbox.proxy.tunnel import Tunnel
+    from agent_sandbox.proxy.upstream.dialler import Dialler
+
+POLICY = """\
+version: 1
+domains:
+  - host: allowed.test
+    rules:
+      - {path: {prefix: /a}}
+      - {path: {prefix: /echo}}
+      - {path: {exact: /small}, max_body: 5}
+      - {path: {exact: /graphql}, schemes: [http], graphql: {query: [viewer]}}
+deny:
+  - host: allowed.test
+    rules: [{path: {prefix: /a/secret}}]
+"""
+QUERY = b'{"query":"{viewer{id}}"}'
+TUNNEL = b"CONNECT allowed.test:80 HTTP/1.1\r\nHost: allowed.test:80\r\n\r\n"
+SWITCH = (
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n"
+)
+PATHS = ("lane", "mitmproxy")
+ECHOED = "sk-proj-aB3dE5fG7hI9aB3dE5fG7hI9"
+ECHOES = secret_encodings(ECHOED, KINDS["bearer"])
+QUIET = 12  # steps of the loop in which nothing arrives anywhere: more than any message takes
+SECONDS = 10.0
+OWN = ("ts", "time", "duration_ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a server sends for one request: its pieces, one after the other, and whether it closes behind them."""
+
+    pieces: tuple[bytes, ...]
+    closes: bool = False
+    early: bool = False  # with the head of the request, before its body has arrived
+
+
+OK = Answer(pieces=(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What came of one client connection.
+
+    Two are equal however many server connections they took: `by_connection` is left out.
+    """
+
+    dialled: set[tuple[str, int]]
+    forwarded: bytes  # in the order of arrival, on whichever connections
+    by_connection: list[bytes] = field(compare=False)
+    returned: bytes
+    closed: bool  # by the proxy, before the client left
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Echoing:
+    """As if a secret had been injected into every request below /echo."""
+
+    @hook
+    def requestheaders(self, exchange: Exchange, _: Tunnel) -> None:
+        """Have its echoes redacted."""
+        if exchange.allowed and exchange.path.startswith("/echo"):
+            exchange.echoes = ECHOES
+
+
+class Unhurried(FairScheduler):
+    """Lets nobody wait: what took long did so because the machine is busy."""
+
+    @override
+    def wait(self, took: float) -> float:
+        return 0.0
+
+
+class ServerSide(asyncio.Protocol):
+    """One server connection. It sends the next answer when another whole request has arrived."""
+
+    def __init__(self, answers: deque[Answer], arrived: bytearray) -> None:
+        self.raw = b""
+        self._arrived = arrived
+        self.pieces: deque[bytes] = deque()
+        self._answers = answers
+        self._answered = 0
+        self.is_lost = False
+        self._closes = False
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self.raw += data
+        self._arrived += data
+        found = read_by_h11(self.raw)
+        for number, request in enumerate(found):
+            if number < self._answered:
+                continue
+            answer = self._answers[0] if self._answers else OK
+            if request.whole or answer.early:
+                self._answered += 1
+                if self._answers:
+                    self._answers.popleft()
+                self.pieces.extend(answer.pieces)
+                self._closes |= answer.closes
+
+    @override
+    def eof_received(self) -> bool:
+        return False
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+
+    def speak(self) -> bool:
+        """Send one more piece; return whether there was anything to do."""
+        if self._transport.is_closing():
+            return False
+        if self.pieces:
+            self._transport.write(self.pieces.popleft())
+            return True
+        if self._closes:
+            self._transport.close()
+            return True
+        return False
+
+
+class Connection:
+    """A client connection to one of the paths."""
+
+    def __init__(self, policy: Policy, answers: tuple[Answer, ...]) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.dialled: set[tuple[str, int]] = set()
+        self.arrived = bytearray()
+        self.servers: list[ServerSide] = []
+        self.returned = b""
+        self.may_fail = False
+        self._answers = deque(answers)
+        audit_log = AuditLog([self._keep], clock=lambda: 0.0)
+        self.enforcer = Enforcer(lambda: policy, clock=lambda: 0.0)
+        self.engine = Engine(
+            hooks=hook_table(self.enforcer, Echoing(), Streamer(), AccessLog(audit_log, clock=lambda: 0.0)),
+            dialler=cast("Dialler", self),
+            limits=Limits(),
+            options=EngineOptions(),
+            record=audit_log.record,
+            policy=lambda: policy,
+            turns=Unhurried(lambda: 0.0),
+        )
+        self._front = ExplicitProxy(self.engine, lambda: policy)
+
+    def _keep(self, line: bytes) -> None:
+        self.records.append({key: value for key, value in json.loads(line).items() if key not in OWN})
+
+    async def dial(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to a server, as a dialler does."""
+        self.dialled.add((host, port))
+        ours, theirs = socket.socketpair()
+        server = ServerSide(self._answers, self.arrived)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: server, theirs)
+            self.servers.append(server)
+            return await asyncio.open_connection(sock=ours)
+        except BaseException:
+            ours.close()
+            if server not in self.servers:
+                theirs.close()
+            raise
+
+    async def serve(self, packets: tuple[bytes, ...], *, halves: bool) -> Seen:
+        """Send the packets, one after the other, and perhaps the end; return what came of it."""
+        theirs, ours = socket.socketpair()
+        ours.settimeout(0)
+        streams = await asyncio.open_connection(sock=theirs)
+        serving = asyncio.create_task(self._front.serve(*streams))
+        closed = False
+        for packet in packets:
+            if not closed:
+                try:
+                    ours.sendall(packet)
+                except (BrokenPipeError, ConnectionResetError):
+                    closed = True
+            closed |= await self._settle(ours)
+        if halves and not closed:
+            ours.shutdown(socket.SHUT_WR)
+            closed |= await self._settle(ours)
+        ours.close()
+        done, _ = await asyncio.wait({serving}, timeout=SECONDS)
+        assert done, "the connection is still served"
+        if not self.may_fail:
+            serving.result()
+        elif not serving.cancelled():
+            serving.exception()
+        for pool in self.engine.pools:
+            pool.clear()
+        await self._until_quiet(None)
+        return Seen(
+            dialled=self.dialled,
+            forwarded=bytes(self.arrived),
+            by_connection=[server.raw for server in self.servers],
+            returned=self.returned,
+            closed=closed,
+            records=self.records,
+        )
+
+    async def _settle(self, client: socket.socket) -> bool:
+        """Let everyone say what they have to say. Return whether the proxy has closed the connection."""
+        closed = await self._until_quiet(client)
+        while [server for server in self.servers if server.speak()]:
+            closed |= await self._until_quiet(client)
+        return closed
+
+    async def _until_quiet(self, client: socket.socket | None) -> bool:
+        closed, quiet, before = False, 0, self._so_far()
+        while quiet < QUIET:
+            await asyncio.sleep(0)
+            closed |= client is not None and self._take(client)
+            now = self._so_far()
+            quiet = quiet + 1 if now == before else 0
+            before = now
+        return closed
+
+    def _take(self, client: socket.socket) -> bool:
+        try:
+            while data := client.recv(65_536):
+                self.returned += data
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            pass
+        return True
+
+    def _so_far(self) -> tuple[int, ...]:
+        return len(self.returned), len(self.records), len(self.servers), len(self.arrived)
+
+
+class BothPaths:
+    """The same bytes through both paths, one after the other."""
+
+    def __init__(self, folder: Path, policy: str) -> None:
+        http1_client.install()
+        self.policies = {}
+        for name in PATHS:
+            file = folder / name / "policy.yaml"  # records name the file
+            file.parent.mkdir()
+            file.write_text(f"{policy}settings: {{http1: {name}}}\n")
+            self.policies[name] = load_policy(file)
+
+    def seen(
+        self, packets: tuple[bytes, ...], answers: tuple[Answer, ...] = (), *, halves: bool = False
+    ) -> tuple[Seen, Seen]:
+        """Return what came of it on the lane, and on mitmproxy's path."""
+        lane, other = (asyncio.run(self._one(name, packets, answers, halves=halves)) for name in PATHS)
+        return lane, other
+
+    async def _one(self, name: str, packets: tuple[bytes, ...], answers: tuple[Answer, ...], *, halves: bool) -> Seen:
+        return await Connection(self.policies[name], answers).serve(packets, halves=halves)

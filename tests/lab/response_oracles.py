@@ -1,0 +1,116 @@
+"""What other programs read in a response: h11 here, Node's llhttp and Go's reader from a file that they filled.
+
+python tests/lab/response_oracles.py writes the file anew, where `node` and `go` are installed (`make oracles`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+from base64 import b64decode, b64encode
+from hashlib import sha256
+from pathlib import Path
+
+import h11
+
+from response_shapes import ACCEPTED, REJECTED
+
+FOLDER = Path(__file__).with_name("oracles")
+VERDICTS = FOLDER / "verdicts.json"
+COMMANDS = {
+    "node": ("node", str(FOLDER / "read_responses.mjs")),
+    "go": ("go", "run", str(FOLDER / "read_responses.go")),
+}
+LARGEST = 5_000
+STARTS = (
+    b"HTTP/1.1 200 OK",
+    b"HTTP/1.0 200 OK",
+    b"HTTP/1.1 204 No Content",
+    b"HTTP/1.1 304 Not Modified",
+    b"HTTP/1.1 200",
+)
+LINES = (
+    b"Content-Length: 2", b"Content-Length: 7", b"Content-Length: 02", b"Content-Length: +2", b"Content-Length: 2, 2",
+    b"Content-Length : 2", b"Content-Length:\t2 ", b"Content-Length: 2\x0b", b"Content-Length: ",
+    b"Content-Length: 0x2",
+    b"Transfer-Encoding: chunked", b"Transfer-Encoding: Chunked ", b"Transfer-Encoding: gzip, chunked",
+    b"Transfer-Encoding: chunked, identity", b"Transfer-Encoding : chunked", b"Transfer-Encoding:\r\n chunked",
+    b"Transfer-Encoding: identity", b"Transfer-Encoding: \x0cchunked", b"X: y\r\n z", b"X: y\nContent-Length: 2",
+    b"X: y\rContent-Length: 2", b"X\0: y", b"Connection: close", b"Trailer: X", b"",
+)  # fmt: skip
+BODIES = (
+    b"ok", b"", b"2\r\nok\r\n0\r\n\r\n", b"2;a=b\r\nok\r\n0\r\n\r\n", b"2\nok\n0\n\n", b"2\r\nok0\r\n\r\n",
+    b"2\r\nok\r\n0\r\nX: y\r\n\r\n", b"0x2\r\nok\r\n0\r\n\r\n", b"+2\r\nok\r\n0\r\n\r\n", b"2 \r\nok\r\n0\r\n\r\n",
+    b" 2\r\nok\r\n0\r\n\r\n", b"2\r\r\nok\r\n0\r\n\r\n", b"2;a\nb\r\nok\r\n0\r\n\r\n", b"02\r\nok\r\n00\r\n\r\n",
+    b"2\r\nok\r\n0\r\nX y\r\n\r\n", b"2\r\nok\r\n0\r\n X: y\r\n\r\n", b"2\r\nok\r\n0\r\nX: y\n\n",
+    b"2\r\nok\r\n0;\r\n\r\n",
+    b"100000000000000002\r\nok\r\n0\r\n\r\n", b'2;"\r\n"\r\nok\r\n0\r\n\r\n', b"2\r\nok\r\n", b"2\r\nok\n0\r\n\r\n",
+)  # fmt: skip
+
+Verdict = tuple[int, bytes] | None
+
+
+def cases() -> list[bytes]:
+    """Return the responses that the file is about."""
+    shaped = [data for data, _ in (*REJECTED.values(), *ACCEPTED.values()) if len(data) < LARGEST]
+    one = [b"\r\n".join(filter(None, parts)) + b"\r\n\r\n" for parts in itertools.product(STARTS, LINES)]
+    two = [b"\r\n".join((STARTS[0], *pair)) + b"\r\n\r\n" for pair in itertools.permutations(LINES[:-1], 2)]
+    bodied = [head + body for head in one for body in BODIES]
+    return [*dict.fromkeys([*shaped, *bodied, *(head + BODIES[2] for head in two)])]
+
+
+def name_of(case: bytes) -> str:
+    """Return the key of a response in the file."""
+    return sha256(case).hexdigest()[:16]
+
+
+def read_by_h11(data: bytes) -> Verdict:
+    """Return the status and the body that h11 reads, None if it refuses the response or misses its end."""
+    client = h11.Connection(h11.CLIENT)
+    client.send(h11.Request(method="GET", target="/x", headers=[("Host", "a.test")]))
+    client.send(h11.EndOfMessage())
+    try:
+        client.receive_data(data)
+        client.receive_data(b"")
+        while isinstance(event := client.next_event(), h11.InformationalResponse):
+            if event.status_code == 101:
+                return None
+        if not isinstance(event, h11.Response):
+            return None
+        body = b""
+        while isinstance(part := client.next_event(), h11.Data):
+            body += bytes(part.data)
+        return (event.status_code, body) if isinstance(part, h11.EndOfMessage) else None
+    except h11.ProtocolError:
+        return None
+
+
+def recorded() -> dict[str, list[Verdict]]:
+    """Return what the programs in the file read, by `name_of` the response."""
+    found = json.loads(VERDICTS.read_text())["read"]
+    return {name: [said and (said[0], b64decode(said[1])) for said in verdicts] for name, verdicts in found.items()}
+
+
+def main() -> int:
+    """Ask the programs, and write the file."""
+    missing = [name for name in COMMANDS if not shutil.which(name)]
+    if missing:
+        print(f"not installed: {', '.join(missing)}; the verdicts stay as they are", file=sys.stderr)
+        return 1
+    asked = cases()
+    lines = "".join(b64encode(case).decode() + "\n" for case in asked)
+    said = []
+    for command in COMMANDS.values():
+        done = subprocess.run(command, input=lines, check=True, capture_output=True, text=True)
+        said.append([json.loads(line) for line in done.stdout.splitlines()])
+    read = {name_of(case): verdicts for case, verdicts in zip(asked, zip(*said, strict=True), strict=True)}
+    content = ",\n".join(f"{json.dumps(name)}: {json.dumps(verdicts)}" for name, verdicts in read.items())
+    VERDICTS.write_text(f'{{"programs": {json.dumps([*COMMANDS])}, "read": {{\n{content}\n}}}}\n')
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

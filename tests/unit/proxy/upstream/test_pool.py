@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.upstream.pool import Server, ServerPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+A, B = Server(True, "a.test", 443), Server(True, "b.test", 443)  # noqa: FBT003 - with TLS
+OLD, NEW = Policy.deny_all("old"), Policy.deny_all("old")
+LIMITS = Limits(pool_connections=3, pool_per_server=2, pool_idle_seconds=10, pool_age_seconds=100)
+
+
+@dataclass(eq=False)
+class Fake:
+    """A connection that does what a test says."""
+
+    is_quiet: bool = True
+    is_dropped: bool = False
+    on_activity: Callable[[], None] | None = None
+    dropped: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def rest(self, on_activity: Callable[[], None]) -> None:
+        """Note whom to tell."""
+        self.on_activity = on_activity
+
+    def drop(self) -> None:
+        """Close, which tells, too."""
+        assert not self.is_dropped
+        self.is_dropped = True
+        self.dropped.set()
+        if self.on_activity:
+            self.on_activity()
+
+
+class Pool(ServerPool[Fake]):
+    """A pool whose time stands still."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        super().__init__(LIMITS, clock=lambda: self.now)
+
+    def put(
+        self, connection: Fake, server: Server = A, secrets: object = None, opened: float = 1000, seconds: float = 60
+    ) -> Fake:
+        """Give it back under the old policy."""
+        self.give(connection, server, policy=OLD, secrets=secrets, opened=opened, seconds=seconds)
+        return connection
+
+
+@pytest.fixture
+async def pool() -> Pool:
+    return Pool()
+
+
+async def test_the_connection_that_was_used_last_is_handed_out_once(pool: Pool) -> None:
+    first, last = pool.put(Fake()), pool.put(Fake())
+    assert [pool.take(A, OLD, None) for _ in range(3)] == [last, first, None]
+    assert (len(pool), first.is_dropped, last.is_dropped) == (0, False, False)
+
+
+@pytest.mark.parametrize("other", [B, A._replace(tls=False), A._replace(port=8443)])
+async def test_another_server_gets_no_connection(pool: Pool, other: Server) -> None:
+    pool.put(Fake())
+    assert pool.take(other, OLD, None) is None
+    assert len(pool) == 1
+
+
+async def test_other_secrets_get_no_connection(pool: Pool) -> None:
+    one, two = pool.put(Fake(), secrets="one"), pool.put(Fake(), secrets="two")
+    assert pool.take(A, OLD, None) is None
+    assert pool.take(A, OLD, "one") is one
+    assert pool.take(A, OLD, "one") is None
+    assert not two.is_dropped
+
+
+async def test_an_equal_policy_that_was_loaded_later_gets_no_connection(pool: Pool) -> None:
+    assert OLD == NEW
+    connection = pool.put(Fake())
+    assert pool.take(A, NEW, None) is None
+    assert connection.is_dropped
+
+
+async def test_a_connection_on_which_something_arrived_is_closed(pool: Pool) -> None:
+    good, bad = pool.put(Fake()), pool.put(Fake())
+    bad.is_quiet = False
+    assert pool.take(A, OLD, None) is good
+    assert bad.is_dropped
+
+
+async def test_a_connection_that_stirs_is_closed_at_once_unless_it_was_taken(pool: Pool) -> None:
+    taken, left = pool.put(Fake()), pool.put(Fake())
+    assert left.on_activity
+    left.on_activity()
+    assert left.is_dropped
+    assert pool.take(A, OLD, None) is taken
+    assert taken.on_activity
+    taken.on_activity()
+    assert (taken.is_dropped, len(pool)) == (False, 0)
+
+
+@pytest.mark.parametrize(("opened", "seconds"), [(1000, 0), (1000, -1), (900, 60)])
+async def test_what_may_not_be_used_again_is_closed(pool: Pool, opened: float, seconds: float) -> None:
+    assert pool.put(Fake(), opened=opened, seconds=seconds).is_dropped
+    assert len(pool) == 0
+
+
+@pytest.mark.parametrize(("opened", "seconds", "left"), [(1000, 60, 10), (1000, 4, 4), (903, 60, 3)])
+async def test_a_connection_is_used_for_a_time(pool: Pool, opened: float, seconds: float, left: float) -> None:
+    connection = pool.put(Fake(), opened=opened, seconds=seconds)
+    pool.now += left - 0.1
+    assert pool.take(A, OLD, None) is connection
+    pool.put(connection, opened=opened, seconds=min(seconds, 0.1))
+    pool.now += 0.2
+    assert pool.take(A, OLD, None) is None
+    assert connection.is_dropped
+
+
+async def test_old_connections_are_closed_without_being_asked_for(pool: Pool) -> None:
+    waits = [pool.put(Fake(), seconds=seconds) for seconds in (0.001, 9)]
+    pool.now += 1
+    await asyncio.wait_for(waits[0].dropped.wait(), 5)
+    assert [one.is_dropped for one in waits] == [True, False]
+    pool.now += 9
+    pool._close_old()
+    assert (len(pool), waits[1].is_dropped) == (0, True)
+
+
+async def test_the_oldest_makes_room(pool: Pool) -> None:
+    first, second, third = (pool.put(Fake()) for _ in range(3))
+    assert (first.is_dropped, second.is_dropped) == (True, False)
+    pool.now += 1
+    other = [pool.put(Fake(), B) for _ in range(2)]
+    assert (second.is_dropped, third.is_dropped, len(pool)) == (True, False, 3)
+    assert not any(one.is_dropped for one in other)
+
+
+async def test_clearing_closes_all(pool: Pool) -> None:
+    held = [pool.put(Fake(), server) for server in (A, B)]
+    pool.clear()
+    assert (len(pool), [one.is_dropped for one in held]) == (0, [True, True])
