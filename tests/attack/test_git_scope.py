@@ -15,7 +15,7 @@ import pytest
 
 from agent_sandbox.proxy.secrets.store import put_secret
 from certificates import make_authority
-from git_server import BASIC, BASIC_GIT, LFS_HOSTS, TOKEN, git_server
+from git_server import BASIC, BASIC_GIT, BASIC_GITLAB, FOR_HOURS, GITLAB, LFS_HOSTS, TOKEN, git_server
 from proxy_stand import ProxyProcess, get, read_answer
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ services:
   - name: codeberg
     repos: [o/app, {name: o/lib, access: read}]
     git: {access: readwrite, auth: {secret: codeberg.token}}
+  - name: gitlab
+    repos: [o/app, {name: o/lib, access: read}]
+    git: {access: readwrite, auth: {secret: gitlab.token}}
 """
 STARTS_FETCH, STARTS_PUSH = "info/refs?service=git-upload-pack", "info/refs?service=git-receive-pack"
 
@@ -80,11 +83,12 @@ class Stand:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     folder = tmp_path_factory.mktemp("scope")
-    hosts = [HOST, API, GITEA, *LFS_HOSTS]
+    hosts = [HOST, API, GITEA, GITLAB, *LFS_HOSTS]
     authority = make_authority(folder, hosts)
     (folder / "state" / "secrets").mkdir(parents=True)
     put_secret(folder / "state" / "secrets", "github.token", [HOST, API], TOKEN.encode())
     put_secret(folder / "state" / "secrets", "codeberg.token", [GITEA], TOKEN.encode())
+    put_secret(folder / "state" / "secrets", "gitlab.token", [GITLAB], TOKEN.encode())
     with git_server(folder / "repositories", folder / "leaf.pem") as server:
         resolve = {(name, 443): server.port for name in hosts}
         with ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority) as proxy:
@@ -134,7 +138,7 @@ def test_git_does_not_get_the_token_for_a_repository_that_was_renamed(stand: Sta
     assert [target for _, target, _ in stand.server.seen] == [f"/o/old.git/{STARTS_FETCH}"]
 
 
-WITH_LFS = [HOST, GITEA] if shutil.which("git-lfs") else []
+WITH_LFS = [HOST, GITEA, GITLAB] if shutil.which("git-lfs") else []
 FILTER = (
     *("-c", "filter.lfs.smudge=git-lfs smudge %f"),
     *("-c", "filter.lfs.clean=git-lfs clean %f"),
@@ -156,10 +160,24 @@ def test_git_pushes_and_fetches_large_files_with_a_token_that_it_never_has(stand
     cloned = stand.git(*FILTER, "clone", "-q", "-b", work, f"https://{host}/o/app.git", f"{work}-again")
     assert cloned.returncode == 0, cloned.stderr
     assert (stand.folder / f"{work}-again" / "x.bin").read_text() == f"a large file of {host}"
-    # At github.com, large files are on hosts that get no token.
-    expected = {BASIC, "", "RemoteAuth for-this-file"} if host == HOST else {BASIC_GIT}
+    # At github.com and gitlab.com, large files are on hosts that get no token.
+    expected = {HOST: {BASIC, "", "RemoteAuth for-this-file"}, GITEA: {BASIC_GIT}, GITLAB: {BASIC_GITLAB, ""}}[host]
     assert {credential for _, _, credential in stand.server.seen} == expected
     assert any("/info/lfs/locks/verify" in target for _, target, _ in stand.server.seen)
+
+
+@pytest.mark.parametrize("repository", ["o/app", "O/APP", "o/lib"])
+def test_no_credential_that_gitlab_hands_out_for_large_files_gets_in(stand: Stand, repository: str) -> None:
+    asked = json.dumps({"operation": "download", "objects": [{"oid": "0" * 64, "size": 1}]})
+    fields = (f"Content-Length: {len(asked)}", "Connection: close")
+    with stand.proxy.tls(GITLAB) as stream:
+        stream.sendall(
+            get(f"/{repository}.git/info/lfs/objects/batch", GITLAB, *fields, method="POST") + asked.encode()
+        )
+        answer = b"".join(iter(lambda: stream.recv(65536), b""))
+    body = re.sub(rb"\r\n[0-9a-f]+\r\n", b"", answer)  # the stars can be in two chunks
+    assert [credential for _, _, credential in stand.server.seen] == [BASIC_GITLAB]
+    assert (FOR_HOURS.encode() in body, b'"Authorization": "Basic ********"' in body) == (False, True)
 
 
 def test_large_files_of_a_repository_that_may_only_be_read_are_not_pushed(stand: Stand) -> None:

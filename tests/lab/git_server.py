@@ -2,7 +2,8 @@
 
 Every repository that is asked for exists, with one commit. `/o/old.git` has been renamed to `/o/new.git`. Large files
 of github.com are on other hosts, with credentials of their own. Any other server has them beside the repository, and
-repeats the credential of the request for them, as Gitea does.
+repeats the credential of the request for them, as Gitea does. gitlab.com gives another one, which is good for all
+repositories, and sends whoever fetches a file to another host.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOKEN = "ghp_0123456789abcdefghijOfTheOwner"
-BASIC, BASIC_GIT = (f"Basic {b64encode(f'{name}:{TOKEN}'.encode()).decode()}" for name in ("x-access-token", "git"))
+BASIC, BASIC_GIT, BASIC_GITLAB = (
+    f"Basic {b64encode(f'{name}:{TOKEN}'.encode()).decode()}" for name in ("x-access-token", "git", "oauth2")
+)
+GITLAB, GITLAB_FILES, FOR_HOURS = "gitlab.com", "/gitlab-gprd-lfs-objects/", "Basic bWU6Z29vZCBmb3IgaG91cnM="
 LFS, LFS_HOSTS = (
     "application/vnd.git-lfs+json",
     (
         "github-cloud.s3.amazonaws.com",
         "lfs.github.com",
         "github-cloud.githubusercontent.com",
+        "storage.googleapis.com",
     ),
 )
 RENAMED = ("/o/old.git/", "/o/new.git/")
@@ -58,18 +63,21 @@ class Visitor(BaseHTTPRequestHandler):
         host = self.headers.get("Host", "")
         if host in LFS_HOSTS:
             self.send(*self.lfs(host, body))
-        elif credential not in {BASIC, BASIC_GIT, f"Bearer {TOKEN}"}:
+        elif credential not in {BASIC, BASIC_GIT, BASIC_GITLAB, f"Bearer {TOKEN}"}:
             self.send(401, b"who are you?", "text/plain", ("WWW-Authenticate", 'Basic realm="git"'))
         elif self.path.startswith(RENAMED[0]):
             self.send(301, b"", "text/plain", ("Location", f"https://github.com{self.path.replace(*RENAMED)}"))
-        elif "/info/lfs/" in self.path:
+        elif host == GITLAB and self.command == "GET" and "/gitlab-lfs/" in self.path:
+            place = f"https://storage.googleapis.com{GITLAB_FILES}{self.path.rpartition('/')[2]}"
+            self.send(302, b"", "text/plain", ("Location", place))
+        elif "/info/lfs/" in self.path or "/gitlab-lfs/" in self.path:
             self.send(*self.lfs(host, body))
         else:
             self.send(*asyncio.run(self.git(body)))
 
     def lfs(self, host: str, body: bytes) -> tuple[int, bytes, str]:
         """Answer as a server for large files."""
-        name = re.sub(r".*/objects/|.*/media/|/\d+\Z", "", self.path)
+        name = re.sub(r".*objects/|.*/media/|/\d+\Z", "", self.path)
         if self.path.endswith("/objects/batch"):
             return 200, json.dumps(self.batch(host, json.loads(body))).encode(), LFS
         if "/locks" in self.path:
@@ -80,16 +88,19 @@ class Visitor(BaseHTTPRequestHandler):
 
     def batch(self, host: str, asked: dict[str, Any]) -> dict[str, object]:
         """Return where each large file is."""
-        base = f"https://{host}{self.path.removesuffix('/objects/batch')}"
-        repeated = {"Authorization": self.headers["Authorization"]}
+        base, repeated = f"https://{host}{self.path.removesuffix('/objects/batch')}", self.headers["Authorization"]
+        if host == GITLAB:
+            base, repeated = base.replace("/info/lfs", "/gitlab-lfs"), FOR_HOURS
+        own = {"Authorization": repeated}
         places = []
         for one in asked["objects"]:
-            up, verify = (f"{base}/objects/{one['oid']}/{one['size']}", repeated), (f"{base}/verify", repeated)
-            down = (f"{base}/objects/{one['oid']}", repeated)
+            down = (f"{base}/objects/{one['oid']}", own)
+            up, verify = (f"{down[0]}/{one['size']}", own), (f"{base}/verify", own)
             if host == "github.com":
                 up, down = ((f"https://{LFS_HOSTS[at]}/alambic/media/{one['oid']}", {}) for at in (0, 2))
                 verify = (f"https://{LFS_HOSTS[1]}/o/app/verify", {"Authorization": "RemoteAuth for-this-file"})
-            actions = {"upload": up, "verify": verify} if asked["operation"] == "upload" else {"download": down}
+            verified = {} if host == GITLAB else {"verify": verify}
+            actions = {"upload": up, **verified} if asked["operation"] == "upload" else {"download": down}
             links = {name: {"href": href, "header": header} for name, (href, header) in actions.items()}
             places.append({"oid": one["oid"], "size": one["size"], "authenticated": True, "actions": links})
         return {"transfer": "basic", "objects": places}

@@ -17,7 +17,7 @@ def control_verbs(
     """Return the table of verbs. `running` describes the process."""
 
     async def status(_: Mapping[str, object]) -> Answer:
-        return {"policy": store.status(), **running(), "requests": audit_log.counts}
+        return {"policy": store.status(), **running(), "requests": audit_log.counts, "hints": audit_log.hinted}
 
     async def reload(_: Mapping[str, object]) -> Answer:
         return await reloader.reload()

@@ -24,6 +24,10 @@ class Limits:
     connect_seconds: float = 10.0
     connections: int = 1_024  # per client address; beyond it, the one that was idle the longest is closed
     servers_idle: int = 8  # idle server connections kept open per client connection
+    pool_connections: int = 64  # idle server connections that all clients share
+    pool_per_server: int = 32
+    pool_idle_seconds: float = 55.0  # many load balancers close after 60
+    pool_age_seconds: float = 300.0  # from when it was dialled: the name may lead elsewhere by then
     websocket_bytes: int = 16 * 1024 * 1024  # one message, in any number of frames
     websocket_closing_seconds: float = 2.0  # from one side's Close to the other's
     held_bytes: int = 1024 * 1024  # read from one side of an HTTP/2 connection and not yet taken by the other

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +22,15 @@ from agent_sandbox.proxy.control import bridge, client, health
 from agent_sandbox.proxy.upstream.overrides import Override
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(autouse=True)
+def _hangup() -> Iterator[None]:
+    """Handle SIGHUP after each test as before it: `run` ignores it until it reloads the policy."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

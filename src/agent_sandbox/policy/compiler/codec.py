@@ -52,7 +52,7 @@ def encode_policy(policy: Policy) -> Plain:
         "replaced": [one if isinstance(one, str) else _host(one) for one in rules.replaced],
         "host_services": [[row.name, _host(row.asked), sorted(row.ports), row.to] for row in rules.host_services],
         "settings": {name: _write_setting(value) for name, value in rules.settings.items()},
-        "budgets": [[one.key, _origin(one.origin), _write_budget(one.budget)] for one in rules.budgets],
+        "budgets": [[one.key, _origin(one.origin), _write_budget(one.budget), one.service] for one in rules.budgets],
         "always_inspects": rules.always_inspects,
         **{name: getattr(policy, name) for name in PLAIN_FIELDS},
         "layers": sorted(policy.layers),
@@ -73,7 +73,10 @@ def decode_policy(form: Plain, lists: Lists) -> Policy:
             for name, asked, ports, to in form["host_services"]
         ),
         settings={name: _read_setting(value) for name, value in form["settings"].items()},
-        budgets=tuple(Budgeted(key, Origin(**origin), _read_budget(budget)) for key, origin, budget in form["budgets"]),
+        budgets=tuple(
+            Budgeted(key, Origin(**origin), _read_budget(budget), service)
+            for key, origin, budget, service in form["budgets"]
+        ),
         always_inspects=form["always_inspects"],
     )
     plain = {name: form[name] for name in PLAIN_FIELDS}

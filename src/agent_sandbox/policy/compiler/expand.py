@@ -56,16 +56,20 @@ def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
         replaced=frozenset(entry.host for entry in layer.spec.domains if entry.merge_mode),
         host_services=tuple(service.row(name) for name, service in layer.spec.host_services.items()),
         settings=layer.spec.settings.values(layer.origin("settings", "upstream"), layer.authorities),
-        budgets=tuple(_budgets(layer)),
+        budgets=tuple(_budgets(layer, services)),
     )
     rules = of_services + own
     return _restricting(layer, rules) if layer.restricts else rules
 
 
-def _budgets(layer: Layer) -> Iterator[Budgeted]:
+def _budgets(layer: Layer, services: Mapping[str, Layer]) -> Iterator[Budgeted]:
     if layer.spec.settings.budget:
         key, origin = f"{layer.name} settings", layer.origin("settings", "budget")
         yield Budgeted(key, origin, layer.spec.settings.budget.value)
+    for number, named in enumerate(layer.spec.services):
+        if named.budget:
+            service, origin = services[named.name].name, layer.origin("services", number, "budget")
+            yield Budgeted(f"{layer.name} {service}", origin, named.budget.value, service)
 
 
 def _of_service(layer: Layer, number: int, services: Mapping[str, Layer]) -> Iterator[Rule]:

@@ -115,20 +115,22 @@ class Policy:
     def budgets(self, host: str, port: int, request: Request | None = None) -> tuple[Budgeted, ...]:
         """Return the budgets that a request counts against, or a connection that is not inspected.
 
-        They are those of all entries that allow it, and that of the sandbox: no entry can lift another one's budget.
+        They are those of all entries and services that allow it, and that of the sandbox: none can lift another one.
         """
         if not self.has_budgets:
             return ()
         ways = readings(request.path) if request else ()
-        found = {}
+        found, layers = {}, {""}
         for index in (self.index, *(restriction.index for restriction in self.rules.restrictions)):
             for rule in index.rules_about(host, ways) if request else index.rules_for(host):
                 asked = rule.conditions
                 matches = rule.matches(request, ways) if request else asked.takes_port(port)
+                if matches and rule.effect is Effect.ALLOW:
+                    layers.add(rule.origin.layer)
                 if asked.budget and matches:
                     found[f"{rule.origin.layer} {asked.host}", asked.budget] = rule.origin
         entries = (Budgeted(key, origin, budget) for (key, budget), origin in found.items())
-        return (*entries, *self.rules.budgets)
+        return (*entries, *(one for one in self.rules.budgets if one.service in layers))
 
     @property
     def authorities(self) -> str:

@@ -17,11 +17,20 @@ ServiceLayer = str  # such as `service github`, the layer name of a service's ru
 
 
 class Budgeted(NamedTuple):
-    """A budget, its origin, and the key under which its use is counted, which edits elsewhere do not change."""
+    """A budget, its origin, and the key under which its use is counted, which edits elsewhere do not change.
+
+    With `service`, it is for the requests that rules of this service allow.
+    """
 
     key: str
     origin: Origin
     budget: Budget
+    service: ServiceLayer = ""
+
+    @property
+    def whose(self) -> str:
+        """What it limits, as text."""
+        return f"the {self.service}" if self.service else "the sandbox"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +47,7 @@ class RuleSet:
     replaced: frozenset[HostPattern | ServiceLayer] = frozenset()
     host_services: tuple[HostServiceRow, ...] = ()
     settings: SettingValues = field(default_factory=dict)
-    # The budgets of the whole sandbox: those of all layers apply.
+    # The budgets of the whole sandbox and of services: those of all layers apply.
     budgets: tuple[Budgeted, ...] = ()
     # Set if a restricting layer has `inspect: true`, which then holds for every host.
     always_inspects: bool = False

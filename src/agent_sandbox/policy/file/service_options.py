@@ -349,7 +349,7 @@ def _known(word: str, known: Sequence[str] | Mapping[str, object]) -> str:
     if near:
         return f"did you mean `{spelled[near[0]]}`?"
     return (
-        f"known: {', '.join(sorted((*known, 'readonly', 'merge_mode')))}"
+        f"known: {', '.join(sorted((*known, 'budget', 'readonly', 'merge_mode')))}"
         if isinstance(known, Mapping)
         else (f"known: {', '.join(known)}")
     )

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.file.entry_spec import DomainSpec, PathSpec, Reachable, RuleSpec
-from agent_sandbox.policy.file.fields import AtLeastOne, Strict, Written, written_out
+from agent_sandbox.policy.file.fields import AtLeastOne, BudgetSpec, Strict, Written, written_out
 from agent_sandbox.policy.file.graphql_spec import ConfinedGraphqlSpec
 from agent_sandbox.policy.file.service_options import Access, Auth, Chosen, Declared, InvalidOption, choose
 from agent_sandbox.policy.file.short_form import write_out_host
@@ -26,6 +26,7 @@ class ServiceSpec(BaseModel):
     name: str
     merge_mode: Written[Literal["replace"]] = None
     readonly: bool = False
+    budget: Written[BudgetSpec] = None
 
     @field_validator("name")
     @classmethod

@@ -1,6 +1,7 @@
 """Those who watch: each gets the audit records as they come, and the open questions and grants after each change.
 
-A watcher that reads slowly loses records, and is told how many. The questions are sent whole each time: none is lost.
+A watcher that reads slowly loses records, and is told how many. The questions are sent whole each time, ahead of the
+records that wait: none is lost, and none waits for a flood.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from agent_sandbox.proxy.control.channel import Answer, Reply
 
 CAPACITY = 2_000  # records that wait for a slow watcher
+AT_ONCE = 500  # records in one write
 PAUSE_SECONDS = 0.05  # between two writes: what comes meanwhile is written at once
 MOST = 16
 
@@ -55,11 +57,11 @@ class Watchers:
         try:
             while True:
                 await watcher.news()
-                parts = watcher.take()
+                parts = []
                 if watcher.changed:
                     watcher.changed = False
                     parts.append(_line({"state": await self._state()}))
-                await reply(b"".join(parts))
+                await reply(b"".join([*parts, *watcher.take()]))
                 await asyncio.sleep(PAUSE_SECONDS)
         finally:
             self._all = tuple(other for other in self._all if other is not watcher)
@@ -96,8 +98,11 @@ class _Watcher:
         self._woken = False
 
     def take(self) -> list[bytes]:
-        count = len(self._lines)
+        count = min(len(self._lines), AT_ONCE)
         parts = [b'{"record": %s}\n' % self._lines.popleft().rstrip(b"\n") for _ in range(count)]
+        if self._lines:
+            self._call()
+            return parts
         dropped, self._dropped = self._dropped, 0
         return [*parts, _line({"dropped": dropped})] if dropped else parts
 

@@ -7,12 +7,18 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.audit.record import AuditRecord, encode, render
 
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.audit.hints import Hints
+
 REMEMBERED = 1_000
+REMEMBERED_HINTS = 5
 UNCOUNTED = frozenset({Event.HEALTH, Event.START, Event.POLICY, Event.GRANT, Event.TLS})
 # The firewall lets only the probe of `agent-sandbox verify` connect from these ports, see images/agent/lib/refusals.sh.
 CHECKER_PORTS = range(61_000, 62_000)
@@ -35,6 +41,7 @@ class AuditLog:
         self._sinks = tuple(sinks)
         self._clock, self._monotonic = clock, monotonic
         self._denials: deque[dict[str, object]] = deque(maxlen=REMEMBERED)
+        self._hinted: deque[dict[str, object]] = deque(maxlen=REMEMBERED_HINTS)
         self._counts: Counter[str] = Counter()
         self._health = ""
         self._verifying_until = 0.0
@@ -50,6 +57,13 @@ class AuditLog:
         """
         self._verifying_until = self._monotonic() + seconds
 
+    @cached_property
+    def _hints(self) -> "Hints":
+        # The proxy starts without it.
+        from agent_sandbox.proxy.audit.hints import Hints  # noqa: PLC0415
+
+        return Hints()
+
     def record(self, line: AuditRecord) -> None:
         """Write `line` to all sinks."""
         if line.event is Event.HEALTH:
@@ -58,8 +72,11 @@ class AuditLog:
             self._health = line.reason
         if line.event is Event.START:
             self._counts["start"] += 1
-        now = self._clock()
-        values = render(line, now=now)
+        hint = "" if line.event in UNCOUNTED else self._hints.about(line, self._monotonic())
+        values = render(line, now=self._clock(), hint=hint)
+        if hint:
+            self._counts["hinted"] += 1
+            self._hinted.append(values)
         if line.event in UNCOUNTED:
             pass
         elif line.decision is Effect.DENY and self._is_verifying(line):
@@ -79,6 +96,11 @@ class AuditLog:
     def denials(self, count: int) -> list[dict[str, object]]:
         """Return the last `count` denials, oldest first."""
         return list(self._denials)[-count:] if count > 0 else []
+
+    @property
+    def hinted(self) -> dict[str, object]:
+        """How many requests had a hint since the proxy started, and the last ones."""
+        return {"count": self._counts["hinted"], "last": list(self._hinted)}
 
     @property
     def counts(self) -> dict[str, int]:

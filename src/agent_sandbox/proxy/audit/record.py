@@ -17,6 +17,7 @@ LONGEST = {
     "scheme": 8,
     "tool": 16,
     "mcp": 255,
+    "hint": 1_024,
 }
 
 
@@ -37,7 +38,8 @@ class AuditRecord:
     `cause` classifies a denial: a `Cause` of the policy, `address` if the name resolved to a forbidden address, or ""
     if the request was rejected before the policy was asked. `tool` is the package manager that seems to have sent
     it, or `git push` or `git fetch`. Only a message to an MCP server has the field `mcp`, such as `tools/call search`,
-    and only a request with an injected secret the field `secrets`.
+    and only a request with an injected secret the field `secrets`. `encoded` is the length of what looks like encoded
+    data in the URL; it is not written, but may be the reason for a `hint`.
     """
 
     event: Event
@@ -58,9 +60,10 @@ class AuditRecord:
     tool: str = ""
     mcp: str = ""
     secrets: tuple[SecretUse, ...] = ()
+    encoded: int = 0
 
 
-def render(line: AuditRecord, *, now: float) -> dict[str, object]:
+def render(line: AuditRecord, *, now: float, hint: str = "") -> dict[str, object]:
     """Return `line` as a dict for JSON, with its texts truncated and made valid Unicode."""
     time = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     values: dict[str, object] = {"time": time, "event": str(line.event), "decision": line.decision}
@@ -77,6 +80,8 @@ def render(line: AuditRecord, *, now: float) -> dict[str, object]:
             {"secret": one.secret, "kind": one.kind, "source": one.source, "age_s": round(one.age)}
             for one in line.secrets
         ]
+    if hint:
+        values["hint"] = _bounded("hint", hint)
     return values
 
 

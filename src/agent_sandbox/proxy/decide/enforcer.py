@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from agent_sandbox.proxy.decide.known_ids import KnownIds
 
 LIMITS = Limits()
-OVER_BUDGET = 429
 SIGNED_BODY = BodyLimit(
     size=1024 * 1024,
     reason="a body of more than 1024 KiB, which the proxy signs only if the client sends `x-amz-content-sha256`",
@@ -184,8 +183,8 @@ class Enforcer:
     ) -> None:
         """Allow the request, unless a budget is used up."""
         spend = self._spender(policy.budgets(request.host, request.port, request))
-        if why := spend("requests", 1) or spend("upload", _size(sent, body)):
-            exchange.deny(exchange.denial(why, status=OVER_BUDGET, rule=decision.rule), cause=str(Cause.BUDGET))
+        if over := spend("requests", 1) or spend("upload", _size(sent, body)):
+            exchange.deny(exchange.over_denial(over, decision.rule), cause=str(Cause.BUDGET))
             return
         exchange.spend, exchange.spender = spend, self._spender
         exchange.received.spend = spend

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
-from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked, why_unreadable
+from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor, redact
 from agent_sandbox.proxy.secrets.search import SearchBudget
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
@@ -15,10 +15,10 @@ from agent_sandbox.proxy.wire.header_fields import from_server
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, has_field, value_of
 
 if TYPE_CHECKING:
-    from agent_sandbox.proxy.exchange.tool_list import Room
+    from agent_sandbox.proxy.exchange.tool_list import BodyFilter, Room
 
-# The first status of an error.
-ERROR = 400
+# The end of the path at which a git server says where large files are.
+BATCH = "/info/lfs/objects/batch"
 
 
 class Streamer:
@@ -45,22 +45,32 @@ class Streamer:
             return
         if exchange.allowed:
             fields = from_server(fields, switching=switching)
-        if exchange.error_echoes and head.status >= ERROR and not why_unreadable(fields):
-            exchange.echoes = exchange.error_echoes
-        if exchange.shows_tool and _has_body(exchange.head.method, head.status):
-            from agent_sandbox.proxy.exchange.tool_list import Room, tool_filter  # noqa: PLC0415 - few policies need it
-
-            self._room = self._room or Room()
-            exchange.received.tools = tool_filter(fields, exchange.shows_tool, self._room)
-        if exchange.echoes or exchange.received.tools:
+        exchange.echoes = exchange.echoes_in(head.status)
+        if _has_body(exchange.head.method, head.status):
+            exchange.received.filter = self._filter(exchange, head.status, fields)
+        if exchange.echoes or exchange.received.filter:
             coding = coding_of(fields) if _has_body(exchange.head.method, head.status) else b""
             exchange.received.unpacking = Unpacking(coding) if coding else None
-            if coding or exchange.received.tools:
+            if coding or exchange.received.filter:
                 fields = (*unpacked(fields), *_framing(exchange.head, fields))
         if exchange.echoes:
             fields, reason = _redacted(fields, exchange.echoes), redact(exchange.echoes, reason)
             exchange.received.redactor = Redactor(exchange.echoes)
         exchange.returned = ResponseHead(head.status, reason, fields)
+
+    def _filter(self, exchange: Exchange, status: int, fields: Fields) -> "BodyFilter | None":
+        """Return what changes the body of a response, None if nothing has to."""
+        is_batch = exchange.secrets and exchange.path.lower().endswith(BATCH) and 200 <= status < 300
+        if not (exchange.shows_tool or is_batch):
+            return None
+        # Few policies need them.
+        from agent_sandbox.proxy.exchange.lfs_batch import batch_filter  # noqa: PLC0415
+        from agent_sandbox.proxy.exchange.tool_list import Room, tool_filter  # noqa: PLC0415
+
+        self._room = self._room or Room()
+        if exchange.shows_tool:
+            return tool_filter(fields, exchange.shows_tool, self._room)
+        return batch_filter(exchange.host, self._room)
 
     @hook
     def response(self, exchange: Exchange, _: Tunnel) -> None:

@@ -9,6 +9,8 @@ from agent_sandbox.printable import printable
 
 MARK = b"x-agent-sandbox"
 LONGEST_PHRASE = 300
+# Clients such as pip silently wait as long as the header says. For longer times, the reason in the body helps more.
+LONGEST_RETRY = 60
 # The code of an error of JSON-RPC: of those that everyone may use.
 MCP_CODE = -32003
 HELP = f"http://{OWN_HOST}/"
@@ -29,6 +31,8 @@ class Denial:
     # Set for a message to an MCP server, with its id: clients expect an error of JSON-RPC.
     is_mcp: bool = False
     mcp_id: str | int | None = None
+    # In how many seconds the same request may be allowed; 0 if time changes nothing.
+    retry_seconds: int = 0
 
     @property
     def blocked(self) -> bool:
@@ -61,12 +65,14 @@ def page(denial: Denial, accept: str = "") -> Page:
     """
     wants_json = "json" in accept.lower() or not accept or denial.is_mcp
     body = (_as_json(denial) if wants_json else _as_text(denial)).encode("utf-8", "backslashreplace")
+    seconds = denial.retry_seconds
     kind = b"application/json" if wants_json else b"text/plain; charset=utf-8"
     fields = (
         (MARK, b"blocked" if denial.blocked else b"failed"),
         (b"content-type", kind),
         (b"content-length", b"%d" % len(body)),
         (b"cache-control", b"no-store"),
+        *(((b"retry-after", b"%d" % seconds),) if 0 < seconds <= LONGEST_RETRY else ()),
     )
     return Page(denial.status, fields, body)
 

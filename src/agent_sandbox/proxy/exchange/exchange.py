@@ -22,23 +22,41 @@ from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, value_of
 
 if TYPE_CHECKING:
-    from agent_sandbox.proxy.exchange.tool_list import ToolFilter
+    from agent_sandbox.proxy.exchange.tool_list import BodyFilter
 
 # The status for a secret whose source gives no value: not a denial that the policy could change.
 NO_VALUE = 502
+# The first status of an error.
+ERROR = 400
 # A page of a hundred pull requests is about 300 KiB.
 MAX_COPY = 1024 * 1024
-# Counts an amount of `requests`, `upload` or `download` against budgets; returns the reason if it is too much, or "".
-Spend = Callable[[str, int], str]
+OVER_BUDGET = 429
+# Shorter URLs have no part that could look like encoded data.
+LONG_URL = 160
 
 
-def spend_freely(_kind: str, _amount: int) -> str:
+@dataclass(frozen=True, slots=True)
+class OverBudget:
+    """A budget that has no room: the reason for the denial, and in how many seconds it resets."""
+
+    reason: str
+    seconds: int
+
+
+# Counts an amount of `requests`, `upload` or `download` against budgets; returns what it exceeds, if anything.
+Spend = Callable[[str, int], OverBudget | None]
+
+
+def spend_freely(_kind: str, _amount: int) -> None:
     """Count nothing: there is no budget."""
-    return ""
 
 
 class OverBudgetError(Exception):
-    """A budget is used up while a body streams; the text says which."""
+    """A budget is used up while a body streams."""
+
+    def __init__(self, over: OverBudget) -> None:
+        super().__init__(over.reason)
+        self.over = over
 
 
 @dataclass(slots=True)
@@ -51,8 +69,8 @@ class Meter:
     redactor: Redactor | None = None
     # Set for a response whose size counts against a budget.
     spend: Spend = spend_freely
-    # Set for a response that may list the tools of an MCP server.
-    tools: "ToolFilter | None" = None
+    # Set for a response that may list the tools of an MCP server, or hand out credentials for large files.
+    filter: "BodyFilter | None" = None
     # A copy of the forwarded data, if one is needed; it is dropped when it exceeds MAX_COPY.
     copied: bytearray | None = None
 
@@ -63,25 +81,24 @@ class Meter:
     def __call__(self, data: bytes) -> bytes | tuple[()]:
         """Count `data` and return it, redacted and filtered if need be. Empty `data` means the end of the body.
 
-        Return an empty tuple for no data: an empty chunk would end the body. Raises UnpackError, OverBudgetError and
-        ToolListError.
+        Return an empty tuple for no data: an empty chunk would end the body. Raises UnpackError and OverBudgetError.
         """
         self.count += len(data)
-        if why := self.spend("download", len(data)):
-            raise OverBudgetError(why)
-        if self.redactor is None and self.tools is None:
+        if over := self.spend("download", len(data)):
+            raise OverBudgetError(over)
+        if self.redactor is None and self.filter is None:
             return data
         if not data:
             return self._end()
         shown = self.unpacking.feed(data) if self.unpacking else data
         shown = self.redactor.feed(shown) if self.redactor else shown
-        return self._copy(self.tools.feed(shown) if self.tools else shown) or ()
+        return self._copy(self.filter.feed(shown) if self.filter else shown) or ()
 
     def _end(self) -> bytes:
         if self.unpacking and self.count:
             self.unpacking.end()
         rest = self.redactor.end() if self.redactor else b""
-        return self._copy(self.tools.feed(rest) + self.tools.end() if self.tools else rest)
+        return self._copy(self.filter.feed(rest) + self.filter.end() if self.filter else rest)
 
     def _copy(self, shown: bytes) -> bytes:
         if self.copied is not None:
@@ -259,10 +276,15 @@ class Exchange:
         self.held, self.outcome = False, replace(self.outcome, reason=reason)
         return self.denial(reason, status=status)
 
+    def echoes_in(self, status: int) -> Echoes:
+        """Return what to search a response with this status for."""
+        return self.error_echoes if self.error_echoes and status >= ERROR else self.echoes
+
     def why_unforwardable(self, status: int, fields: Fields) -> str:
         """Return why a response with this head cannot be redacted or filtered, "" if it can be."""
-        why = why_unreadable(fields) if self.echoes or self.shows_tool else ""
-        if why and self.echoes:
+        echoes = self.echoes_in(status)
+        why = why_unreadable(fields) if echoes or self.shows_tool else ""
+        if why and echoes:
             return f"{why}, so an echo of the injected secret could not be redacted"
         if self.shows_tool is None:
             return ""
@@ -283,14 +305,18 @@ class Exchange:
             denial = self.too_large()
             self.abort(denial)
             return denial
-        why = self.spend("upload", size)
-        return self.over_budget(why) if why else None
+        over = self.spend("upload", size)
+        return self.over_budget(over) if over else None
 
-    def over_budget(self, why: str) -> Denial:
+    def over_budget(self, over: OverBudget) -> Denial:
         """Record that a budget is used up, and return the denial."""
-        denial = self.denial(why, status=429, rule=self.outcome.rule)
+        denial = self.over_denial(over, self.outcome.rule)
         self.abort(denial, cause=str(Cause.BUDGET))
         return denial
+
+    def over_denial(self, over: OverBudget, rule: str | None) -> Denial:
+        """Return the denial of what exceeds a budget."""
+        return replace(self.denial(over.reason, status=OVER_BUDGET, rule=rule), retry_seconds=over.seconds)
 
     def failure(self, why: NotReached) -> Denial:
         """Return the answer to an allowed request that could not be forwarded: 403 for a refused address, else 502.
@@ -327,7 +353,16 @@ class Exchange:
             tool=self.tool,
             mcp=self.mcp,
             secrets=self.secrets,
+            encoded=_encoded_size(self.request) if self.request else 0,
         )
+
+
+def _encoded_size(request: Request) -> int:
+    if len(request.path) + len(request.query) < LONG_URL:
+        return 0
+    from agent_sandbox.proxy.audit.hints import encoded_size  # noqa: PLC0415 - few URLs are that long
+
+    return encoded_size(request.path, request.query)
 
 
 def open_exchange(head: RequestHead, tunnel: Tunnel, *, started: float) -> Exchange:

@@ -6,6 +6,7 @@ A response that may contain a list of tools, but that programs could read differ
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from agent_sandbox.policy import Ambiguous
@@ -37,8 +38,8 @@ class ToolListError(UnpackError):
         super().__init__(f"its list of tools could not be filtered: {why}")
 
 
-class ToolFilter(Protocol):
-    """Filters one response. `holds_head`: send nothing before the end: the body may be unreadable."""
+class BodyFilter(Protocol):
+    """Changes the body of one response. `holds_head`: send nothing before the end: the body may be unreadable."""
 
     holds_head: bool
 
@@ -60,11 +61,11 @@ def why_not_filtered(status: int, fields: Fields, why: str = "") -> str:
     return str(ToolListError(why)) if why else ""
 
 
-def tool_filter(fields: Fields, shows: Shows, room: "Room") -> ToolFilter | None:
+def tool_filter(fields: Fields, shows: Shows, room: "Room") -> BodyFilter | None:
     """Return the filter for a response with these headers, None if it is no message."""
     match _kind(fields):
         case b"application/json":
-            return JsonFilter(shows, room)
+            return JsonFilter(partial(filtered, shows=shows), room)
         case b"text/event-stream":
             return EventFilter(shows, room)
     return None
@@ -85,16 +86,17 @@ class Room:
 class Held:
     """The bytes that one filter holds. They are given back when it is dropped, however its response ends."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, fail: Callable[[object], UnpackError] = ToolListError) -> None:
         self._room = room
+        self._fail = fail
         self._size = 0
 
     def resize(self, size: int) -> None:
-        """Hold `size` bytes. Raises ToolListError if they are too many."""
+        """Hold `size` bytes. Raises the filter's error if they are too many."""
         if size > MAX_ANSWER:
-            raise ToolListError(TOO_LONG)
+            raise self._fail(TOO_LONG)
         if size - self._size > self._room.left:
-            raise ToolListError(CROWDED)
+            raise self._fail(CROWDED)
         self._room.left -= size - self._size
         self._size = size
 
@@ -104,13 +106,15 @@ class Held:
 
 
 class JsonFilter:
-    """A response that is one JSON-RPC message."""
+    """A response that is one JSON document: `change` returns what to forward, or raises the error of `fail`."""
 
     holds_head = True
 
-    def __init__(self, shows: Shows, room: Room) -> None:
-        self._shows = shows
-        self._held = Held(room)
+    def __init__(
+        self, change: Callable[[bytes], bytes], room: Room, fail: Callable[[object], UnpackError] = ToolListError
+    ) -> None:
+        self._change = change
+        self._held = Held(room, fail)
         self._body = bytearray()
 
     def feed(self, data: bytes) -> bytes:
@@ -120,10 +124,10 @@ class JsonFilter:
         return b""
 
     def end(self) -> bytes:
-        """Return the filtered message."""
+        """Return the changed document."""
         body = bytes(self._body)
         self._held.resize(0)
-        return filtered(body, self._shows) if body.strip() else body
+        return self._change(body) if body.strip() else body
 
 
 class EventFilter:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast, override
+from typing import TYPE_CHECKING, Any, cast, override
 
 from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, mode_specs, server
@@ -36,6 +36,9 @@ from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, NotReached
 from agent_sandbox.proxy.upstream.proxy_connect import Streams
 
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.upstream.pool import ServerPool
+
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 LINGER_SECONDS = 1.0
 REGULAR = mode_specs.ProxyMode.parse("regular")
@@ -54,6 +57,8 @@ class Engine:
     spender: Callable[[Sequence[Budgeted]], Spend] = lambda _: spend_freely
     sessions: set[object] = field(default_factory=set)
     turns: FairScheduler = field(default_factory=lambda: FairScheduler(time.monotonic))
+    # At most one: that of the lane, once it has served a client.
+    pools: "list[ServerPool[Any]]" = field(default_factory=list)
 
     @property
     def crowded(self) -> float:

@@ -144,12 +144,12 @@ class StrictStream(HttpStream, ExchangeOwner):
             yield from self.abort(Denial(status=502, reason=f"{NOT_FORWARDED}: {why}"))
         except OverBudgetError as why:
             assert self.exchange is not None  # noqa: S101 - its meter raised
-            yield from self.abort(self.exchange.over_budget(str(why)))
+            yield from self.abort(self.exchange.over_budget(why.over))
 
     @override
     def state_consume_response_body(self, event: events.Event) -> Commands:
         """Hold a response whose head must not be sent before its body was filtered."""
-        meter = self.exchange.received if self.exchange is not None and self.exchange.received.tools else None
+        meter = self.exchange.received if self.exchange is not None and self.exchange.received.filter else None
         if meter is None:
             yield from super().state_consume_response_body(event)
             return
@@ -166,7 +166,7 @@ class StrictStream(HttpStream, ExchangeOwner):
             return
         except OverBudgetError as why:
             assert self.exchange is not None  # noqa: S101 - its meter raised
-            yield from self.abort(self.exchange.over_budget(str(why)))
+            yield from self.abort(self.exchange.over_budget(why.over))
             return
         yield from super().state_consume_response_body(event)
 

@@ -48,10 +48,10 @@ class WebSocketRelay(layer.Layer):
             yield from self._end(f"{'the client' if from_client else 'the server'} sent {bad}")
             return
         if exchange := self._exchange:
-            why = exchange.spend("upload" if from_client else "download", len(event.data))
-            if why:
-                exchange.over_budget(why)
-                yield from self._end(why)
+            over = exchange.spend("upload" if from_client else "download", len(event.data))
+            if over:
+                exchange.over_budget(over)
+                yield from self._end(over.reason)
                 return
         if data:
             yield commands.SendData(self.context.server if from_client else self.context.client, data)

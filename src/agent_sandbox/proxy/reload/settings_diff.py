@@ -25,8 +25,8 @@ def _settings(policy: Policy) -> Iterator[tuple[object, str]]:
             yield (name, value), f"{name}: {str(value).lower()}"
     if upstream := settings.upstream:
         yield from (((upstream.layer, words), f"{words}  ({upstream.origin})") for words in upstream.descriptions())
-    for key, origin, budget in rules.budgets:
-        yield (key, budget), f"budget of the sandbox: {budget}  ({origin})"
+    for one in rules.budgets:
+        yield (one.key, one.budget), f"budget of {one.whose}: {one.budget}  ({one.origin})"
     if rules.always_inspects:
         yield "always", "TLS to every host is inspected, even where another layer says `inspect: false`"
     for row in rules.host_services:

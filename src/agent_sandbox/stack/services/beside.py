@@ -136,6 +136,7 @@ def _service(one: Beside, linked: dict[str, Beside]) -> Service:
         restart="no",
         stop_grace_seconds=10,
         limits=one.limits,
+        shared_memory=one.shared_memory,
         depends_on=(
             Dependency(service=FIREWALL + one.name, condition=Condition.HEALTHY, restart=True),
             *(Dependency(service=name, condition=condition, restart=False) for name, condition in waits.items()),

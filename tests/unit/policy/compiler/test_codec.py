@@ -55,6 +55,12 @@ def again(policy: Policy) -> Policy:
     return decode_policy(json.loads(json.dumps(encode_policy(policy))), {})
 
 
+def test_the_budget_of_a_service_is_read_as_it_was_written(layer_of: LayerOf) -> None:
+    text = "services: [{name: x, budget: {requests: 7/min}}]"
+    policy = compile_policy([layer_of(text)], {"x": layer_of("domains: [a.test]")})
+    assert (again(policy), again(policy).rules.budgets[0].service) == (policy, policy.rules.budgets[0].service)
+
+
 @pytest.mark.parametrize("text", ["", "domains: [a.test]", EVERYTHING])
 def test_what_is_read_is_what_was_written(policy_of: PolicyOf, text: str) -> None:
     policy = policy_of(text)

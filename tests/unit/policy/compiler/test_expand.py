@@ -271,3 +271,11 @@ def test_each_rule_of_an_entry_has_its_budget(layer_of: LayerOf) -> None:
     assert [(one.key, str(one.origin), str(one.budget)) for one in rules.budgets] == [
         ("project settings", "policy.yaml:1", "1KiB of upload per day")
     ]
+
+
+def test_a_service_has_one_budget_for_all_its_rules(layer_of: LayerOf) -> None:
+    services = {"x": replace(layer_of("domains: [a.test, b.test]"), name="service x")}
+    rules = expand(layer_of("services:\n- {name: x, budget: {requests: 1/min}}"), services)
+    assert [(one.key, str(one.origin), one.service) for one in rules.budgets] == [
+        ("project service x", "policy.yaml:2", "service x")
+    ]

@@ -172,6 +172,26 @@ def test_a_request_counts_against_the_budgets_of_all_entries_that_allow_it(polic
     assert policy_of("domains: [a.test]").budgets("a.test", 443) == ()
 
 
+def test_a_budget_of_a_service_is_for_all_that_its_rules_allow_and_no_layer_lifts_it(layer_of: LayerOf) -> None:
+    services = {
+        "x": replace(layer_of("domains: [a.test, {host: b.test, rules: [{methods: [GET]}]}]"), name="service x")
+    }
+    lower, higher = (
+        compile_policy([layer_of(f"services: [{{name: x{more}}}]\ndomains: [c.test]")], services)
+        for more in (", budget: {requests: 9/min}", ", merge_mode: replace")
+    )
+    policy = Policy.of(lower.rules + higher.rules)
+
+    def budgets(line: str, host: str) -> list[str]:
+        request = parse_request(scheme="https", host=host, port=443, method=line, target="/")
+        return [f"{one.key}: {one.budget} of {one.whose}" for one in policy.budgets(host, 443, request)]
+
+    found = ["project service x: 9 requests per min of the service x"]
+    assert budgets("GET", "a.test") == budgets("GET", "b.test") == found
+    assert budgets("POST", "b.test") == budgets("GET", "c.test") == []
+    assert policy.digest != Policy.of(higher.rules).digest
+
+
 def test_a_restricting_layer_can_set_a_budget_that_no_other_layer_lifts(policy_of: PolicyOf) -> None:
     narrow = policy_of(
         "tighten: true\nsettings: {budget: {requests: 1/min}}\ndomains: [{host: a.test, budget: {requests: 5/min}}]"

@@ -3,7 +3,8 @@ from dataclasses import replace
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.policy.engine.rule import Conditions, Rule
-from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.engine.rule_set import Budgeted, RuleSet
+from agent_sandbox.policy.http.body_size import Budget
 from agent_sandbox.policy.match.host_list import parse_host_list
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.host_service import Target, host_service_row
@@ -20,6 +21,12 @@ def the_rule(line: int, *, effect: Effect = Effect.ALLOW, host: str = "a.test", 
 def test_two_layers_say_what_each_of_them_says() -> None:
     both = RuleSet(rules=(the_rule(1),)) + RuleSet(rules=(the_rule(2),))
     assert both == RuleSet(rules=(the_rule(1), the_rule(2)))
+
+
+def test_a_budget_is_for_the_sandbox_or_a_service() -> None:
+    origin = the_rule(1).origin
+    assert Budgeted("k", origin, Budget()).whose == "the sandbox"
+    assert Budgeted("k", origin, Budget(), "service npm").whose == "the service npm"
 
 
 def test_a_setting_of_the_higher_layer_stands() -> None:

@@ -69,7 +69,7 @@ def with_auth(**auth: object) -> dict[str, object]:
         (
             {"zzz": 1},
             "service github has no option 'zzz'",
-            "known: api, git, merge_mode, readonly, repos, wiki",
+            "known: api, budget, git, merge_mode, readonly, repos, wiki",
             ("zzz", "[key]"),
         ),
         (

@@ -85,11 +85,30 @@ async def test_a_slow_watcher_loses_records_but_no_state(watchers: Watchers) -> 
     await turns()
     assert reader.lines[1:] == [
         {"state": {"number": 1}},
+        {"state": {"number": 2}},
         {"record": {"x": 0}},
         {"record": {"x": 1}},
         {"dropped": 3},
-        {"state": {"number": 2}},
     ]
+    await reader.end()
+
+
+async def test_the_state_waits_for_no_more_than_one_write_of_records(
+    watchers: Watchers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subject, "CAPACITY", 10)
+    monkeypatch.setattr(subject, "AT_ONCE", 4)
+    reader = Reader(watchers)
+    await turns()
+    reader.reading.clear()
+    for number in range(12):
+        watchers.add(b'{"x": %d}\n' % number)
+    await turns()  # the first four are being written
+    watchers.change()
+    reader.reading.set()
+    await turns()
+    kinds = ["".join(line) for line in reader.lines[1:]]
+    assert kinds == ["record"] * 4 + ["state"] + ["record"] * 6 + ["dropped"]
     await reader.end()
 
 

@@ -22,6 +22,22 @@ def test_every_decision_is_written_and_counted() -> None:
     assert audit_log.counts == {"allowed": 1, "denied": 1, "starts": 0}
 
 
+def test_a_hint_is_in_the_record_and_the_last_are_remembered() -> None:
+    audit_log, written = make()
+    for size in (0, 0, 100):
+        audit_log.record(AuditRecord(event=Event.REQUEST, decision=Effect.ALLOW, host="a.test", encoded=size))
+    audit_log.record(AuditRecord(event=Event.HEALTH, decision=Effect.ALLOW, host="a.test", reason="x", encoded=500))
+    lines = [json.loads(line) for line in written]
+    assert [line.get("hint") for line in lines] == [
+        None,
+        None,
+        "encoded data: 100 characters of the URL look like encoded data",
+        None,
+    ]
+    assert audit_log.hinted == {"count": 1, "last": [lines[2]]}
+    assert "encoded" not in lines[2]
+
+
 def test_the_last_denials_are_remembered_oldest_first() -> None:
     audit_log, _ = make()
     for name in ("a", "b", "c"):

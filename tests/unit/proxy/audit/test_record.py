@@ -92,3 +92,10 @@ def test_a_message_to_an_mcp_server_is_named() -> None:
     values = render(AuditRecord(event=Event.REQUEST, mcp="tools/call search"), now=NOON)
     assert values["mcp"] == "tools/call search"
     assert "mcp" not in render(AuditRecord(event=Event.REQUEST), now=NOON)
+
+
+def test_a_hint_is_bounded_and_absent_if_there_is_none() -> None:
+    line = AuditRecord(event=Event.REQUEST, encoded=300)
+    assert {"hint", "encoded"} & render(line, now=0.0).keys() == set()
+    assert render(line, now=0.0, hint="upload: x")["hint"] == "upload: x"
+    assert render(line, now=0.0, hint="x" * 9_999)["hint"] == f"{'x' * 1_024}... (9999 characters)"

@@ -22,7 +22,15 @@ from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.proxy.decide.enforcer import Enforcer, _refusal
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
-from agent_sandbox.proxy.exchange.exchange import MESSAGE, NOT_DECIDED, OPERATION, Exchange, Outcome, open_exchange
+from agent_sandbox.proxy.exchange.exchange import (
+    MESSAGE,
+    NOT_DECIDED,
+    OPERATION,
+    Exchange,
+    Outcome,
+    OverBudget,
+    open_exchange,
+)
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
@@ -765,9 +773,9 @@ def test_a_refused_tunnel_answers_no_refresh(policy: Callable[[str], Policy], tm
 def test_a_request_beyond_a_budget_is_denied(policy: Callable[[str], Policy]) -> None:
     spent: list[tuple[str, int]] = []
 
-    def spend(kind: str, size: int) -> str:
+    def spend(kind: str, size: int) -> OverBudget | None:
         spent.append((kind, size))
-        return "no more" if len(spent) > 3 else ""
+        return OverBudget("no more", 9) if len(spent) > 3 else None
 
     with_budget = policy(RULES.replace("host: a.test,", "host: a.test, budget: {requests: 1/min},"))
     asked_about: list[int] = []
@@ -784,6 +792,8 @@ def test_a_request_beyond_a_budget_is_denied(policy: Callable[[str], Policy]) ->
     assert (first.allowed, first.spend is spend, first.received.spend is spend) == (True, True, True)
     assert spent == [("requests", 1), ("upload", size), ("requests", 1), ("upload", size)]
     assert (status(second), second.outcome) == (429, Outcome(Effect.DENY, "no more", "policy.yaml:2", "budget"))
+    assert second.answer
+    assert (b"retry-after", b"9") in second.answer.fields
     assert asked_about == [1, 1]  # a denied request does not count
 
 

@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 from agent_sandbox.policy import Effect
+from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.exchange.tool_list import MAX_ANSWER, MAX_HELD, ToolListError
@@ -90,8 +91,6 @@ def test_an_echo_of_a_secret_is_seen_in_no_part_of_an_answer() -> None:
         (503, ((b"content-type", b"application/xml"),), b"********"),
         (399, (), b"hunter22"),
         (200, (), b"hunter22"),
-        # It cannot be searched, and the session is of no use without its key.
-        (400, ((b"content-encoding", b"own"),), b"hunter22"),
     ],
 )
 def test_a_session_token_is_redacted_in_errors_alone(
@@ -173,6 +172,32 @@ def test_a_list_of_tools_is_filtered_and_framed_anew(status: int, fields: Fields
     assert returned(exchange) == wanted
     body = gzip.compress(TOOLS) if GZIP in fields else TOOLS
     assert b"".join(bytes(exchange.received(data)) for data in (body, b"")) == shown
+
+
+USE = SecretUse(secret="git.token", kind="basic", source="stored", age=1.0)
+BATCH = b'{"header": {"Authorization": "Basic bWU6and0"}}'
+HIDDEN = b'{"header": {"Authorization": "Basic ********"}}'
+
+
+@each(
+    ("path", "secrets", "status", "shown"),
+    [
+        ("/o/r.git/info/lfs/objects/batch", (USE,), 200, HIDDEN),
+        ("/o/r.git/info/LFS/objects/Batch", (USE,), 200, HIDDEN),
+        ("/o/r.git/info/lfs/objects/batch", (), 200, BATCH),
+        ("/o/r.git/info/lfs/objects/batch/x", (USE,), 200, BATCH),
+        ("/o/r.git/info/lfs/objects/batch", (USE,), 404, BATCH),
+        ("/o/r.git/info/lfs/objects/batch", (USE,), 301, BATCH),
+        ("/o/r.git/info/lfs/objects/batch", (USE,), 204, BATCH),
+    ],
+)
+def test_credentials_for_large_files_are_hidden_from_a_client_without_the_secret(
+    path: str, secrets: tuple[SecretUse, ...], status: int, shown: bytes
+) -> None:
+    exchange = answered(status, LENGTH)
+    exchange.path, exchange.secrets = path, secrets
+    assert returned(exchange) == ((CHUNKED,) if shown == HIDDEN else (LENGTH,))
+    assert b"".join(bytes(exchange.received(data)) for data in (BATCH, b"")) == shown
 
 
 def test_all_responses_with_tools_share_the_bytes_that_may_be_held() -> None:

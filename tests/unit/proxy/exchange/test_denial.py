@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from agent_sandbox.proxy.exchange.denial import Denial, Page, page, reason_phrase
+from table_tests import each
 
 DENIAL = Denial(
     reason="method POST is not allowed",
@@ -36,6 +38,12 @@ def test_a_client_that_names_json_gets_every_field() -> None:
         (b"content-length", b"%d" % len(got.body)),
         (b"cache-control", b"no-store"),
     )
+
+
+@each("seconds", [0, 1, 60, 61, 86_400])
+def test_a_client_is_told_when_to_retry_if_that_is_soon(seconds: int) -> None:
+    fields = dict(page(replace(DENIAL, retry_seconds=seconds)).fields)
+    assert fields.get(b"retry-after") == (b"%d" % seconds if 0 < seconds <= 60 else None)
 
 
 def test_a_client_that_names_nothing_gets_json() -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,10 +21,11 @@ from agent_sandbox.proxy.exchange.exchange import (
     Exchange,
     Meter,
     Outcome,
+    OverBudget,
     OverBudgetError,
     open_exchange,
 )
-from agent_sandbox.proxy.exchange.tool_list import JsonFilter, Room
+from agent_sandbox.proxy.exchange.tool_list import JsonFilter, Room, filtered
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor
 from agent_sandbox.proxy.secrets.unpacking import UnpackError, Unpacking
@@ -199,6 +202,14 @@ def test_the_record_has_all_of_an_exchange() -> None:
     )
 
 
+def test_the_record_says_how_much_of_the_url_looks_encoded() -> None:
+    exchange = allowed()
+    assert exchange.request
+    blob = hashlib.shake_256(b"x").hexdigest(100)
+    exchange.request = exchange.request._replace(path=f"/{blob}")
+    assert exchange.record(now=1.5).encoded == 200
+
+
 def test_a_denial_that_broke_off_keeps_its_reason() -> None:
     exchange = opened()
     exchange.deny(exchange.denial("no"))
@@ -229,11 +240,11 @@ def test_an_exchange_that_waits_for_a_person_may_get_a_grant() -> None:
 
 def test_more_of_a_body_is_refused_where_a_budget_is_used_up() -> None:
     exchange = allowed()
-    assert exchange.spend("upload", 1) == ""
-    exchange.spend = lambda kind, size: f"{kind}: {size}"
+    assert exchange.spend("upload", 1) is None
+    exchange.spend = lambda kind, size: OverBudget(f"{kind}: {size}", 9)
     denial = exchange.refuse_data(5)
     assert denial
-    assert (denial.status, denial.reason, denial.rule) == (429, "upload: 5", "policy.yaml:4")
+    assert (denial.status, denial.reason, denial.rule, denial.retry_seconds) == (429, "upload: 5", "policy.yaml:4", 9)
     assert exchange.outcome == Outcome(Effect.DENY, "upload: 5", "policy.yaml:4", "budget")
     assert exchange.forwarded is None
 
@@ -247,7 +258,7 @@ def test_more_of_a_body_is_refused_than_the_rule_allows() -> None:
 
 
 def test_a_response_beyond_a_budget_is_not_passed_on() -> None:
-    meter = Meter(spend=lambda kind, size: f"{kind}: {size}" if size > 3 else "")
+    meter = Meter(spend=lambda kind, size: OverBudget(f"{kind}: {size}", 9) if size > 3 else None)
     assert meter(b"abc") == b"abc"
     with pytest.raises(OverBudgetError, match="download: 4"):
         meter(b"abcd")
@@ -255,7 +266,9 @@ def test_a_response_beyond_a_budget_is_not_passed_on() -> None:
 
 def test_a_list_of_tools_is_decompressed_redacted_and_filtered() -> None:
     meter = Meter(
-        unpacking=Unpacking(b"deflate"), redactor=Redactor([b"hunter22"]), tools=JsonFilter("a".__eq__, Room())
+        unpacking=Unpacking(b"deflate"),
+        redactor=Redactor([b"hunter22"]),
+        filter=JsonFilter(partial(filtered, shows="a".__eq__), Room()),
     )
     packed = zlib.compress(b'{"result": {"tools": [{"name": "a", "x": "hunter22"}, {"name": "b"}]}}')
     shown = b"".join(bytes(meter(data)) for data in (packed[:5], packed[5:], b""))
@@ -264,12 +277,12 @@ def test_a_list_of_tools_is_decompressed_redacted_and_filtered() -> None:
 
 
 def test_a_list_of_tools_is_filtered_without_a_secret() -> None:
-    meter = Meter(tools=JsonFilter("a".__eq__, Room()))
+    meter = Meter(filter=JsonFilter(partial(filtered, shows="a".__eq__), Room()))
     assert (meter(b'{"result": {"tools": [{"name": "b"}]}}'), meter(b"")) == ((), b'{"result": {"tools": []}}')
 
 
 TYPE, HTML = (b"content-type", b"application/json"), (b"content-type", b"text/html")
-BR = (b"content-encoding", b"br, gzip")
+BR, GZIP = (b"content-encoding", b"br, gzip"), (b"content-encoding", b"gzip")
 NO_FILTER = "its list of tools could not be filtered"
 
 
@@ -292,6 +305,16 @@ def test_a_response_that_cannot_be_read_is_not_forwarded(
     exchange.echoes = Echoes([b"hunter22"] if echoes else [])
     exchange.shows_tool = bool if filters else None
     assert exchange.why_unforwardable(200, fields) == why
+
+
+@each(("status", "fields", "refused"), [(400, (BR,), True), (400, (GZIP,), False), (200, (BR,), False)])
+def test_an_error_that_cannot_be_searched_for_a_session_token_is_not_forwarded(
+    status: int, fields: Fields, *, refused: bool
+) -> None:
+    exchange = opened()
+    exchange.error_echoes = Echoes([b"hunter22"])
+    why = "it is compressed, so an echo of the injected secret could not be redacted"
+    assert exchange.why_unforwardable(status, fields) == (why if refused else "")
 
 
 def test_a_denial_of_an_mcp_message_repeats_its_id() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.policy.http.body_size import Budget, Rate
-from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange, spend_freely
+from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudget, open_exchange, spend_freely
 from agent_sandbox.proxy.exchange.quotas import FORGOTTEN_SECONDS, BodyQuota, Budgets, boot, uptime
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -66,6 +66,10 @@ DAY = Budgeted("box", replace(ORIGIN, line=9), Budget(requests=Rate(4, 86_400)))
 USED_UP = "the budget at policy.yaml:3 is used up: 3 requests per min; it resets at 1970-01-01 00:01:40 UTC"
 
 
+def said(over: OverBudget | None) -> str:
+    return over.reason if over else ""
+
+
 def budgets(path: Path, clock: Clock, *, boot: str = "b") -> Budgets:
     return Budgets(path / "budgets.json", clock=clock, boot=boot, now=lambda: 50.0)
 
@@ -74,30 +78,30 @@ def test_no_more_passes_than_a_budget_until_its_time_is_over(tmp_path: Path) -> 
     clock = Clock()
     clock.now = 90.0
     spend = budgets(tmp_path, clock).spender([MINUTE])
-    assert [spend("requests", 1) for _ in range(3)] == ["", "", ""]
+    assert [spend("requests", 1) for _ in range(3)] == [None, None, None]
     clock.now = 100.0
-    assert spend("requests", 1) == USED_UP
+    assert spend("requests", 1) == OverBudget(USED_UP, 50)
     clock.now = 149.9
-    assert spend("requests", 1) != ""
+    assert spend("requests", 1) == OverBudget(USED_UP.replace("01:40", "00:50"), 1)
     clock.now = 150.0
-    assert spend("requests", 1) == ""
+    assert spend("requests", 1) is None
 
 
 def test_an_amount_counts_against_all_budgets_or_none(tmp_path: Path) -> None:
     clock = Clock()
     subject = budgets(tmp_path, clock)
     both, one = subject.spender([DAY, MINUTE]), subject.spender([DAY])
-    assert [both("requests", 1) for _ in range(3)] == ["", "", ""]
-    assert "policy.yaml:3" in both("requests", 1)
-    assert one("requests", 1) == ""
-    assert "policy.yaml:9 is used up: 4 requests per day" in one("requests", 1)
+    assert [both("requests", 1) for _ in range(3)] == [None, None, None]
+    assert "policy.yaml:3" in said(both("requests", 1))
+    assert one("requests", 1) is None
+    assert "policy.yaml:9 is used up: 4 requests per day" in said(one("requests", 1))
 
 
 def test_bytes_are_counted_and_what_has_no_limit_is_not(tmp_path: Path) -> None:
     spend = budgets(tmp_path, Clock()).spender([MINUTE])
-    assert [spend("upload", size) for size in (2_000, 48, 0)] == ["", "", ""]
-    assert "2KiB of upload per min" in spend("upload", 1)
-    assert spend("download", 10**12) == ""
+    assert [spend("upload", size) for size in (2_000, 48, 0)] == [None, None, None]
+    assert "2KiB of upload per min" in said(spend("upload", 1))
+    assert spend("download", 10**12) is None
     assert budgets(tmp_path, Clock()).spender([]) is spend_freely
 
 
@@ -112,7 +116,7 @@ def test_counts_outlive_the_proxy_and_no_clock_or_reboot_resets_them(boot: str, 
         before.write()
         clock.now += later
         spend = budgets(Path(folder), clock, boot=boot).spender([MINUTE])
-        assert [spend("requests", 1) for _ in range(3)].count("") == left
+        assert [spend("requests", 1) for _ in range(3)].count(None) == left
 
 
 @each("content", ["", "{", "[]", '{"boot": "b"}', '{"boot": "b", "windows": {"x": 1}}', '{"boot": "b", "windows": []}'])
@@ -120,12 +124,25 @@ def test_counts_that_cannot_be_read_are_used_up_budgets(content: str) -> None:
     with TemporaryDirectory() as folder:
         (Path(folder) / "budgets.json").write_text(content)
         clock = Clock()
-        spend = budgets(Path(folder), clock).spender([MINUTE, DAY])
-        assert "policy.yaml:3" in spend("requests", 1)
+        subject = budgets(Path(folder), clock)
+        spend = subject.spender([MINUTE, DAY])
+        assert said(spend("requests", 1)) == (
+            "the budget at policy.yaml:3 counts as used up, because its use could not be read: "
+            "3 requests per min; it resets at 1970-01-01 00:01:50 UTC"
+        )
         clock.now = 61.0
-        assert "policy.yaml:9" in spend("requests", 1)
+        assert "policy.yaml:9" in said(spend("requests", 1))
+        assert subject.spender([MINUTE])("requests", 1) is None
+        subject.write()
+        # Another start of the proxy does not forget it, and does not begin it anew.
+        subject = budgets(Path(folder), clock)
+        spend = subject.spender([DAY])
+        clock.now = 86_399.0
+        assert "policy.yaml:9 counts as used up" in said(spend("requests", 1))
         clock.now = 86_401.0
-        assert spend("requests", 1) == ""
+        assert spend("requests", 1) is None
+        subject.write()
+        assert "lost" not in (Path(folder) / "budgets.json").read_text()
 
 
 def test_counts_that_no_longer_matter_are_not_written(tmp_path: Path) -> None:

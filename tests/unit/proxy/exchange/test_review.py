@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.policy import Decision, Effect, parse_request
-from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
+from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudget, open_exchange
 from agent_sandbox.proxy.exchange.review import outlived, revoke
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -58,9 +58,9 @@ def test_a_request_that_stays_allowed_counts_against_the_new_budgets(
     change: Callable[[str], PolicyTransition],
 ) -> None:
     exchange = allowed()
-    exchange.spender = lambda budgeted: lambda kind, _: f"{kind} of {[str(one.budget) for one in budgeted]}"
+    exchange.spender = lambda budgeted: lambda *_: OverBudget(str(budgeted[0].budget), 9)
     assert revoke(exchange, change("domains: [{host: a.test, budget: {upload: 1KiB/day}}]")) is None
-    assert exchange.spend("upload", 1) == "upload of ['1KiB of upload per day']"
+    assert exchange.spend("upload", 1) == OverBudget("1KiB of upload per day", 9)
     assert exchange.received.spend is exchange.spend
 
 

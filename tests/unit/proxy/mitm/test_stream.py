@@ -15,6 +15,7 @@ from agent_sandbox.policy import Policy
 from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
 from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.decide.streamer import Streamer
+from agent_sandbox.proxy.exchange.exchange import OverBudget
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.flows import FlowHooks
@@ -622,7 +623,11 @@ def test_a_compressed_response_is_decompressed_and_redacted() -> None:
     assert body_of(got) == b"it is ******** twice: ********"
 
 
-@pytest.mark.parametrize("packed", [b"not compressed", gzip.compress(b"x" * 99)[:-9], gzip.compress(bytes(99 << 20))])
+@pytest.mark.parametrize(
+    "packed",
+    [b"not compressed", gzip.compress(b"x" * 99)[:-9], gzip.compress(bytes(99 << 20))],
+    ids=["not compressed", "cut off", "too large"],
+)
 def test_a_response_that_cannot_be_decompressed_is_cut(packed: bytes) -> None:
     wire = Wire(PLAIN, Filled(), Streamer())
     wire.client_sends(GET)
@@ -644,7 +649,7 @@ def test_a_response_is_cut_where_a_budget_is_used_up() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(GET)
     (exchange,) = wire.layer.exchanges
-    exchange.received.spend = lambda _, size: "no more" if size > 4 else ""
+    exchange.received.spend = lambda _, size: OverBudget("no more", 9) if size > 4 else None
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nhalf")
     assert wire.server_sends(b"and more") == got
     assert wire.client in wire.cut
@@ -701,7 +706,7 @@ def test_a_list_of_tools_that_cannot_be_read_is_a_502(answer: bytes, why: str) -
 def test_a_list_of_tools_beyond_a_budget_is_a_429() -> None:
     wire = listing()
     (exchange,) = wire.layer.exchanges
-    exchange.received.spend = lambda _, size: "no more" if size > 4 else ""
+    exchange.received.spend = lambda _, size: OverBudget("no more", 9) if size > 4 else None
     assert wire.server_sends(HELD % len(LIST) + LIST).startswith(b"HTTP/1.1 429")
     assert (exchange.outcome.reason, exchange.outcome.cause) == ("no more", "budget")
 

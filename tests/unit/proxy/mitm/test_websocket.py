@@ -6,6 +6,7 @@ import pytest
 from mitmproxy.proxy import events
 
 from agent_sandbox.policy import Effect
+from agent_sandbox.proxy.exchange.exchange import OverBudget
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
 from agent_sandbox.proxy.secrets.redaction import Echoes
@@ -124,7 +125,7 @@ def test_a_websocket_ends_where_a_budget_is_used_up() -> None:
     keeping = Keeping()
     stage = Stage(keeping)
     (exchange,) = stage.wire.layer.exchanges
-    exchange.spend = lambda kind, size: f"no more {kind}" if kind == "download" and size > 4 else ""
+    exchange.spend = lambda kind, size: OverBudget(f"no more {kind}", 9) if kind == "download" and size > 4 else None
     stage.wire.client_sends(SAID)
     stage.wire.server_sends(HEARD)
     stage.wire.server_sends(HEARD * 2)

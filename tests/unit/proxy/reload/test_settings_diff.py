@@ -42,6 +42,11 @@ PLACES = "host_services: {{ollama: {{to: 'host:{}'}}}}"
             "",
             ("- budget of the sandbox: 1 requests per min  (policy.yaml:2)",),
         ),
+        (
+            "",
+            "services: [{name: node, budget: {requests: 1/min}}]",
+            ("+ budget of the service node: 1 requests per min  (policy.yaml:2)",),
+        ),
         ("domains: [a.test]", "deny: [b.test]", ()),
     ],
 )

@@ -210,6 +210,18 @@ def test_a_value_is_not_used_after_its_time_to_live(volume: Path) -> None:
     assert read_secret(volume, "t") == gone
 
 
+@pytest.mark.parametrize("year", [-365 * 86_400.0, 365 * 86_400.0])
+def test_a_time_of_day_that_is_off_neither_expires_a_value_nor_keeps_it(
+    volume: Path, monkeypatch: pytest.MonkeyPatch, year: float
+) -> None:
+    put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() + 1_000)
+    put_from_file(volume, "u", ["a.test"], b"correct horse", until=uptime() - 1)
+    off = time.time() + year
+    monkeypatch.setattr(time, "time", lambda: off)
+    assert isinstance(read_secret(volume, "t"), Secret)
+    assert read_secret(volume, "u") == Unresolved(name="u", hosts=("a.test",), why=EXPIRED)
+
+
 def test_a_value_that_expires_soon_is_reported(volume: Path) -> None:
     put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() + 90)
     assert troubled(volume) == []
