@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
+    from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
+
 HOSTS = tuple(f"h{number}.example{number}.test" for number in range(9))
 POLICY = "version: 1 # mine\ndomains: [allowed.test]\nsettings: {ask: {timeout: 60}}\n"
 FREEZE = "performance.now = () => {now}"
@@ -62,7 +64,7 @@ def stand(pair: Pair) -> Iterator[PageStand]:
     control = pair.proxy.ready["control"]
     connection = SocketConnection(control)
 
-    def write_rule(rule: str) -> None:
+    def write_rule(rule: str, _: RuleLayer) -> None:
         put(read_short_rule(Effect.ALLOW, [rule]), pair.proxy.policy_file)
         assert ask_socket(connection.path, "reload")["ok"]
 
@@ -143,6 +145,12 @@ def test_a_person_sees_the_change_of_the_policy_before_it_is_written(
     waiting = client.asks(HOSTS[1])
     browser.until(f"{QUESTIONS} === 1")
     browser.value(STOP)
+    browser.press("u")
+    browser.until("document.getElementById('dialog').open")
+    assert "Your own policy, for all your projects, will allow" in browser.value("document.body.innerText")
+    browser.press("Escape")
+    browser.until("!document.getElementById('dialog').open")
+    browser.value(LATER)
     browser.press("p")
     browser.until("document.getElementById('dialog').open")
     line = f"GET https://{HOSTS[1]}/**"

@@ -45,7 +45,7 @@ class PageStand:
         self.feed, self.sessions = Feed(), Sessions(clock=lambda: self.now)
         self._listener = socket.create_server((ADDRESS, 0))
         self.port = self._listener.getsockname()[1]
-        rules = rules or Rules(NOWHERE, lambda _: None)
+        rules = rules or Rules(NOWHERE, lambda *_: None)
         today = today or Today(NOWHERE, lambda _: None)
         server = Server("app-1", feed=self.feed, answers=answers, sessions=self.sessions, rules=rules, today=today)
         self._server = web_server(server.app(self.port))

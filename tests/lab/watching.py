@@ -14,6 +14,7 @@ from agent_sandbox.problems import Problem, UserError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
     from agent_sandbox.runtime.proxy.reports import Question
 
 
@@ -91,13 +92,13 @@ class Answers(Connection):
         self.given.append((number, scope, seconds))
 
     @override
-    def write_rule(self, rule: str) -> None:
+    def write_rule(self, rule: str, layer: RuleLayer) -> None:
         """Record the rule; print as the command does."""
-        self.given.append((rule,))
+        self.given.append((rule, layer))
         print("policy.yaml:3: added")
 
     @override
-    def allow_for_project(self, question: Question) -> None:
+    def allow_in(self, layer: RuleLayer, question: Question) -> None:
         """Record an answer, and whether stdin is a terminal; print as the command does."""
-        self.given.append((question.id, question.rule, sys.stdin.isatty()))
+        self.given.append((question.id, question.rule, layer, sys.stdin.isatty()))
         print("policy.yaml:3: added")

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Annotated
 
@@ -86,5 +86,6 @@ def _row(record: Record, shape: str) -> Sequence[Cell]:
         record.id[:SHORT_DIGITS],
         local_time(record.time, shape=shape),
         (f"{record.decision:<5} {record.status or ''}".rstrip(), STYLES.get(record.decision, "")),
-        asked(asdict(record)),
+        # The column is cut on the right, and the URLs of one MCP server are alike.
+        f"{record.mcp}  {asked(asdict(replace(record, mcp='')))}" if record.mcp else asked(asdict(record)),
     )

@@ -32,8 +32,13 @@ def as_text(line: Mapping[str, Any], *, zone: tzinfo | None = None) -> str:
         f"{line.get('decision', ''):<5}",
         asked(line),
     )
-    reason = line.get("reason") or ""
-    return "  ".join((*parts, str(reason))).rstrip()
+    return "  ".join((*parts, why(line))).rstrip()
+
+
+def why(line: Mapping[str, Any]) -> str:
+    """Return the reason of a decision, and the hint about it if there is one."""
+    hint = f"hint: {line['hint']}" if line.get("hint") else ""
+    return "; ".join(filter(None, (str(line.get("reason") or ""), hint)))
 
 
 def asked(line: Mapping[str, Any]) -> str:

@@ -17,7 +17,21 @@ MOST_SECRETS = 32
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", re.ASCII)
 ID_DIGITS = 32
 SHORT_DIGITS = 8  # of an ID in a table; every beginning of this length or more is accepted
-TEXTS = ("event", "decision", "rule", "cause", "reason", "scheme", "host", "method", "path", "tool", "mcp", "client")
+TEXTS = (
+    "event",
+    "decision",
+    "rule",
+    "cause",
+    "reason",
+    "scheme",
+    "host",
+    "method",
+    "path",
+    "tool",
+    "mcp",
+    "client",
+    "hint",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +71,7 @@ class Record:
     duration_ms: float
     client: str
     secrets: tuple[Use, ...] = ()
+    hint: str = ""
 
 
 def read_record(text: str) -> Record | None:

@@ -38,6 +38,18 @@ def test_requests_are_a_table_with_the_newest_last(log: Path, capsys: pytest.Cap
     )
 
 
+def test_the_message_to_an_mcp_server_is_not_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = denied(f"POST https://mcp.a.test/{'x' * 60}", status=403, mcp="tools/call delete_file")
+    (tmp_path / "log").write_text(line)
+    monkeypatch.setattr("agent_sandbox.cli.terminal.table.width_of", lambda *_: 80)
+    assert exit_code(lambda: list_(file=tmp_path / "log")) == 0
+    _, row = capsys.readouterr().out.splitlines()
+    assert "  tools/call delete_file  POST https://" in row
+    assert len(row) <= 80
+
+
 def test_only_the_last_ones_are_listed(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: list_(file=log, limit=1, denied=True)) == 0
     said = capsys.readouterr()

@@ -33,6 +33,10 @@ LINE: dict[str, Any] = {
             {"decision": "allow", "reason": "", "method": "POST", "path": "/mcp", "mcp": "tools/call search"},
             "03:04:05  allow  POST https://example.com/mcp (tools/call search)",
         ),
+        (
+            {"decision": "allow", "reason": "by x", "hint": "upload: sent 9 MiB"},
+            "03:04:05  allow  GET https://example.com/a?b=1  by x; hint: upload: sent 9 MiB",
+        ),
         ({"time": "soon"}, "soon  deny   GET https://example.com/a?b=1  no rule allows host example.com"),
     ],
 )

@@ -24,6 +24,7 @@ LINE = {
     "duration_ms": 7.5,
     "client": "172.18.0.3:40000",
     "secrets": [{"secret": "t", "kind": "bearer", "source": "stored", "age_s": 9}],
+    "hint": "upload: sent 9 MiB at once",
 }
 
 

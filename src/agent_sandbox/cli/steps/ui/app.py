@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agent_sandbox.bounded_json import read_json
+from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.ui.feed import Cursor, Feed, Page
 from agent_sandbox.cli.steps.ui.guard import BEGIN, PAGE, Guard, cookie_name
 from agent_sandbox.cli.steps.ui.rules import Rules
@@ -138,8 +139,8 @@ class Server:
     async def _rule(self, said: Mapping[str, Any]) -> Response:
         """Plan a change for a question, or for a decision that the feed still has."""
         if "id" in said:
-            question = self._question(said)
-            return JSONResponse(change_shown(await _done(lambda: self._rules.of_question(question))))
+            question, layer = self._question(said), _layer(said)
+            return JSONResponse(change_shown(await _done(lambda: self._rules.of_question(question, layer))))
         record = self._feed.record(_number(said, "record"))
         if record is None:
             why = "the page no longer has this request: use agent-sandbox policy suggest"
@@ -217,6 +218,13 @@ def _refused(error: RequestError) -> Response:
 def _text(said: Mapping[str, Any], name: str) -> str:
     value = said.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _layer(said: Mapping[str, Any]) -> RuleLayer:
+    try:
+        return RuleLayer(_text(said, "layer") or RuleLayer.PROJECT)
+    except ValueError as error:
+        raise RequestError(HTTPStatus.BAD_REQUEST, "no such layer") from error
 
 
 def _number(said: Mapping[str, Any], name: str) -> int:

@@ -1,4 +1,4 @@
-"""Make a request a rule of the project's policy: show the change first, then write exactly that.
+"""Make a request a rule of the project's policy or the user's own: show the change first, then write exactly that.
 
 The page names a question or a decision, never a rule: the text of a rule comes from here.
 """
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer, layer_policy
 from agent_sandbox.cli.steps.policy.policy_edit import difference
-from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE
 from agent_sandbox.cli.steps.ui.feed import Record
 from agent_sandbox.cli.steps.watching.connection import quiet
 from agent_sandbox.policy.decision import Effect
@@ -36,6 +36,7 @@ class Change:
     """A rule, the diff that adds it, and what to know before it is written. `id` is how the page asks to write it."""
 
     id: str
+    layer: RuleLayer
     rule: str
     diff: str
     warnings: tuple[str, ...]
@@ -43,15 +44,15 @@ class Change:
 
 
 class Rules:
-    """Plans changes of one project's policy file, and writes those that were planned."""
+    """Plans changes of one project's policy file and the user's, and writes those that were planned."""
 
-    def __init__(self, root: Path, write_rule: Callable[[str], None]) -> None:
-        self._file = root / POLICY_FILE
+    def __init__(self, root: Path, write_rule: Callable[[str, RuleLayer], None]) -> None:
+        self._root = root
         self._write_rule = write_rule
         self._lock = threading.Lock()
-        self._planned: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._planned: OrderedDict[str, tuple[str, str, RuleLayer]] = OrderedDict()
 
-    def of_question(self, question: Question) -> Change:
+    def of_question(self, question: Question, layer: RuleLayer = RuleLayer.PROJECT) -> Change:
         """Plan the rule that would allow a request that waits."""
         if not question.lasting:
             what = "no rule can express exactly this request"
@@ -59,34 +60,38 @@ class Rules:
         if not question.fits_policy:
             what, hint = "its rule has `ask: true`", "allow it for an hour, or remove `ask` from the policy"
             raise UserError([Problem(where=question.url, what=what, hint=hint)])
-        return self._plan(question.rule, question.services)
+        return self._plan(question.rule, question.services, layer)
 
     def of_record(self, record: Record) -> Change:
         """Plan the narrowest rule that would have allowed a request that was denied."""
         as_unlisted = {**record, "cause": "host"} if record.get("cause") == ASKED else record
         denials = read_denials([json.dumps(as_unlisted)])
-        found = suggest(denials, load_here(self._file, os.environ), offers_here(self._file, os.environ))
+        file = layer_policy(self._root, RuleLayer.PROJECT)
+        found = suggest(denials, load_here(file, os.environ), offers_here(file, os.environ))
         if not found.proposals:
             why = next(iter(found.left_out), "a rule would not have allowed it")
             raise UserError([Problem(where="", what=f"no rule is suggested: {why}")])
         proposal = found.proposals[0]
-        return self._plan(proposal.rule.text, proposal.services)
+        return self._plan(proposal.rule.text, proposal.services, RuleLayer.PROJECT)
 
-    def _plan(self, text: str, services: tuple[str, ...]) -> Change:
+    def _plan(self, text: str, services: tuple[str, ...], layer: RuleLayer) -> Change:
         rule = read_short_rule(Effect.ALLOW, [text])
-        before, afters = planned_edits(self._file, rules_of_push(rule), os.environ)
+        file = layer_policy(self._root, layer)
+        shown = file.relative_to(self._root) if file.is_relative_to(self._root) else file
+        before, afters = planned_edits(file, rules_of_push(rule), os.environ)
         edits = [after for after in afters if not isinstance(after, AlreadyCovered)]
         if not edits:
-            raise UserError([Problem(where=str(POLICY_FILE), what=f"{text} is already allowed")])
+            raise UserError([Problem(where=str(shown), what=f"{text} is already allowed")])
         change = Change(
             id=secrets.token_urlsafe(16),
+            layer=layer,
             rule=text,
-            diff=difference(POLICY_FILE, before, edits[-1].text),
+            diff=difference(shown, before, edits[-1].text),
             warnings=tuple(warnings_about(rule)),
             services=services,
         )
         with self._lock:
-            self._planned[change.id] = (text, before)
+            self._planned[change.id] = (text, before, layer)
             if len(self._planned) > MOST:
                 self._planned.popitem(last=False)
         return change
@@ -94,14 +99,15 @@ class Rules:
     def write(self, number: str) -> str:
         """Write a change that was planned, and load the policy; return what the command would print."""
         with self._lock:
-            text, before = self._planned.pop(number, ("", ""))
+            text, before, layer = self._planned.pop(number, ("", "", RuleLayer.PROJECT))
             if not text:
                 what = "this change was already written, or has expired: open it again"
                 raise UserError([Problem(where="", what=what)])
-            now, _ = planned_edits(self._file, (), os.environ)
+            file = layer_policy(self._root, layer)
+            now, _ = planned_edits(file, (), os.environ)
             if now != before:
                 what = "changed in the meantime: open the change again"
-                raise UserError([Problem(where=str(POLICY_FILE), what=what)])
+                raise UserError([Problem(where=file.name, what=what)])
             with quiet() as said:
-                self._write_rule(text)
+                self._write_rule(text, layer)
             return said.getvalue().strip()

@@ -7,7 +7,7 @@ from agent_sandbox.cli.steps.ui.feed import News, Record
 from agent_sandbox.cli.steps.ui.rules import Change
 from agent_sandbox.cli.steps.ui.today import Hosts, PolicyUse, Use
 from agent_sandbox.printable import printable
-from agent_sandbox.runtime.proxy.decisions import asked, local_time
+from agent_sandbox.runtime.proxy.decisions import asked, local_time, why
 from agent_sandbox.runtime.proxy.reports import LONGEST_RULE, Grant, Question, State, groups
 from agent_sandbox.size_text import size_text
 
@@ -16,7 +16,7 @@ MOST_LINES = 200  # of a diff
 MOST_POLICY_LINES = 2_000
 MOST_QUESTIONS = 64  # what the proxy lets wait at once
 NUMBERS = ("status", "bytes_in", "bytes_out", "duration_ms")
-TEXTS = ("decision", "host", "reason", "rule", "cause", "tool", "event")
+TEXTS = ("decision", "host", "rule", "cause", "tool", "event")
 
 type Shown = Mapping[str, Any]
 
@@ -39,6 +39,7 @@ def record_shown(number: int, record: Record) -> Shown:
         "time": text_shown(local_time(str(record.get("time", "")), shape="%H:%M:%S")),
         "request": text_shown(asked(record)),
         **{name: text_shown(record.get(name) or "") for name in TEXTS},
+        "reason": text_shown(why(record)),
         **{name: _number(record.get(name)) for name in NUMBERS},
     }
 
@@ -78,6 +79,7 @@ def change_shown(change: Change) -> Shown:
     """Return a planned change, its diff line by line."""
     return {
         "id": change.id,
+        "layer": change.layer,
         "rule": text_shown(change.rule, LONGEST_RULE),
         "diff": [text_shown(line) for line in change.diff.split("\n")[:MOST_LINES]],
         "warnings": [text_shown(warning) for warning in change.warnings],

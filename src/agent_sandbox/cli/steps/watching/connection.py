@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -13,12 +13,9 @@ from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
-from agent_sandbox.cli.steps.policy.policy_edit import put
-from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, shown
-from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
+from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer, write_layer_rule
 from agent_sandbox.cli.steps.watching.desktop import Desktop
-from agent_sandbox.policy.decision import Effect
-from agent_sandbox.policytools.edit.short_rule import read_short_rule
+from agent_sandbox.cli.steps.watching.webhook import Webhook
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import Input
 from agent_sandbox.runtime.host.user_name import user_name
@@ -26,6 +23,7 @@ from agent_sandbox.runtime.proxy.reports import Question, Report, State, read_re
 
 AGAIN_SECONDS = (1.0, 2.0, 5.0)
 HOUR = 3_600
+LAYERS = {"p": RuleLayer.PROJECT, "u": RuleLayer.USER}
 SCOPES = {"once": "once", "hour": "time", "stop": "stop", "deny": "deny"}
 # Keys that come so soon after another question appeared were meant for the one before it.
 SETTLE_SECONDS = 0.7
@@ -45,10 +43,12 @@ class Connection:
         self._over = threading.Event()
         self._who = user_name()
         self._desktop = Desktop()
+        self._webhook = Webhook(project.root, project.name)
 
     def end(self) -> None:
         """End `watch`, from another thread."""
         self._over.set()
+        self._webhook.end()
         if self._input is not None:
             self._input.close()
 
@@ -66,8 +66,8 @@ class Connection:
                 found = read_report(line)
                 if found is not None:
                     connected = True
-                    if answers and isinstance(found, State):
-                        self._desktop.report(found)
+                    if answers:
+                        self._notify(found)
                     self._on_report(found)
 
             with suppress(UserError):
@@ -76,8 +76,17 @@ class Connection:
             if self._over.is_set():
                 return
             tried = 0 if connected else tried + 1
+            self._webhook.report(State())
             self._on_lost(f"{self.project.name}: the proxy does not answer; trying again")
             self._over.wait(AGAIN_SECONDS[min(tried, len(AGAIN_SECONDS) - 1)])
+
+    def _notify(self, found: Report) -> None:
+        match found:
+            case State():
+                self._desktop.report(found)
+                self._webhook.report(found)
+            case Mapping():
+                self._webhook.record(found)
 
     def _connect(self, to_proxy: Input) -> None:
         self._input = to_proxy
@@ -98,27 +107,25 @@ class Connection:
         """Answer with one of the words of `SCOPES`."""
         self.answer(number, SCOPES[word], seconds=HOUR if word == "hour" else None)
 
-    def allow_quietly(self, question: Question) -> str:
-        """Allow it for the project from a screen; return what the command would have printed."""
+    def allow_quietly(self, question: Question, layer: RuleLayer) -> str:
+        """Allow it in a layer from a screen; return what the command would have printed."""
         with quiet() as said:
-            self.allow_for_project(question)
+            self.allow_in(layer, question)
         return said.getvalue().strip() or "done"
 
-    def allow_for_project(self, question: Question) -> None:
-        """Write the rule into the project's policy and load it; the proxy then decides all questions again."""
+    def allow_in(self, layer: RuleLayer, question: Question) -> None:
+        """Write the rule into the layer's policy and load it; the proxy then decides all questions again."""
         if not question.rule:
             what = "no rule can express exactly this request"
             raise UserError([Problem(where=question.url, what=what, hint="allow it once, or deny it")])
         if not question.fits_policy:
             what, hint = "its rule has `ask: true`", "allow it for an hour, or remove `ask` from the policy"
             raise UserError([Problem(where=question.url, what=what, hint=hint)])
-        self.write_rule(question.rule)
+        self.write_rule(question.rule, layer)
 
-    def write_rule(self, rule: str) -> None:
-        """Write a rule into the project's policy and load it."""
-        file = shown(self.project.root / POLICY_FILE, cwd=Path.cwd())
-        put(read_short_rule(Effect.ALLOW, [rule]), file)
-        report(reload_stack(self.project.root))
+    def write_rule(self, rule: str, layer: RuleLayer) -> None:
+        """Write a rule into the layer's policy and load it."""
+        write_layer_rule(self.project, rule, layer)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS, Connection
+from agent_sandbox.cli.steps.watching.connection import LAYERS, SETTLE_SECONDS, Connection
 from agent_sandbox.cli.steps.watching.plain import ANSWERS
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.proxy.reports import Question, Reply, Report, State, groups
@@ -97,15 +97,15 @@ class Overlay:
         name, several = shown
         if key == "escape":
             self._later |= {one.id for one in several}
-        elif key == "d" or (not name and (key == "a" or (key in "hsp" and _fits(several[0])))):
+        elif key == "d" or (not name and (key == "a" or (key in "hspu" and _fits(several[0])))):
             self._said = self._answered(self.connection, key, several)
 
     def _answered(self, connection: Connection, key: str, several: Sequence[Question]) -> str:
         """Send the answers; return why that failed."""
         try:
             for question in several:
-                if key == "p":
-                    connection.allow_quietly(question)
+                if key in LAYERS:
+                    connection.allow_quietly(question, LAYERS[key])
                 else:
                     connection.answer_for(question.id, ANSWERS[key])
         except UserError as error:
@@ -127,6 +127,7 @@ def _single(question: Question) -> Iterator[str]:
         yield "    s  the same, until the sandbox stops"
         if question.fits_policy:
             yield "    p  the same, for the project: adds the line to policy.yaml"
+            yield "    u  the same, for you: adds it to your own policy, for all your projects"
     yield "    d  deny, and do not ask about this host for ten minutes"
 
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterable, Iterator
 
 from agent_sandbox.cli.steps.decision_line import decision_line
-from agent_sandbox.cli.steps.watching.connection import Connection
+from agent_sandbox.cli.steps.watching.connection import LAYERS, Connection
 from agent_sandbox.cli.terminal.output import emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import UserError
@@ -19,6 +19,7 @@ WORDS = {
     "h": "for an hour",
     "s": "until the sandbox stops",
     "p": "for the project (adds the line to policy.yaml)",
+    "u": "for you (adds it to your own policy, for all your projects)",
     "d": "deny",
 }
 ANSWERS = {"a": "once", "h": "hour", "s": "stop", "d": "deny"}
@@ -102,8 +103,8 @@ class Plain:
             emit_lines(HELP)
         elif question is None or number not in self._shown:
             say(f"there is no question {number}: the client left, it was answered, or it timed out")
-        elif word == "p":
-            connection.allow_for_project(question)
+        elif word in LAYERS:
+            connection.allow_in(LAYERS[word], question)
         else:
             connection.answer_for(number, ANSWERS[word])
 
@@ -133,7 +134,7 @@ def _lines(question: Question) -> Iterator[str]:
         yield f"     allowed by the service {', or '.join(question.services)}"
     if question.rule:
         yield f"     for longer than once: {question.rule}"
-    keys = ("a once", "h hour", "s until it stops", *(("p project",) if question.fits_policy else ()), "d deny")
+    keys = ("a once", "h hour", "s until it stops", *(("p project", "u you") if question.fits_policy else ()), "d deny")
     yield f"     {', '.join(f'{question.id}{key}' for key in keys)}; {question.seconds_left} seconds left"
 
 

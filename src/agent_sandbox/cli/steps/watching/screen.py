@@ -15,9 +15,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS, Connection
+from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
+from agent_sandbox.cli.steps.watching.backlog import Backlog
+from agent_sandbox.cli.steps.watching.connection import LAYERS, SETTLE_SECONDS, Connection
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.proxy.decisions import asked, is_probe, local_time
+from agent_sandbox.runtime.proxy.decisions import asked, is_probe, local_time, why
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, Report, State, groups
 
 if TYPE_CHECKING:
@@ -25,7 +27,12 @@ if TYPE_CHECKING:
 
 RULES_WAIT = "only requests of rules with `ask: true` wait"
 KEPT = 1_000  # requests
+# Requests are shown at intervals, and the last ones alone: each takes milliseconds, and nobody reads a flood.
+SHOWN_SECONDS = 0.2
+AT_ONCE = 40
+MISSED_SECONDS = 5.0  # between two notes about those that were not shown
 STYLES = {"allow": "green", "deny": "bold red"}
+HINTED = "bold yellow"
 
 
 class WatchScreen(App[None]):
@@ -45,7 +52,8 @@ class WatchScreen(App[None]):
         Binding("a", "answer('once')", "once"),
         Binding("h", "answer('hour')", "hour"),
         Binding("s", "answer('stop')", "stop"),
-        Binding("p", "project", "project"),
+        Binding("p", "rule('p')", "project"),
+        Binding("u", "rule('u')", "you"),
         Binding("d", "answer('deny')", "deny"),
         Binding("slash", "filter", "filter"),
         Binding("space", "pause", "pause", show=False),
@@ -65,6 +73,8 @@ class WatchScreen(App[None]):
         self._rows: dict[RowKey, Mapping[str, Any]] = {}
         self._record_details = ""
         self._paused = False
+        self._new = Backlog[Mapping[str, Any]](AT_ONCE)
+        self._missed, self._quiet_until = 0, 0.0
 
     async def on_mount(self) -> None:
         """Make the parts of the screen, from top to bottom."""
@@ -78,6 +88,7 @@ class WatchScreen(App[None]):
         )
         self._table.add_columns("time", "effect", "request", "reason")
         self._table.focus()
+        self.set_interval(SHOWN_SECONDS, self.show_new)
 
     @property
     def _table(self) -> DataTable[Text]:
@@ -88,8 +99,14 @@ class WatchScreen(App[None]):
         return self.query_one("#questions", OptionList)
 
     def report(self, found: Report) -> None:
-        """Show what the connection reports."""
-        self.call_from_thread(self.show, found)
+        """Show what the connection reports: questions at once, requests at the next interval."""
+        match found:
+            case State() | Reply():
+                self.call_from_thread(self.show, found)
+            case Dropped(count=count):
+                self._new.miss(count)
+            case _ if not is_probe(found):
+                self._new.add(found)
 
     def lost(self, why: str) -> None:
         """Show that the connection is gone; the questions mean nothing to a new proxy."""
@@ -99,19 +116,25 @@ class WatchScreen(App[None]):
         self.show(State())
         self._say(why)
 
-    def show(self, found: Report) -> None:
+    def show(self, found: State | Reply) -> None:
         """Show a report, in the thread of the screen."""
         match found:
             case State():
                 self._show_state(found)
             case Reply(error=error):
                 self._say(f"not done: {error}" if error else "done")
-            case Dropped(count=count):
-                self._say(f"{count} decisions came too fast; agent-sandbox proxy logs has them")
-            case _ if not is_probe(found):
-                self._records.append(found)
-                if not self._paused:
-                    self._add(found)
+
+    def show_new(self) -> None:
+        """Show the requests that came since the last time, and say now and then how many are not shown."""
+        new, missed = self._new.take()
+        for record in new:
+            self._records.append(record)
+            if not self._paused:
+                self._add(record)
+        self._missed += missed
+        if self._missed and self._clock() >= self._quiet_until:
+            self._say(f"{self._missed} decisions came too fast; agent-sandbox proxy logs has them")
+            self._missed, self._quiet_until = 0, self._clock() + MISSED_SECONDS
 
     def _say(self, text: str) -> None:
         self.notify(text, timeout=5, markup=False)
@@ -172,7 +195,7 @@ class WatchScreen(App[None]):
         """Show the details of a request, while no question is open."""
         record = self._rows.get(event.row_key, {})
         numbers = (f"{name} {record[name]}" for name in ("rule", "status", "bytes_out", "bytes_in") if record.get(name))
-        self._record_details = "\n".join(filter(None, (str(record.get("reason") or ""), ", ".join(numbers))))
+        self._record_details = "\n".join(filter(None, (why(record), ", ".join(numbers))))
         self._show_details()
 
     def action_answer(self, word: str) -> None:
@@ -197,15 +220,15 @@ class WatchScreen(App[None]):
             return "", []
         return name, several
 
-    def action_project(self) -> None:
-        """Write the rule of the selected question into the project's policy."""
-        _, several = self._answerable("project")
+    def action_rule(self, key: str) -> None:
+        """Write the rule of the selected question into the policy of the project or the user."""
+        _, several = self._answerable("rule")
         for question in several:
-            self._try(partial(self._write, question))
+            self._try(partial(self._write, question, LAYERS[key]))
 
-    def _write(self, question: Question) -> None:
+    def _write(self, question: Question, layer: RuleLayer) -> None:
         if self.connection is not None:
-            self._say(self.connection.allow_quietly(question))
+            self._say(self.connection.allow_quietly(question, layer))
 
     def _try(self, act: Callable[[], None]) -> None:
         try:
@@ -254,10 +277,10 @@ class WatchScreen(App[None]):
             self._add(record)
 
     def _add(self, record: Mapping[str, Any]) -> None:
-        request, reason = asked(record), str(record.get("reason") or "")
+        request, reason = asked(record), why(record)
         if self.query_one("#filter", Input).value.lower() not in f"{request} {reason}".lower():
             return
-        effect = str(record.get("decision", ""))
+        effect, mark = str(record.get("decision", "")), "!" if record.get("hint") else ""
         when = local_time(str(record.get("time", "")), shape="%H:%M:%S")
         table = self._table
         if table.row_count >= KEPT:
@@ -265,7 +288,10 @@ class WatchScreen(App[None]):
             table.remove_row(oldest)
             self._rows.pop(oldest, None)
         row = table.add_row(
-            Text(when), Text(effect, style=STYLES.get(effect, "")), Text(request[:60]), Text(reason[:200])
+            Text(when),
+            Text(f"{effect}{mark}", style=HINTED if mark else STYLES.get(effect, "")),
+            Text(request[:60]),
+            Text(reason[:200]),
         )
         self._rows[row] = record
         table.move_cursor(row=table.row_count - 1)

@@ -109,8 +109,8 @@ def test_so_many_pages_can_be_open(stand: PageStand) -> None:
 
 
 def test_a_rule_is_shown_and_then_written(project: Path) -> None:
-    written: list[str] = []
-    with PageStand(Answers(), Rules(project, written.append)) as stand:
+    written: list[tuple[str, str]] = []
+    with PageStand(Answers(), Rules(project, lambda *rule: written.append(rule))) as stand:
         stand.feed.report(open_state(question(rule="GET https://new.example.com/**", services=("x\x1b[2J",))))
         stand.feed.report({**record(), "host": "new.example.com"})
         session, change = stand.begin(), {}
@@ -123,8 +123,13 @@ def test_a_rule_is_shown_and_then_written(project: Path) -> None:
         assert (said.status, json.loads(said.text), written) == (
             200,
             {"printed": [""]},
-            ["GET https://new.example.com/0"],
+            [("GET https://new.example.com/0", "project")],
         )
+        body = {"id": 3, "request": REQUEST, "layer": "organisation"}
+        unknown = stand.send("POST /api/rule", session, body=body)
+        assert (unknown.status, json.loads(unknown.text)) == (400, {"error": "no such layer"})
+        mine = json.loads(stand.send("POST /api/rule", session, body={**body, "layer": "user"}).text)
+        assert (mine["layer"], mine["diff"][0].startswith("--- a/.devcontainer")) == ("user", False)
         too_old = stand.send("POST /api/rule", session, body={"record": 7})
         assert (too_old.status, json.loads(too_old.text)["error"][:35]) == (409, "the page no longer has this request")
         again = stand.send("POST /api/write", session, body={"change": change["id"]})

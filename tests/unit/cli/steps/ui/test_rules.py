@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.ui import rules as subject
 from agent_sandbox.cli.steps.ui.rules import Rules
 from agent_sandbox.problems import UserError
@@ -24,7 +25,8 @@ def rules(project: Path, written: list[str]) -> Rules:
     """The rules of a project; writing one prints two lines."""
     (project / ".devcontainer" / "policy.yaml").write_text(POLICY)
 
-    def write(rule: str) -> None:
+    def write(rule: str, layer: RuleLayer) -> None:
+        assert layer is RuleLayer.PROJECT
         written.append(rule)
         sys.stdout.write("policy.yaml:5: added\npolicy loaded\n")
 
@@ -114,3 +116,24 @@ def test_a_path_of_the_sandbox_is_never_read_as_a_pattern(rules: Rules, path: st
 def test_what_is_already_allowed_is_no_change(rules: Rules) -> None:
     with pytest.raises(UserError, match=r"GET https://a.test/\*\* is already allowed"):
         rules.of_question(question(rule="GET https://a.test/**"))
+
+
+def test_a_rule_for_the_user_is_shown_as_a_change_of_their_own_policy(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("config")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+    written: list[tuple[str, RuleLayer]] = []
+    rules = Rules(project, lambda *rule: written.append(rule))
+    change = rules.of_question(question(rule="GET https://new.example.com/**"), RuleLayer.USER)
+    file = folder / "agent-sandbox" / "policy.yaml"
+    assert change.layer is RuleLayer.USER
+    assert change.diff.startswith(f"--- a/{file}\n")
+    assert change.diff.endswith("\n version: 1\n+allow:\n+  - GET https://new.example.com/**")
+    rules.write(change.id)
+    assert written == [("GET https://new.example.com/**", "user")]
+    change = rules.of_question(question(rule="GET https://new.example.com/**"), RuleLayer.USER)
+    file.parent.mkdir()
+    file.write_text("version: 1\n")
+    with pytest.raises(UserError, match="changed in the meantime: open the change again"):
+        rules.write(change.id)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.steps.watching import asking_run as subject
+from agent_sandbox.cli.steps.on_terminal import session
 from agent_sandbox.cli.steps.watching.asking_run import HOW, run_asking
 from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.runtime.host.pty_session import PtySession
@@ -32,7 +32,7 @@ def test_asks_while_the_command_runs(monkeypatch: pytest.MonkeyPatch, capsys: py
         assert woken.is_set()
         return program()
 
-    monkeypatch.setattr(subject, "run_attached", attached)
+    monkeypatch.setattr(session, "run_attached", attached)
     monkeypatch.setattr(Connection, "watch", watch)
     monkeypatch.setattr(Connection, "end", lambda _: over.append(True))
     monkeypatch.setattr(PtySession, "run", run)

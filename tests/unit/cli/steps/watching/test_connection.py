@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.watching import connection as subject
 from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.cli.steps.watching.desktop import Desktop
+from agent_sandbox.cli.steps.watching.webhook import Webhook
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.reports import Question, Report, State
@@ -70,6 +72,16 @@ def test_reports_come_in_and_answers_go_out_over_one_command(up: FakeDocker, mon
     assert len([call for call in up.calls if "watch --answers" in call]) == 1
 
 
+def test_questions_and_answers_go_to_the_webhook(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = (STATE, json.dumps({"record": {"event": "grant"}}), json.dumps({"dropped": 1}))
+    up.says(WATCH, script="; ".join(f"echo {shlex.quote(line)}" for line in lines))
+    told: list[object] = []
+    monkeypatch.setattr(Webhook, "report", lambda _, state: told.append(state))
+    monkeypatch.setattr(Webhook, "record", lambda _, record: told.append(record))
+    Watched().watch()
+    assert told == [State(), {"event": "grant"}, State()]  # the last one, because the connection was lost
+
+
 def test_somebody_can_ask_although_the_policy_does_not(up: FakeDocker) -> None:
     up.says(WATCH.replace(" --control", " --asks --control"), script=f"echo {shlex.quote(STATE)}")
     watched = Watched()
@@ -114,13 +126,13 @@ def test_a_rule_for_the_project_is_written_and_loaded(up: FakeDocker, capsys: py
     policy = Path(".devcontainer/policy.yaml")
     before = policy.read_text() + "# mine\n"
     policy.write_text(before)
-    Watched().connection.allow_for_project(asked("GET https://new.test/**"))
+    Watched().connection.allow_in(RuleLayer.PROJECT, asked("GET https://new.test/**"))
     assert policy.read_text() == f"{before}allow:\n  - GET https://new.test/**\n"
     assert "policy loaded, digest 0123456789ab" in capsys.readouterr().err
     with pytest.raises(UserError, match="no rule can express exactly this request"):
-        Watched().connection.allow_for_project(asked(""))
+        Watched().connection.allow_in(RuleLayer.PROJECT, asked(""))
     with pytest.raises(UserError, match="its rule has `ask: true`; allow it for an hour, or remove `ask` from the pol"):
-        Watched().connection.allow_for_project(asked("GET https://new.test/**", by_rule=True))
+        Watched().connection.allow_in(RuleLayer.PROJECT, asked("GET https://new.test/**", by_rule=True))
 
 
 def test_ends_when_another_thread_ends_it(up: FakeDocker) -> None:

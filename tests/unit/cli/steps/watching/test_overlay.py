@@ -60,6 +60,7 @@ def test_a_question_is_shown_with_its_keys() -> None:
         "    h  allow for an hour: POST https://new.test/x",
         "    s  the same, until the sandbox stops",
         "    p  the same, for the project: adds the line to policy.yaml",
+        "    u  the same, for you: adds it to your own policy, for all your projects",
         "    d  deny, and do not ask about this host for ten minutes",
         LATER,
     ]
@@ -76,7 +77,8 @@ def test_a_question_is_shown_with_its_keys() -> None:
         ("h", (3, "time", 3600)),
         ("s", (3, "stop", None)),
         ("d", (3, "deny", None)),
-        ("p", (3, ASKED.rule, False)),
+        ("p", (3, ASKED.rule, "project", False)),
+        ("u", (3, ASKED.rule, "user", False)),
     ],
 )
 def test_a_key_answers(key: str, given: tuple[object, ...]) -> None:

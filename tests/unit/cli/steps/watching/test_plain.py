@@ -3,6 +3,7 @@ from typing import Any, override
 
 import pytest
 
+from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.cli.steps.watching.plain import HELP, Plain, read_answers
 from agent_sandbox.problems import Problem, UserError
@@ -29,11 +30,11 @@ class Answers(Connection):
         self.given.append(("ended",))
 
     @override
-    def allow_for_project(self, question: Question) -> None:
+    def allow_in(self, layer: RuleLayer, question: Question) -> None:
         """Keep it, or fail."""
         if not question.rule:
             raise UserError([Problem(where=question.url, what="no rule can express it")])
-        self.given.append((question.id, question.rule))
+        self.given.append((question.id, question.rule, layer))
 
 
 def question(number: int, host: str = "new.test", **more: Any) -> Question:  # noqa: ANN401 - its fields
@@ -98,7 +99,7 @@ def test_a_question_is_printed_once_with_its_answers(seat: Seat) -> None:
         "     no rule allows host new.test",
         "     allowed by the service npm, or node",
         f"     for longer than once: {RULE}",
-        "     3a once, 3h hour, 3s until it stops, 3p project, 3d deny; 60 seconds left",
+        "     3a once, 3h hour, 3s until it stops, 3p project, 3u you, 3d deny; 60 seconds left",
     ]
 
 
@@ -115,7 +116,8 @@ def test_a_rule_that_asks_offers_no_line_for_the_project(seat: Seat) -> None:
         ("3h", (3, "time", 3600)),
         ("3s", (3, "stop", None)),
         ("3d", (3, "deny", None)),
-        ("3p", (3, RULE)),
+        ("3p", (3, RULE, "project")),
+        ("3u", (3, RULE, "user")),
         ("7e", (7, "end", None)),
     ],
 )

@@ -7,8 +7,8 @@ import pytest
 from textual.widgets import DataTable, OptionList, Static
 
 from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS
-from agent_sandbox.cli.steps.watching.screen import WatchScreen
-from agent_sandbox.runtime.proxy.reports import Dropped, Grant, Question, Reply, State
+from agent_sandbox.cli.steps.watching.screen import AT_ONCE, MISSED_SECONDS, WatchScreen
+from agent_sandbox.runtime.proxy.reports import Dropped, Grant, Question, Reply, Report, State
 from watching import Answers
 
 RECORD = {
@@ -48,6 +48,12 @@ class Seat:
         """Return the text of a part of the screen."""
         return str(self.screen.query_one(selector, Static).render())
 
+    def decided(self, *records: Report) -> None:
+        """Report decisions, and wait for the next interval."""
+        for record in records:
+            self.screen.report(record)
+        self.screen.show_new()
+
     @property
     def questions(self) -> list[str]:
         """The lines of the open questions."""
@@ -82,13 +88,14 @@ async def test_a_question_is_on_top_and_a_key_answers_it() -> None:
         await pilot.press("a")
         assert (seat.connection.given, seat.said) == ([], ["the question has just changed; look again"])
         seat.now += SETTLE_SECONDS
-        await pilot.press("a", "h", "s", "d", "p")
+        await pilot.press("a", "h", "s", "d", "p", "u")
         assert seat.connection.given == [
             (3, "once", None),
             (3, "time", 3600),
             (3, "stop", None),
             (3, "deny", None),
-            (3, "GET https://new.test/**", False),
+            (3, "GET https://new.test/**", "project", False),
+            (3, "GET https://new.test/**", "user", False),
         ]
         assert seat.said[-1] == "policy.yaml:3: added"
 
@@ -142,24 +149,30 @@ async def test_a_flood_is_one_line_that_can_only_be_denied() -> None:
 async def test_requests_are_listed_as_they_are_and_filtered() -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
-        seat.screen.show(RECORD)
-        seat.screen.show(RECORD | {"event": "health"})
-        seat.screen.show(RECORD | {"host": "c.test", "decision": "allow"})
+        seat.decided(RECORD, RECORD | {"event": "health"}, RECORD | {"host": "c.test", "decision": "allow"})
         await pilot.pause()
         assert [row[:3] for row in seat.rows] == [
             ["x", "deny", "GET https://b.test/[red]x"],
             ["x", "allow", "GET https://c.test/[red]x"],
         ]
         assert seat.shows("#details").splitlines() == ["no [b]rule[/b]", "status 403"]
+        seat.decided(RECORD | {"host": "c.test", "decision": "allow", "hint": "upload: sent [x] 9 MiB"})
+        await pilot.pause()
+        assert seat.rows[-1][1:] == [
+            "allow!",
+            "GET https://c.test/[red]x",
+            "no [b]rule[/b]; hint: upload: sent [x] 9 MiB",
+        ]
+        assert "hint: upload: sent [x] 9 MiB" in seat.shows("#details")
         await pilot.press("slash", "c", ".", "t", "enter")
         await pilot.pause()
-        assert [row[2] for row in seat.rows] == ["GET https://c.test/[red]x"]
+        assert [row[2] for row in seat.rows] == ["GET https://c.test/[red]x"] * 2
         await pilot.press("escape", "space")
-        seat.screen.show(RECORD)
+        seat.decided(RECORD)
         await pilot.pause()
-        assert len(seat.rows) == 2
-        await pilot.press("space")
         assert len(seat.rows) == 3
+        await pilot.press("space")
+        assert len(seat.rows) == 4
 
 
 async def test_replies_and_errors_are_shown() -> None:
@@ -170,7 +183,7 @@ async def test_replies_and_errors_are_shown() -> None:
             questions=(replace(ASKED, id=99),),
             grants=(Grant(id=1, rule="GET https://a.test/**", who="ana", seconds_left=9),),
         )
-        for found in (Reply(error=""), Reply(error="[x] closed"), Dropped(count=3), granted):
+        for found in (Reply(error=""), Reply(error="[x] closed"), granted):
             seat.screen.show(found)
         await pilot.pause()
         seat.now += 60
@@ -179,10 +192,35 @@ async def test_replies_and_errors_are_shown() -> None:
             "no grants",
             "done",
             "not done: [x] closed",
-            "3 decisions came too fast; agent-sandbox proxy logs has them",
             "1  GET https://a.test/**  by ana",
             "app-1: the connection to the proxy is closed",
         ]
+
+
+async def test_of_a_flood_of_decisions_the_last_are_shown_and_the_others_counted_now_and_then() -> None:
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        for _ in range(3):
+            seat.decided(*(RECORD | {"path": f"/{number}"} for number in range(1_000)), Dropped(count=7))
+            await pilot.pause()
+        assert [row[2] for row in seat.rows][-AT_ONCE:] == [f"GET https://b.test/{n}" for n in range(960, 1_000)]
+        assert (len(seat.rows), len(seat.said)) == (3 * AT_ONCE, 1)
+        seat.now += MISSED_SECONDS
+        seat.decided()
+        await pilot.pause()
+        assert seat.said == [
+            f"{count} decisions came too fast; agent-sandbox proxy logs has them" for count in (967, 1934)
+        ]
+
+
+async def test_the_list_of_requests_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_sandbox.cli.steps.watching.screen.KEPT", 50)
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        for _ in range(3):
+            seat.decided(*[RECORD] * AT_ONCE)
+        await pilot.pause()
+        assert (len(seat.rows), len(seat.screen._rows)) == (50, 50)
 
 
 @pytest.mark.parametrize("lost", [False, True])

@@ -13,6 +13,7 @@ const KEYS = [
   ["h", "allow the rule below it for an hour"],
   ["s", "allow the rule until the sandbox stops"],
   ["p", "write the rule into the project's policy; shows the change first"],
+  ["u", "write it into your own policy, for all your projects; shows the change first"],
   ["d", "deny the request, or all of a group"],
   ["j, k", "select the next or the previous request"],
   ["/", "filter; Escape clears the filter"],

@@ -4,6 +4,7 @@
 import { SETTLE_MS, button, dialogIsOpen, element, find, foreign, say } from "./dom.js";
 import { Refused, post } from "./api.js";
 
+const LAYERS = { p: "project", u: "user" };
 const KEYS = { a: "once", h: "hour", s: "stop", d: "deny" };
 const WORDS = { once: "allowed once", hour: "allowed for an hour", stop: "allowed until the sandbox stops", deny: "denied" };
 
@@ -12,10 +13,10 @@ let selected = 0; // the number of the first question of a group
 let moved = 0; // when the list last changed
 let typed = 0; // when a key was last pressed, or the window came to the front
 let until = new Map(); // when each question times out
-let onProject = () => {};
+let onRule = () => {};
 
 export function start(writeRule) {
-  onProject = writeRule;
+  onRule = writeRule;
   document.addEventListener("keydown", pressed, { capture: true });
   window.addEventListener("focus", () => (typed = performance.now()));
   setInterval(countDown, 1000);
@@ -35,6 +36,7 @@ export function update(state) {
   return all.filter((one) => !before.has(one.id));
 }
 
+const about_rule = (one, layer) => ({ id: one.id, request: one.request, layer });
 const first = (group) => group.questions[0].id;
 
 function select(id) {
@@ -86,7 +88,11 @@ function made(group, about) {
         button("Until it stops (s)", () => clicked(group, "stop")),
       );
     }
-    if (one.rule && one.fits_policy) answers.append(button("For the project (p)", () => settled(moved) && onProject({ id: one.id, request: one.request })));
+    if (one.rule && one.fits_policy) {
+      for (const [key, name] of Object.entries(LAYERS)) {
+        answers.append(button(`For ${name === "user" ? "you" : "the project"} (${key})`, () => settled(moved) && onRule(about_rule(one, name))));
+      }
+    }
     answers.append(button("Deny (d)", () => clicked(group, "deny")));
   }
   answers.append(element("span", { class: "left" }));
@@ -141,10 +147,10 @@ function pressed(event) {
   if (event.key === "/") find("filter").focus();
   else if (event.key === " " && event.target === document.body) find("paused").click();
   else if (step && groups.length) step_to(groups.indexOf(group) + step);
-  else if (!group || !(event.key in KEYS || event.key === "p")) return;
+  else if (!group || !(event.key in KEYS || event.key in LAYERS)) return;
   else if (group.name && event.key !== "d") say("a group can only be denied");
   else if (!settled(moved, before)) return;
-  else if (event.key === "p" && group.questions[0].rule && group.questions[0].fits_policy) onProject({ id: first(group), request: group.questions[0].request });
+  else if (event.key in LAYERS && group.questions[0].rule && group.questions[0].fits_policy) onRule(about_rule(group.questions[0], LAYERS[event.key]));
   else if (event.key in KEYS && (group.questions[0].rule || ["a", "d"].includes(event.key))) answer(group, KEYS[event.key]);
   event.preventDefault();
 }

@@ -24,7 +24,7 @@ function shown(change) {
     return made;
   });
   return [
-    element("p", {}, "The policy of the project will allow ", foreign(change.rule, "code"), ":"),
+    element("p", {}, change.layer === "user" ? "Your own policy, for all your projects, will allow " : "The policy of the project will allow ", foreign(change.rule, "code"), ":"),
     element("pre", { tabindex: "0", "aria-label": "the change of the policy file" }, ...lines),
     ...change.warnings.map((text) => element("p", { class: "warning" }, "careful: ", foreign(text))),
     ...(change.services.length ? [element("p", {}, "The service ", foreign(change.services.join(", or ")), " allows this, too, with everything else that it is for.")] : []),

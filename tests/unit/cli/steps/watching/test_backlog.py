@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from agent_sandbox.cli.steps.watching.backlog import Backlog
+
+
+def test_the_newest_are_kept_and_the_others_counted() -> None:
+    backlog = Backlog[int](3)
+    for number in range(10_000):
+        backlog.add(number)
+    backlog.miss(5)
+    assert backlog.take() == ([9_997, 9_998, 9_999], 10_002)
+    assert backlog.take() == ([], 0)
+    backlog.add(1)
+    assert backlog.take() == ([1], 0)
