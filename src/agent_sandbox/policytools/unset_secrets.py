@@ -6,11 +6,13 @@ from typing import override
 
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
 
-SET = "agent-sandbox secret set"
+SET, SET_UP_SIGNING = "agent-sandbox secret set", "agent-sandbox secret setup signing"
 # The kind of a key that signs commits, as in the audit log.
 SIGNS = "ssh-sign"
+SETTING = Origin(file="settings.sign_commits", line=0, layer="project")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +37,24 @@ class Wanted:
     host: str
     origin: Origin
     hosts: tuple[str, ...]
+    # The command that sets it, if it is not `secret set`.
+    how: str = ""
+
+    @property
+    def rule(self) -> str:
+        """The rule that needs it: a line of a policy file, or a setting."""
+        return SETTING.file if self.origin == SETTING else str(self.origin)
 
     @property
     def place(self) -> str:
-        """The rule that needs it: a line of a policy file, or the name of a service."""
-        return self.origin.layer if self.origin.layer.startswith("service ") else str(self.origin)
+        """The same, or the name of a service."""
+        return self.origin.layer if self.origin.layer.startswith("service ") else self.rule
 
     @property
     def command(self) -> str:
         """The command that sets it, including the hosts that it is bound to already: setting replaces them."""
+        if self.how:
+            return self.how
         return " ".join((SET, self.secret, *(f"--host {_typed(host)}" for host in self.hosts or ("HOST",))))
 
     @override
@@ -60,7 +71,9 @@ def wanted(policy: Policy, bound: Sequence[Bound]) -> list[Wanted]:
         for secret, pattern, origin in _asked(policy)
         if not any(map(pattern.matches, hosts.get(secret, ())))
     }
-    return [
+    key = policy.settings.sign_commits
+    signing = [Wanted(secret=key, host=OWN_HOST, origin=SETTING, hosts=(OWN_HOST,), how=SET_UP_SIGNING)]
+    return (signing if key and OWN_HOST not in hosts.get(key, ()) else []) + [
         Wanted(secret=secret, host=str(pattern), origin=origin, hosts=_together(secret, pattern, missing, hosts))
         for (secret, pattern), origin in sorted(missing.items(), key=lambda row: (row[0][0], _place(row[1])))
     ]

@@ -9,8 +9,9 @@ import pytest
 from agent_sandbox.cli import login as subject
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
-from fake_stack import trust, with_containers
+from fake_stack import with_containers
 from run_cli import Ask
+from secret_setup import policy
 
 PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
 TOKEN = "sk-ant-oat01-the-real-one"
@@ -32,14 +33,6 @@ def stack(project: Path) -> Path:
     """Have a project whose policy names the service, without a running stack."""
     policy(project, "version: 1\nservices: [claude]\n")
     return project
-
-
-def policy(project: Path, text: str = "") -> str:
-    file = project / ".devcontainer" / "policy.yaml"
-    if text:
-        file.write_text(text)
-        trust(project)
-    return file.read_text()
 
 
 def sign_in(home: Path, hours: float = 2.01) -> None:

@@ -97,3 +97,11 @@ def test_a_key_that_signs_commits_is_of_that_kind(policy_of: PolicyOf) -> None:
     transform = "{request: {headers: {X-Key: {secret: a, transform: {type: raw}}}}}"
     text = f"settings: {{sign_commits: a}}\ndomains: [{{host: a.test, transform: {transform}}}]\n"
     assert kinds_of(policy_of(text)) == {"a": ("raw", "ssh-sign")}
+
+
+def test_a_missing_signing_key_is_told_with_what_sets_it_up(policy_of: PolicyOf) -> None:
+    policy = policy_of("domains: [a.test]\nsettings: {sign_commits: key}\n")
+    own = "agent-sandbox.internal"
+    line = f"settings.sign_commits needs key for {own}: agent-sandbox secret setup signing"
+    assert (lines(policy), lines(policy, key("a.test")), lines(policy, key(own))) == ([line], [line], [])
+    assert wanted(policy, [])[0].rule == "settings.sign_commits"

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from agent_sandbox.cli.steps.secrets.secret_store import secrets_of
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, times
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policytools.unset_secrets import Wanted, kinds_of, wanted
+from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.decisions import local_time
@@ -23,6 +25,8 @@ type Sources = Mapping[str, str]
 UNUSED = "unused"
 # Of a secret that the proxy gets from its source at the next start.
 NOT_FETCHED = "not fetched yet"
+# How the names of sign-ins end.
+LOGIN = ".login"
 
 
 def list(*, path: ProjectPath = None, json: Json = False) -> None:  # noqa: A001 - the command's name
@@ -34,7 +38,7 @@ def list(*, path: ProjectPath = None, json: Json = False) -> None:  # noqa: A001
     recipes = recipes_for(project.root, os.environ)
     secrets = _all(secrets_of(project), recipes)
     policy = load_here(shown(project.policy, cwd=Path.cwd()), os.environ)
-    missing, kinds = wanted(policy, secrets), kinds_of(policy)
+    missing, kinds = [_with_login(one) for one in wanted(policy, secrets)], kinds_of(policy)
     sources = {one.name: one.source for one in recipes}
     if json:
         emit_json(as_json(secrets, missing, kinds, sources))
@@ -50,6 +54,15 @@ def _all(held: Sequence[Held], recipes: Sequence[Recipe]) -> Sequence[Held]:
     coming = (one for one in recipes if one.name not in names)
     later = (Held(name=one.name, hosts=one.hosts, problem=NOT_FETCHED) for one in coming)
     return sorted((*held, *later), key=lambda one: one.name)
+
+
+def _with_login(wish: Wanted) -> Wanted:
+    """Return the wish with the command that shares a sign-in, if the secret is one."""
+    if not wish.secret.endswith(LOGIN):
+        return wish
+    logins = {login.secret: name for name in known_agents() if (login := load_manifest(name).login)}
+    agent = logins.get(wish.secret)
+    return replace(wish, how=f"agent-sandbox login {agent}") if agent else wish
 
 
 def as_text(secrets: Sequence[Held], missing: Sequence[Wanted], kinds: Kinds, sources: Sources) -> Iterator[str]:
@@ -103,6 +116,6 @@ def as_json(secrets: Sequence[Held], missing: Sequence[Wanted], kinds: Kinds, so
             for one in secrets
         ],
         "wanted": [
-            {"secret": one.secret, "host": one.host, "rule": str(one.origin), "command": one.command} for one in missing
+            {"secret": one.secret, "host": one.host, "rule": one.rule, "command": one.command} for one in missing
         ],
     }

@@ -13,9 +13,12 @@ from agent_sandbox.cli.steps.secrets.aws_setup import SERVICE as AWS
 from agent_sandbox.cli.steps.secrets.aws_setup import set_up_aws
 from agent_sandbox.cli.steps.secrets.git_setup import GitSetup, git_services_beside, set_up_git
 from agent_sandbox.cli.steps.secrets.keyed_services import Keyed, keyed_services, named_secret
+from agent_sandbox.cli.steps.secrets.npm_setup import SERVICE as NPM
+from agent_sandbox.cli.steps.secrets.npm_setup import set_up_npm
 from agent_sandbox.cli.steps.secrets.secret_sources import Source, TimeToLive, store
 from agent_sandbox.cli.steps.secrets.signing_setup import SERVICE as SIGNING
 from agent_sandbox.cli.steps.secrets.signing_setup import set_up_signing
+from agent_sandbox.cli.steps.secrets.take_effect import take_effect
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policyfile import load_layer, services_beside
@@ -43,13 +46,15 @@ Api = Annotated[
 Region = Annotated[str, Option(help="With aws: the region; by default the one in `AWS_REGION`.")]
 GitReadOnly = Annotated[bool, Option(help="Deny pushes, to every git server.")]
 
+OTHERS = {NPM: set_up_npm, SIGNING: set_up_signing}
+
 
 def completions(*before: str) -> tuple[str, ...]:
     """Return the services that take an API key or a git token, for shell completion."""
     if before:
         return ()
     policy = find_policy(None, cwd=Path.cwd())
-    return tuple(sorted({*keyed_services(policy), *git_services_beside(policy), AWS, SIGNING}))
+    return tuple(sorted({*keyed_services(policy), *git_services_beside(policy), AWS, *OTHERS}))
 
 
 def setup(  # noqa: PLR0913 - each is an option
@@ -69,6 +74,7 @@ def setup(  # noqa: PLR0913 - each is an option
     You are asked for the key, or it comes from stdin or `--from`. In the sandbox, clients find a placeholder. For a git
     server, it is for the repositories of the project's remotes and submodules, or for those that you name. With
     `signing`, the proxy signs the commits that are made in the sandbox; with `aws`, requests to the APIs that you name.
+    `npm` is for private packages of the registry that npm uses on this machine.
     """
     project = open_known(path, cwd=Path.cwd())
     git = git_services_beside(project.policy)
@@ -84,8 +90,8 @@ def setup(  # noqa: PLR0913 - each is an option
         return
     if api or region:
         raise UserError([Problem(where="SERVICE", what=f"{service} has no regions", hint="these options are for aws")])
-    if service == SIGNING:
-        set_up_signing(project, source, ttl, path=path)
+    if service in OTHERS:
+        OTHERS[service](project, source, ttl, path=path)
         return
     keyed = keyed_services(project.policy)
     name = _meant(service, keyed, git)
@@ -99,17 +105,19 @@ def setup(  # noqa: PLR0913 - each is an option
     for one in named or [name]:
         if not named_secret(own, one, keyed[one][0]):
             put_options(one, {keyed[one][0]: secret.name}, project.policy)
-    if is_there:
-        report(reload_stack(path), unchanged=f"{secret.name} was replaced; the policy injects it already")
-    else:
-        say(f"{secret.name} will be fetched from its source by agent-sandbox up")
+    take_effect(
+        project,
+        secret.name,
+        lambda: report(reload_stack(path), unchanged=f"{secret.name} was replaced; the policy injects it already"),
+        is_stored=is_there,
+    )
     say(f"the proxy sends {secret.name} to {auth.host}; in the sandbox, {auth.env} holds a placeholder for it")
 
 
 def _meant(word: str, keyed: Keyed, git: Collection[str]) -> str:
     name = word if word in keyed else service_called(word, keyed)
     if name is None:
-        known = ", ".join(sorted((*keyed, *git, AWS, SIGNING)))
+        known = ", ".join(sorted((*keyed, *git, AWS, *OTHERS)))
         hint = f"services with a key: {known}; for all others, see agent-sandbox secret set --help"
         raise UserError(
             [Problem(where="SERVICE", what=f"{word} is not a service with an API key or a git token", hint=hint)]

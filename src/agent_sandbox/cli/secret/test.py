@@ -10,6 +10,7 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import driver, require_running
+from agent_sandbox.cli.steps.secrets.git_setup import git_tests
 from agent_sandbox.cli.steps.secrets.keyed_services import known_tests
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
 from agent_sandbox.cli.steps.secrets.secret_store import secrets_of
@@ -50,6 +51,8 @@ def test(name: Name, *, url: Url = "", path: ProjectPath = None) -> int:
         str(SECONDS),
         "-H",
         "Accept: application/json",
+        "-H",
+        "Git-Protocol: version=2",  # a git server then lists no branches
         "-w",
         ENDING,
         "--",
@@ -79,7 +82,7 @@ def _held(project: Project, name: str) -> Bound:
 
 def _address(project: Project, secret: Bound) -> str:
     """Return the address of a harmless request to a host of the secret."""
-    tests = known_tests(project.policy)
+    tests = known_tests(project.policy) | git_tests(project.policy)
     known = next((one for one in (secret.name, *secret.hosts) if one in tests), None)
     if known is None:
         hint = f"name one: --url https://{next(iter(secret.hosts), 'HOST')}/PATH"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.git_config import NotSaidError, Patience, Settings
@@ -27,7 +28,7 @@ WAITS = "git does not answer: the repository's settings include a file that bloc
 WAITS_HINT = "look for a named pipe among the files that `git config --list --show-origin` reads"
 
 
-def ask_git(*words: str, cwd: Path) -> Finished:
+def ask_git(*words: str, cwd: Path, environment: Mapping[str, str] = MappingProxyType({})) -> Finished:
     """Return git's output about objects and references; raise OSError without git.
 
     Raise UserError if git does not answer.
@@ -38,13 +39,13 @@ def ask_git(*words: str, cwd: Path) -> Finished:
             Settings(Patience()).of(repository)
     except NotSaidError as error:
         raise UserError([Problem(where=str(repository), what=WAITS, hint=WAITS_HINT)]) from error
-    return ask_git_again(*words, cwd=cwd)
+    return ask_git_again(*words, cwd=cwd, environment=environment)
 
 
-def ask_git_again(*words: str, cwd: Path) -> Finished:
+def ask_git_again(*words: str, cwd: Path, environment: Mapping[str, str] = MappingProxyType({})) -> Finished:
     """Do the same with the repository's settings in force: they have just been checked, and none blocks git."""
     argv = ("git", *NO_SUBSTITUTES_EITHER, *words)
-    said = capture(argv, cwd=cwd, timeout=SECONDS, environment={**NO_FETCH, **NO_SUBSTITUTES})
+    said = capture(argv, cwd=cwd, timeout=SECONDS, environment={**NO_FETCH, **NO_SUBSTITUTES, **environment})
     if said.code == TIMED_OUT:
         raise UserError([Problem(where=str(_repository_around(cwd) or cwd), what=WAITS, hint=WAITS_HINT)])
     return said

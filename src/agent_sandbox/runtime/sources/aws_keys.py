@@ -2,7 +2,9 @@
 
 import configparser
 import re
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
@@ -20,13 +22,27 @@ def credentials_file(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials")
 
 
-def printed_keys(output: bytes) -> str:
-    """Return the keys in what `aws configure export-credentials` prints, with colons between them; "" without any."""
+def printed_keys(output: bytes) -> tuple[str, float | None]:
+    """Return what `aws configure export-credentials` prints: the keys with colons between them, and the seconds left.
+
+    Without keys, the first is "". Only temporary keys expire.
+    """
     try:
         said = read_json(output)
     except NotJsonError:
-        return ""
-    return _joined([str(said.get(name) or "") for name in NAMES]) if isinstance(said, dict) else ""
+        return "", None
+    if not isinstance(said, dict):
+        return "", None
+    return _joined([str(said.get(name) or "") for name in NAMES]), _seconds_left(said.get("Expiration"))
+
+
+def _seconds_left(said: object) -> float | None:
+    """Return the seconds until a time in ISO 8601, None without one."""
+    try:
+        end = datetime.fromisoformat(said) if isinstance(said, str) else None
+    except ValueError:
+        return None
+    return end.replace(tzinfo=end.tzinfo or UTC).timestamp() - time.time() if end else None
 
 
 def stored_keys(text: str, profile: str) -> str:

@@ -1,4 +1,4 @@
-"""Fetch the value of a secret from its source: a command, a variable, a file or the keyring."""
+"""Fetch the value of a secret from its source: a command, a variable, a file, the keyring or an app."""
 
 import os
 import shlex
@@ -6,7 +6,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from agent_sandbox.runtime.host.program_path import in_project, program_path
 from agent_sandbox.runtime.host.user_dirs import config_directory, home_directory
 from agent_sandbox.runtime.sources.aws_keys import PROFILE, credentials_file, printed_keys, stored_keys
 from agent_sandbox.runtime.sources.ssh_key import NotAKeyError, key_on_one_line
-from agent_sandbox.runtime.sources.value import MOST, faults, without_line_end
+from agent_sandbox.runtime.sources.value import MOST, Fetched, faults, without_line_end
 
 SECONDS = 30.0
 FOREIGN = stat.S_IRWXG | stat.S_IRWXO
@@ -53,21 +53,23 @@ class NoValueError(Exception):
         self.hint = hint
 
 
-def fetch(name: str, source: str, host: Host) -> bytes:
+def fetch(name: str, source: str, host: Host) -> Fetched:
     """Return the value of the secret `name`, or raise UserError with all problems. They never show the value."""
     kind, rest = split_source(source)
     try:
-        value = without_line_end(SOURCES[kind](rest, host))
+        found = SOURCES[kind](rest, host)
     except NoValueError as error:
         what = f"the source of {name} gives no value: {error}"
         raise UserError([Problem(where=source, what=what, hint=error.hint)]) from error
+    found = found if isinstance(found, Fetched) else Fetched(value=found)
+    value = without_line_end(found.value)
     wrong = faults(value) if value else [("it is empty", "the source has to give the secret on one line")]
     problems = [
         Problem(where=source, what=f"the source of {name} gives no secret: {what}", hint=hint) for what, hint in wrong
     ]
     if problems:
         raise UserError(problems)
-    return value
+    return replace(found, value=value)
 
 
 def split_source(source: str) -> tuple[str, str]:
@@ -114,7 +116,7 @@ def _from_keyring(text: str, host: Host) -> bytes:
     return run_source((sys.executable, "-P", "-m", "keyring", "get", service, username), host)
 
 
-def run_source(argv: tuple[str, ...], host: Host) -> bytes:
+def run_source(argv: tuple[str, ...], host: Host, *, stdin: bytes = b"") -> bytes:
     """Return the output of a program that runs as the user, without a terminal, or raise NoValueError."""
     # Not in the project: a command must not find the project's files in the current directory.
     home = home_directory(host.environ) or Path("/")
@@ -125,6 +127,7 @@ def run_source(argv: tuple[str, ...], host: Host) -> bytes:
             argv,
             cwd=home,
             timeout=host.seconds,
+            stdin=stdin,
             environment=path,
             errors="surrogateescape",
             own_session=True,
@@ -163,22 +166,41 @@ def _from_ssh_key(text: str, host: Host) -> bytes:
     return os.fsencode(f"{email} {key}")
 
 
-def _from_aws(profile: str, host: Host) -> bytes:
+def _from_aws(profile: str, host: Host) -> Fetched:
     """Return the keys of a profile: those in the file of credentials, else those that AWS's own program prints."""
     if not PROFILE.fullmatch(profile):
         raise NoValueError("the name of the profile is missing or invalid", "write aws:PROFILE, such as aws:default")
-    file, keys = credentials_file(host.environ), ""
+    file, keys, left = credentials_file(host.environ), "", None
     if file.is_file():
         keys = stored_keys(_private_file("file", str(file), host).decode("utf-8", "replace"), profile)
     if not keys and (program := find_program("aws", host)):
         try:
-            keys = printed_keys(run_source((program, *EXPORT, profile), host))
+            keys, left = printed_keys(run_source((program, *EXPORT, profile), host))
         except NoValueError as error:
             why = f"{file} has no keys for {profile}, and `aws {' '.join(EXPORT)} {profile}` says: {error}"
             raise NoValueError(why, "sign in first; version 1 of aws does not have this command") from error
     if not keys:
         raise NoValueError(f"the profile {profile} has no keys", f"aws configure --profile {profile}")
-    return os.fsencode(keys)
+    if left is not None and left <= 0:
+        raise NoValueError(f"the keys of the profile {profile} have expired", "sign in again, as with aws sso login")
+    return Fetched(value=os.fsencode(keys), left=left)
+
+
+def _from_app(text: str, host: Host) -> Fetched:
+    """Return a token of a GitHub App, which its private key asks for; the key is in a file on this machine."""
+    # Few have an app, and the modules for requests take long to import.
+    from agent_sandbox.runtime.sources.github_app import NoTokenError, parse_app, token_of  # noqa: PLC0415
+
+    try:
+        app = parse_app(text)
+        _private_file("file", app.key, host)
+        key = str(Path(app.key).expanduser())
+        openssl = find_program("openssl", host)
+        if openssl is None:
+            raise NoValueError("openssl is not installed", "install it: it signs with the key of the app")
+        return token_of(app, lambda said: run_source((openssl, "dgst", "-sha256", "-sign", key), host, stdin=said))
+    except NoTokenError as error:
+        raise NoValueError(str(error), error.hint) from error
 
 
 def _private_file(kind: str, text: str, host: Host) -> bytes:
@@ -211,12 +233,15 @@ def read_private(path: Path, most: int) -> bytes:
         os.close(handle)
 
 
-COMMAND = "command"
-SOURCES: Mapping[str, Callable[[str, Host], bytes]] = {
+COMMAND, APP = "command", "github-app"
+SOURCES: Mapping[str, Callable[[str, Host], bytes | Fetched]] = {
     COMMAND: _from_command,
     "env": _from_variable,
     "file": _from_file,
     "keyring": _from_keyring,
     "ssh-key": _from_ssh_key,
     "aws": _from_aws,
+    APP: _from_app,
 }
+# The sources whose values expire and can be fetched again without a question.
+RENEWED = frozenset({"aws", APP})

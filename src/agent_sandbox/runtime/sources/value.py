@@ -1,6 +1,7 @@
 """What the value of a secret must be. Problems never show the value."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 MOST = 64 << 10
 # Shorter values occur in responses by chance, so echoes of them could not be redacted.
@@ -28,6 +29,15 @@ TABLE: tuple[tuple[Test, str, str], ...] = (
         "echoes of a short secret cannot be told from other text in responses; create a longer one",
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What a source gives. Its `repr` does not contain the value."""
+
+    value: bytes = field(repr=False)
+    # The seconds until it expires, if the source says so.
+    left: float | None = None
 
 
 def faults(value: bytes) -> Iterator[tuple[str, str]]:

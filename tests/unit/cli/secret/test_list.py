@@ -115,3 +115,15 @@ def test_a_source_is_shown_and_that_it_failed(
     assert exit_code(lambda: list_secrets(json=True)) == 0
     (row,) = json.loads(capsys.readouterr().out)["secrets"]
     assert row == {**held[0], "kinds": ["bearer"], "source": "pass t", "expires": NOON, "last_use": NOON}
+
+
+def test_a_missing_sign_in_names_the_command_that_shares_it(
+    running: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running.says(f"{PROGRAM} secret list", out="[]")
+    services = "[{name: claude, login: claude.login}, {name: gemini, login: my.login}]"
+    (project / ".devcontainer" / "policy.yaml").write_text(f"version: 1\nservices: {services}\n")
+    assert exit_code(list_secrets) == 0
+    commands = [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert "agent-sandbox login claude" in commands
+    assert any(one.startswith("agent-sandbox secret set my.login --host ") for one in commands)

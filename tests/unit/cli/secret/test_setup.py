@@ -1,10 +1,13 @@
 import io
+import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from agent_sandbox.images import DIGEST_LABEL, proxy_name
+from agent_sandbox.runtime.project.installed import images_of, open_project
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
 from run_cli import Ask
@@ -62,6 +65,24 @@ def test_a_key_that_the_policy_names_already_keeps_its_name(
     assert told(running) == ["set own.key --host generativelanguage.googleapis.com --folder /state/secrets"]
 
 
+@pytest.mark.parametrize(
+    ("words", "secret"), [(("openai",), "openai.key"), (("github", "--repo", "a/b"), "github.token")]
+)
+def test_a_typed_value_works_before_the_first_up(
+    running: FakeDocker, ask: Ask, project: Path, words: tuple[str, ...], secret: str
+) -> None:
+    running.rules.clear()
+    policy(project, "version: 1\ndomains: [a.test]\n")
+    current = {image.name: image.digest for image in images_of(open_project(None, cwd=Path.cwd()))}
+    labels = {"tags": [proxy_name()], "labels": {DIGEST_LABEL: current[proxy_name()]}}
+    running.says("run --rm", script=f"cat >{running.folder / 'told'}")
+    running.says("ps --all").says("image inspect", out=json.dumps(labels)).says("image prune")
+    answer = ask("secret", "setup", *words)
+    assert (answer.code, f"{secret} is stored, and agent-sandbox up loads the policy\n" in answer.err) == (0, True)
+    assert (running.folder / "told").read_text() == VALUE
+    assert secret in policy(project)
+
+
 def test_with_a_source_it_works_before_the_first_up(
     project: Path, docker: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +110,8 @@ def test_a_service_without_a_key_is_rejected_before_anything_is_read(
         (
             "error: SERVICE: rust is not a service with an API key or a git token\n"
             "  hint: services with a key: anthropic, aws, bitbucket, claude, codeberg, codex, copilot, factory, "
-            "gemini, github, gitlab, openai, openrouter, signing; for all others, see agent-sandbox secret set --help\n"
+            "gemini, github, gitlab, npm, openai, openrouter, signing; for all others, see agent-sandbox secret set "
+            "--help\n"
         ),
     )
     assert (policy(project), told(running)) == (before, [])

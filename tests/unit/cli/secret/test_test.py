@@ -58,6 +58,20 @@ def test_a_failed_request_is_reported(running: FakeDocker, ask: Ask, out: str) -
     assert (answer.code, answer.err) == (1, what)
 
 
+def test_a_git_token_is_tested_with_the_start_of_a_fetch(running: FakeDocker, ask: Ask, project: Path) -> None:
+    running.rules.clear()
+    running.says(f"{PROGRAM} secret list", out=json.dumps([{"name": "git.token", "hosts": ["gitlab.com"]}]))
+    with_containers(running, proxy="healthy", agent="healthy").says("exec agent0000000 curl", out="x\n200 ")
+    git = "git: {access: read, auth: {secret: git.token}}"
+    entry = f"{{name: gitlab, repos: [{{name: me/app, access: read}}, me/lib], {git}}}"
+    (project / ".devcontainer" / "policy.yaml").write_text(f"version: 1\nservices: [github, {entry}]\n")
+    answer = ask("secret", "test", "git.token")
+    assert (answer.code, answer.err) == (0, "gitlab.com answers 200\n")
+    address = "https://gitlab.com/me/app.git/info/refs?service=git-upload-pack"
+    assert "Git-Protocol: version=2" in running.calls[-1]
+    assert running.calls[-1].endswith(f" -- {address}")
+
+
 def test_an_address_can_be_named(running: FakeDocker, ask: Ask) -> None:
     running.says("exec agent0000000 curl", out="\n204 ")
     answer = ask("secret", "test", "other", "--url", "https://a.test/ping")

@@ -1,3 +1,6 @@
+import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -34,7 +37,26 @@ aws_access_key_id = AKIA3
     ],
 )
 def test_keys_are_read_from_what_the_program_prints(output: bytes, keys: str) -> None:
-    assert printed_keys(output) == keys
+    assert printed_keys(output) == (keys, None)
+
+
+@each(
+    ("end", "left"),
+    [
+        ("2026-11-22T12:00:00+00:00", 60.0),
+        ("2026-11-22T12:00:00Z", 60.0),
+        ("2026-11-22T14:00:00+02:00", 60.0),
+        ("2026-11-22T12:00:00", 60.0),
+        ("2026-11-22T11:00:00Z", -3540.0),
+        ("soon", None),
+        (4, None),
+    ],
+)
+def test_temporary_keys_expire(end: object, left: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime(2026, 11, 22, 11, 59, tzinfo=UTC)
+    monkeypatch.setattr(time, "time", now.timestamp)
+    said = {"AccessKeyId": "ASIA2", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": end}
+    assert printed_keys(json.dumps(said).encode()) == ("ASIA2:s:t", left)
 
 
 @each(

@@ -1,6 +1,8 @@
 import os
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,8 +10,9 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.sources import fetch as subject
-from agent_sandbox.runtime.sources.fetch import Host, fetch
+from agent_sandbox.runtime.sources.fetch import Host
 from agent_sandbox.runtime.sources.ssh_key import BEGIN, END
+from table_tests import each
 
 VALUE = b"correct horse"
 
@@ -21,6 +24,11 @@ def host(tmp_path: Path) -> Host:
         (tmp_path / name).mkdir()
     environ = {"HOME": str(tmp_path / "home"), "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "A_KEY": "correct horse"}
     return Host(root=tmp_path / "project", environ=environ, seconds=20.0)
+
+
+def fetch(name: str, source: str, host: Host) -> bytes:
+    """Return the value that a source gives."""
+    return subject.fetch(name, source, host).value
 
 
 def problems(source: str, host: Host) -> list[str]:
@@ -245,6 +253,21 @@ def test_a_missing_keyring_is_reported(host: Host, monkeypatch: pytest.MonkeyPat
     assert problems("keyring:api.test", host)[0].endswith("it names no entry; write keyring:SERVICE/USERNAME")
 
 
+def test_a_locked_keyring_is_reported(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "keyring").mkdir()
+    script = "import sys\nsys.exit('KeyringLocked: Failed to unlock the collection!')\n"
+    (tmp_path / "keyring" / "__main__.py").write_text(script)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(subject, "find_spec", lambda _: SimpleNamespace())
+    assert problems("keyring:api.test/me", host) == [
+        (
+            "keyring:api.test/me: the source of a gives no value: it exited with 1: "
+            "KeyringLocked: Failed to unlock the collection!; "
+            "run it in a terminal; it gets none here, so it cannot ask for a password"
+        )
+    ]
+
+
 def test_an_ssh_key_is_a_source_with_the_address_of_the_committer(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +318,20 @@ def test_the_keys_of_an_aws_profile_are_a_source(host: Host, tmp_path: Path) -> 
         "the name of the profile is missing or invalid; write aws:PROFILE, such as aws:default",
         "the name of the profile is missing or invalid; write aws:PROFILE, such as aws:default",
     ]
+
+
+@each(
+    ("seconds", "left"),
+    [(3600, 3600), (-1, "the keys of the profile work have expired; sign in again, as with aws sso login")],
+)
+def test_keys_of_aws_expire_when_it_says(host: Host, tmp_path: Path, seconds: int, left: float | str) -> None:
+    end = datetime.fromtimestamp(time.time() + seconds, UTC).isoformat()
+    keys = f'{{"AccessKeyId": "ASIA2", "SecretAccessKey": "s3cret", "Expiration": "{end}"}}'
+    program(tmp_path / "bin" / "aws", f"echo '{keys}'")
+    if isinstance(left, str):
+        assert problems("aws:work", host)[0].endswith(left)
+    else:
+        assert subject.fetch("a", "aws:work", host).left == pytest.approx(left, abs=60)
 
 
 def test_aws_itself_says_what_the_keys_of_a_profile_are(host: Host, tmp_path: Path) -> None:

@@ -189,6 +189,8 @@ def test_a_token_that_could_not_be_refreshed_is_used_while_it_is_valid(host: Hos
     [
         ("true", ", and `client status` did not refresh it"),
         ("echo 400 invalid_grant >&2; exit 1", ": `client status` failed: it exited with 1: 400 invalid_grant"),
+        ("echo 429 slow down >&2; exit 1", ": `client status` failed: it exited with 1: 429 slow down"),
+        ("echo 500 sorry; exit 1", ": `client status` failed: it exited with 1"),
         (None, ", and client is not installed on this machine"),
     ],
 )

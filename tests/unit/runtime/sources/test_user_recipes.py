@@ -123,7 +123,7 @@ def test_no_command_is_read_through_a_link_from_a_pipe_or_from_a_long_file(
     assert problems(environ, tmp_path / "app") == ["longer than 256 KiB"]
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    refused = "cannot be read: Too many levels of symbolic links; it must be a file, and no link"
+    refused = "cannot be read: Too many levels of symbolic links; it must be a file, not a link"
     assert problems(environ, tmp_path / "app") == [refused]
     path.unlink()
     os.mkfifo(path, 0o600)

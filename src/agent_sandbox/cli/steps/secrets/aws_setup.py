@@ -11,6 +11,7 @@ from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.secret_sources import store
 from agent_sandbox.cli.steps.secrets.secret_store import secrets_of
+from agent_sandbox.cli.steps.secrets.take_effect import take_effect
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policytools.aws_entries import Api, NoEntryError, apis
 from agent_sandbox.policytools.unset_secrets import Bound
@@ -35,10 +36,12 @@ def set_up_aws(  # noqa: PLR0913 - the command's options
     is_there = store(project, Bound(name=SECRET, hosts=hosts), source or (recipe.source if recipe else usual), ttl)
     entries: list[object] = [one.entry(SECRET) for one in wanted]
     put_values({"domains": entries}, "under `domains`: " + ", ".join(names), shown(project.policy, cwd=Path.cwd()))
-    if is_there:
-        report(reload_stack(path), unchanged=f"{SECRET} was replaced; the policy signs with it already")
-    else:
-        say(f"{SECRET} will be fetched from its source by agent-sandbox up")
+    take_effect(
+        project,
+        SECRET,
+        lambda: report(reload_stack(path), unchanged=f"{SECRET} was replaced; the policy signs with it already"),
+        is_stored=is_there,
+    )
     say(f"the proxy signs requests to {', '.join(one.host for one in wanted)}")
     say("in the sandbox, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY hold placeholders, and AWS_REGION the region")
 

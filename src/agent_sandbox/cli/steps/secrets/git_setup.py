@@ -12,10 +12,12 @@ from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.steps.policy.policy_edit import put, put_options
 from agent_sandbox.cli.steps.policy.policy_file import shown
-from agent_sandbox.cli.steps.policy.reload_policy import loaded, reload_stack
+from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, say_loaded
 from agent_sandbox.cli.steps.secrets.git_repositories import (
     GIT,
     REPOSITORIES,
+    WRITE,
+    Server,
     Wanted,
     bound_hosts,
     options_for,
@@ -25,16 +27,18 @@ from agent_sandbox.cli.steps.secrets.git_repositories import (
 )
 from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
 from agent_sandbox.cli.steps.secrets.secret_sources import store
+from agent_sandbox.cli.steps.secrets.take_effect import take_effect
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.policy.decision import Effect
-from agent_sandbox.policy.file.service_options import Access, Declared
+from agent_sandbox.policy.file.service_options import Access, Declared, repository_name
 from agent_sandbox.policyfile import load_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.secrets import held_secrets
+from agent_sandbox.runtime.sources.fetch import APP, split_source
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 
 ACCESS_TEXT = {"read": "read only", "readwrite": "read and write"}
@@ -60,6 +64,17 @@ def git_services_beside(policy: Path) -> Mapping[str, Declared]:
     }
 
 
+def git_tests(policy: Path) -> dict[str, tuple[str, str]]:
+    """Return a harmless request for each secret of a git server, as host and path: the start of a fetch."""
+    found = {}
+    for service, declared in git_services_beside(policy).items():
+        entry = _entry(policy, service)
+        names = [repository_name(one) for one in entry.get(REPOSITORIES, ())]
+        if names and (secret := secret_of(entry)):
+            found[secret] = (server_of(declared).host, f"/{names[0]}.git/info/refs?service=git-upload-pack")
+    return found
+
+
 def set_up_git(project: Project, service: str, asked: GitSetup, *, path: Path | None) -> None:
     """Store the token, have the policy inject it for the repositories alone, and print what the sandbox may do."""
     declared = git_services_beside(project.policy)[service]
@@ -79,16 +94,18 @@ def set_up_git(project: Project, service: str, asked: GitSetup, *, path: Path | 
     if not asked.written and not asked.read:
         _confirm()
     bound = Bound(name=secret, hosts=bound_hosts(declared, {**entry, **options}, secret))
-    is_there = _stored(project, bound, asked.source)
+    is_there = _stored(project, bound, _source(project, bound, asked.source, server, wanted))
     policy = shown(project.policy, cwd=Path.cwd())
     put_options(service, options, policy)
     if asked.read_only:
         for line in NO_PUSHES:
             put(read_short_rule(Effect.DENY, (line,)), policy)
-    if is_there:
-        say(loaded(reload_stack(path)))
-    else:
-        say(f"{secret} will be fetched from its source by agent-sandbox up")
+    take_effect(
+        project,
+        secret,
+        lambda: say_loaded(reload_stack(path)),
+        is_stored=is_there,
+    )
     say(f"the proxy sends {secret} to {' and '.join(bound.hosts)}, only for the repositories that the policy names")
 
 
@@ -110,9 +127,40 @@ def _entry(policy: Path, service: str) -> dict[str, Any]:
     return next((one.model_dump(exclude_unset=True) for one in own.spec.services if one.name == service), {})
 
 
+def _source(project: Project, bound: Bound, asked: str, server: Server, wanted: Sequence[Wanted]) -> str:
+    """Return the source to store, "" for none: the one of an app also names the repositories.
+
+    Not those that the policy names already: others may have written it.
+    """
+    recipe = _recipe_of(project, bound)
+    source = asked or (recipe.source if recipe else "")
+    if split_source(source)[0] != APP:
+        return asked
+    from agent_sandbox.runtime.sources.github_app import HOST, NoTokenError, parse_app  # noqa: PLC0415 - few have one
+
+    try:
+        app = parse_app(split_source(source)[1])
+    except NoTokenError as error:
+        raise UserError([Problem(where="--from", what=str(error), hint=error.hint)]) from error
+    if server.host != HOST:
+        what = f"an app of {HOST} gives no token for {server.host}"
+        raise UserError([Problem(where="--from", what=what, hint="create a token there")])
+    written = [one.name for one in wanted if one.access == WRITE]
+    app = app.with_more(written, [one.name for one in wanted if one.access != WRITE])
+    for one in wanted:
+        if one.name not in app.repositories:
+            say(f"note: the token of this app reads {one.name} only if it is public: it is of another account")
+    meant = str(app)
+    return "" if recipe and recipe.source == meant else meant
+
+
+def _recipe_of(project: Project, bound: Bound) -> Recipe | None:
+    return next((one for one in recipes_of(project.root, os.environ).load() if one.name == bound.name), None)
+
+
 def _stored(project: Project, bound: Bound, source: str) -> bool:
     """Store the secret unless it is set already; return whether the proxy has it now."""
-    recipe = next((one for one in recipes_of(project.root, os.environ).load() if one.name == bound.name), None)
+    recipe = _recipe_of(project, bound)
     runs = proxy_runs(project)
     if not source and recipe and {*bound.hosts} <= {*recipe.hosts}:
         return runs

@@ -5,7 +5,7 @@ import time
 
 from agent_sandbox.agents.login import Login
 from agent_sandbox.agents.manifest import HOME
-from agent_sandbox.backends.plan import HandOver, RunCommand
+from agent_sandbox.backends.plan import RunCommand, handed_over
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets, Exec, Terminal
 from agent_sandbox.bounded_json import read_json
@@ -25,7 +25,7 @@ from agent_sandbox.runtime.sources.login_document import (
     pushed,
 )
 from agent_sandbox.runtime.sources.login_host import NoLoginError, current_login, login_file
-from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+from agent_sandbox.runtime.sources.recipes import Recipe
 
 SOURCE = "login:"
 SECONDS = 30.0
@@ -50,11 +50,6 @@ def login_of(agent: str) -> Login:
         what, hint = f"{agent} has no login that can be shared", f"agents with one: {able}; for keys: secret setup"
         raise UserError([Problem(where="AGENT", what=what, hint=hint)])
     return login
-
-
-def logins(project: Project) -> list[Recipe]:
-    """Return the recipes of the project that are logins."""
-    return [one for one in recipes_of(project.root, os.environ).load() if agent_of(one.source)]
 
 
 def host_of(project: Project) -> Host:
@@ -128,8 +123,7 @@ def _seed(project: Project, login: Login, found: HostLogin, placeholders: dict[s
 
 
 def _in_agent(project: Project, argv: tuple[str, ...], *, stdin: bytes = b"") -> str:
-    plan = backend().plan(project, Exec(argv=argv, terminal=Terminal.NONE))
-    (step,) = (step for step in plan if isinstance(step, HandOver))
+    step = handed_over(backend().plan(project, Exec(argv=argv, terminal=Terminal.NONE)))
     purpose = "writing the credential file"
     command = RunCommand(argv=step.argv, cwd=step.cwd, project=project.name, purpose=purpose)
     done = driver().capture(command, timeout=SECONDS, stdin=stdin)

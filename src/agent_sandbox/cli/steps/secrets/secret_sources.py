@@ -1,6 +1,7 @@
 """Fetch secrets from their sources on the host machine, and give them to the proxy."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from agent_sandbox.runtime.sources.all_recipes import recipes_for
 from agent_sandbox.runtime.sources.fetch import Host, fetch, split_source
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from agent_sandbox.runtime.sources.time_to_live import parse_ttl
+from agent_sandbox.runtime.sources.value import Fetched
 
 Source = Annotated[
     str,
@@ -68,21 +70,26 @@ def _seconds(ttl: str, source: str) -> float | None:
         raise UserError([Problem(where="--ttl", what=invalid.what, hint=invalid.hint)]) from invalid
 
 
-def give(project: Project, recipe: Recipe) -> None:
-    """Fetch the value and give it to the running proxy; if that fails, the proxy drops the previous value."""
+def give(project: Project, recipe: Recipe, *, keeps: bool = False) -> float | None:
+    """Fetch the value and give it to the running proxy; if that fails, the proxy drops the previous value.
+
+    Return the seconds until it expires, None if it does not. With `keeps`, the previous value stays until it expires.
+    """
     if agent_of(recipe.source):
-        give_login(project, recipe)
-        return
+        return give_login(project, recipe).left(time.time())
     try:
-        value = fetched(project, recipe)
+        found = fetched(project, recipe)
     except UserError:
-        tell_proxy(project, recipe, "--unresolved")
+        if not keeps:
+            tell_proxy(project, recipe, "--unresolved")
         raise
-    ttl = () if recipe.ttl is None else ("--ttl", f"{recipe.ttl:g}")
-    tell_proxy(project, recipe, "--source", split_source(recipe.source)[0], *ttl, stdin=value)
+    left = min((one for one in (recipe.ttl, found.left) if one is not None), default=None)
+    ttl = () if left is None else ("--ttl", f"{left:.0f}")
+    tell_proxy(project, recipe, "--source", split_source(recipe.source)[0], *ttl, stdin=found.value)
+    return left
 
 
-def fetched(project: Project, recipe: Recipe) -> bytes:
+def fetched(project: Project, recipe: Recipe) -> Fetched:
     """Return the value of the secret, or raise UserError."""
     return fetch(recipe.name, recipe.source, Host(root=project.root, environ=os.environ))
 

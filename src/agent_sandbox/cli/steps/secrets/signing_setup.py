@@ -7,6 +7,7 @@ from agent_sandbox.cli.steps.policy.policy_edit import put_values
 from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.secret_sources import fetched, store
+from agent_sandbox.cli.steps.secrets.take_effect import take_effect
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.policytools.unset_secrets import Bound
@@ -22,14 +23,16 @@ def set_up_signing(project: Project, source: str, ttl: str, *, path: Path | None
     """Store the key, or where to fetch it, and switch on `sign_commits`."""
     # Bound to the proxy's own name, the key is sent to no server.
     bound, source = Bound(name=SECRET, hosts=(OWN_HOST,)), source or _usual_source(project)
-    email = fetched(project, Recipe(name=SECRET, hosts=bound.hosts, source=source)).decode().partition(" ")[0]
+    email = fetched(project, Recipe(name=SECRET, hosts=bound.hosts, source=source)).value.decode().partition(" ")[0]
     is_there = store(project, bound, source, ttl)
     policy = shown(project.policy, cwd=Path.cwd())
     put_values({"settings": {"sign_commits": SECRET}}, f"`sign_commits: {SECRET}`", policy)
-    if is_there:
-        report(reload_stack(path), unchanged=f"{SECRET} was replaced; the policy names it already")
-    else:
-        say(f"{SECRET} will be fetched from its source by agent-sandbox up")
+    take_effect(
+        project,
+        SECRET,
+        lambda: report(reload_stack(path), unchanged=f"{SECRET} was replaced; the policy names it already"),
+        is_stored=is_there,
+    )
     say(f"git in the sandbox signs commits of {email}; the key stays in the proxy, which signs nothing else")
 
 

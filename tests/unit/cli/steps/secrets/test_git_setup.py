@@ -10,11 +10,15 @@ from typing import override
 
 import pytest
 
+from agent_sandbox.runtime.sources import github_app
+from agent_sandbox.runtime.sources.github_app import FORM
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
-from fake_stack import trust, with_containers
+from fake_stack import with_containers
+from github_app import APP, LIFE, github
 from repositories import repository
 from run_cli import Ask
+from secret_setup import policy
 
 VALUE = "ghp_correcthorsebattery"
 PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
@@ -55,14 +59,6 @@ def hold(docker: FakeDocker, *names: str) -> None:
     """Have the proxy hold secrets for github.com."""
     rows = [{"name": name, "hosts": ["github.com"]} for name in names]
     (docker.folder / "held").write_text(json.dumps(rows))
-
-
-def policy(project: Path, text: str = "") -> str:
-    file = project / ".devcontainer" / "policy.yaml"
-    if text:
-        file.write_text(text)
-        trust(project)
-    return file.read_text()
 
 
 def told(docker: FakeDocker) -> list[str]:
@@ -264,3 +260,56 @@ def test_without_a_remote_on_the_server_it_asks_for_a_name(running: FakeDocker, 
     what = "error: git: no remote of this project leads to a repository on github.com\n"
     assert (answer.code, answer.err) == (1, f"{what}  hint: name one: --repo owner/name\n")
     assert told(running) == []
+
+
+def test_the_token_of_an_app_is_for_the_repositories_that_were_shown(
+    running: FakeDocker,
+    ask: Ask,
+    project: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (running.folder / "openssl").symlink_to(str(shutil.which("openssl", path=os.defpath)))
+    with github() as server:
+        monkeypatch.setattr(github_app, "API", server.address)
+        key = server.key_file(tmp_path_factory.mktemp("keys"))
+        policy(project, "version: 1\nservices: [{name: github, repos: [me/other], git: {access: read}}]\n")
+        answer = ask("secret", "setup", "github", "--from", f"github-app:{APP}:{key}")
+        assert answer.code == 0, answer.err
+        note = "note: the token of this app reads {} only if it is public: it is of another account"
+        assert {note.format("them/app"), note.format("them/lib")} <= {*answer.err.splitlines()}
+        assert (running.folder / "told").read_text() == server.tokens[-1]
+        words = told(running)[-1].split()
+        assert words[:-4] == ["set", "github.token", "--host", "github.com", "--source", "github-app"]
+        assert (words[-4], LIFE - 60 < float(words[-3]) <= LIFE + 1) == ("--ttl", True)
+        assert source_of(project) == f"github-app:{APP}:{key} Me/app"
+        assert ask("secret", "setup", "github", "--read", "Me/lib").code == 0
+        assert source_of(project) == f"github-app:{APP}:{key} Me/app Me/lib:read"
+        assert [wish["repositories"] for wish in server.wishes] == [["app"], ["app"], ["app", "lib"], ["app", "lib"]]
+        assert ask("secret", "setup", "github", "--read", "Me/lib").code == 0
+        assert len(server.wishes) == 4
+
+
+def source_of(project: Path) -> str:
+    (recipe,) = recipes_of(project, os.environ).load()
+    return recipe.source
+
+
+@pytest.mark.parametrize(
+    ("service", "source", "what"),
+    [
+        ("github", "github-app:1 me/app", f"it names no app, or no file with its private key\n  hint: {FORM}"),
+        (
+            "gitlab",
+            "github-app:1:/k",
+            "an app of github.com gives no token for gitlab.com\n  hint: create a token there",
+        ),
+    ],
+)
+def test_a_source_that_is_no_app_of_the_server_is_reported(  # noqa: PLR0917 - the rows
+    running: FakeDocker, ask: Ask, project: Path, service: str, source: str, what: str
+) -> None:
+    before = policy(project, "version: 1\ndomains: [a.test]\n")
+    answer = ask("secret", "setup", service, "--repo", "me/app", "--from", source)
+    assert (answer.code, policy(project), told(running)) == (1, before, [])
+    assert answer.err.endswith(f"error: --from: {what}\n")

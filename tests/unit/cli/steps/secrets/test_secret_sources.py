@@ -1,12 +1,15 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent_sandbox.cli.steps.secrets import secret_sources as subject
 from agent_sandbox.cli.steps.secrets.secret_sources import give, sync_after_start
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+from agent_sandbox.runtime.sources.value import Fetched
 from fake_docker import FakeDocker
 
 RECIPE = Recipe(name="a", hosts=("a.test",), source="env:A_KEY")
@@ -19,6 +22,31 @@ def test_a_failed_source_removes_the_previous_value_from_the_proxy(project: Path
     assert [call.partition(" secret ")[2] for call in docker.calls] == [
         "set a --host a.test --unresolved --folder /state/secrets"
     ]
+
+
+def test_a_value_that_has_not_expired_stays_if_it_cannot_be_renewed(project: Path, docker: FakeDocker) -> None:
+    with pytest.raises(UserError):
+        give(read_project(project), RECIPE, keeps=True)
+    assert docker.calls == []
+
+
+@pytest.mark.parametrize(
+    ("ttl", "left", "told"),
+    [
+        (None, None, ""),
+        (60.0, None, "--ttl 60 "),
+        (None, 90.4, "--ttl 90 "),
+        (60.0, 90.0, "--ttl 60 "),
+        (99.0, 90.0, "--ttl 90 "),
+    ],
+)
+def test_a_value_is_used_until_its_time_to_live_or_its_source_ends_it(  # noqa: PLR0917 - the rows
+    project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, ttl: float | None, left: float | None, told: str
+) -> None:
+    docker.says("secret set")
+    monkeypatch.setattr(subject, "fetched", lambda *_: Fetched(value=b"correct horse", left=left))
+    assert give(read_project(project), replace(RECIPE, ttl=ttl)) == min(filter(None, (ttl, left)), default=None)
+    assert docker.calls[-1].endswith(f"secret set a --host a.test --source env {told}--folder /state/secrets")
 
 
 def test_sources_that_cannot_be_read_are_a_warning_after_a_start(

@@ -1,3 +1,4 @@
+import json
 import os
 import sys
 import time
@@ -7,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps.secrets import login_keeper as subject
+from agent_sandbox.cli.steps.secrets import secret_keeper as subject
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import read_project
-from agent_sandbox.runtime.sources.login_document import HostLogin
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+from fake_docker import FakeDocker
+from fake_stack import with_containers
 
 RECIPE = Recipe(name="claude.login", hosts=("api.anthropic.com",), source="login:claude")
 NOW = 1_000_000.0
@@ -26,16 +28,17 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
-    """Have logins that expire then, one for each attempt; -1 is a failure. The rest was not asked for."""
+    """Have values that expire after so many seconds, one for each attempt; -1 is a failure. Return those to come."""
     ends: list[float | None] = []
 
-    def give(_: Project, __: Recipe) -> HostLogin:
+    def give(_: Project, __: Recipe, *, keeps: bool) -> float | None:
+        assert keeps
         end = ends.pop(0)
         if end == -1:
             raise UserError([Problem(where="", what="no")])
-        return HostLogin(access="x", expires=end, plan="", document={})
+        return end
 
-    monkeypatch.setattr(subject, "give_login", give)
+    monkeypatch.setattr(subject, "give", give)
     return ends
 
 
@@ -48,7 +51,7 @@ def look(project: Path, file: Path) -> Callable[[float], None]:
 def test_a_login_is_passed_on_again_only_when_its_file_changes(
     look: Callable[[float], None], given: list[float | None], file: Path
 ) -> None:
-    given += [NOW + 9000, NOW + 9000, NOW + 9000]
+    given += [9000, 9000, 9000]
     look(0)
     look(2)
     look(4)
@@ -62,7 +65,7 @@ def test_a_login_is_passed_on_again_only_when_its_file_changes(
 
 
 def test_a_token_that_is_about_to_expire_is_refreshed(look: Callable[[float], None], given: list[float | None]) -> None:
-    given += [NOW + 1000, NOW + 9000]
+    given += [1000, 9000]
     look(0)
     look(700)
     assert len(given) == 1
@@ -74,7 +77,7 @@ def test_a_token_that_is_about_to_expire_is_refreshed(look: Callable[[float], No
 def test_a_client_that_cannot_refresh_is_asked_once_a_minute(
     look: Callable[[float], None], given: list[float | None]
 ) -> None:
-    given += [-1, -1, NOW + 9000]
+    given += [-1, -1, 9000]
     for seconds in range(0, 121, 2):
         look(float(seconds))
     assert given == []
@@ -87,15 +90,54 @@ def test_a_token_without_an_end_is_never_refreshed(look: Callable[[float], None]
     assert given == []
 
 
-def test_a_keeper_is_started_for_logins_alone_and_ends_with_its_parent(
+def test_a_value_from_a_source_that_says_when_it_expires_is_fetched_again_before(
+    project: Path, given: list[float | None]
+) -> None:
+    app = Recipe(name="github.token", hosts=("github.com",), source="github-app:1:/k me/app")
+    one, it = subject.Watched(recipe=app, due=NOW), read_project(project)
+    given += [3600, -1, 3600]
+    for seconds in range(-2, 3060, 2):
+        one.look(it, NOW + seconds)
+    assert len(given) == 2
+    for seconds in range(3060, 3124, 2):
+        one.look(it, NOW + seconds)
+    assert given == []
+
+
+@pytest.mark.parametrize(
+    ("held", "due"),
+    [
+        ({"expires": NOW}, NOW - subject.EARLY_SECONDS),
+        ({}, float("inf")),
+        ({"problem": "its source failed"}, 0.0),
+        ({"name": "another"}, 0.0),
+        (None, 0.0),
+    ],
+)
+def test_the_proxy_says_when_a_value_is_due(
+    project: Path, docker: FakeDocker, held: dict[str, object] | None, due: float
+) -> None:
+    recipes_of(project, os.environ).add(Recipe(name="aws.key", hosts=("a.test",), source="aws:default"))
+    recipes_of(project, os.environ).add(Recipe(name="other", hosts=("a.test",), source="env:OTHER"))
+    with_containers(docker, proxy="healthy")
+    rows = json.dumps([{"name": "aws.key", "hosts": [], **held}]) if held is not None else "damaged"
+    docker.says("agent_sandbox.proxy secret list", out=rows)
+    (one,) = subject.watched(read_project(project))
+    assert (one.recipe.name, one.due) == ("aws.key", due)
+
+
+def test_a_keeper_is_started_only_if_needed_and_ends_with_its_parent(
     project: Path, monkeypatch: pytest.MonkeyPatch, given: list[float | None]
 ) -> None:
     started: list[tuple[str, ...]] = []
     monkeypatch.setattr(subject, "leave_running", started.append)
-    subject.keep_logins(read_project(project))
+    subject.keep_secrets(read_project(project))
+    assert started == []
+    recipes_of(project, os.environ).add(Recipe(name="a", hosts=("a.test",), source="env:A"))
+    subject.keep_secrets(read_project(project))
     assert started == []
     recipes_of(project, os.environ).add(RECIPE)
-    subject.keep_logins(read_project(project))
+    subject.keep_secrets(read_project(project))
     assert started == [(sys.executable, "-P", "-m", subject.__name__, str(project), str(os.getpid()))]
     parents = iter([7, 7, 1])
     monkeypatch.setattr(os, "getppid", lambda: next(parents))
@@ -103,4 +145,7 @@ def test_a_keeper_is_started_for_logins_alone_and_ends_with_its_parent(
     given.append(None)
     subject.main(str(project), "7")
     assert given == []
-    recipes_of(project, os.environ).forget()
+    (file,) = recipes_of(project, os.environ).folder.iterdir()
+    file.write_text("damaged")  # which the start has reported
+    subject.keep_secrets(read_project(project))
+    assert len(started) == 1

@@ -1,0 +1,54 @@
+"""Images that come from a registry: the digests that they have, and how much a pull would download."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agent_sandbox.backends.compose.plan import repository_of
+from agent_sandbox.bounded_json import NotJsonError, read_json
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.compose.engine import MISSING, Engine, json_lines
+
+FORMAT = "{{json .RepoDigests}}"
+# A registry that does not answer must not delay the start for long: the pull itself says why.
+SECONDS = 20.0
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def digests_of(engine: Engine, images: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Return the digests that registries gave the images that exist."""
+    found = {}
+    for image in images:
+        done = engine.ask("image", "inspect", "--format", FORMAT, "--", image)
+        if done.code == 0:
+            names = next(json_lines(f'{{"names": {done.out.strip()}}}'), {}).get("names") or ()
+            found[image] = frozenset(str(name).partition("@")[2] for name in names)
+        elif not MISSING.search(done.err):
+            raise UserError([engine.problem(done.err, doing="looking for the images")])
+    return found
+
+
+def download_size(engine: Engine, image: str) -> int | None:
+    """Return the size of an image's layers in its registry, or None if that is not known."""
+    manifest = _manifest(engine, image)
+    architecture = ARCHITECTURES.get(platform.machine(), platform.machine())
+    for one in _listed(manifest, "manifests"):
+        place = one.get("platform")
+        if isinstance(place, dict) and (place.get("os"), place.get("architecture")) == ("linux", architecture):
+            manifest = _manifest(engine, f"{repository_of(image)}@{one.get('digest')}")
+            break
+    sizes = [layer.get("size") for layer in _listed(manifest, "layers")]
+    return sum(size for size in sizes if isinstance(size, int) and size > 0) if sizes else None
+
+
+def _manifest(engine: Engine, image: str) -> Mapping[str, Any]:
+    done = engine.ask("buildx", "imagetools", "inspect", "--raw", "--", image, timeout=SECONDS)
+    try:
+        return read_json(done.out) if done.code == 0 else {}
+    except NotJsonError:
+        return {}
+
+
+def _listed(manifest: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    values = manifest.get(key)
+    return [one for one in values if isinstance(one, dict)] if isinstance(values, list) else []

@@ -1,0 +1,38 @@
+import json
+import platform
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.compose.engine import DOCKER
+from agent_sandbox.runtime.compose.registry_images import digests_of, download_size
+from fake_docker import FakeDocker
+
+ONE, TWO = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
+MANIFEST = {"layers": [{"size": 100}, {"size": 23}, {"size": "many"}, {"size": -9}]}
+
+
+def test_returns_the_digests_of_the_images_that_exist(docker: FakeDocker) -> None:
+    docker.says("-- db:1", out=f'["db@{ONE}", "mirror/db@{TWO}"]\n').says("-- built:1", out="[]\n")
+    docker.says("-- none:1", err="Error response from daemon: No such image: none:1\n", code=1)
+    assert digests_of(DOCKER, ("db:1", "built:1", "none:1")) == {"db:1": {ONE, TWO}, "built:1": frozenset()}
+    docker.says("-- other:1", err="Cannot connect to the Docker daemon at unix:///x.sock. Is it?\n", code=1)
+    with pytest.raises(UserError, match="the Docker daemon does not answer"):
+        digests_of(DOCKER, ("other:1",))
+
+
+def test_the_size_is_that_of_the_layers_for_this_machine(docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    arm, amd = ({"os": "linux", "architecture": name} for name in ("arm64", "amd64"))
+    index = {"manifests": [{"digest": ONE, "platform": arm}, {"digest": TWO, "platform": amd}, "x", {"platform": 1}]}
+    docker.says("-- one:1", out=json.dumps(MANIFEST)).says("-- reg.test:5000/many:1", out=json.dumps(index))
+    docker.says(f"-- reg.test:5000/many@{TWO}", out=json.dumps(MANIFEST))
+    assert [download_size(DOCKER, image) for image in ("one:1", "reg.test:5000/many:1")] == [123, 123]
+
+
+@pytest.mark.parametrize(
+    ("out", "code"), [("", 1), ("not JSON", 0), ("{}", 0), ('{"layers": 3}', 0), ('{"manifests": [3]}', 0)]
+)
+def test_a_registry_that_does_not_say_a_size_is_no_error(docker: FakeDocker, out: str, code: int) -> None:
+    docker.says("imagetools inspect", out=out, code=code)
+    assert download_size(DOCKER, "db:1") is None
