@@ -17,12 +17,13 @@ from agent_sandbox.projectfile.browser import SERVER
 from agent_sandbox.projectfile.checks import TEXT, BaseImage, FileName, invalid, matching, require_text
 from agent_sandbox.projectfile.mcp import McpServerSpec, Servers
 from agent_sandbox.projectfile.paths import LONGEST_PATH, is_below, is_script
+from agent_sandbox.projectfile.ports import FIRST_FREE, Pair, parse_port
 from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import LIMITS, limit_problem
 from agent_sandbox.stack.naming import TITLE_LENGTH
 from agent_sandbox.stack.workspace import Ide
 
-MOST_PACKAGES, MOST_PATHS = 200, 50
+MOST_PACKAGES, MOST_PATHS, MOST_PORTS = 200, 50, 20
 LONGEST_VALUE = 4000
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 # The programs of the sandbox depend on these; those of proxy and trust store are rejected when the stack is rendered.
@@ -162,6 +163,27 @@ def _variables(values: dict[str, object]) -> dict[str, str]:
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}
 
 
+def _port(value: object) -> Pair:
+    text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if text.endswith("/udp"):
+        raise invalid(f"not a port: {safe_repr(text)}", "remove it: only TCP ports answer on this machine")
+    found = parse_port(text)
+    if not found or not found[0]:
+        raise invalid(f"not a port: {safe_repr(text or str(value))}", 'write 3000, or "8080:3000"')
+    if found[0] < FIRST_FREE:
+        raise invalid(f"port {found[0]} of this machine is for root", f'write "{found[0] + 8000}:{found[1]}"')
+    return found
+
+
+def _distinct(ports: tuple[Pair, ...]) -> tuple[Pair, ...]:
+    twice = sorted(str(here) for here, count in Counter(here for here, _ in ports).items() if count > 1)
+    if twice:
+        raise invalid(f"port {', '.join(twice)} of this machine is listed twice", 'write "HERE:PORT" with another one')
+    if len(ports) > MOST_PORTS:
+        raise invalid(f"more than {MOST_PORTS} ports", "open the others with `agent-sandbox ports`")
+    return ports
+
+
 Below = Annotated[str, PlainValidator(_below), TEXT]
 Script = Annotated[str, PlainValidator(_script), TEXT]
 Place = Annotated[str, PlainValidator(_place), TEXT]
@@ -173,6 +195,11 @@ AgentVersions = Annotated[
     BeforeValidator(_none_is_empty),
     AfterValidator(_agent_versions),
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
+]
+
+
+Port = Annotated[
+    tuple[int, int], PlainValidator(_port), WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]})
 ]
 
 
@@ -223,6 +250,7 @@ class ProjectSpec(Strict):
     environment: Annotated[Variables, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
     browser: bool = False
     mcp: Servers = Field(default_factory=dict)
+    ports: Annotated[Listed[Port], BeforeValidator(_none_is_empty_list), AfterValidator(_distinct)] = ()
     limits: Annotated[LimitsSpec, BeforeValidator(_none_is_empty)] = LimitsSpec()
     beside: Annotated[Besides, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
 

@@ -16,6 +16,7 @@ def widens(now: ProjectSpec, before: ProjectSpec) -> tuple[str, ...]:
         *_image(now, before),
         *_places(now, before),
         *_servers(now, before),
+        *_ports(now, before),
         *_limits(now, before),
         *besides_widen(now.beside, before.beside),
     )
@@ -70,6 +71,12 @@ def _servers(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
             variables = [f"{key}={value}" for key, value in one.env.items()]
             what = f"connects to {one.url}" if one.url else f"starts {shlex.join((*variables, *one.command))}"
             yield f"mcp: {name} {what}"
+
+
+def _ports(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
+    for here, inside in now.ports:
+        if (here, inside) not in before.ports:
+            yield f"ports: opens port {here} of this machine for port {inside} of the sandbox, during run and shell"
 
 
 def _limits(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:

@@ -83,7 +83,10 @@ def test_each_port_is_named_until_the_end(
     code: int,
     said: str,
 ) -> None:
-    async def relayed(argv: tuple[str, ...], _cwd: Path, wanted: tuple[Forward, ...], *, opened: object) -> str:
+    async def relayed(
+        argv: tuple[str, ...], _cwd: Path, wanted: tuple[Forward, ...], *, opened: object, live: object
+    ) -> str:
+        assert live is None  # there is no terminal
         assert argv[-4:-1] == ("python3", "-I", "-c")
         assert wanted == (Forward(here=8080, inside=3000),)
         assert callable(opened)

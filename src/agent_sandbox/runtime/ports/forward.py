@@ -4,20 +4,21 @@ import asyncio
 import errno
 import os
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.ports.relay import CHUNK, BrokenRelayError, Connection, Relay
+from agent_sandbox.projectfile.ports import HIGHEST
+from agent_sandbox.runtime.ports.relay import CHUNK, BrokenRelayError, Connection, Relay, read_pipe, widen
 
 ADDRESS = "127.0.0.1"
 # How many ports above a busy one are tried.
 ATTEMPTS = 20
 GRACE = 2.0
-HIGHEST = 65535
 LONGEST = 1_000  # of the last line
 
 
@@ -29,34 +30,92 @@ class Forward:
     inside: int
 
 
+@dataclass(slots=True, kw_only=True)
+class _Listener:
+    inside: int
+    server: asyncio.Server
+    clients: set[asyncio.StreamWriter] = field(default_factory=set)
+
+
+class Ports:
+    """The ports of this machine that lead into the sandbox; each can be opened and closed while the relay runs."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+        self._listeners: dict[int, _Listener] = {}
+
+    @property
+    def inside(self) -> set[int]:
+        """The ports of the sandbox that are open on this machine."""
+        return {one.inside for one in self._listeners.values()}
+
+    async def open(self, wanted: Forward) -> Forward:
+        """Listen on the wanted port, or on the next free one above it; return what is open."""
+        clients: set[asyncio.StreamWriter] = set()
+        server, here = await _listen(partial(self._accept, wanted.inside, clients), wanted)
+        self._listeners[here] = _Listener(inside=wanted.inside, server=server, clients=clients)
+        return Forward(here=here, inside=wanted.inside)
+
+    def close(self, here: int) -> bool:
+        """Close a port of this machine with its connections; return whether it was open."""
+        found = self._listeners.pop(here, None)
+        if found is None:
+            return False
+        found.server.close()
+        for client in found.clients:
+            client.transport.abort()
+        return True
+
+    def close_all(self) -> None:
+        """Close all ports."""
+        for here in tuple(self._listeners):
+            self.close(here)
+
+    async def _accept(
+        self,
+        inside: int,
+        clients: set[asyncio.StreamWriter],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        connection: Connection | None = self._relay.open(inside)
+        if connection is None:
+            writer.transport.abort()
+            return
+        clients.add(writer)
+        try:
+            await connection.carry(reader, writer)
+        finally:
+            clients.discard(writer)
+
+
 type Opened = Callable[[Forward], None]
+type Accept = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
+type Live = Callable[[Ports], Coroutine[None, None, None]]
 
 
-async def forward(argv: Sequence[str], cwd: Path, wanted: Sequence[Forward], *, opened: Opened) -> str:
+async def forward(
+    argv: Sequence[str], cwd: Path, wanted: Sequence[Forward], *, opened: Opened, live: Live | None = None
+) -> str:
     """Relay until the side in the sandbox ends or this is cancelled; return the last line of its stderr.
 
-    `argv` runs relay.py in the sandbox. `opened` gets each port once it accepts connections. Raises UserError for a
-    port that cannot be opened, and if the side in the sandbox breaks the rules of the relay.
+    `argv` runs relay.py in the sandbox. `opened` gets each port once it accepts connections; `live` runs meanwhile, and
+    can open and close more. Raises UserError for a wanted port that cannot be opened, and if the side in the sandbox
+    breaks the rules of the relay.
     """
-    child = await asyncio.create_subprocess_exec(
-        *argv,
-        cwd=cwd,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        limit=2 * CHUNK,
-        start_new_session=True,  # Ctrl-C is for us
-    )
-    if not (child.stdin and child.stdout and child.stderr):
-        raise AssertionError
-    said = asyncio.create_task(_last_line(child.stderr))
-    relay = Relay(child.stdout, child.stdin, None)
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(_end, child)
+        frames, child = await stack.enter_async_context(started(argv, cwd))
+        if not (child.stdin and child.stderr):
+            raise AssertionError
+        widen(child.stdin.get_extra_info("pipe"))
+        said = asyncio.create_task(_last_line(child.stderr))
+        relay = Relay(frames, child.stdin, None)
+        ports = Ports(relay)
+        stack.callback(ports.close_all)
         for one in wanted:
-            server, port = await _listen(relay, one)
-            stack.callback(server.close)
-            opened(Forward(here=port, inside=one.inside))
+            opened(await ports.open(one))
+        if live:
+            stack.callback(asyncio.create_task(live(ports)).cancel)
         try:
             await relay.run()
         except BrokenRelayError as broken:
@@ -66,12 +125,42 @@ async def forward(argv: Sequence[str], cwd: Path, wanted: Sequence[Forward], *, 
     raise AssertionError
 
 
-async def _listen(relay: Relay, wanted: Forward) -> tuple[asyncio.Server, int]:
+@asynccontextmanager
+async def started(
+    argv: Sequence[str], cwd: Path, *, stderr: int = PIPE
+) -> AsyncIterator[tuple[asyncio.StreamReader, Process]]:
+    """Run a command of the engine; yield a reader of its stdout, and the process. With PIPE, read its stderr, too."""
+    ours, theirs = os.pipe()
+    pipe = os.fdopen(ours, "rb", buffering=0)
+    widen(pipe)
+    said, transport = await read_pipe(pipe)
+    try:
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *argv,
+                cwd=cwd,
+                stdin=PIPE,
+                stdout=theirs,
+                stderr=stderr,
+                start_new_session=True,  # Ctrl-C is for us
+            )
+        finally:
+            os.close(theirs)
+        try:
+            yield said, child
+        finally:
+            transport.close()  # the agent may have filled it
+            await _end(child)
+    finally:
+        transport.close()
+
+
+async def _listen(accept: Accept, wanted: Forward) -> tuple[asyncio.Server, int]:
     """Listen on the wanted port, or on the next free one above it."""
     last = wanted.here + (ATTEMPTS if wanted.here else 0)
     for port in range(wanted.here, min(last, HIGHEST) + 1):
         try:
-            server = await asyncio.start_server(partial(_accept, relay, wanted.inside), ADDRESS, port, limit=CHUNK)
+            server = await asyncio.start_server(accept, ADDRESS, port, limit=CHUNK)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 continue
@@ -83,14 +172,6 @@ async def _listen(relay: Relay, wanted: Forward) -> tuple[asyncio.Server, int]:
     raise UserError([Problem(where=str(wanted.here), what=what, hint=f"name another one: PORT:{wanted.inside}")])
 
 
-async def _accept(relay: Relay, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    connection: Connection | None = relay.open(port)
-    if connection is None:
-        writer.transport.abort()
-        return
-    await connection.carry(reader, writer)
-
-
 async def _last_line(stream: asyncio.StreamReader) -> str:
     last = b""
     while data := await stream.read(CHUNK):
@@ -98,22 +179,12 @@ async def _last_line(stream: asyncio.StreamReader) -> str:
     return last.rstrip().rpartition(b"\n")[2].decode("utf-8", "replace").strip()
 
 
-async def _drain(stream: asyncio.StreamReader) -> None:
-    while await stream.read(CHUNK):
-        pass
-
-
-async def _end(child: asyncio.subprocess.Process) -> None:
+async def _end(child: Process) -> None:
     if child.stdin:
         child.stdin.close()
-    # A process has ended for asyncio when its pipes have, too, and the agent may have filled one.
-    drained = asyncio.create_task(_drain(child.stdout)) if child.stdout else None
     try:
         await asyncio.wait_for(child.wait(), GRACE)
     except TimeoutError:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)  # the command of the engine has children
         await child.wait()
-    finally:
-        if drained:
-            drained.cancel()

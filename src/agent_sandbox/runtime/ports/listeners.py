@@ -1,6 +1,10 @@
-"""Print the ports that programs in the container listen on, as JSON. Runs inside: standard library only."""
+"""Print the ports that programs in the container listen on, as JSON. Runs inside: standard library only.
+
+With the argument `watch`, print them in a line now and whenever they change, until stdin ends.
+"""
 
 import json
+import select
 import sys
 from pathlib import Path
 
@@ -9,6 +13,7 @@ LISTENING = "0A"
 NAME_SERVER = "0B00007F"
 MOST = 100
 LONGEST = 200
+SECONDS = 1.0
 
 
 def listeners(proc: Path = Path("/proc")) -> list[dict[str, object]]:
@@ -51,5 +56,21 @@ def _commands(proc: Path, inodes: set[str]) -> dict[str, str]:
     return found
 
 
+def watch(proc: Path = Path("/proc"), *, seconds: float = SECONDS) -> None:
+    """Print the ports whenever they change. Programs are looked for only then: that takes longer."""
+    before = None
+    while True:
+        now = {port for _, _, port in _sockets(proc)}
+        if now != before:
+            sys.stdout.write(json.dumps(listeners(proc)) + "\n")
+            sys.stdout.flush()
+            before = now
+        if select.select([sys.stdin], [], [], seconds)[0]:
+            return
+
+
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(listeners()))
+    if sys.argv[1:] == ["watch"]:
+        watch()
+    else:
+        sys.stdout.write(json.dumps(listeners()))

@@ -7,16 +7,18 @@ breaks these rules ends the relay: the agent controls what the sandbox sends.
 """
 
 import asyncio
+import fcntl
 import struct
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import IO
 
 HEAD = struct.Struct(">BII")
 PORT, AMOUNT = struct.Struct(">H"), struct.Struct(">I")
 OPEN, DATA, END, RESET, CREDIT = range(1, 6)
 WINDOW = 1 << 20
-CHUNK = 1 << 16
+CHUNK = 1 << 18
 MOST = 512
 LOOPBACK = ("127.0.0.1", "::1")
 
@@ -177,11 +179,28 @@ async def connect(connection: Connection, port: int) -> None:
     connection.relay.connections.pop(connection.number, None)
 
 
+def widen(pipe: IO[bytes]) -> None:
+    """Let a pipe hold more than the usual 64 KiB, if the system can, so that all on the way wake up less often.
+
+    Not for what comes in through an engine: containerd fills such a pipe at half the speed.
+    """
+    with suppress(OSError, AttributeError, ValueError):  # ValueError: the other side has closed it already
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, WINDOW)
+
+
+async def read_pipe(pipe: IO[bytes]) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+    """Return a reader of a pipe, and the transport that closes it."""
+    reader = asyncio.StreamReader(limit=2 * CHUNK)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return reader, transport
+
+
 async def _inside() -> None:
     """Be the side in the sandbox: frames come from stdin and go to stdout."""
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=2 * CHUNK)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    reader, _ = await read_pipe(sys.stdin.buffer)
+    widen(sys.stdout.buffer)
     transport, protocol = await loop.connect_write_pipe(
         lambda: asyncio.streams.FlowControlMixin(loop=loop), sys.stdout.buffer
     )

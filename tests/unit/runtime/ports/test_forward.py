@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.ports import forward as module
-from agent_sandbox.runtime.ports.forward import ADDRESS, Forward, forward
+from agent_sandbox.runtime.ports.forward import ADDRESS, Forward, Ports, forward
 
 BOX = (sys.executable, "-I", str(Path(module.__file__).with_name("relay.py")))
 
@@ -50,6 +51,38 @@ def test_a_port_here_leads_to_the_port_inside(tmp_path: Path) -> None:
             return answer, refused
 
     assert asyncio.run(main()) == (b"hello you\n", True)
+
+
+def test_ports_open_and_close_with_their_connections_while_it_runs(tmp_path: Path) -> None:
+    async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"here")
+        with suppress(ConnectionResetError):
+            await reader.read()
+        writer.close()
+
+    async def main() -> tuple[object, ...]:
+        async with await asyncio.start_server(wait, ADDRESS, 0) as server, asyncio.timeout(20):
+            inside = server.sockets[0].getsockname()[1]
+            live: asyncio.Queue[Ports] = asyncio.Queue()
+            running = asyncio.create_task(forward(BOX, tmp_path, [], opened=lambda _: None, live=live.put))
+            ports = await live.get()
+            one = await ports.open(Forward(here=0, inside=inside))
+            before = ports.inside
+            reader, writer = await asyncio.open_connection(ADDRESS, one.here)
+            said = await reader.readexactly(4)
+            closed = ports.close(one.here), ports.close(one.here), ports.inside
+            try:
+                rest = await reader.read()
+            except ConnectionResetError:
+                rest = b""
+            writer.close()
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(ADDRESS, one.here)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            return before == {inside}, said, closed, rest
+
+    assert asyncio.run(main()) == (True, b"here", (True, False, set()), b"")
 
 
 def test_a_busy_port_is_replaced_by_the_next_free_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

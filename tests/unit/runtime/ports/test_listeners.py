@@ -1,5 +1,9 @@
+import json
+import subprocess
+import sys
 from pathlib import Path
 
+from agent_sandbox.runtime.ports import listeners as module
 from agent_sandbox.runtime.ports.listeners import listeners
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -36,3 +40,23 @@ def test_listening_ports_are_listed_with_their_programs(tmp_path: Path) -> None:
 
 def test_nothing_listens_where_there_is_no_table(tmp_path: Path) -> None:
     assert listeners(tmp_path) == []
+
+
+def test_each_change_is_reported_until_stdin_ends(tmp_path: Path) -> None:
+    (tmp_path / "net").mkdir()
+    table = tmp_path / "net" / "tcp"
+    table.write_text(HEAD)
+    calls = f"['watch'](pathlib.Path({str(tmp_path)!r}), seconds=0.01)"
+    code = f"import pathlib, runpy; runpy.run_path({module.__file__!r}){calls}"
+    with subprocess.Popen(
+        (sys.executable, "-I", "-c", code), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as watching:
+        assert watching.stdin
+        assert watching.stdout
+        assert watching.stdout.readline() == "[]\n"
+        (tmp_path / "new").write_text(HEAD + line("00000000", 3000, "0A", 7))
+        (tmp_path / "new").rename(table)
+        assert json.loads(watching.stdout.readline()) == [{"port": 3000, "addresses": ["any"], "command": ""}]
+        watching.stdin.close()
+        assert watching.wait(20) == 0
+        assert watching.stdout.read() == ""

@@ -1,0 +1,131 @@
+"""Ports at a terminal: report what starts to listen in the sandbox, and open and close what the user types."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+from agent_sandbox.backends.plan import HandOver, handed_over
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Exec, Terminal
+from agent_sandbox.cli.steps.execute import backend
+from agent_sandbox.cli.terminal.output import say, say_problems
+from agent_sandbox.printable import printable
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.projectfile.ports import parse_port
+from agent_sandbox.runtime.ports import forward as forwarding
+from agent_sandbox.runtime.ports.forward import ADDRESS, Forward, Ports
+from agent_sandbox.runtime.ports.reported import Listening, watch_reports
+
+FOLDER = Path(forwarding.__file__).parent
+PYTHON = ("python3", "-I", "-c")
+HOW = "type PORT or HERE:PORT to open one, -HERE to close it; Ctrl-C ends"
+# Of one report, which the agent may have forged.
+MOST = 5
+LONGEST_LINE = 200
+BACKGROUND_SECONDS = 1.0
+
+
+def parsed_port(text: str) -> Forward:
+    """Return what `PORT` or `HERE:PORT` means; raise UserError if it is neither."""
+    found = parse_port(text)
+    if not found:
+        hint = "write a port, as in 3000, or PORT_HERE:PORT_INSIDE, as in 8080:3000"
+        raise UserError([Problem(where=text, what="is not a TCP port", hint=hint)])
+    return Forward(here=found[0], inside=found[1])
+
+
+def report(one: Forward) -> None:
+    """Print where a port of the sandbox is open."""
+    address, _, rest = as_text(one).partition(" ")
+    say((address, "command"), f" {rest}")
+
+
+def as_text(one: Forward) -> str:
+    """Return where a port of the sandbox is open."""
+    return f"http://{ADDRESS}:{one.here}  port {one.inside} of the sandbox"
+
+
+def relay_step(project: Project) -> HandOver:
+    """Return the command that runs the relay's side in the sandbox."""
+    return _inside(project, code_of("relay.py"))
+
+
+def listeners_step(project: Project) -> HandOver:
+    """Return the command that reports what listens in the sandbox, now and whenever it changes."""
+    return _inside(project, code_of("listeners.py"), "watch")
+
+
+def code_of(name: str) -> str:
+    """Return the text of a program that runs in the sandbox."""
+    return (FOLDER / name).read_text("utf-8")
+
+
+def _inside(project: Project, *argv: str) -> HandOver:
+    return handed_over(backend().plan(project, Exec(argv=(*PYTHON, *argv), terminal=Terminal.NONE)))
+
+
+async def talk(ports: Ports, *, watching: HandOver) -> None:
+    """Report new ports, and do what the user types, until cancelled. `watching` runs listeners.py in the sandbox."""
+    say(HOW)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_offer(ports, watching))
+        tasks.create_task(_obey(ports))
+
+
+async def _offer(ports: Ports, watching: HandOver) -> None:
+    known: set[int] = set()
+    async for found in watch_reports(watching.argv, watching.cwd):
+        new = [one for one in found if one.port not in known | ports.inside]
+        known = {one.port for one in found}
+        for line in _offers(new):
+            say(line)
+    say("watching for new ports has ended; agent-sandbox ports lists them")
+
+
+def _offers(new: Iterable[Listening]) -> list[str]:
+    lines = [f"{one.port} listens in the sandbox: {printable(one.command) or "another user's program"}" for one in new]
+    return lines if len(lines) <= MOST else [*lines[:MOST], f"and {len(lines) - MOST} more: agent-sandbox ports"]
+
+
+async def _obey(ports: Ports) -> None:
+    async for line in _lines():
+        try:
+            await _change(ports, line)
+        except UserError as error:
+            say_problems(error.problems)
+
+
+async def _change(ports: Ports, line: str) -> None:
+    if not line.startswith("-"):
+        report(await ports.open(parsed_port(line)))
+        return
+    here = parsed_port(line[1:]).here
+    if not ports.close(here):
+        raise UserError([Problem(where=str(here), what="is not open on this machine")])
+    say(f"closed {here}")
+
+
+async def _lines() -> AsyncIterator[str]:
+    """Yield the lines that the user types, until Ctrl-D; none while another program has the terminal."""
+    loop, queue = asyncio.get_running_loop(), asyncio.Queue[bytes]()
+    terminal = sys.stdin.fileno()
+
+    def listen() -> None:
+        loop.add_reader(terminal, read)
+
+    def read() -> None:
+        if os.tcgetpgrp(terminal) != os.getpgrp():  # a read would stop this process
+            loop.remove_reader(terminal)
+            loop.call_later(BACKGROUND_SECONDS, listen)
+            return
+        queue.put_nowait(os.read(terminal, LONGEST_LINE))
+
+    listen()
+    try:
+        while data := await queue.get():
+            for line in data.decode("utf-8", "replace").split():
+                yield line
+    finally:
+        loop.remove_reader(terminal)

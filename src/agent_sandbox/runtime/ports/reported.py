@@ -1,0 +1,55 @@
+"""The ports that a container reports as listening. The agent may have forged the report."""
+
+import asyncio
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_sandbox.bounded_json import read_json
+from agent_sandbox.projectfile.ports import HIGHEST
+from agent_sandbox.runtime.ports.forward import started
+
+LONGEST = 200  # of a command
+# A report is read at most this often.
+SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """A port on which something listens in the sandbox."""
+
+    port: int
+    addresses: tuple[str, ...]
+    command: str
+
+
+def parse_report(text: str) -> tuple[Listening, ...] | None:
+    """Return the ports of a report, or None if it is invalid."""
+    try:
+        return tuple(
+            Listening(
+                port=_port(one["port"]),
+                addresses=tuple(map(str, one["addresses"])),
+                command=str(one["command"])[:LONGEST],
+            )
+            for one in read_json(text)
+        )
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _port(value: object) -> int:
+    if isinstance(value, int) and 0 < value <= HIGHEST:
+        return value
+    raise ValueError(value)
+
+
+async def watch_reports(argv: Sequence[str], cwd: Path) -> AsyncIterator[tuple[Listening, ...]]:
+    """Yield each report of `argv`, which runs listeners.py in the sandbox, until one is invalid or it ends."""
+    async with started(argv, cwd, stderr=DEVNULL) as (said, _):
+        with suppress(ValueError):  # a line that is too long
+            while (found := parse_report((await said.readline()).decode("utf-8", "replace"))) is not None:
+                yield found
+                await asyncio.sleep(SECONDS)

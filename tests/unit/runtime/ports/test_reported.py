@@ -1,0 +1,50 @@
+"""What a container reports, which the agent may have forged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.ports import reported as module
+from agent_sandbox.runtime.ports.reported import Listening, parse_report, watch_reports
+
+ONE = {"port": 3000, "addresses": ["any"], "command": "node"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}x", '[{"port": "1", "addresses": [], "command": ""}]', "[1]", '[{"port": 1}]', "3", "[" * 9999]
+    + [json.dumps([ONE | {"port": port}]) for port in (0, -1, 65536, 1.5)],
+)  # fmt: skip
+def test_an_invalid_report_is_none(text: str) -> None:
+    assert parse_report(text) is None
+
+
+def test_a_command_has_a_limited_length() -> None:
+    found = parse_report(json.dumps([ONE | {"command": "y" * 9999}]))
+    assert found
+    assert [one.command for one in found] == ["y" * 200]
+
+
+def reports(monkeypatch: pytest.MonkeyPatch, code: str) -> list[tuple[Listening, ...]]:
+    async def main() -> list[tuple[Listening, ...]]:
+        async with asyncio.timeout(20):
+            return [found async for found in watch_reports((sys.executable, "-c", code), Path("/"))]
+
+    monkeypatch.setattr(module, "SECONDS", 0)
+    return asyncio.run(main())
+
+
+def test_each_report_is_passed_on_until_the_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = f"import json; print([]); print(json.dumps([{ONE}]))"
+    assert reports(monkeypatch, code) == [(), (Listening(port=3000, addresses=("any",), command="node"),)]
+
+
+@pytest.mark.parametrize("line", ["x", "[" + " " * (1 << 18) + "]"])
+def test_a_report_that_is_invalid_or_too_long_is_the_last(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.setattr("agent_sandbox.runtime.ports.forward.GRACE", 0.05)
+    code = f"import sys\nprint('[]')\nfor _ in range(100): sys.stdout.write({line[:2]!r} + ' ' * {len(line)} + '\\n')"
+    assert reports(monkeypatch, code) == [()]
