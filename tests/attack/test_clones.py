@@ -18,9 +18,11 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones import checked as checking
+from agent_sandbox.runtime.clones import fetch as fetching
 from agent_sandbox.runtime.clones import volume as volumes
 from agent_sandbox.runtime.clones.difference import difference
-from agent_sandbox.runtime.clones.fetch import one_at_a_time, received
+from agent_sandbox.runtime.clones.fetch import checked_branches, one_at_a_time
+from agent_sandbox.runtime.clones.tree_sizes import Tree, parse_tree
 from agent_sandbox.runtime.host.process import Finished
 from clone_worlds import World, commit, git, make_world
 
@@ -61,7 +63,7 @@ def state(world: World) -> tuple[str, str, list[str]]:
 
 
 def shown(world: World) -> str:
-    with received(world.volume, world.clone, world.repository, world.look()) as (checked, branches):
+    with checked_branches(world.volume, world.clone, world.repository, world.status()) as (checked, branches):
         return "".join(difference(checked, world.clone, one) for one in branches)
 
 
@@ -206,7 +208,7 @@ def test_references_with_odd_names_lead_nowhere_else(world: World, monkeypatch: 
     others = f"{head} refs/remotes/origin/main\n{head} refs/replace/{head}\n{head} HEAD\n"
     lie(world, monkeypatch, f"{names}{others}HEAD refs/heads/../x\n\0".encode())
     before = state(world)
-    assert [*world.look().listing.refused] == [*odd]
+    assert [*world.status().listing.refused] == [*odd]
     world.fetch()
     assert (world.fetched(), state(world)) == ({}, before)
 
@@ -229,6 +231,42 @@ def test_a_link_among_the_projects_references_leads_nowhere_else(world: World, l
         world.fetch()
     (problem,) = refused.value.problems
     assert str(problem) == f"{place}: git would follow this symbolic link; if it is not yours, remove it"
+    assert [(path.name, path.read_text()) for path in outside.rglob("*")] == [(".rc", "")]
+
+
+@pytest.mark.parametrize(
+    ("place", "leads"),
+    [
+        ("refs", ""),
+        ("refs/remotes/box", ""),
+        ("refs/remotes/box/fix-1", ""),
+        ("refs/remotes/box/fix-1/main.lock", ".rc"),
+        ("logs", ""),
+        ("logs/refs/remotes/box/fix-1", ""),
+        (f"logs/{BOX}main", ".rc"),
+        ("objects", ""),
+        ("objects/pack", ""),
+    ],
+)
+def test_a_link_that_the_projects_agent_puts_there_after_the_check_leads_nowhere_either(
+    world: World, monkeypatch: pytest.MonkeyPatch, place: str, leads: str
+) -> None:
+    outside = world.host.parent / "outside"
+    outside.mkdir()
+    (outside / ".rc").write_text("")
+    commit(world.work)
+    world.fetch()
+    git(world.work, "commit", "--quiet", "--allow-empty", "--message", "more")
+
+    def swap(*_: object) -> None:
+        found = world.host / ".git" / place
+        if found.exists():
+            found.rename(outside.with_name("away"))
+        found.symlink_to(outside / leads)
+
+    monkeypatch.setattr(fetching, "_require_no_links", swap)
+    with pytest.raises(UserError):
+        world.fetch()
     assert [(path.name, path.read_text()) for path in outside.rglob("*")] == [(".rc", "")]
 
 
@@ -330,6 +368,36 @@ def test_a_tree_with_more_paths_than_any_disk_has_is_not_fetched(world: World, m
     assert world.fetched() == {}
 
 
+def test_many_branches_with_the_same_large_tree_cost_no_more_than_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand branches, each with a million paths, would keep `fetch` busy for an hour."""
+    read: list[int] = []
+
+    def counted(data: bytes, hash_bytes: int) -> Tree:
+        read.append(len(data))
+        return parse_tree(data, hash_bytes)
+
+    monkeypatch.setattr(checking, "parse_tree", counted)
+    inner = git(world.work, "mktree", stdin="".join(f"100644 blob {blob(world, 'x')}\t{name}\n" for name in range(10)))
+    for _ in range(4):
+        inner = git(world.work, "mktree", stdin="".join(f"040000 tree {inner}\t{name}\n" for name in range(10)))
+    for number_ in range(20):
+        made = git(world.work, "commit-tree", "-p", "HEAD", "-m", str(number_), inner)
+        git(world.work, "update-ref", f"refs/heads/many-{number_}", made)
+    world.fetch()
+    assert len(world.fetched()) == 20
+    assert len(read) == 5
+
+
+def test_checking_has_a_time_limit_for_all_commands_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(world.work)
+    monkeypatch.setattr(checking, "SECONDS", 0.0)
+    with pytest.raises(UserError, match="checking its new commits takes longer than 15 minutes"):
+        world.fetch()
+    assert world.fetched() == {}
+
+
 def test_two_fetches_at_once_lose_nothing(world: World) -> None:
     new = commit(world.work)
     said: list[str] = []
@@ -357,7 +425,7 @@ def test_endless_lists_are_cut(world: World, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(volumes, "MOST_LISTED", 10_000)
     for number_ in range(400):
         (world.work / f"{number_}{'x' * 50}").write_text("")
-    found = world.look().listing
+    found = world.status().listing
     assert not found.complete
     assert 0 < len(found.changed) < 400
 

@@ -59,7 +59,7 @@ def test_commits_of_a_clone_come_back_and_nothing_of_the_project_is_mounted(proj
     sandbox("down", "--path", "fix-1")
     asked = sandbox("destroy", "--path", "fix-1", check=False)
     assert "not fetched: commits of topic: agent-sandbox fetch fix-1\n" in asked.stderr
-    assert sandbox("fetch", "fix-1").stdout.startswith("box/fix-1/topic  2 new commits\n")  # while it is down
+    assert sandbox("fetch", "fix-1").stdout.startswith("box/fix-1/topic  1 new commit\n")  # while it is down
     sandbox("destroy", "--path", "fix-1", "--yes")
     assert run("docker", "volume", "ls", "--quiet", "--filter", f"name={clone['name']}").stdout == ""
     assert "this project has no clone" in sandbox("fetch", check=False).stderr

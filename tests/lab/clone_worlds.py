@@ -10,7 +10,14 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from agent_sandbox.backends.compose.plan import ComposePlanner
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import clones
-from agent_sandbox.runtime.clones.fetch import MOST_BYTES, Branch, Offered, bring, look, received
+from agent_sandbox.runtime.clones.fetch import (
+    MOST_BYTES,
+    Branch,
+    CloneStatus,
+    checked_branches,
+    read_status,
+    write_branches,
+)
 from agent_sandbox.runtime.clones.host_repository import HEADS, HostRepository, open_repository, start_of
 from agent_sandbox.runtime.clones.volume import CloneVolume
 from agent_sandbox.runtime.host import process
@@ -104,14 +111,15 @@ class World:
     repository: HostRepository
     clone: Clone
 
-    def look(self) -> Offered:
-        """Return what the clone offers."""
-        return look(self.volume, self.clone, self.repository)
+    def status(self) -> CloneStatus:
+        """Return the clone's branches and files."""
+        return read_status(self.volume, self.clone, self.repository)
 
     def fetch(self, *, most: int = MOST_BYTES) -> tuple[Branch, ...]:
-        """Fetch everything, and return the branches that were offered."""
-        with received(self.volume, self.clone, self.repository, self.look(), most=most) as (checked, branches):
-            bring(self.repository, checked, branches, self.clone)
+        """Fetch everything, and return the branches with new commits."""
+        status = self.status()
+        with checked_branches(self.volume, self.clone, self.repository, status, most=most) as (checked, branches):
+            write_branches(self.repository, checked, branches, self.clone)
         return branches
 
     def fetched(self) -> dict[str, str]:

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,8 @@ import pytest
 from agent_sandbox.cli.fetch import fetch
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.steps.clones import enter_clone
+from agent_sandbox.runtime.clones.fetch import one_at_a_time
+from agent_sandbox.runtime.project.clone_record import clones_of
 from agent_sandbox.runtime.project.installed import open_project
 from clone_worlds import HereDriver, commit, git, with_clone_driver
 
@@ -47,6 +50,24 @@ def test_nothing_new_is_said(driver: HereDriver, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "fix-1: nothing new to fetch\n"
 
 
+def test_a_clone_that_cannot_be_fetched_keeps_no_other_one_back(
+    project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    enter_clone(open_project(None, cwd=project), "a-first", extra_ca=None, quiet=True, dry_run=False)
+    commit(driver.folder)
+    first, _ = clones_of(project, os.environ)
+    problem = (
+        "error: a-first: another command is using this clone\n"
+        "  hint: wait until that command ends, then run this one again\n"
+    )
+    with one_at_a_time(first):
+        assert exit_code(fetch) == 1
+        assert capsys.readouterr() == ("box/fix-1/main  1 new commit\n", problem)
+        assert exit_code(lambda: fetch(json=True)) == 1
+    out, err = capsys.readouterr()
+    assert ([one["name"] for one in json.loads(out)["clones"]], err) == (["fix-1"], problem)
+
+
 def test_json_has_references_and_commits(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
     new = commit(driver.folder)
     assert exit_code(lambda: fetch(json=True)) == 0
@@ -54,7 +75,7 @@ def test_json_has_references_and_commits(driver: HereDriver, capsys: pytest.Capt
     assert json.loads(capsys.readouterr().out)["clones"] == [
         {
             "name": "fix-1",
-            "branches": [{**branch, "commits": 1, "rewritten": False}],
+            "branches": [{**branch, "commits": 1, "new": 1, "rewritten": False}],
             "refused": [],
             "uncommitted": [],
             "ignored": [],

@@ -1,20 +1,23 @@
 """Make, open and describe the clones of a project."""
 
-import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, CopySecrets, Create
+from agent_sandbox.cli.steps.clone_cache import bring_cache, cache_key, keep_cache
+from agent_sandbox.cli.steps.clone_policy import bring_policy
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import counted, say, short_path
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import POLICY, PROJECT_FILE, SHARED
+from agent_sandbox.render.paths import PROJECT_FILE, SHARED
 from agent_sandbox.render.reconcile import OnConflict
-from agent_sandbox.runtime.clones.fetch import look, one_at_a_time
+from agent_sandbox.runtime.clones.fetch import one_at_a_time, read_status
 from agent_sandbox.runtime.clones.host_repository import (
     HEADS,
     HostRepository,
@@ -25,24 +28,35 @@ from agent_sandbox.runtime.clones.host_repository import (
 )
 from agent_sandbox.runtime.clones.volume import CloneVolume
 from agent_sandbox.runtime.host.agents import load_agents
-from agent_sandbox.runtime.host.files import read_text, write_all
+from agent_sandbox.runtime.host.files import write_all
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
 from agent_sandbox.runtime.project.clone_record import (
     Clone,
+    clone_at,
     clone_named,
     clones_of,
     new_clone,
     require_name,
     save_clone,
 )
-from agent_sandbox.runtime.project.installed import find_project, images_of, open_project
+from agent_sandbox.runtime.project.installed import find_project, images_of, named_root, open_project
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.runtime.project.trust_snapshot import look as read_settings
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.sources.recipes import recipes_of
 from agent_sandbox.stack.services.proxy import SECRETS_KEY
+
+
+class EnteredClone(NamedTuple):
+    """The stack of a clone, None in a dry run without one.
+
+    Call `keep`, if any, once the stack has started, before an agent runs in it.
+    """
+
+    project: Project | None
+    keep: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +86,15 @@ def volume_of(project: Project) -> CloneVolume:
 
 
 def chosen_clones(name: str, path: Path | None) -> tuple[Clone, ...]:
-    """Return the clone with this name, or all clones of the project; raise UserError if there is none."""
+    """Return the clone with this name, or all clones of the project; raise UserError if there is none.
+
+    A clone can also be named as `ls` prints its stack, from any directory; and `path` can name one.
+    """
+    if clone := _clone_of_stack(name, path):
+        return (clone,)
     root = find_project(path, cwd=Path.cwd()).root
+    if not name and (clone := clone_at(root, os.environ)):
+        return (clone,)
     clones = clones_of(root, os.environ)
     found = tuple(one for one in clones if one.name == name or not name)
     if not found:
@@ -83,10 +104,15 @@ def chosen_clones(name: str, path: Path | None) -> tuple[Clone, ...]:
     return found
 
 
-def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bool, dry_run: bool) -> Project | None:
+def _clone_of_stack(name: str, path: Path | None) -> Clone | None:
+    root = named_root(Path(name), open_store(os.environ), cwd=Path.cwd()) if name and path is None else None
+    return clone_at(root, os.environ) if root else None
+
+
+def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bool, dry_run: bool) -> EnteredClone:
     """Make the clone of a trusted project unless it exists, bring its settings up to date, and return its stack.
 
-    A dry run changes nothing, and returns None if the clone does not exist.
+    A dry run changes nothing.
     """
     if name:
         require_name(name)
@@ -95,7 +121,7 @@ def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bo
     )
     if dry_run:
         say(f"would use the clone {clone.name}" if clone.started else f"would make the clone {clone.name}")
-        return open_project(clone.root, cwd=clone.root) if clone.started else None
+        return EnteredClone(project=open_project(clone.root, cwd=clone.root) if clone.started else None)
     with one_at_a_time(clone):
         repository = open_repository(clone.project)
         start = None if clone.started else start_of(repository, clone.project)
@@ -103,11 +129,16 @@ def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bo
         before, (clone, own) = clone.policy, _settle(project, clone)
         if before not in ("", clone.policy) and not quiet:
             _report_old_policy(own, clone)
-        if start:
-            steps = build_of(images_of(own), extra_ca=extra_ca)
-            _create(project, own, steps, quiet=quiet)
-            _fill(own, clone, repository, start, quiet=quiet)
-    return own
+        if start is None:
+            return EnteredClone(project=own)
+        steps = build_of(images_of(own), extra_ca=extra_ca)
+        _create(project, own, steps, quiet=quiet)
+        key, image = cache_key(own, repository, start), volume_of(own).image
+        has_cache = bring_cache(own, clone, image, key)
+        clone = _fill(own, clone, repository, start, quiet=quiet)
+    if has_cache or not key:
+        return EnteredClone(project=own)
+    return EnteredClone(project=own, keep=partial(keep_cache, own, clone, image, key))
 
 
 def _settle(project: Project, clone: Clone) -> tuple[Clone, Project]:
@@ -119,14 +150,9 @@ def _settle(project: Project, clone: Clone) -> tuple[Clone, Project]:
     trusted = store.load(project.root)
     if trusted is None:
         raise UserError([Problem(where=str(project.root), what="not trusted yet", hint="agent-sandbox trust")])
+    clone = bring_policy(clone, trusted)
     texts = _settings(trusted)
-    if clone.policy not in ("", _digest(read_text(clone.root, POLICY))):
-        say(("note:", "title"), f" {clone.name} keeps its own policy, because it was edited there")
-        texts = {path: text for path, text in texts.items() if path not in trusted.policy}
-    else:
-        clone = replace(clone, policy=_digest(texts.get(POLICY)))
     write_all(clone.root, texts, shared=texts.keys())
-    save_clone(clone)
     options = InitOptions(
         agents=project.agents,
         path=clone.root,
@@ -152,14 +178,10 @@ def _report_old_policy(own: Project, clone: Clone) -> None:
         say(("note:", "title"), f" the policy changed since {clone.name} was started; to apply it: {command}")
 
 
-def _digest(text: str | None) -> str:
-    return hashlib.sha256((text or "").encode()).hexdigest()
-
-
 def _settings(trusted: Standing) -> dict[str, str]:
-    """Return the texts of the policy, of the project file and of what it names, and of the choices of `init`."""
-    run = {path: trusted.files[path] for path in (*trusted.run, PROJECT_FILE, POLICY, SHARED) if path in trusted.files}
-    return {**trusted.policy, **trusted.box, **run}
+    """Return the texts of the project file and of what it names, and of the choices of `init`, without the policy."""
+    run = {path: trusted.files[path] for path in (*trusted.run, PROJECT_FILE, SHARED) if path in trusted.files}
+    return {path: text for path, text in {**trusted.box, **run}.items() if path not in trusted.policy}
 
 
 def _create(parent: Project, own: Project, build: Build, *, quiet: bool) -> None:
@@ -171,11 +193,12 @@ def _create(parent: Project, own: Project, build: Build, *, quiet: bool) -> None
         execute(backend().plan(own, CopySecrets(image=proxy_name(), source=volume)), quiet=True)
 
 
-def _fill(own: Project, clone: Clone, repository: HostRepository, start: Start, *, quiet: bool) -> None:
+def _fill(own: Project, clone: Clone, repository: HostRepository, start: Start, *, quiet: bool) -> Clone:
     branch = start.branch or clone.name
     volume_of(own).fill(repository, start, branch, {})
     started = {name: commit for name, commit in start.references.items() if name.startswith(HEADS)}
-    save_clone(replace(clone, started={**started, f"{HEADS}{branch}": start.commit}))
+    filled = replace(clone, started={**started, f"{HEADS}{branch}": start.commit})
+    save_clone(filled)
     if not quiet:
         say(
             ("clone ", ""),
@@ -184,10 +207,11 @@ def _fill(own: Project, clone: Clone, repository: HostRepository, start: Start, 
         )
         for note in _notes(repository, clone):
             say(("note:", "title"), f" {note}")
+    return filled
 
 
 def _notes(repository: HostRepository, clone: Clone) -> Iterator[str]:
-    if left := uncommitted_in(clone.project):
+    if left := uncommitted_in(clone.project, repository.kind):
         yield f"not in the clone, because it is not committed: {listed(left)}"
     if os.path.exists(clone.project / ".gitmodules"):
         yield "submodules are empty in the clone: inside, `git submodule update --init` fetches what the policy allows"
@@ -202,12 +226,12 @@ def report_unfetched(clone: Clone) -> None:
     try:
         with one_at_a_time(clone):
             found = open_clone(clone)
-            offered = look(found.volume, clone, found.repository)
+            status = read_status(found.volume, clone, found.repository)
     except UserError as error:
         for problem in error.problems:
             say(("warning:", "warn"), f" cannot list what was not fetched: {problem}")
         return
-    listing, waiting = offered.listing, [one.name for one in offered.branches if not one.is_fetched]
+    listing, waiting = status.listing, [one.name for one in status.branches if not one.is_fetched]
     if waiting:
         say(("not fetched:", "warn"), f" commits of {listed(waiting)}: agent-sandbox fetch {clone.name}")
     for branch, why in listing.refused.items():

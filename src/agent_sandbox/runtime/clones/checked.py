@@ -5,7 +5,8 @@ objects, so nothing of the clone or of the project decides how its content is re
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +15,18 @@ from typing import IO
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.host_repository import HostRepository, last_line
-from agent_sandbox.runtime.host.process import MOST_BYTES, Finished, capture
+from agent_sandbox.runtime.clones.tree_sizes import Size, Tree, measure, parse_tree
+from agent_sandbox.runtime.host.process import MOST_BYTES, TIMED_OUT, Finished, capture
 
 SECONDS = 900.0
 # A small pack can describe an object of any size: git must not use the memory for it. Where there is no such limit, the
 # first command fails.
 MOST_MEMORY = 6 << 30
-# Bytes of the names of all files of a commit: two million usual ones.
+# Bytes of the names of all files of a commit: two million usual ones; of the trees of all fetched commits; and levels.
 MOST_PATHS = 128 << 20
+MOST_TREES = 256 << 20
+MOST_LEVELS = 1000
+HASH_BYTES = {"sha1": 20, "sha256": 32}
 LIMITED = 'ulimit -v "$0" 2>/dev/null; exec "$@"'
 SETTINGS = (
     *("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=512m"),
@@ -29,17 +34,22 @@ SETTINGS = (
 )
 INCOMPLETE = "its commits are incomplete: neither the clone nor the project has all their objects"
 TOO_MANY = "a branch has more files than can be compared"
+TOO_SLOW = f"checking its new commits takes longer than {int(SECONDS) // 60} minutes"
 DAMAGED = "its objects did not pass git's checks: {}"
 NOT_TAKEN = "nothing was fetched; run `git fsck` in the clone with agent-sandbox shell to see more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedObjects:
-    """A temporary repository with the objects of a clone and those of the project."""
+    """A temporary repository with the objects of a clone and those of the project.
+
+    `until` is the deadline of all its commands together, on the monotonic clock.
+    """
 
     folder: Path
     repository: HostRepository
     where: str
+    until: float
 
     def run(
         self, *words: str, stdin: bytes | IO[bytes] = b"", most: int = MOST_BYTES, into: IO[bytes] | None = None
@@ -48,9 +58,11 @@ class CheckedObjects:
         given = {**_environment(self.folder), "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(self.repository.objects)}
         variables = (f"{key}={value}" for key, value in given.items())
         argv = ("env", "-i", *variables, "sh", "-c", LIMITED, str(MOST_MEMORY >> 10), "git", *SETTINGS, *words)
-        return capture(
-            argv, cwd=self.folder, timeout=SECONDS, stdin=stdin, most=most, into=into, errors="surrogateescape"
-        )
+        left = max(0.0, self.until - time.monotonic())
+        done = capture(argv, cwd=self.folder, timeout=left, stdin=stdin, most=most, into=into, errors="surrogateescape")
+        if done.code == TIMED_OUT:
+            raise UserError([self._problem(TOO_SLOW)])
+        return done
 
     def add(self, pack: IO[bytes], most: int) -> None:
         """Add a pack; raise UserError if git's checks find a fault in any of its objects."""
@@ -71,12 +83,37 @@ class CheckedObjects:
         done = self.run("rev-list", "--objects", "--quiet", *without, "--stdin", stdin=revisions)
         if done.code:
             raise UserError([self._problem(INCOMPLETE)])
-        for commit in dict.fromkeys(commits):
-            # A few small trees can describe more paths than any disk has, and git diff collects all of them in memory.
-            with TemporaryFile(prefix="agent-sandbox-") as file:
-                done = self.run("ls-tree", "-r", "--name-only", "-z", commit, into=file, most=MOST_PATHS)
+        self._require_few_paths(dict.fromkeys(commits))
+
+    def _require_few_paths(self, commits: Iterable[str]) -> None:
+        """Raise UserError if a commit has too many paths. Each tree is read once, however many commits have it."""
+        trees: dict[str, Tree] = {}
+        asked = "".join(f"{commit}^{{tree}}\n" for commit in commits).encode("ascii")
+        roots = {*self.run("cat-file", "--batch-check=%(objectname)", stdin=asked).out.split()}
+        wanted, left = roots, MOST_TREES
+        for _ in range(MOST_LEVELS):
+            if not wanted:
+                break
+            left = self._read_trees(wanted, trees, left)
+            wanted = {folder for tree in wanted for _, folder in trees[tree].folders} - trees.keys()
+        known: dict[str, Size] = {}
+        if wanted or any(measure(root, trees, known).length > MOST_PATHS for root in roots):
+            raise UserError([self._problem(TOO_MANY)])
+
+    def _read_trees(self, names: Iterable[str], trees: dict[str, Tree], most: int) -> int:
+        """Add these trees; return how many bytes may still be read."""
+        asked = "".join(f"{name}\n" for name in names).encode("ascii")
+        with TemporaryFile(prefix="agent-sandbox-") as file:
+            done = self.run("cat-file", "--batch", stdin=asked, into=file, most=most)
             if done.code:
                 raise UserError([self._problem(TOO_MANY)])
+            left = most - file.tell()
+            file.seek(0)
+            for line in file:
+                name, kind, *size = line.decode("ascii").split()
+                data = file.read(int(size[0]) + 1)[:-1] if size else b""
+                trees[name] = parse_tree(data, HASH_BYTES[self.repository.kind]) if kind == "tree" else Tree()
+        return left
 
     def count(self, commit: str, before: Sequence[str]) -> int:
         """Return the number of commits that this one has and none of the others."""
@@ -102,7 +139,8 @@ def checked_objects(repository: HostRepository, where: str) -> Iterator[CheckedO
     """Make the repository, and remove it afterwards. `where` is the place that problems name."""
     with TemporaryDirectory(prefix="agent-sandbox-", ignore_cleanup_errors=True) as name:
         folder = Path(name).resolve() / "checked.git"
-        made = CheckedObjects(folder=folder, repository=repository, where=where)
+        until = time.monotonic() + SECONDS
+        made = CheckedObjects(folder=folder, repository=repository, where=where, until=until)
         folder.mkdir(mode=0o700)
         done = made.run("init", "--bare", "--quiet", "--template=", f"--object-format={repository.kind}")
         if done.code:

@@ -7,7 +7,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.checked import CheckedObjects
 from agent_sandbox.runtime.clones.fetch import Branch
 from agent_sandbox.runtime.clones.host_repository import HEADS, last_line
-from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH
+from agent_sandbox.runtime.host.process import TOO_MUCH
 from agent_sandbox.runtime.project.clone_record import Clone
 
 MOST_BYTES = 8 << 20
@@ -25,7 +25,7 @@ def difference(checked: CheckedObjects, clone: Clone, branch: Branch, shape: Ite
     with TemporaryFile(prefix="agent-sandbox-") as file:
         words = ("-c", "core.quotePath=true", "diff-tree", *PLAIN, *shape, base, branch.commit)
         done = checked.run(*words, into=file, most=MOST_BYTES)
-        if done.code not in (0, TIMED_OUT, TOO_MUCH):
+        if done.code not in (0, TOO_MUCH):
             raise UserError([Problem(where=clone.name, what=f"git diff-tree failed: {last_line(done.err)}")])
         file.seek(0)
         text = file.read(MOST_BYTES).decode("utf-8", "surrogateescape")

@@ -2,16 +2,17 @@
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from tempfile import TemporaryFile
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.checked import CheckedObjects, checked_objects
-from agent_sandbox.runtime.clones.host_repository import HEADS, HostRepository, last_line
+from agent_sandbox.runtime.clones.host_repository import FETCHED, HEADS, HostRepository
 from agent_sandbox.runtime.clones.listing import Listing, parse_listing
+from agent_sandbox.runtime.clones.repository_writes import Update, copy_pack, locked_references
 from agent_sandbox.runtime.clones.volume import CloneVolume
 from agent_sandbox.runtime.host.files import problem_of
 from agent_sandbox.runtime.project.clone_record import Clone
@@ -25,7 +26,8 @@ class Branch:
     """A branch of a clone that has other commits than at its start.
 
     `reference` is its place in the project's repository, `before` the commit there, "" for none. `commits` counts those
-    that are new since the clone was made. `rewritten`: it no longer has the commit `before`.
+    that are new since the clone was made, `new` those of them that `before` does not have. `rewritten`: it no longer
+    has the commit `before`.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Branch:
     commit: str
     before: str
     commits: int = 0
+    new: int = 0
     rewritten: bool = False
 
     @property
@@ -42,18 +45,18 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
-    """What a clone offers its project: branches with new commits. Also lists its uncommitted files."""
+class CloneStatus:
+    """The branches of a clone that have new commits, and what else the clone lists."""
 
     branches: tuple[Branch, ...]
     listing: Listing
 
 
-def look(volume: CloneVolume, clone: Clone, repository: HostRepository) -> Offered:
-    """Return what the clone has now, without fetching anything."""
+def read_status(volume: CloneVolume, clone: Clone, repository: HostRepository) -> CloneStatus:
+    """Return the branches and files of a clone as they are now, without fetching anything."""
     said, complete = volume.list()
     listing = parse_listing(said, complete=complete)
-    present = repository.references(clone.references)
+    present = repository.references(FETCHED.removesuffix("/"))
     branches: list[Branch] = []
     refused = dict(listing.refused)
     for name, commit in listing.branches.items():
@@ -64,17 +67,7 @@ def look(volume: CloneVolume, clone: Clone, repository: HostRepository) -> Offer
             refused[name] = TAKEN.format(other)
             continue
         branches.append(Branch(name=name, reference=reference, commit=commit, before=present.get(reference, "")))
-    return Offered(
-        branches=tuple(branches),
-        listing=Listing(
-            branches=listing.branches,
-            refused=refused,
-            head=listing.head,
-            changed=listing.changed,
-            ignored=listing.ignored,
-            complete=listing.complete,
-        ),
-    )
+    return CloneStatus(branches=tuple(branches), listing=replace(listing, refused=refused))
 
 
 def _in_the_way(reference: str, present: Mapping[str, str]) -> str:
@@ -84,17 +77,17 @@ def _in_the_way(reference: str, present: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def received(
-    volume: CloneVolume, clone: Clone, repository: HostRepository, offered: Offered, *, most: int = MOST_BYTES
+def checked_branches(
+    volume: CloneVolume, clone: Clone, repository: HostRepository, status: CloneStatus, *, most: int = MOST_BYTES
 ) -> Iterator[tuple[CheckedObjects, tuple[Branch, ...]]]:
-    """Copy the commits of the offered branches into a temporary repository, and check them there.
+    """Copy the commits of these branches into a temporary repository, and check them there.
 
     Yield it with the branches, their commits counted.
     """
     ours = tuple(dict.fromkeys(repository.references().values()))
     known = tuple(dict.fromkeys((*clone.started.values(), *repository.references(clone.references).values())))
     with checked_objects(repository, clone.name) as checked:
-        commits = tuple(dict.fromkeys(one.commit for one in offered.branches))
+        commits = tuple(dict.fromkeys(one.commit for one in status.branches))
         there = checked.has(commits)
         wanted = tuple(one for one in commits if one not in there)
         if wanted:
@@ -103,35 +96,41 @@ def received(
                 checked.add(pack, most)
         checked.require_complete(commits, ours)
         started = tuple(sorted(checked.has([*clone.started.values()])))
-        yield checked, tuple(_counted(checked, one, started) for one in offered.branches)
+        yield checked, tuple(_counted(checked, one, started) for one in status.branches)
 
 
 def _counted(checked: CheckedObjects, branch: Branch, started: tuple[str, ...]) -> Branch:
-    lost = checked.count(branch.before, (branch.commit,)) if branch.before else 0
-    return Branch(
-        name=branch.name,
-        reference=branch.reference,
-        commit=branch.commit,
-        before=branch.before,
-        commits=checked.count(branch.commit, started),
-        rewritten=bool(lost),
-    )
+    commits = checked.count(branch.commit, started)
+    if not branch.before:
+        return replace(branch, commits=commits, new=commits)
+    new = checked.count(branch.commit, (*started, branch.before))
+    return replace(branch, commits=commits, new=new, rewritten=checked.count(branch.before, (branch.commit,)) > 0)
 
 
-def bring(repository: HostRepository, checked: CheckedObjects, branches: tuple[Branch, ...], clone: Clone) -> None:
+def write_branches(
+    repository: HostRepository, checked: CheckedObjects, branches: tuple[Branch, ...], clone: Clone
+) -> None:
     """Write the checked objects and the references to the project's repository."""
     _require_no_links(repository, branches)
-    for path in checked.packs():
-        with path.open("rb") as pack:
-            done = repository.run("index-pack", "--stdin", "--fsck-objects", stdin=pack)
-        if done.code:
-            raise UserError([_refused(repository, done.err)])
+    for pack in checked.packs():
+        copy_pack(repository.git, pack)
     nothing = "0" * len(branches[0].commit) if branches else ""
-    updates = (f"update {one.reference}\0{one.commit}\0{one.before or nothing}\0" for one in branches)
-    words = ("update-ref", "--no-deref", "--create-reflog", f"-magent-sandbox fetch {clone.name}", "-z", "--stdin")
-    done = repository.run(*words, stdin="".join(updates).encode("utf-8"))
-    if done.code:
-        raise UserError([_refused(repository, done.err)])
+    updates = [Update(reference=one.reference, commit=one.commit, before=one.before or nothing) for one in branches]
+    message = f"agent-sandbox fetch {clone.name}"
+    if repository.reftable:
+        _update_reftable(repository, updates, message)
+        return
+    with locked_references(repository.git, updates, message):
+        now = repository.references(clone.references)
+        if any(now.get(one.reference, "") != one.before for one in branches):
+            what = "its references changed while this command ran"
+            raise UserError([Problem(where=clone.name, what=what, hint="run it again")])
+
+
+def _update_reftable(repository: HostRepository, updates: Sequence[Update], message: str) -> None:
+    lines = "".join(f"update {one.reference}\0{one.commit}\0{one.before}\0" for one in updates)
+    words = ("update-ref", "--no-deref", "--create-reflog", f"-m{message}", "-z", "--stdin")
+    repository.output(*words, stdin=lines.encode("utf-8"))
 
 
 def _require_no_links(repository: HostRepository, branches: tuple[Branch, ...]) -> None:
@@ -141,11 +140,6 @@ def _require_no_links(repository: HostRepository, branches: tuple[Branch, ...]) 
     if links := sorted(filter(os.path.islink, places)):
         what = "git would follow this symbolic link"
         raise UserError([Problem(where=str(one), what=what, hint="if it is not yours, remove it") for one in links])
-
-
-def _refused(repository: HostRepository, said: str) -> Problem:
-    what = f"git rejected the fetched commits: {last_line(said)}"
-    return Problem(where=str(repository.git), what=what, hint="run it again")
 
 
 @contextmanager

@@ -3,19 +3,26 @@
 The agent of the project's own sandbox may have written parts of it, so git runs no program that its settings name.
 """
 
+import hashlib
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import IO
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.ask import NO_FETCH, NO_PROGRAMS, NO_SUBSTITUTES, NO_SUBSTITUTES_EITHER, ask_git
-from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.runtime.host.files import read_bytes, read_text
 from agent_sandbox.runtime.host.process import MOST_BYTES, Finished, capture
 
 SECONDS = 900.0
+# Of all files together whose times changed.
+MOST_COMPARED = 64 << 20
+MOST_INDEX = 1 << 30
 MOST_REFERENCES = 20_000
 # What a clone gets: not what was fetched from other clones, and no stash.
 SHARED = ("refs/heads", "refs/tags", "refs/remotes")
@@ -29,7 +36,7 @@ class HostRepository:
     """A repository whose work tree is the project.
 
     `objects` is its object directory, `kind` its hash. `shallow` lists the commits at which a shallow repository ends.
-    In a `partial` one, objects may be missing.
+    In a `partial` one, objects may be missing. With `reftable`, references are not in files of their own.
     """
 
     git: Path
@@ -37,6 +44,7 @@ class HostRepository:
     kind: str
     shallow: str
     partial: bool
+    reftable: bool = False
 
     def run(
         self,
@@ -89,7 +97,8 @@ def open_repository(project: Path) -> HostRepository:
     repository = HostRepository(git=Path(common), objects=Path(objects), kind=kind, shallow="", partial=False)
     ends = read_text(Path(common), "shallow") or "" if shallow == "true" else ""
     partial = bool(repository.run("config", "--get-regexp", PROMISOR).out)
-    return HostRepository(git=Path(common), objects=Path(objects), kind=kind, shallow=ends, partial=partial)
+    reftable = repository.run("config", "--get", "extensions.refStorage").out.strip() == "reftable"
+    return replace(repository, shallow=ends, partial=partial, reftable=reftable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,15 +126,49 @@ def start_of(repository: HostRepository, project: Path) -> Start:
     return Start(references=shared, commit=done.out.strip(), branch=branch)
 
 
-def uncommitted_in(project: Path) -> tuple[str, ...]:
-    """Return the project's files that are in no commit, as far as git sees it without comparing their contents."""
-    questions = (
-        ("diff-index", "--cached", "--name-only", "-z", "HEAD"),
-        ("diff-files", "--name-only", "-z", "--ignore-submodules"),
-        ("ls-files", "--others", "--exclude-standard", "--directory", "-z"),
-    )
-    found = (ask_git(*NO_PROGRAMS, *words, cwd=project).out.split("\0")[:-1] for words in questions)
-    return tuple(dict.fromkeys(path for paths in found for path in paths))
+def uncommitted_in(project: Path, kind: str) -> tuple[str, ...]:
+    """Return the project's files that are in no commit; `kind` is the repository's hash.
+
+    Git compares times and sizes, because a comparison of contents would run the filters that the settings name. A file
+    with another time but the very content of the index is left out.
+    """
+
+    def asked(*words: str, index: str = "") -> list[str]:
+        environment = {"GIT_INDEX_FILE": index} if index else {}
+        return ask_git(*NO_PROGRAMS, *words, "-z", cwd=project, environment=environment).out.split("\0")[:-1]
+
+    staged = asked("diff-index", "--cached", "--name-only", "HEAD")
+    with _index_copy(project) as index:
+        raw = asked("diff-files", "--raw", "--no-abbrev", "--ignore-submodules", index=index)
+    new = asked("ls-files", "--others", "--exclude-standard", "--directory")
+    return tuple(dict.fromkeys((*staged, *_changed(project, raw, kind), *new)))
+
+
+@contextmanager
+def _index_copy(project: Path) -> Iterator[str]:
+    """Copy the index to a temporary file: git compares the contents of files that are as new as their index."""
+    path = Path(ask_git("rev-parse", "--path-format=absolute", "--git-path", "index", cwd=project).out.strip())
+    with NamedTemporaryFile(prefix="agent-sandbox-") as file:
+        with suppress(OSError):  # not a regular file
+            file.write(read_bytes(path.parent, path.name, limit=MOST_INDEX) or b"")
+        file.flush()
+        later = time.time() + 60
+        os.utime(file.name, (later, later))
+        yield file.name
+
+
+def _changed(project: Path, raw: Sequence[str], kind: str) -> Iterator[str]:
+    """Yield the paths whose contents differ, from pairs of a line `:MODE MODE HASH HASH STATUS` and a path."""
+    left = MOST_COMPARED
+    for line, path in zip(raw[::2], raw[1::2], strict=False):
+        before, now, blob, _, status = line.split(" ")
+        if status == "M" and before.removeprefix(":") == now and left > 0:
+            with suppress(OSError, ValueError):  # gone meanwhile, or a name that is not UTF-8
+                data = read_bytes(project, path, limit=left) or b""
+                left -= len(data)
+                if left > 0 and hashlib.new(kind, b"blob %d\0" % len(data) + data).hexdigest() == blob:
+                    continue
+        yield path
 
 
 def write_pack(repository: HostRepository, start: Start, into: IO[bytes]) -> None:

@@ -40,9 +40,19 @@ def from_sandbox(within: Within, source: str, receiver: Receiver) -> Copied:
 
 def to_sandbox(within: Within, place: Place, target: str, base: str, meter: Meter) -> Copied:
     """Copy a path of this machine; raise RefusedError."""
+    return _to_sandbox(within, lambda into: tree.send(place, into, meter), target, base, meter)
+
+
+def file_to_sandbox(within: Within, content: bytes, target: str) -> Copied:
+    """Write a file in the sandbox; raise RefusedError."""
+    meter = Meter(most_bytes=max(1, len(content)), most_entries=1)
+    return _to_sandbox(within, lambda into: tree.send_file(content, into, meter), target, tree.base_of(target), meter)
+
+
+def _to_sandbox(within: Within, send: Callable[[BinaryIO], None], target: str, base: str, meter: Meter) -> Copied:
     with _end_inside(within, "receive", target, base, meter) as (into, out):
         with suppress(BrokenPipeError):  # the answer says why
-            tree.send(place, into, meter)
+            send(into)
             into.close()
         return _answer(out.read(LONGEST))
 

@@ -31,7 +31,8 @@ class Clone:
     """One clone of the project in `project`; `root` is the directory with its settings, `title` names its stack.
 
     `started` has the commits of its branches when it was made, by reference; it is empty until the volume has them.
-    `policy` is the digest of the policy that it got from the project last.
+    `policy` is the digest of the policy that it got from the project last. `cache` identifies the copy of the caches
+    that it keeps for others, if it does.
     """
 
     project: Path
@@ -40,6 +41,7 @@ class Clone:
     title: str
     started: Mapping[str, str] = field(default_factory=dict)
     policy: str = ""
+    cache: str = ""
 
     @property
     def references(self) -> str:
@@ -87,9 +89,21 @@ def clone_at(root: Path, environ: Mapping[str, str]) -> Clone | None:
     return _read(place.with_name(f"{place.name}.json")) if place.parent.parent == folder else None
 
 
+def path_option(root: Path, environ: Mapping[str, str]) -> str:
+    """Return ` --path NAME` for a suggested command that is to work on this clone, or "" for a project."""
+    clone = clone_at(root, environ)
+    return f" --path {clone.name}" if clone else ""
+
+
 def save_clone(clone: Clone) -> None:
     """Record a clone and create its directory."""
-    said = {"project": str(clone.project), "title": clone.title, "started": dict(clone.started), "policy": clone.policy}
+    said = {
+        "project": str(clone.project),
+        "title": clone.title,
+        "started": dict(clone.started),
+        "policy": clone.policy,
+        "cache": clone.cache,
+    }
     try:
         clone.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         clone.root.mkdir(exist_ok=True)
@@ -129,6 +143,7 @@ def _read(file: Path) -> Clone | None:
             title=str(said["title"]),
             started=started,
             policy=str(said.get("policy", "")),
+            cache=str(said.get("cache", "")),
         )
     except FileNotFoundError:
         return None

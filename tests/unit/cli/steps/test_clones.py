@@ -27,7 +27,7 @@ def driver(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch:
 
 def enter(name: str = "fix-1", *, dry_run: bool = False, quiet: bool = False) -> Project | None:
     here = Path.cwd()
-    return enter_clone(open_project(None, cwd=here), name, extra_ca=None, quiet=quiet, dry_run=dry_run)
+    return enter_clone(open_project(None, cwd=here), name, extra_ca=None, quiet=quiet, dry_run=dry_run).project
 
 
 def entered(name: str = "fix-1") -> Project:
@@ -121,7 +121,10 @@ def test_a_policy_that_was_changed_in_the_clone_stays(
     for _ in range(2):
         capsys.readouterr()
         assert entered().policy.read_text() == own
-        assert capsys.readouterr().err == "note: fix-1 keeps its own policy, because it was edited there\n"
+        assert capsys.readouterr().err == (
+            "note: fix-1 keeps its own policy, because it was edited there; "
+            "agent-sandbox policy allow --path fix-1 adds to it\n"
+        )
     assert (project / ".devcontainer" / "policy.yaml").read_text() != own
     assert driver.steps
 
@@ -191,6 +194,18 @@ def test_a_clone_whose_name_is_unknown_is_a_problem_that_lists_the_others(projec
     with pytest.raises(UserError) as raised:
         chosen_clones("fix-2", None)
     assert str(raised.value) == f"{project}: this project has no clone named fix-2; there is fix-1"
+    assert driver.steps
+
+
+def test_a_clone_is_found_by_its_path_and_from_anywhere_by_the_name_of_its_stack(
+    project: Path, driver: HereDriver, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = entered().name
+    entered("fix-2")
+    found = [chosen_clones("", Path("fix-1")), chosen_clones("fix-1", None)]
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    found += [chosen_clones(stack, None), chosen_clones("", Path(stack)), chosen_clones("fix-1", project)]
+    assert [[one.name for one in clones] for clones in found] == [["fix-1"]] * 5
     assert driver.steps
 
 

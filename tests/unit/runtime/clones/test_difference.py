@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.runtime.clones import difference as module
 from agent_sandbox.runtime.clones.difference import CUT, STAT, difference
-from agent_sandbox.runtime.clones.fetch import received
+from agent_sandbox.runtime.clones.fetch import checked_branches
 from clone_worlds import World, commit, git, make_world
 
 
@@ -14,7 +14,7 @@ def world(tmp_path: Path) -> World:
 
 
 def shown(world: World, *, stat: bool = False) -> dict[str, str]:
-    with received(world.volume, world.clone, world.repository, world.look()) as (checked, branches):
+    with checked_branches(world.volume, world.clone, world.repository, world.status()) as (checked, branches):
         words = STAT if stat else module.PATCH
         return {one.name: difference(checked, world.clone, one, words) for one in branches}
 

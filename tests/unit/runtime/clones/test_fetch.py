@@ -1,8 +1,10 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.clones import fetch
 from agent_sandbox.runtime.clones.fetch import one_at_a_time
 from agent_sandbox.runtime.project.clone_record import Clone
 from clone_worlds import World, commit, git, make_world
@@ -20,7 +22,7 @@ def test_new_commits_come_under_the_clones_name_and_nothing_else_changes(world: 
     second = commit(world.work, text="two\n")
     main, topic = world.fetch()
     assert world.fetched() == {"refs/remotes/box/fix-1/main": first, "refs/remotes/box/fix-1/topic/x": second}
-    assert (main.commits, topic.commits) == (1, 2)
+    assert (main.commits, main.new, topic.commits, topic.new) == (1, 1, 2, 2)
     git(world.host, "fsck", "--strict")
     for reference in world.fetched():
         git(world.host, "update-ref", "-d", reference)
@@ -28,7 +30,7 @@ def test_new_commits_come_under_the_clones_name_and_nothing_else_changes(world: 
 
 
 def test_branches_without_a_new_commit_are_not_fetched(world: World) -> None:
-    assert world.look().branches == ()
+    assert world.status().branches == ()
     assert world.fetch() == ()
     assert world.fetched() == {}
 
@@ -37,11 +39,11 @@ def test_a_second_fetch_brings_only_what_is_new(world: World) -> None:
     commit(world.work)
     world.fetch()
     packs = len([*(world.host / ".git" / "objects" / "pack").glob("*.pack")])
-    assert all(one.is_fetched for one in world.look().branches)
+    assert all(one.is_fetched for one in world.status().branches)
     second = commit(world.work, text="again\n")
     (branch,) = world.fetch()
     assert world.fetched() == {"refs/remotes/box/fix-1/main": second}
-    assert (branch.commits, branch.rewritten) == (2, False)
+    assert (branch.commits, branch.new, branch.rewritten) == (2, 1, False)
     assert len([*(world.host / ".git" / "objects" / "pack").glob("*.pack")]) == packs + 1
 
 
@@ -50,7 +52,7 @@ def test_a_rewritten_branch_replaces_what_was_fetched_which_stays_in_the_reflog(
     world.fetch()
     git(world.work, "commit", "--quiet", "--amend", "--message", "better")
     (branch,) = world.fetch()
-    assert branch.rewritten
+    assert (branch.new, branch.rewritten) == (1, True)
     assert git(world.host, "rev-parse", "box/fix-1/main@{1}") == former
 
 
@@ -63,8 +65,39 @@ def test_a_branch_whose_place_is_taken_is_refused(world: World) -> None:
     git(world.work, "switch", "--quiet", "--create", "topic/x")
     commit(world.work)
     taken = "refs/remotes/box/fix-1/topic"
-    assert world.look().listing.refused == {"topic/x": f"another reference is in the way: git update-ref -d {taken}"}
+    assert world.status().listing.refused == {"topic/x": f"another reference is in the way: git update-ref -d {taken}"}
     assert [*world.fetched()] == [taken]
+
+
+def test_a_reference_named_as_the_clones_directory_is_in_the_way(world: World) -> None:
+    git(world.host, "update-ref", "refs/remotes/box/fix-1", "HEAD")
+    git(world.host, "pack-refs", "--all")
+    commit(world.work)
+    way = "another reference is in the way: git update-ref -d refs/remotes/box/fix-1"
+    assert world.status().listing.refused == {"main": way}
+
+
+def test_a_reference_that_changes_meanwhile_is_not_overwritten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(world.work)
+    head = git(world.host, "rev-parse", "HEAD")
+    write = "refs/remotes/box/fix-1/main", head
+
+    def changed(*_: object) -> None:
+        git(world.host, "update-ref", *write)
+
+    monkeypatch.setattr(fetch, "_require_no_links", changed)
+    with pytest.raises(UserError, match="its references changed while this command ran; run it again"):
+        world.fetch()
+    assert world.fetched() == dict([write])
+    assert not [*(world.host / ".git").rglob("*.lock")]
+
+
+def test_git_itself_writes_the_references_of_a_repository_with_reftables(world: World) -> None:
+    world.repository = replace(world.repository, reftable=True)
+    new = commit(world.work)
+    world.fetch()
+    assert world.fetched() == {"refs/remotes/box/fix-1/main": new}
+    assert git(world.host, "reflog", "show", "--format=%gs", "box/fix-1/main") == "agent-sandbox fetch fix-1"
 
 
 def test_more_than_the_allowed_size_is_refused_and_nothing_is_fetched(world: World) -> None:

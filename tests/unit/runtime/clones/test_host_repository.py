@@ -1,3 +1,4 @@
+import os
 import re
 from io import BytesIO
 from pathlib import Path
@@ -98,7 +99,7 @@ def test_changed_staged_and_new_files_are_in_no_commit(host: Path) -> None:
     commit(host, name="a.txt")
     commit(host, name="b.txt")
     commit(host, name=".gitignore", text="ignored\n")
-    assert uncommitted_in(host) == ()
+    assert uncommitted_in(host, "sha1") == ()
     (host / "a.txt").write_text("changed\n")
     (host / "b.txt").write_text("staged\n")
     git(host, "add", "b.txt")
@@ -106,7 +107,34 @@ def test_changed_staged_and_new_files_are_in_no_commit(host: Path) -> None:
         (host / name).write_text("")
     (host / "folder").mkdir()
     (host / "folder" / "file").write_text("")
-    assert uncommitted_in(host) == ("b.txt", "a.txt", "folder/", "new")
+    assert uncommitted_in(host, "sha1") == ("b.txt", "a.txt", "folder/", "new")
+
+
+def test_a_file_whose_time_alone_changed_is_committed(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in (("a.txt", "one\n"), ("b.txt", "two\n"), ("c.txt", "x" * 100)):
+        commit(host, name=name, text=text)
+    (host / "b.txt").write_text("new\n")
+    for name in "abc":
+        os.utime(host / f"{name}.txt", (1, 1))
+    assert uncommitted_in(host, "sha1") == ("b.txt",)
+    (host / "a.txt").chmod(0o755)
+    assert uncommitted_in(host, "sha1") == ("a.txt", "b.txt")
+    monkeypatch.setattr(host_repository, "MOST_COMPARED", 50)
+    assert uncommitted_in(host, "sha1") == ("a.txt", "b.txt", "c.txt")
+
+
+def test_comparing_files_runs_no_filter_and_follows_no_link(host: Path, tmp_path: Path) -> None:
+    commit(host, name="a.txt", text="one\n")
+    git(host, "config", "filter.evil.clean", f"touch {tmp_path}/trace; cat")
+    commit(host, name=".gitattributes", text="* filter=evil\n")
+    (tmp_path / "trace").unlink(missing_ok=True)
+    (tmp_path / "elsewhere").write_text("one\n")
+    (host / "a.txt").unlink()
+    (host / "a.txt").symlink_to(tmp_path / "elsewhere")
+    assert uncommitted_in(host, "sha1") == ("a.txt",)
+    os.utime(host / ".gitattributes", (1, 1))
+    assert uncommitted_in(host, "sha1") == ("a.txt",)
+    assert not (tmp_path / "trace").exists()
 
 
 def test_the_last_line_of_git_is_quoted_without_its_prefix() -> None:

@@ -64,7 +64,7 @@ def test_what_a_failed_attempt_left_in_the_volume_is_replaced(world: World) -> N
 
 
 def test_commands_for_a_clone_run_without_a_network_and_only_the_first_one_writes(world: World) -> None:
-    world.look()
+    world.status()
     fill, listed = world.driver.steps
     for step in (fill, listed):
         words = " ".join(step.argv)
@@ -78,5 +78,5 @@ def test_commands_for_a_clone_run_without_a_network_and_only_the_first_one_write
 def test_a_clone_without_a_repository_is_a_problem(world: World) -> None:
     (world.work / ".git" / "HEAD").unlink()
     with pytest.raises(UserError) as raised:
-        world.look()
+        world.status()
     assert str(raised.value) == "app-fix-1-1: cannot be read: not a git repository: '.git'"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.runtime.copying import transfer
-from agent_sandbox.runtime.copying.transfer import from_sandbox, to_sandbox
+from agent_sandbox.runtime.copying.transfer import file_to_sandbox, from_sandbox, to_sandbox
 from agent_sandbox.runtime.copying.tree import Copied, Meter, Receiver, RefusedError, opened
 from table_tests import each
 
@@ -115,3 +115,9 @@ def test_an_end_that_answers_something_else_is_an_error(
     with pytest.raises(RefusedError) as refused:
         bring(saying(script, folder), folder / "source")
     assert str(refused.value) == said
+
+
+def test_content_becomes_a_file(tmp_path: Path) -> None:
+    content = bytes(200_000)
+    assert file_to_sandbox(here(tmp_path), content, "new.png") == Copied(files=1, size=200_000)
+    assert (tmp_path / "new.png").read_bytes() == content

@@ -11,6 +11,7 @@ from agent_sandbox.runtime.project.clone_record import (
     clones_of,
     forget_clone,
     new_clone,
+    path_option,
     require_name,
     save_clone,
 )
@@ -33,6 +34,7 @@ def test_a_saved_clone_is_found_by_its_name_its_project_and_its_directory(
     save_clone(second)
     assert second.name == "clone-2"
     assert clone_named(tmp_path, "clone-1", environ) == clone_at(first.root, environ) == first
+    assert (path_option(first.root, environ), path_option(tmp_path, environ)) == (" --path clone-1", "")
     assert clones_of(tmp_path, environ) == all_clones(environ) == (first, second)
     assert clones_of(tmp_path / "other", environ) == ()
 

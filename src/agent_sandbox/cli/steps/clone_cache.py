@@ -1,0 +1,66 @@
+"""Share what the setup script downloaded between the clones of a project, before any agent has run.
+
+A new clone keeps a copy of its ~/.cache as the setup script left it, in a volume that no container of a stack mounts.
+The next clone with the same files, setup script, project file, policy and images begins with that copy. So it gets
+nothing that its own setup would not have made, and nothing that an agent wrote.
+"""
+
+import hashlib
+import os
+from dataclasses import replace
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import CopyCache
+from agent_sandbox.cli.steps.execute import backend, driver, execute
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.clones.host_repository import HostRepository, Start
+from agent_sandbox.runtime.policies.layers import load_here
+from agent_sandbox.runtime.project.clone_record import Clone, clones_of, save_clone
+from agent_sandbox.runtime.project.installed import images_of, open_project
+
+CACHE, KEPT = "home-cache", "setup-cache"
+NOT_KEPT = "note: the downloads of the setup script could not be kept for other clones: they may be larger than 4 GiB"
+
+
+def cache_key(own: Project, repository: HostRepository, start: Start) -> str:
+    """Return what identifies all that the setup of a clone works with; "" without a setup script or a valid policy."""
+    if own.setup not in own.made_of:
+        return ""
+    try:
+        policy = load_here(own.policy, os.environ).digest  # with its host lists, services and the other layers
+    except UserError:
+        return ""
+    tree = repository.output("rev-parse", f"{start.commit}^{{tree}}").strip()
+    images = sorted(f"{image.name} {image.digest}" for image in images_of(own))
+    parts = (tree, own.setup, policy, *images, *(part for pair in sorted(own.made_of.items()) for part in pair))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def bring_cache(own: Project, clone: Clone, image: str, key: str) -> bool:
+    """Start a new clone with the cache that another one of the project kept; return whether there was one."""
+    for other in clones_of(clone.project, os.environ) if key else ():
+        if other.cache == key and other.name != clone.name:
+            stack = open_project(other.root, cwd=other.root)
+            source = _kept(stack)
+            if source not in driver().leftovers(stack.name)["volumes"]:
+                continue
+            copy = CopyCache(image=image, source=source, target=f"{own.name}_{CACHE}")
+            execute(backend().plan(own, copy), quiet=True)
+            return True
+    return False
+
+
+def keep_cache(own: Project, clone: Clone, image: str, key: str) -> None:
+    """Keep the cache of a new clone whose setup has just ended, for others."""
+    copy = CopyCache(image=image, source=f"{own.name}_{CACHE}", target=_kept(own))
+    try:
+        execute(backend().plan(own, copy), quiet=True)
+    except UserError:
+        say(NOT_KEPT)
+        return
+    save_clone(replace(clone, cache=key))
+
+
+def _kept(project: Project) -> str:
+    return f"{project.name}_{KEPT}"

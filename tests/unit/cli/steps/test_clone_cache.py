@@ -1,0 +1,148 @@
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.backends.plan import Plan, RunCommand
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps import clone_cache
+from agent_sandbox.cli.steps.clone_cache import NOT_KEPT, bring_cache, cache_key, keep_cache
+from agent_sandbox.cli.steps.clones import EnteredClone, enter_clone
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.clones.host_repository import open_repository, start_of
+from agent_sandbox.runtime.host.user_dirs import config_directory
+from agent_sandbox.runtime.project.clone_record import Clone, clones_of
+from agent_sandbox.runtime.project.installed import open_project, read_stack_file
+from clone_worlds import HereDriver, commit, with_clone_driver
+
+KEY = "1" * 64
+
+
+@pytest.fixture
+def driver(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> HereDriver:
+    made = with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
+    monkeypatch.setattr(clone_cache, "driver", lambda: made)
+    monkeypatch.setattr(clone_cache, "backend", lambda: made.planner)
+    return made
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    found: list[Plan] = []
+    monkeypatch.setattr(clone_cache, "execute", lambda plan, **_options: found.append(plan))
+    return found
+
+
+def enter(name: str) -> tuple[Project, Clone]:
+    made = enter_clone(open_project(None, cwd=Path.cwd()), name, extra_ca=None, quiet=True, dry_run=False).project
+    assert made is not None
+    return made, next(one for one in clones_of(Path.cwd(), os.environ) if one.name == name)
+
+
+def copied(plans: list[Plan]) -> Iterator[tuple[str, ...]]:
+    for plan in plans:
+        (step,) = plan
+        assert isinstance(step, RunCommand)
+        mounts = [word.split(",") for word in step.argv if word.startswith("type=volume")]
+        yield tuple(parts[1].removeprefix("source=").rpartition("_")[2] for parts in mounts)
+
+
+def test_the_key_is_that_of_all_that_the_setup_works_with(project: Path, driver: HereDriver) -> None:
+    own, _ = enter("fix-1")
+    repository = open_repository(project)
+    with_script = replace(own, setup="s.sh", made_of={"s.sh": "npm ci"})
+
+    def key(one: Project, **files: str) -> str:
+        for name, text in files.items():
+            own.policy.with_name(name).write_text(text)
+        return cache_key(one, repository, start_of(repository, project))
+
+    first = key(with_script)
+    assert key(own) == ""  # without a script, only the agent fills the caches
+    others = [
+        key(replace(with_script, made_of={"s.sh": "npm install"})),
+        key(replace(with_script, made_of={"s.sh": "npm ci", "sandbox.yaml": "environment: {A: b}"})),
+        key(with_script, **{"policy.yaml": "domains_file: hosts", "hosts": "a.test"}),
+        key(with_script, hosts="b.test"),
+        key(with_script, **{"policy.yaml": "domains: ["}),
+    ]
+    assert others[-1] == ""
+    user = config_directory(os.environ)
+    assert user is not None
+    user.mkdir(parents=True, exist_ok=True)
+    (user / "policy.yaml").write_text("deny: [evil.test]")
+    others.append(key(with_script, **{"policy.yaml": "domains_file: hosts"}))
+    commit(project, name="b.txt")
+    assert len({first, *others, key(with_script)}) == 8
+    assert driver.steps
+
+
+def test_a_new_clone_begins_with_the_cache_that_another_one_kept_after_its_setup(
+    project: Path, driver: HereDriver, plans: list[Plan]
+) -> None:
+    first, one = enter("fix-1")
+    second, two = enter("fix-2")
+    assert not bring_cache(second, two, "image:1", KEY)
+    keep_cache(first, one, "image:1", KEY)
+    driver.volumes = (f"{first.name}_setup-cache",)
+    two = next(clone for clone in clones_of(project, os.environ) if clone.name == "fix-2")
+    assert bring_cache(second, two, "image:1", KEY)
+    assert [*copied(plans)] == [("home-cache", "setup-cache"), ("setup-cache", "home-cache")]
+
+
+@pytest.mark.parametrize(("key", "volumes"), [("2" * 64, True), ("", True), (KEY, False)])
+def test_a_cache_of_other_files_or_one_that_is_gone_is_not_used(
+    driver: HereDriver, plans: list[Plan], key: str, *, volumes: bool
+) -> None:
+    first, one = enter("fix-1")
+    keep_cache(first, one, "image:1", KEY)
+    driver.volumes = (f"{first.name}_setup-cache",) if volumes else ()
+    second, two = enter("fix-2")
+    plans.clear()
+    assert not bring_cache(second, two, "image:1", key)
+    assert plans == []
+
+
+def test_what_could_not_be_copied_completely_is_not_recorded(
+    project: Path, driver: HereDriver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **_options: object) -> None:
+        raise UserError([])
+
+    own, clone = enter("fix-1")
+    monkeypatch.setattr(clone_cache, "execute", fail)
+    keep_cache(own, clone, "image:1", KEY)
+    assert capsys.readouterr().err == f"{NOT_KEPT}\n"
+    assert [one.cache for one in clones_of(project, os.environ)] == [""]
+    assert driver.steps
+
+
+def test_only_a_new_clone_keeps_its_cache_because_in_others_an_agent_may_have_run(
+    project: Path, driver: HereDriver, plans: list[Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_sandbox.cli.steps.clones.cache_key", lambda *_: KEY)
+
+    def entered(name: str) -> EnteredClone:
+        return enter_clone(open_project(None, cwd=project), name, extra_ca=None, quiet=True, dry_run=False)
+
+    first = entered("fix-1")
+    assert first.keep is not None
+    assert entered("fix-1").keep is None
+    assert first.project is not None
+    first.keep()
+    driver.volumes = (f"{first.project.name}_setup-cache",)
+    assert entered("fix-2").keep is None
+    assert len(plans) == 2
+
+
+def test_a_clone_mounts_only_its_own_caches(driver: HereDriver) -> None:
+    own, _ = enter("fix-1")
+    document = read_stack_file(own.root)
+    volumes = [one for service in document["services"].values() for one in service.get("volumes", ())]
+    assert "setup-cache" not in json.dumps(document)
+    assert [one["source"] for one in volumes if one["target"] == "/home/dev/.cache"] == ["home-cache"]
+    assert document["volumes"]["home-cache"]["name"] == f"{own.name}_home-cache"
+    assert driver.steps

@@ -1,0 +1,94 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.clones.repository_writes import Update, copy_pack, locked_references
+from clone_worlds import commit, git
+
+BOX = "refs/remotes/box/fix-1/"
+ZEROS = "0" * 40
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "--quiet", "--initial-branch=main")
+    commit(tmp_path)
+    return tmp_path
+
+
+def update(host: Path, name: str, before: str = ZEROS) -> Update:
+    return Update(reference=f"{BOX}{name}", commit=git(host, "rev-parse", "HEAD"), before=before)
+
+
+def test_references_and_their_logs_are_those_that_git_would_write(host: Path) -> None:
+    first = update(host, "topic/x")
+    with locked_references(host / ".git", [first], "fetched"):
+        assert git(host, "for-each-ref", BOX) == ""
+    commit(host, text="two\n")
+    with locked_references(host / ".git", [update(host, "topic/x", first.commit)], "fetched again"):
+        pass
+    assert git(host, "rev-parse", f"{BOX}topic/x") == git(host, "rev-parse", "HEAD")
+    assert git(host, "reflog", "show", "--format=%H %gs", f"{BOX}topic/x").splitlines() == [
+        f"{git(host, 'rev-parse', 'HEAD')} fetched again",
+        f"{first.commit} fetched",
+    ]
+    git(host, "fsck", "--strict")
+
+
+def test_after_an_exception_no_reference_is_written_and_no_lock_is_left(host: Path) -> None:
+    with pytest.raises(ZeroDivisionError), locked_references(host / ".git", [update(host, "a"), update(host, "b")], ""):
+        raise ZeroDivisionError
+    assert git(host, "for-each-ref", BOX) == ""
+    assert not [*(host / ".git").rglob("*.lock")]
+
+
+def test_a_reference_that_git_is_changing_is_a_problem_and_none_is_written(host: Path) -> None:
+    lock = host / ".git" / f"{BOX}b.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    with (
+        pytest.raises(UserError) as raised,
+        locked_references(host / ".git", [update(host, "a"), update(host, "b")], ""),
+    ):
+        pass
+    assert str(raised.value) == (
+        f"{host}/.git/{BOX}b: a git command is changing this reference; "
+        f"run it again; if no git command runs in the project, remove {lock}"
+    )
+    assert git(host, "for-each-ref", BOX) == ""
+    assert [*(host / ".git").rglob("*.lock")] == [lock]
+
+
+def test_an_empty_directory_in_place_of_a_reference_and_its_log_is_replaced(host: Path) -> None:
+    for name in ("", "logs/"):
+        (host / ".git" / f"{name}{BOX}main").mkdir(parents=True)
+    with locked_references(host / ".git", [update(host, "main")], ""):
+        pass
+    assert git(host, "rev-parse", f"{BOX}main") == git(host, "rev-parse", "HEAD")
+
+
+def test_a_log_with_a_second_name_is_not_written(host: Path) -> None:
+    log = host / ".git" / "logs" / f"{BOX}main"
+    log.parent.mkdir(parents=True)
+    (host / "other").write_text("")
+    log.hardlink_to(host / "other")
+    with (
+        pytest.raises(UserError, match="not a regular file of its own; remove it"),
+        locked_references(host / ".git", [update(host, "main")], ""),
+    ):
+        pass
+    assert (host / "other").read_text() == ""
+
+
+def test_a_pack_is_copied_with_its_index(host: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("other")
+    git(other, "init", "--quiet")
+    new = commit(other, text="new\n")
+    git(other, "repack", "-a", "-d", "--quiet")
+    (pack,) = (other / ".git" / "objects" / "pack").glob("*.pack")
+    for _ in range(2):
+        copy_pack(host / ".git", pack)
+    assert git(host, "cat-file", "-t", new) == "commit"
+    git(host, "fsck", "--strict")
+    assert not [*(host / ".git").rglob("tmp_*")]
