@@ -13,14 +13,15 @@ from agent_sandbox.backends.verbs import Destroy, Terminal
 from agent_sandbox.cli.framework.options import DryRun, ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import attach, backend, execute
-from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
-from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
+from agent_sandbox.cli.steps.kept_ports import keep_ports
+from agent_sandbox.cli.steps.secrets.secret_keeper import keep_secrets
+from agent_sandbox.cli.steps.start_stack import build_images, report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest
-from agent_sandbox.runtime.project.installed import has_stack
+from agent_sandbox.runtime.project.installed import has_stack, init_for
 from agent_sandbox.runtime.review.baseline import Baseline
 
 Arguments = Annotated[
@@ -87,14 +88,14 @@ def run(  # noqa: PLR0913 - each is an option
     exit code, denials, traffic, and the changes to review.
     """
     _require_valid(asks=ask and not dry_run, resumes=resume, removes=rm, reports=json)
-    if (name and not clone) or (rm and clone):
-        raise UserError([NO_CLONE if name and not clone else NOT_KEPT])
+    _require_clone(clone=clone, is_named=bool(name), removes=rm)
     agent, words = _split(arguments or ())
     project = _opened(agent, path, yes=yes, quiet=quiet, dry_run=dry_run)
+    keep = None
     if project and clone:
         from agent_sandbox.cli.steps.clones import enter_clone  # noqa: PLC0415 - only then
 
-        project = enter_clone(project, name, extra_ca=extra_ca, quiet=quiet, dry_run=dry_run)
+        project, keep = enter_clone(project, name, extra_ca=extra_ca, quiet=quiet, dry_run=dry_run)
     if project is None:
         return 0
     manifest = _manifest(_chosen(project, agent), resumes=resume)
@@ -102,20 +103,27 @@ def run(  # noqa: PLR0913 - each is an option
     starting = partial(start, project, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if dry_run:
         return _print_plan(project, starting, command, removes=rm)
-    with _thrown_away(project, quiet=quiet) if rm else nullcontext() as before:
+    with _thrown_away(project, extra_ca=extra_ca, quiet=quiet) if rm else nullcontext() as before:
         if code := starting():
             return code
+        if keep:
+            keep()
         report_unwritable_project(project)
-        keep_logins(project)
-        if ask:
-            from agent_sandbox.cli.steps.watching.asking_run import run_asking  # noqa: PLC0415 - only then
-
-            return run_asking(project, *command)
+        keep_secrets(project)
+        keep_ports(project)
         if json:
             from agent_sandbox.cli.steps.reported_run import run_reported  # noqa: PLC0415 - only then
 
             return run_reported(project, manifest.name, *command, before=before)
-        attach(project, *command)
+        return _attach(project, command, asks=ask)
+
+
+def _attach(project: Project, command: Sequence[str], *, asks: bool) -> int:
+    if asks:
+        from agent_sandbox.cli.steps.watching.asking_run import run_asking  # noqa: PLC0415 - only then
+
+        return run_asking(project, *command)
+    attach(project, *command, images=True)
     return 0
 
 
@@ -137,10 +145,10 @@ def _opened(agent: str, path: Path | None, *, yes: str, quiet: bool, dry_run: bo
     return open_unasked(path, cwd=here) if dry_run else open_trusted(path, cwd=here, yes=yes)
 
 
-def _thrown_away(project: Project, *, quiet: bool) -> AbstractContextManager[Baseline]:
+def _thrown_away(project: Project, *, extra_ca: Path | None, quiet: bool) -> AbstractContextManager[Baseline]:
     from agent_sandbox.cli.steps.throw_away import thrown_away  # noqa: PLC0415 - only then
 
-    return thrown_away(project, quiet=quiet)
+    return thrown_away(project, build=partial(build_images, project, extra_ca=extra_ca, quiet=quiet), quiet=quiet)
 
 
 def _require_valid(*, asks: bool, resumes: bool, removes: bool, reports: bool) -> None:
@@ -154,6 +162,14 @@ def _require_valid(*, asks: bool, resumes: bool, removes: bool, reports: bool) -
         problems.append(Problem(where="--resume", what="cannot be combined with --rm: a new sandbox has no session"))
     if problems:
         raise UserError(problems)
+
+
+def _require_clone(*, clone: bool, is_named: bool, removes: bool) -> None:
+    """Raise UserError for options that need a clone, or exclude one."""
+    if is_named and not clone:
+        raise UserError([NO_CLONE])
+    if removes and clone:
+        raise UserError([NOT_KEPT])
 
 
 def _split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -172,7 +188,7 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
     folder = path or Path.cwd()
     if not agent:
         known = ", ".join(known_agents())
-        hint = f"agent-sandbox run AGENT makes one and starts it, where AGENT is one of: {known}"
+        hint = init_for(folder) or f"agent-sandbox run AGENT makes one and starts it, where AGENT is one of: {known}"
         raise UserError([Problem(where=str(folder.absolute()), what="there is no stack here yet", hint=hint)])
     if not dry_run:
         missing_parts.require_all_parts()  # before anything is written

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.steps.execute import attach, require_agent
-from agent_sandbox.cli.steps.secrets.login_keeper import keep_logins
+from agent_sandbox.cli.steps.kept_ports import keep_ports
+from agent_sandbox.cli.steps.secrets.secret_keeper import keep_secrets
 from agent_sandbox.cli.steps.trust_gate import open_known
 
 
@@ -12,5 +13,6 @@ def shell(*, path: ProjectPath = None) -> None:
     """Open zsh in the agent container, as `dev` in /workspace."""
     project = open_known(path, cwd=Path.cwd())
     require_agent(project)
-    keep_logins(project)
+    keep_secrets(project)
+    keep_ports(project)
     attach(project, "zsh")

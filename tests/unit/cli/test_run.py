@@ -189,6 +189,16 @@ def test_a_directory_without_a_stack_needs_the_name_of_an_agent(empty_project: P
     assert list(empty_project.iterdir()) == []
 
 
+def test_a_project_file_without_a_stack_needs_init(empty_project: Path, ask: Ask) -> None:
+    (empty_project / ".devcontainer").mkdir()
+    (empty_project / ".devcontainer" / "sandbox.yaml").write_text("version: 1\n")
+    assert ask("run").err == (
+        f"error: {empty_project}: there is no stack here yet\n"
+        "  hint: agent-sandbox init makes it from .devcontainer/sandbox.yaml; "
+        "if that lists no agents, agent-sandbox init AGENT\n"
+    )
+
+
 def test_another_agents_stack_is_kept(empty_project: Path, started: list[Path], ask: Ask) -> None:
     first, second = AGENTS[:2]
     ask("init", first)
@@ -284,7 +294,7 @@ def test_the_agent_starts_in_the_clone(
         names.append(one.name)
         return 0
 
-    for name in ("start", "keep_logins", "attach"):
+    for name in ("start", "keep_secrets", "attach"):
         monkeypatch.setattr(module, name, note)
     assert exit_code(lambda: run([], clone=True, name="fix-1")) == 0
     assert exit_code(lambda: run([], clone=True, name="fix-2", dry_run=True)) == 0

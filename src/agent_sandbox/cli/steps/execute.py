@@ -5,9 +5,10 @@ from typing import NoReturn
 
 from agent_sandbox.backends.plan import Plan, Planner, describe
 from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.cli.terminal.progress import progress
-from agent_sandbox.cli.terminal.tty import entering
+from agent_sandbox.cli.terminal.tty import entering, terminal
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.protocol import Driver, Explain
@@ -42,8 +43,17 @@ def execute(
         driver().execute(plan, tell=tell, explain=explain)
 
 
-def attach(project: Project, *command: str, dry_run: bool = False) -> None:
-    """Run a command in the agent container on this terminal, pass signals to it, and exit with its code."""
+def attach(project: Project, *command: str, dry_run: bool = False, images: bool = False) -> None:
+    """Run a command in the agent container on this terminal, pass signals to it, and exit with its code.
+
+    With `images`, the command gets images that the user pastes.
+    """
+    if terminal() is Terminal.ATTACHED and not dry_run:
+        from agent_sandbox.cli.steps.on_terminal.session import TerminalSession  # noqa: PLC0415 - only on a terminal
+
+        if code := TerminalSession(project, images=images).run(*command):
+            raise SystemExit(code)
+        return
     session = "" if dry_run else os.urandom(8).hex()
     execute(backend().plan(project, entering(*command, session=session)), dry_run=dry_run, quiet=True)
 
@@ -52,8 +62,16 @@ def require_made(project: Project, service: str) -> Container:
     """Return the container of a service, running or not; raise UserError if it does not exist."""
     found = next((container for container in driver().observe(project.name) if container.service == service), None)
     if found is None:
-        raise UserError([Problem(where=project.name, what="the stack is not running", hint="agent-sandbox up")])
+        raise UserError([not_running(project)])
     return found
+
+
+def not_running(project: Project) -> Problem:
+    """Return the problem of a stack without containers, with the command that starts it."""
+    from agent_sandbox.runtime.project.clone_record import path_option  # noqa: PLC0415 - only for the message
+
+    hint = f"agent-sandbox up{path_option(project.root, os.environ)}"
+    return Problem(where=project.name, what="the stack is not running", hint=hint)
 
 
 def require_running(project: Project, service: str) -> Container:

@@ -6,6 +6,7 @@ While the overlay is shown, the program's output is not read: it waits, and the 
 import os
 import pty
 import re
+import select
 import selectors
 import signal
 import sys
@@ -31,8 +32,9 @@ RESIZED_SECONDS = 0.3  # until a program has noticed a change of the size, throu
 CANCEL = b"\x18\x1b\\"
 # Ends what would hide a part of the overlay: held updates, margins, inserting, other character sets, protected cells.
 PLAIN = b'\x1b[?2026l\x1b[?6l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f\x1b[0"q'
-# The alternate screen of full-screen programs, which has no second one.
-ALTERNATE = re.compile(rb"\x1b\[\?[0-9;]*?(?:1049|1047|47)[0-9;]*(?P<on>[hl])")
+# Modes set and reset, and those of the alternate screen of full-screen programs, which has no second one.
+MODES = re.compile(rb"\x1b\[\?(?P<modes>[0-9;]*+)(?P<on>[hl])")
+ALTERNATE = {b"1049", b"1047", b"47"}
 # A key as the keyboard protocol of kitty reports it: its number, and perhaps "no modifier, pressed".
 KITTY_KEY = re.compile(rb"\x1b\[(?P<key>[0-9]{1,3})(?:;1(?::1)?)?u")
 
@@ -51,10 +53,23 @@ class Overlay(Protocol):
 
 
 class PtySession:
-    """One program on this terminal. `wake` may be called from another thread after the overlay has changed."""
+    """One program on this terminal. `wake` may be called from another thread after the overlay has changed.
 
-    def __init__(self, overlay: Overlay, *, source: int = 0, target: int = 1) -> None:
-        self._overlay, self._source, self._target = overlay, source, target
+    `passed` returns what the terminal gets of a part of the program's output. `typed` returns what the program gets of
+    what the user types; it is also called with nothing, for what it has held back.
+    """
+
+    def __init__(
+        self,
+        overlay: Overlay,
+        *,
+        passed: Callable[[bytes], bytes] = bytes,
+        typed: Callable[[bytes], bytes] = bytes,
+        source: int = 0,
+        target: int = 1,
+    ) -> None:
+        self._overlay, self._passed, self._entered = overlay, passed, typed
+        self._source, self._target = source, target
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
         self._child, self._leader = 0, -1
@@ -64,11 +79,16 @@ class PtySession:
         self._typed = self._written = self._wanted = self._settling = 0.0
         self._smaller_since = 0.0
         self._status: int | None = None
+        self._gone = False
 
     def wake(self) -> None:
         """Look at the overlay again."""
         with suppress(OSError):
             os.write(self._waker, b"w")
+
+    def write(self, data: bytes) -> None:
+        """Write to the terminal."""
+        _write(self._target, data)
 
     def run(self, program: Callable[[], int], *, on_start: Callable[[], None] = lambda: None) -> int:
         """Run `program` in a child process, call `on_start` as soon as that runs, and return its exit code."""
@@ -126,7 +146,7 @@ class PtySession:
     def _resize(self, fewer: int = 0) -> None:
         with suppress(termios.error, OSError):
             rows, columns = termios.tcgetwinsize(self._source)
-            termios.tcsetwinsize(self._leader, (rows - fewer, columns))
+            termios.tcsetwinsize(self._leader, (max(rows - fewer, 0), columns))
 
     def _copy(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -147,7 +167,10 @@ class PtySession:
                 ended = self._has_ended()
                 if ended and not ready:
                     return  # something else keeps the terminal open
-                self._update(ended=ended)
+                # Without a terminal nobody answers, and the program has to write its last output.
+                self._update(ended=ended or self._gone)
+                if not self._shown:
+                    self._type(b"")
                 _listen(selector, self._leader, reads=not self._shown, writes=bool(self._to_program))
 
     def _timeout(self) -> float | None:
@@ -161,7 +184,8 @@ class PtySession:
         except OSError:
             data = b""
         if not data:
-            self._kill(signal.SIGHUP)  # the terminal is gone
+            self._gone = True  # the terminal is
+            self._kill(signal.SIGHUP)
             return False
         if self._shown:
             now = time.monotonic()
@@ -170,10 +194,14 @@ class PtySession:
             else:
                 self._settling = now
         else:
+            self._type(data)
+        return True
+
+    def _type(self, data: bytes) -> None:
+        if data := self._entered(data):
             self._typed = time.monotonic()
             self._to_program += data
             self._write_program()
-        return True
 
     def _write_program(self) -> None:
         try:
@@ -192,10 +220,12 @@ class PtySession:
             return False
         if not data:
             return False
-        _write(self._target, data)
+        data = self._passed(data)
+        self.write(data)
         self._written = time.monotonic()
-        for found in ALTERNATE.finditer(self._tail + data):
-            self._alternate = found["on"] == b"h"
+        for found in MODES.finditer(self._tail + data):
+            if not ALTERNATE.isdisjoint(found["modes"].split(b";")):
+                self._alternate = found["on"] == b"h"
         self._tail = (self._tail + data)[-16:]
         return True
 
@@ -291,7 +321,7 @@ def _key(data: bytes) -> str:
 @contextmanager
 def _raw(terminal: int) -> Iterator[None]:
     before = termios.tcgetattr(terminal)
-    tty.setraw(terminal)
+    tty.setraw(terminal, termios.TCSADRAIN)  # its default loses what the user has typed already
     try:
         yield
     finally:
@@ -302,4 +332,7 @@ def _raw(terminal: int) -> Iterator[None]:
 def _write(target: int, data: bytes) -> None:
     with suppress(OSError):  # the terminal is gone: the program notices at the end of its input
         while data:
-            data = data[os.write(target, data) :]
+            try:
+                data = data[os.write(target, data) :]
+            except BlockingIOError:  # another process may have made it so
+                select.select([], [target], [])

@@ -163,6 +163,26 @@ def test_a_program_runs_as_on_the_terminal_itself(seat: Seat) -> None:
     assert (before, seat.question.rung) == (after, False)
 
 
+def test_what_was_typed_before_the_program_began_is_for_the_program(seat: Seat) -> None:
+    seat.types(b"early\r")
+    assert seat.run("read x; [ $x = early ]", lambda: None) == 0
+
+
+def test_no_output_is_lost_on_a_terminal_that_does_not_block(seat: Seat) -> None:
+    os.set_blocking(seat.follower, False)
+
+    def act() -> None:
+        time.sleep(0.1)  # the terminal is full by then
+        seat.sees(b"30000\r\n")
+
+    seat.run("seq 30000; echo end", act)
+    assert re.search(rb"\bend\r\n", seat.seen)
+
+
+def test_a_long_sequence_of_modes_is_read_in_one_pass() -> None:
+    assert not subject.MODES.search(b"\x1b[?" + b"47" * 200_000)  # in quadratic time, minutes
+
+
 def test_a_program_that_a_signal_ended_has_the_exit_code_of_a_shell(seat: Seat) -> None:
     assert seat.run("kill -9 $$", lambda: None) == 137
     for program, code in ((lambda: 3, 3), (lambda: 1 // 0, 127)):
@@ -294,6 +314,21 @@ def test_a_program_that_fills_the_screen_draws_it_anew(seat: Seat, monkeypatch: 
     assert seat.run(script, act) == 130
 
 
+def test_a_terminal_without_a_size_shows_questions(seat: Seat) -> None:
+    termios.tcsetwinsize(seat.follower, (0, 0))
+
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.asks()
+        seat.sees(DRAWN + b" 80")
+        time.sleep(0.05)
+        seat.types(b"d")
+        seat.sees(rb"\x1b8")
+        seat.types(b"\r")
+
+    assert seat.run(r"printf '\033[?1049hready'; read x; exit 6", act) == 6
+
+
 def test_a_program_that_never_pauses_is_interrupted_between_two_sequences(
     seat: Seat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,6 +392,18 @@ def test_the_program_ends_with_the_terminal(seat: Seat) -> None:
         seat.leader = os.open(os.devnull, os.O_RDONLY)
 
     assert seat.run("trap 'exit 5' HUP; echo ready; while :; do echo x; sleep 0.05; done", act) == 5
+
+
+def test_the_program_ends_with_the_terminal_while_a_question_is_shown(seat: Seat) -> None:
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.asks()
+        seat.sees(SHOWN)
+        os.close(seat.leader)
+        seat.leader = os.open(os.devnull, os.O_RDONLY)
+
+    # What it writes last is more than fits into its terminal.
+    assert seat.run("trap 'seq 50000; exit 5' HUP; echo ready; while :; do sleep 0.05; done", act) == 5
 
 
 def test_another_process_that_keeps_the_terminal_does_not_keep_the_session(seat: Seat, tmp_path: Path) -> None:

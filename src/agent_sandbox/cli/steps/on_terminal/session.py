@@ -1,0 +1,64 @@
+"""Run a command in the agent container on this terminal, and ask the user about what it wants of the terminal."""
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from agent_sandbox.backends.plan import HandOver, handed_over
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Exec, Terminal
+from agent_sandbox.cli.steps.on_terminal.copy_question import CopyQuestion
+from agent_sandbox.cli.steps.on_terminal.image_question import ImageQuestion
+from agent_sandbox.cli.steps.on_terminal.overlays import Overlays
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.tty import entering
+from agent_sandbox.runtime.copying.transfer import file_to_sandbox
+from agent_sandbox.runtime.drivers import load_driver
+from agent_sandbox.runtime.host.attached import run_attached
+from agent_sandbox.runtime.host.pty_session import Overlay, PtySession
+from agent_sandbox.runtime.terminal.clipboard import clipboard_image
+from agent_sandbox.runtime.terminal.clipboard_filter import ClipboardFilter
+
+
+class TerminalSession:
+    """One command on this terminal. The first of `overlays` is shown first; `wake` draws them anew, from any thread.
+
+    With `images`, the command gets images that the user pastes.
+    """
+
+    def __init__(self, project: Project, overlays: Sequence[Overlay] = (), *, images: bool = False) -> None:
+        self._project = project
+        self._copies = CopyQuestion(project.name, write=self._write)
+        self._images = ImageQuestion(
+            project.name,
+            copy=partial(file_to_sandbox, self._within),
+            clipboard=partial(clipboard_image, os.environ, project=project.root),
+            changed=self.wake,
+        )
+        shown = Overlays((*overlays, self._images, self._copies), changed=self.wake)
+        passed = ClipboardFilter(self._copies.hold).feed
+        self._session = PtySession(shown, passed=passed, typed=self._images.typed if images else bytes)
+
+    def _plan(self, verb: Exec) -> HandOver:
+        return handed_over(load_driver().planner.plan(self._project, verb))
+
+    def _within(self, argv: tuple[str, ...]) -> tuple[Sequence[str], Path]:
+        step = self._plan(Exec(argv=argv, terminal=Terminal.NONE))
+        return step.argv, step.cwd
+
+    def _write(self, data: bytes) -> None:
+        self._session.write(data)
+
+    def wake(self) -> None:
+        """Look at the overlays again."""
+        self._session.wake()
+
+    def run(self, *command: str, on_start: Callable[[], None] = lambda: None) -> int:
+        """Run the command and return its exit code."""
+        step = self._plan(entering(*command, session=os.urandom(8).hex()))
+        program = partial(run_attached, step.argv, cwd=step.cwd, pass_signal=step.pass_signal)
+        code = self._session.run(program, on_start=on_start)
+        if unanswered := self._copies.unanswered:
+            say(("not copied:", "warn"), f" {unanswered}, and ended before you could answer")
+        return code
