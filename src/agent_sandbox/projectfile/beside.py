@@ -153,6 +153,13 @@ def _limit(name: str) -> PlainValidator:
     return PlainValidator(checked)
 
 
+def _shared_memory(value: object) -> str:
+    text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if not (LIMITS["memory"].read(text) or 0) >= MIB:
+        raise invalid(f"{safe_repr(text)} is not a {LIMITS['memory'].form}, at least `1m`")
+    return text
+
+
 NUMBER_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}]})
 WORDS = WithJsonSchema({"type": "array", "items": {"type": "string"}})
 ServiceName = Annotated[str, PlainValidator(_name), TEXT]
@@ -215,6 +222,7 @@ class BesideSpec(Strict):
     mem_limit: Written[Annotated[str, _limit("memory"), NUMBER_OR_TEXT]] = None
     cpus: Written[Annotated[str, _limit("cpus"), NUMBER_OR_TEXT]] = None
     pids_limit: Written[Annotated[str, _limit("pids"), NUMBER_OR_TEXT]] = None
+    shm_size: Written[Annotated[str, PlainValidator(_shared_memory), NUMBER_OR_TEXT]] = None
 
     @model_validator(mode="after")
     def _has_one_image(self) -> Self:
@@ -222,6 +230,21 @@ class BesideSpec(Strict):
             what = "`image` or `build` is missing" if self.image is None else "`image` and `build` exclude each other"
             raise invalid(what, f"write `image: NAME:TAG`, or `build: {{{BUILD_KEY}: NAME}}`")
         return self
+
+    @model_validator(mode="after")
+    def _shares_what_it_has(self) -> Self:
+        if self.shared_memory > self.limits.memory:
+            more = LIMITS["memory"].shown(self.limits.memory)
+            raise invalid(
+                f"`shm_size` is more than the memory of the service, {more}", "raise `mem_limit`, or lower it"
+            )
+        return self
+
+    @property
+    def shared_memory(self) -> int:
+        """The size of /dev/shm in bytes, 0 if the file does not say it."""
+        size: int = LIMITS["memory"].read(self.shm_size) if self.shm_size is not None else 0
+        return size
 
     @property
     def limits(self) -> Limits:
@@ -282,6 +305,7 @@ def beside_services(services: Mapping[str, BesideSpec], texts: Mapping[str, str]
             links=one.links,
             healthcheck=one.healthcheck.value if one.healthcheck else None,
             limits=one.limits,
+            shared_memory=one.shared_memory,
         )
         for name, one in services.items()
     )

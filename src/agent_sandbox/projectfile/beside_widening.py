@@ -6,7 +6,7 @@ from agent_sandbox.projectfile.beside import BesideSpec
 from agent_sandbox.stack.limits import LIMITS
 
 # What runs in a service's container, and so what answers the agent.
-RUN = ("user", "entrypoint", "command", "environment", "volumes", "healthcheck")
+RUN = ("user", "entrypoint", "command", "environment", "volumes", "healthcheck", "shm_size")
 PINNED = "@sha256:"
 
 

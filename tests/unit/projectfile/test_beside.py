@@ -35,6 +35,7 @@ beside:
     mem_limit: 512m
     cpus: 0.5
     pids_limit: 50
+    shm_size: 128m
   cache:
     image: redis:8
     user: 999:1000
@@ -55,6 +56,7 @@ beside:
             test=("pg_isready",), interval=90, timeout=0.5, retries=9, start_period=3600, start_interval=0.5
         ),
         limits=Limits(memory=512 * MIB, cpus=0.5, pids=50, files=16_384),
+        shared_memory=128 * MIB,
     )
     assert cache == Beside(
         name="cache",
@@ -92,6 +94,8 @@ TEST = 'not a health check; write a line for the shell, or ["CMD", "PROGRAM", "A
 DURATION = "write `10s`, `1m30s` or `500ms`, up to `1h`"
 ONE_LINE = "is not one line of text; write it in quotes; a service gets no variables of your shell"
 LINKED = "`links` names a service without `expose`: db; list its ports under its `expose`"
+SIZE = "size: a number with k, m or g, as in `4g`"
+RAISE = "raise `mem_limit`, or lower it"
 CIRCLE = "each service waits for those that it links to"
 MANY = ", ".join(f"s{number}: {{image: debian}}" for number in range(11))
 
@@ -137,6 +141,9 @@ MANY = ", ".join(f"s{number}: {{image: debian}}" for number in range(11))
         ("mem_limit: 1k", "1:40: '1k' is too little"),
         ("cpus: 9999", "1:35: '9999' is too much"),
         ("mem_limit: lots", "1:40: 'lots' is not a size: a number with k, m or g, as in `4g`"),
+        ("shm_size: 1k", f"1:39: '1k' is not a {SIZE}, at least `1m`"),
+        ("shm_size: true", f"1:39: '' is not a {SIZE}, at least `1m`"),
+        ("shm_size: 3g", f"1:14: `shm_size` is more than the memory of the service, 2g; {RAISE}"),
         ("links: [web]", "1:36: `links` names a service that does not exist: web"),
         ("{db: {image: redis}, web: {image: redis, links: [db]}}", f"1:57: {LINKED}"),
         ("expose: [1], links: [db]", f"1:49: `links` form a cycle: db -> db; {CIRCLE}"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
+from agent_sandbox.agents.manifest import HOME
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
@@ -13,6 +14,7 @@ from agent_sandbox.backends.verbs import (
     AskSecrets,
     Build,
     Cache,
+    CopyCache,
     CopySecrets,
     Create,
     Destroy,
@@ -22,6 +24,7 @@ from agent_sandbox.backends.verbs import (
     Follow,
     InClone,
     Logs,
+    Pull,
     ReadTraffic,
     Restart,
     SetUp,
@@ -43,6 +46,11 @@ START_SECONDS = 120  # seconds; a cold start takes 5, but a slow machine needs t
 ALONE = (
     *("--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
     *("--security-opt", "no-new-privileges", "--env", "HOME=/nonexistent", "--user"),
+)
+# Copies at most 4 GiB. Go makes its modules read-only.
+COPY_CACHE = (
+    '[ "$(du --summarize --block-size=1M /from | cut --fields=1)" -le 4096 ] && chmod -R u+rwX . '
+    "&& find . -mindepth 1 -delete && exec cp --archive --reflink=auto /from/. ."
 )
 NOBODY = "65534:65534"
 # Of what git in a clone may use: the agent decides what it works on.
@@ -82,8 +90,6 @@ class ComposePlanner:
                 steps = (*self._images(verb.build), *removed, self._up(project), self._replaced)
             case Create():
                 steps = (self._run(project, "creating the stack", "create", "--no-build", "--remove-orphans"),)
-            case CopySecrets():
-                steps = (self._copy_secrets(project, verb),)
             case Down():
                 steps = (self._run(project, "stopping the stack", "down", "--remove-orphans"),)
             case Destroy():
@@ -95,6 +101,8 @@ class ComposePlanner:
                     self._run(project, f"restarting {verb.service}", "restart", verb.service),
                     self._run(project, f"waiting for {verb.service}", *again),
                 )
+            case CopySecrets() | CopyCache():
+                steps = (self._copy(project, verb),)
             case Exec():
                 steps = (self._hand_over(project, verb),)
             case SetUp():
@@ -159,6 +167,17 @@ class ComposePlanner:
     def _up(self, project: Project) -> RunCommand:
         return self._run(project, "starting the stack", "up", "--detach", "--no-build", "--remove-orphans", *_wait())
 
+    def pull(self, project: Project, verb: Pull) -> Plan:
+        """Return the steps that pull an image by its digest."""
+        name = f"{repository_of(verb.image)}@{verb.digest}"
+        commands = (("pull", "--quiet", name), ("tag", name, verb.image))
+        return tuple(
+            RunCommand(
+                argv=(self.program, *command), cwd=project.root, project=project.name, purpose=f"pulling {verb.image}"
+            )
+            for command in commands
+        )
+
     def _set_up(self, project: Project, verb: SetUp) -> RunCommand:
         argv = (ENTER, SETUP, verb.script, "--digest", verb.digest, "--attended")
         return self._run(project, f"running {verb.script}", "exec", "-T", "agent", *argv)
@@ -202,6 +221,9 @@ class ComposePlanner:
         argv = (self.program, "run", "--interactive", *ALONE, owner, *within, *arguments)
         return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="asking the clone")
 
+    def _copy(self, project: Project, verb: CopySecrets | CopyCache) -> RunCommand:
+        return self._copy_cache(project, verb) if isinstance(verb, CopyCache) else self._copy_secrets(project, verb)
+
     def _copy_secrets(self, project: Project, verb: CopySecrets) -> RunCommand:
         mounts = (
             *("--mount", f"type=volume,source={verb.source},target=/from,readonly"),
@@ -210,6 +232,20 @@ class ComposePlanner:
         argv = (*ALONE, PROXY_USER, *mounts, "--entrypoint", "cp", verb.image, "--archive", "/from/.", "/to/")
         return RunCommand(
             argv=(self.program, "run", *argv), cwd=project.root, project=project.name, purpose="copying the secrets"
+        )
+
+    def _copy_cache(self, project: Project, verb: CopyCache) -> RunCommand:
+        owner = f"{project.owner.uid}:{project.owner.gid}"
+        label = f"volume-label={PROJECT_LABEL}={project.name}"
+        # A new volume gets the owner of the directory that the image has there.
+        home = f"{HOME}/.cache"
+        mounts = (
+            *("--mount", f"type=volume,source={verb.source},target=/from,readonly,volume-nocopy"),
+            *("--mount", f"type=volume,source={verb.target},target={home},{label}", "--workdir", home),
+        )
+        argv = (*ALONE, owner, *mounts, *BOUNDS, "--entrypoint", "/bin/sh", verb.image, "-c", COPY_CACHE)
+        return RunCommand(
+            argv=(self.program, "run", *argv), cwd=project.root, project=project.name, purpose="copying the caches"
         )
 
     def _left_volumes(self, project: Project) -> RunCommand:
@@ -282,3 +318,14 @@ def _logs(verb: Logs) -> Iterator[str]:
 
 def _relative(file: Path, root: Path) -> str:
     return str(file.relative_to(root)) if file.is_relative_to(root) else str(file)
+
+
+def repository_of(image: str) -> str:
+    """Return the name of an image without its tag and digest.
+
+    >>> repository_of("localhost:5000/db:1"), repository_of("db@sha256:0"), repository_of("localhost:5000/db")
+    ('localhost:5000/db', 'db', 'localhost:5000/db')
+    """
+    name = image.partition("@")[0]
+    start = name.rfind("/") + 1
+    return name[:start] + name[start:].partition(":")[0]

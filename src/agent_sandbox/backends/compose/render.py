@@ -116,6 +116,7 @@ def _walls(service: Service) -> Document:
         "mem_limit": size(service.limits.memory),
         "memswap_limit": size(service.limits.memory),
         "pids_limit": service.limits.pids,
+        "shm_size": size(service.shared_memory) if service.shared_memory else "",
         "storage_opt": _disk(service.limits) if service.limits.disk != NO_LIMIT else {},
         "cpu_period": CPU_PERIOD,
         "cpu_quota": round(service.limits.cpus * CPU_PERIOD),

@@ -14,6 +14,7 @@ from agent_sandbox.runtime.compose.engine import DOCKER, Engine
 from agent_sandbox.runtime.compose.execute import act, hand_on
 from agent_sandbox.runtime.compose.faults import known_fault
 from agent_sandbox.runtime.compose.own_images import own_images
+from agent_sandbox.runtime.compose.registry_images import digests_of, download_size
 from agent_sandbox.runtime.compose.reprotect import reprotect
 from agent_sandbox.runtime.compose.resuming import resumed
 from agent_sandbox.runtime.compose.usage import usage
@@ -73,6 +74,14 @@ class ComposeDriver:
     def labels_of(self, images: Sequence[str]) -> dict[str, Mapping[str, str]]:
         """Inspect the images."""
         return self.engine.labels_of(images)
+
+    def digests_of(self, images: Sequence[str]) -> dict[str, frozenset[str]]:
+        """Inspect the images one by one: two names may mean one image."""
+        return digests_of(self.engine, images)
+
+    def download_size(self, image: str) -> int | None:
+        """Ask the registry for the manifest."""
+        return download_size(self.engine, image)
 
     def output_of(self, container: Container, *, lines: int) -> str:
         """Read the container's log."""

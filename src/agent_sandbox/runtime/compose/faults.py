@@ -96,8 +96,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     fault(
         r"all predefined address pools have been fully subnetted",
-        what="Docker has no subnet left for another network",
-        hint="`docker network prune` removes unused ones",
+        what="Docker has no subnet left for another network; each running stack takes one",
+        hint="stop stacks that you do not need: agent-sandbox ls, then agent-sandbox down --path NAME; `docker network "
+        "prune` removes unused networks",
     ),
     fault(
         r"(?:buildx component is missing or broken|unknown flag: --secret|'buildx' is not a docker command)",

@@ -1,9 +1,10 @@
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.compose.plan import ComposePlanner
+from agent_sandbox.backends.compose.plan import COPY_CACHE, ComposePlanner
 from agent_sandbox.backends.plan import BuildImage, HandOver, RemoveImages, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
@@ -12,6 +13,7 @@ from agent_sandbox.backends.verbs import (
     AskSecrets,
     Build,
     Cache,
+    CopyCache,
     CopySecrets,
     Create,
     Destroy,
@@ -331,6 +333,32 @@ def test_secrets_go_from_volume_to_volume_in_a_container_without_a_network() -> 
         *("--mount", "type=volume,source=my-project-0123abcd_secrets,target=/to"),
         *("--entrypoint", "cp", "proxy:1", "--archive", "/from/.", "/to/"),
     )
+
+
+def test_caches_go_from_volume_to_volume_as_the_agents_user_without_a_network() -> None:
+    (step,) = PLANNER.plan(PROJECT, CopyCache(image="image:1", source="other_setup-cache", target="mine_home-cache"))
+    label = "volume-label=com.docker.compose.project=my-project-0123abcd"
+    assert step.argv == (
+        *("docker", "run", "--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
+        *("--security-opt", "no-new-privileges", "--env", "HOME=/nonexistent", "--user", "1000:1000"),
+        *("--mount", "type=volume,source=other_setup-cache,target=/from,readonly,volume-nocopy"),
+        *("--mount", f"type=volume,source=mine_home-cache,target=/home/dev/.cache,{label}"),
+        *("--workdir", "/home/dev/.cache", "--init", "--memory", "1g", "--pids-limit", "128"),
+        *("--entrypoint", "/bin/sh", "image:1", "-c", COPY_CACHE),
+    )
+
+
+def test_the_copy_of_a_cache_replaces_what_was_there_even_if_it_is_read_only(tmp_path: Path) -> None:
+    source, target = tmp_path / "from", tmp_path / "to"
+    for folder, name in ((source, "new"), (target, "old")):
+        (folder / "mod").mkdir(parents=True)
+        (folder / "mod" / name).write_text(name)
+        (folder / "mod").chmod(0o555)
+    script = COPY_CACHE.replace("/from", str(source))
+    subprocess.run(["sh", "-c", script], cwd=target, check=True, timeout=30)
+    assert [path.name for path in (target / "mod").iterdir()] == ["new"]
+    assert subprocess.run(["sh", "-c", script.replace("4096", "0")], cwd=target, check=False).returncode == 1
+    assert [path.name for path in (target / "mod").iterdir()] == ["new"]
 
 
 def test_a_stack_is_created_without_starting_or_building_anything() -> None:

@@ -102,7 +102,7 @@ WITH_SERVICES = replace(
     WORKSPACE,
     beside=(
         Beside(name="db", image="postgres:17", volumes=(("data", "/data"),), ports=(5432,), limits=DEFAULT),
-        Beside(name="own", image="agent-sandbox/beside:1", user="www", limits=DEFAULT),
+        Beside(name="own", image="agent-sandbox/beside:1", user="www", limits=DEFAULT, shared_memory=128 << 20),
     ),
 )
 
@@ -112,6 +112,7 @@ def test_services_are_in_the_file_and_only_their_images_are_pulled() -> None:
     assert load_yaml(render(WITH_SERVICES)) == said
     pulled = {name for name, service in said["services"].items() if service["pull_policy"] != "never"}
     assert pulled == {"db"}
+    assert (said["services"]["own"]["shm_size"], "shm_size" in said["services"]["db"]) == ("128m", False)
     assert "user" not in said["services"]["db"]  # the image's
     assert said["services"]["db"]["network_mode"] == "service:firewall.db"
     assert said["networks"]["beside"]["internal"]
