@@ -1,6 +1,6 @@
-"""Run all benchmarks but `shims` and `trees`, or those named.
+"""Run all benchmarks but `shims` and `trees`, or the groups named.
 
-PYTHONPATH=. python -P -m benchmarks [startup] [policy] [stack] [proxy] [lane] [secrets] [shims] [trees]
+PYTHONPATH=. python -P -m benchmarks [GROUP...]
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ GROUPS = {
     "policy": True,
     "stack": False,
     "proxy": False,
-    "lane": False,
+    "peers": False,
+    "lane": True,
+    "watching": False,
     "secrets": True,
+    "ports": False,
     "shims": False,
     "trees": False,
 }
@@ -41,6 +44,8 @@ def main() -> int:
 def measure(group: str) -> None:
     """Print a group's table, made under this Python."""
     rows = import_module(f"benchmarks.{group}").rows()
+    if not rows:
+        return
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     print(f"{group}: {machine}; medians, ratios pair by pair\n\n{markdown(rows)}\n", flush=True)
 

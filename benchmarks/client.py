@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Opens intercepted connections through one proxy."""
+    """Opens intercepted connections through one proxy. `authority` is what its requests name as their host."""
+
+    authority = HOST
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -39,10 +41,9 @@ class Client:
         if b" 200 " not in answer:
             raise ConnectionError(answer.decode())
 
-    @staticmethod
-    def request(connection: ssl.SSLSocket, head: str, body: bytes = b"", *, times: int = 1) -> int:
+    def request(self, connection: ssl.SSLSocket, head: str, body: bytes = b"", *, times: int = 1) -> int:
         """Send a head and `times` bodies; return the size of the answer's body."""
-        connection.sendall(f"{head} HTTP/1.1\r\nHost: {HOST}\r\n".encode())
+        connection.sendall(f"{head} HTTP/1.1\r\nHost: {self.authority}\r\n".encode())
         connection.sendall(f"Content-Length: {len(body) * times}\r\n\r\n".encode() if times * len(body) else b"\r\n")
         for _ in range(times if body else 0):
             connection.sendall(body)
@@ -52,7 +53,7 @@ class Client:
         """Return the seconds from the start of a connection to its first server-sent event."""
         start = time.perf_counter()
         with self.connection() as connection:
-            connection.sendall(f"GET /events HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+            connection.sendall(f"GET /events HTTP/1.1\r\nHost: {self.authority}\r\n\r\n".encode())
             seen = b""
             while b"data: 1" not in seen:
                 seen += connection.recv(65536)
@@ -62,7 +63,7 @@ class Client:
         """Return the mean seconds of a WebSocket echo."""
         with self.connection() as connection:
             connection.sendall(
-                f"GET /echo HTTP/1.1\r\nHost: {HOST}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                f"GET /echo HTTP/1.1\r\nHost: {self.authority}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode()
             )
             seen = b""

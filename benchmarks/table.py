@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 class Ratio(Enum):
@@ -57,3 +57,13 @@ def markdown(rows: Sequence[Row]) -> str:
     """Return the rows as a table in Markdown."""
     cells = [HEADINGS, tuple("---" for _ in HEADINGS), *(row.cells() for row in rows)]
     return "\n".join("| " + " | ".join(row) + " |" for row in cells)
+
+
+def matrix(sides: Sequence[str], figures: Mapping[str, Mapping[str, float]], goals: Mapping[str, str]) -> str:
+    """Return a table in Markdown with a column for each side; a figure that a side has not got stays empty."""
+    headings = ("figure", *sides, "goal")
+    cells = [
+        (title, *(f"{found[side]:.4g}" if side in found else "" for side in sides), goals.get(title, ""))
+        for title, found in figures.items()
+    ]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (headings, tuple("---" for _ in headings), *cells))
