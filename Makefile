@@ -6,7 +6,7 @@ export AGENT_SANDBOX_EXTRA_CA ?= $(PIP_CERT)
 # Compiled tests are kept, whatever the shell says: compiling them again is a third of a run of the unit tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check test test-unit test-deep test-lowest attack agents languages bench lock engine golden clean
+.PHONY: help setup demo check test test-unit test-deep test-lowest attack agents languages bench lock engine golden oracles clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-11s %s\n", $$1, $$2 }'
@@ -52,6 +52,9 @@ engine: ## Bring up a Docker engine on a bare Debian 12 machine
 
 golden: setup ## Regenerate the golden files, docs/cli.md and the output in docs/policy/
 	@.venv/bin/python scripts/golden
+
+oracles: setup ## Ask Node and Go, where they are installed, how they read odd responses; tests compare the lane with that
+	@GO111MODULE=off .venv/bin/python tests/lab/response_oracles.py
 
 clean: ## Remove what the above made
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -5,11 +5,15 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, override
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import score
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
 
 # Whoever started the tests may ignore signals, as `nohup` and background jobs do. Programs that the tests start would
 # inherit that, and a shell cannot trap what was ignored when it started.
@@ -49,6 +53,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+# All tests that share the engine; other folders have none.
+ON_THE_ENGINE = ("tests/conformance/", "tests/e2e/", "tests/golden/", "tests/shell/")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--attacks`."""
     parser.addoption("--attacks", action="store_true", help="run the tests that attack/rows.yaml names, and no others")
@@ -56,6 +64,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is no attack, where only those are wanted."""
+    for item in items:
+        if item.get_closest_marker("docker") and not item.nodeid.startswith(ON_THE_ENGINE):
+            raise pytest.UsageError(f"{item.nodeid} is marked docker, but is not in one of: {', '.join(ON_THE_ENGINE)}")
     if config.getoption("--attacks"):
         tests = {*score.named()}
         by_choice: dict[bool, list[pytest.Item]] = {True: [], False: []}
@@ -63,6 +74,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             by_choice[score.is_of_any(tests, _name(item.nodeid))].append(item)
         items[:] = by_choice[True]
         config.hook.pytest_deselected(items=by_choice[False])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "LoadScopeScheduling":
+    """Give one worker all tests that share the engine, and the others the rest, file by file."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 # `make test-lowest` runs without it
+
+    class OneWorkerHasTheEngine(LoadScopeScheduling):  # type: ignore[misc] # untyped
+        @override
+        def _split_scope(self, nodeid: str) -> str:
+            return "engine" if nodeid.startswith(ON_THE_ENGINE) else nodeid.partition("::")[0]
+
+    return OneWorkerHasTheEngine(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
