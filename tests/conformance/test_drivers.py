@@ -94,6 +94,10 @@ def test_an_image_that_does_not_exist_has_no_labels(world: World) -> None:
     assert world.driver.labels_of(("agent-sandbox/no-such-image:1",)) == {}
 
 
+def test_an_image_that_does_not_exist_has_no_digests(world: World) -> None:
+    assert world.driver.digests_of(("agent-sandbox/no-such-image:1",)) == {}
+
+
 def test_a_program_in_a_container_returns_its_output_and_exit_code(world: World) -> None:
     world.have(**RUNNING)
     agent = agent_of(world)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -170,6 +171,48 @@ def where_it_is(project: Project, mark: str) -> list[tuple[str, str]]:
         *(("engine", where) for where, text in said.items() if mark in text),
         *(("project", str(path)) for path in files if mark.encode() in path.read_bytes()),
     ]
+
+
+# Which of the words on stdin are in the memory of the other processes.
+MEMORY = """
+import os, sys
+marks, found = sys.stdin.read().split(), set()
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        maps, memory = open(f"/proc/{pid}/maps").readlines(), open(f"/proc/{pid}/mem", "rb", 0)
+    except OSError:
+        continue
+    for line in maps if int(pid) != os.getpid() else ():
+        (start, end), access = (int(edge, 16) for edge in line.split()[0].split("-")), line.split()[1]
+        for at in range(start, end, 1 << 20) if access.startswith("rw") else ():
+            try:
+                memory.seek(at)
+                data = memory.read(min((1 << 20) + 100, end - at))
+            except OSError:
+                break
+            found |= {mark for mark in marks if mark.encode() in data}
+print(*sorted(found))
+"""
+
+
+def test_the_memory_of_a_running_agent_holds_the_placeholder_and_not_the_key(
+    together: Project, keys: dict[str, str]
+) -> None:
+    project, talk = together, TALKS["claude"][0]
+    variable = auth_of(talk.service).env
+    placeholder = project.sandbox("exec", "--", "sh", "-c", f'printf %s "${variable}"').stdout
+    begun, ended = (f"until [ -e /tmp/{name} ]; do sleep 0.1; done" for name in ("begun", "ended"))
+    agent = Thread(target=ask, args=(project, "claude", talk, f"run>>touch /tmp/begun; {ended}<<"))
+    agent.start()
+    try:
+        project.exec("timeout", "60", "sh", "-c", begun)
+        command = ("exec", "-T", "--privileged", "--user", "root", "agent", "python3", "-c", MEMORY)
+        words = f"{placeholder} {keys[auth_of(talk.service).host]}"
+        found = run("docker", "compose", *command, cwd=project.path, piped=words).stdout.split()
+    finally:
+        project.exec("touch", "/tmp/ended")  # noqa: S108 - a container's
+        agent.join()
+    assert found == [placeholder]
 
 
 def test_after_these_conversations_only_the_proxy_has_the_keys(together: Project, keys: dict[str, str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import pty
@@ -165,27 +164,6 @@ def test_ls_lists_the_stack_with_what_it_uses(claude: Project) -> None:
     assert found["denied"] is not None
     from_elsewhere = agent_sandbox("status", "--json", "--path", name, cwd=claude.path.parent)
     assert json.loads(from_elsewhere.stdout)["project"] == name
-
-
-def test_a_port_of_the_sandbox_answers_here(claude: Project) -> None:
-    serve = "import http.server as s; s.HTTPServer(('127.0.0.1', 3999), s.SimpleHTTPRequestHandler).serve_forever()"
-    claude.exec("sh", "-c", f'cd /usr/share && nohup python3 -c "{serve}" >/dev/null 2>&1 &')
-    for _ in range(50):  # until it listens
-        if "3999" in claude.sandbox("ports").stdout:
-            break
-        time.sleep(0.2)
-    argv = (*SANDBOX, "ports", "0:3999")
-    with subprocess.Popen(argv, cwd=claude.path, stderr=subprocess.PIPE, text=True) as forwarding:
-        assert forwarding.stderr
-        address = forwarding.stderr.readline().split()[0]
-        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=20)
-        try:
-            connection.request("GET", "/")
-            assert connection.getresponse().status == 200
-        finally:
-            connection.close()
-            forwarding.terminate()
-    claude.exec("pkill", "-f", "3999", check=False)
 
 
 def test_cp_copies_both_ways_and_follows_no_link_of_the_agent(claude: Project, tmp_path: Path) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from bash_harness import ROOT
+from chromium import PROGRAMS, Chromium
 from real_stacks import STANDIN_ADDRESS, run, trust
+from registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +28,7 @@ FILES = {
     ".devcontainer/sandbox.yaml": """\
 version: 1
 packages: [golang-go, postgresql-client]
-tools: {pip: [uv]}
+tools: {pip: [uv], npm: [vite@7]}
 dockerfile: Dockerfile
 setup: scripts/setup.sh
 mask: [.env.local, config/keys]
@@ -40,6 +47,9 @@ beside:
     command: [python3, -I, -m, http.server, --directory, /usr/share/doc, "7000"]
     expose: [7000]
     links: [db]
+  waits:
+    image: REGISTRY_IMAGE
+    shm_size: 128m
 """,
     # It listens on a port that it does not declare, too.
     ".devcontainer/db.Dockerfile": """\
@@ -54,7 +64,15 @@ CMD ["sh", "-c", "python3 -I -m http.server --directory /usr/share/doc 6379 & \\
 """,
     "server.py": (ROOT / "tests" / "lab" / "mcp_server.py").read_text(),
     "client.py": (ROOT / "tests" / "lab" / "mcp_client.py").read_text(),
-    "web/index.html": "<!doctype html><title>t</title><h1>Served inside</h1>\n",
+    "web/index.html": '<!doctype html><title>t</title><h1></h1><script type="module" src="/main.js"></script>\n',
+    "web/text.js": "export const text = 'Served inside';\n",
+    "web/main.js": """\
+import { text } from "./text.js";
+const show = (now) => { document.querySelector("h1").textContent = now; };
+show(text);
+import.meta.hot.accept("./text.js", (edited) => show(edited.text));
+import.meta.hot.on("vite:ws:connect", () => { window.connected = true; });
+""",
     "scripts/setup.sh": 'id -un >>ran; curl -so /dev/null -w "%{http_code}\\n" http://denied.test/ >>ran\n',
     ".env.local": "hidden\n",
     "config/keys/key": "hidden\n",
@@ -82,14 +100,21 @@ for folder, _, names in os.walk("/usr"):
 """
 
 
-def fill(project: Path) -> None:
-    for name, text in FILES.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(text)
+@pytest.fixture(scope="module")
+def registry() -> Iterator[Registry]:
+    """A registry on loopback, from which one of the services comes."""
+    with Registry("waits") as one:
+        yield one
+        run("docker", "image", "rm", "--force", one.image, check=False)
 
 
 @pytest.fixture(scope="module")
-def box(projects: Projects) -> Iterator[Project]:
+def box(projects: Projects, registry: Registry) -> Iterator[Project]:
+    def fill(project: Path) -> None:
+        for name, text in FILES.items():
+            (project / name).parent.mkdir(parents=True, exist_ok=True)
+            (project / name).write_text(text.replace("REGISTRY_IMAGE", registry.image))
+
     project = projects.make("made", "claude", fill=fill)
     trust(project.path)
     project.sandbox("up")
@@ -107,6 +132,22 @@ def test_a_language_a_tool_and_the_projects_own_dockerfile_are_inside(box: Proje
     assert box.curl("http://denied.test/")[0] == 403
 
 
+def test_an_image_of_a_registry_is_pulled_once_and_always_by_the_same_digest(box: Project, registry: Registry) -> None:
+    inspected = ("docker", "image", "inspect", "--format", "{{index .RepoDigests 0}}", registry.image)
+    digest = registry.tag
+    assert run(*inspected).stdout.strip().endswith(f"@{digest}")
+    assert box.containers()["waits"]["HostConfig"]["ShmSize"] == 128 << 20
+    registry.publish("another image with the same name")
+    run("docker", "pull", "--quiet", registry.image)
+    refused = box.sandbox("up", check=False)
+    said = f"error: waits: {registry.image} is not the image that ran before: its digest was {digest}\n"
+    assert (refused.returncode, said in refused.stderr) == (1, True)
+    box.compose("rm", "--stop", "--force", "waits")
+    run("docker", "image", "rm", "--force", registry.image, f"{registry.image.removesuffix(':1')}@{digest}")
+    box.sandbox("up")
+    assert run(*inspected).stdout.strip().endswith(f"@{digest}")
+
+
 def test_the_setup_script_ran_once_as_dev_behind_the_policy(box: Project) -> None:
     box.sandbox("up")
     assert (box.path / "ran").read_text() == "dev\n403\n"
@@ -119,8 +160,9 @@ def test_nothing_that_it_adds_lends_rights_or_replaces_a_wall(box: Project) -> N
         "proxy": "agent-sandbox/proxy",
         "firewall": "agent-sandbox/claude",
         "agent": "agent-sandbox/project",
-        **dict.fromkeys(("firewall.db", "firewall.web"), "agent-sandbox/claude"),
+        **dict.fromkeys(("firewall.db", "firewall.web", "firewall.waits"), "agent-sandbox/claude"),
         **dict.fromkeys(("db", "web"), "agent-sandbox/beside"),
+        "waits": "127.0.0.1",
     }
     assert box.exec("grep", "-r", "planted", "/usr/local/lib/agent-sandbox", check=False).stdout == ""
     planted = "sed -n 2p /usr/local/share/ca-certificates/planted.crt | grep -F -f - /etc/ssl/certs/*.crt"
@@ -168,20 +210,58 @@ def test_an_agent_starts_the_mcp_servers_of_the_project_and_one_that_the_policy_
     assert "\nHTTPS_PROXY=http://" in bare
 
 
+@pytest.fixture(scope="module")
+def vite(box: Project) -> Iterator[str]:
+    """Run Vite in the sandbox, and `ports` on this machine; yield its address here."""
+    serve = "nohup vite web --port 5173 --strictPort >/tmp/vite.log 2>&1 &"
+    box.exec("sh", "-c", f"{serve} until curl -so /dev/null localhost:5173; do sleep 0.1; done")
+    argv = (sys.executable, "-P", "-m", "agent_sandbox", "ports", "0:5173")
+    with subprocess.Popen(argv, cwd=box.path, stderr=subprocess.PIPE, text=True) as forwarding:
+        assert forwarding.stderr
+        yield forwarding.stderr.readline().split()[0]
+        forwarding.send_signal(signal.SIGINT)  # or it has ended with a box that a later test rebuilt
+
+
+def test_a_server_that_listens_inside_is_listed_and_answers_here(box: Project, vite: str) -> None:
+    assert [line for line in box.sandbox("ports").stdout.splitlines() if line.startswith("5173 ") and "vite" in line]
+    host, _, port = vite.removeprefix("http://").partition(":")
+    with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=20)) as connection:
+        for _ in range(1000):
+            connection.request("GET", "/text.js")
+            answer = connection.getresponse()
+            assert (answer.status, b"Served inside" in answer.read()) == (200, True)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_edit_reaches_a_browser_on_this_machine_without_a_reload(
+    box: Project, vite: str, program: str, tmp_path: Path
+) -> None:
+    with Chromium(program, tmp_path) as tab:
+        tab.open(vite)
+        tab.until("window.connected && document.querySelector('h1').textContent === 'Served inside'")
+        tab.value("window.marked = true")
+        box.exec("sh", "-c", "echo \"export const text = 'Edited inside';\" >web/text.js")
+        tab.until("document.querySelector('h1').textContent === 'Edited inside'")
+        assert tab.value("window.marked")
+
+
+@pytest.mark.usefixtures("vite")
 def test_a_browser_shows_the_agent_what_is_served_inside_and_why_a_page_is_denied(box: Project) -> None:
     calls = [
         ["new_page", {"url": "http://localhost:5173/"}],
         ["take_screenshot", {"pageId": 2, "filePath": "page.png"}],
+        ["performance_start_trace", {"pageId": 2, "reload": False, "autoStop": False}],
+        ["performance_stop_trace", {"pageId": 2, "filePath": "trace.json"}],
         ["new_page", {"url": "https://denied.test/page"}],
         ["evaluate_script", {"pageId": 3, "function": "() => document.body.innerText"}],
     ]
-    serve = "python3 -Im http.server 5173 --bind 127.0.0.1 --directory web >/dev/null 2>&1 & "
-    client = 'until curl -so /dev/null localhost:5173; do sleep 0.1; done; python3 -I client.py "$@"; kill $!'
-    said = box.exec("sh", "-c", serve + client, "sh", SETTINGS, "browser", *map(json.dumps, calls)).stdout
-    (opened,), (saved,), _, (denied,) = map(json.loads, said.splitlines())
+    said = box.exec("python3", "-I", "client.py", SETTINGS, "browser", *map(json.dumps, calls)).stdout
+    (opened,), (saved,), _, (traced, *_), _, (denied,) = map(json.loads, said.splitlines())
     assert "2: t (http://localhost:5173/)" in opened
     assert "/workspace/page.png" in saved
     assert (box.path / "page.png").read_bytes().startswith(b"\x89PNG")
+    assert "/workspace/trace.json" in traced
+    assert json.loads((box.path / "trace.json").read_text())["traceEvents"] != []
     assert "Blocked by agent-sandbox: GET denied.test/page" in denied
     # Nothing was asked of its maker.
     asked = {str(line.get("host")) for line in box.traffic()}

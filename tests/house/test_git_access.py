@@ -83,8 +83,9 @@ def test_git_lets_through_what_a_git_client_asks_and_nothing_else(forge: str, ac
     locks = LOCKS if forge == "github" else ()
     meant = (*FETCH, *LARGE_FILES, *((*PUSH, *locks) if access == "readwrite" else ()))
     every = (*FETCH, *PUSH, *LARGE_FILES, *LOCKS, *OTHERS)
-    # Gitea's large files are beside the repository, at the address that git-lfs makes of any spelling.
-    beside = (BESIDE, *(LOCKS if access == "readwrite" else ())) if forge == "codeberg" else ()
+    # Gitea's large files and GitLab's locks are beside the repository, where git-lfs looks for any spelling.
+    locked = LOCKS if access == "readwrite" else ()
+    beside = {"codeberg": (BESIDE, *locked), "gitlab": locked}.get(forge, ())
     expected = {*lines(forge, meant), *lines(forge, beside, WRITTEN[1:])}
     assert {*allowed(policy, lines(forge, every))} == expected
     assert allowed(policy, lines(forge, every, STRANGE)) == []

@@ -55,6 +55,8 @@ def _contents() -> str:
 
 def _place(argument: Any) -> str:
     """Return an argument as usage shows it: in brackets where it is optional, with dots where it repeats."""
+    if _metavar(argument).startswith("[") and _metavar(argument).endswith("]"):
+        return _metavar(argument)  # it says so itself
     name = _metavar(argument) + ("..." if argument.nargs == -1 else "")
     return name if argument.required else f"[{name}]"
 

@@ -77,7 +77,7 @@ def fetch(shell: Shell, registry: str, line: str, arch: str = "amd64") -> Comple
     return shell.run(*argv, check=False, NPM_REGISTRY=registry, AGENT_SANDBOX_EXTRA_CA_FILE="/nothing")
 
 
-@pytest.mark.parametrize("integrity", [INTEGRITY, ""])
+@pytest.mark.parametrize("integrity", [INTEGRITY, ""], ids=["hash", "no hash"])
 def test_the_program_is_taken_from_the_package(shell: Shell, registry: str, integrity: str) -> None:
     done = fetch(shell, registry, f"amd64 {NAME} 1.0.0 {integrity}")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, Drop, Freshness, Verb
+from agent_sandbox.backends.verbs import Build, Drop, Freshness, Pull, Verb
 from agent_sandbox.filetree import FileTree
 
 
@@ -71,8 +71,21 @@ class Planner(Protocol):
     def build(self, verb: Build) -> Plan:
         """Return the steps that build images; they need no project."""
 
+    def pull(self, project: Project, verb: Pull) -> Plan:
+        """Return the steps that pull an image by its digest."""
+
     def drop(self, verb: Drop) -> Plan:
         """Return the steps that remove images; they need no project."""
+
+
+def handed_over(plan: Plan) -> HandOver:
+    """Return the step that hands over, of a plan that has one.
+
+    >>> handed_over((HandOver(argv=("zsh",), cwd=Path("/")),)).argv
+    ('zsh',)
+    """
+    (step,) = (step for step in plan if isinstance(step, HandOver))
+    return step
 
 
 def describe(plan: Plan) -> str:

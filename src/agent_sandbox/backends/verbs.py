@@ -77,6 +77,14 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """Pull the image that has this digest, and give it the name of `image`."""
+
+    image: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
     """Restart one service and wait until it is healthy."""
 
@@ -176,6 +184,18 @@ class CopySecrets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopyCache:
+    """Replace the content of a volume with that of another, both of ~/.cache, in a container of the agents' image.
+
+    The volume that it makes if it does not exist belongs to the stack.
+    """
+
+    image: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTraffic:
     """Have the running proxy print its audit log; when followed, until stdin ends."""
 
@@ -197,5 +217,6 @@ type Verb = (
     | AskImage
     | InClone
     | CopySecrets
+    | CopyCache
     | ReadTraffic
 )

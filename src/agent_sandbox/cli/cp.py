@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from agent_sandbox.backends.plan import HandOver
+from agent_sandbox.backends.plan import handed_over
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Exec, Terminal
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
@@ -117,8 +117,7 @@ def _root_of(name: str) -> Path:
 
 
 def _command(project: Project, argv: tuple[str, ...]) -> tuple[Sequence[str], Path]:
-    plan = backend().plan(project, Exec(argv=argv, terminal=Terminal.NONE))
-    (step,) = (one for one in plan if isinstance(one, HandOver))
+    step = handed_over(backend().plan(project, Exec(argv=argv, terminal=Terminal.NONE)))
     return step.argv, step.cwd
 
 

@@ -1,8 +1,10 @@
 """`agent-sandbox destroy`."""
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +22,7 @@ from agent_sandbox.runtime.policies.learning import forget_recording
 from agent_sandbox.runtime.project.clone_record import Clone, clone_at, forget_clone
 from agent_sandbox.runtime.project.installed import open_project, own_images
 from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.sources.all_recipes import shared_recipes
 from agent_sandbox.runtime.sources.recipes import recipes_of
 from agent_sandbox.stack.engine import ENGINE
 
@@ -59,7 +62,8 @@ def destroy(  # noqa: PLR0913 - each is an option
         if not quiet:
             say(f"nothing to remove: {project.name} has no resources on this {ENGINE}")
         return DONE
-    if not (yes or dry_run or _confirmed(project, things)):
+    option = f" --path {shlex.quote(str(path))}" if path else ""
+    if not (yes or dry_run or _confirmed(project, things, option)):
         say("nothing was removed")
         return FIXABLE
     execute(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
@@ -70,6 +74,7 @@ def destroy(  # noqa: PLR0913 - each is an option
         say(f"removed {project.name}: {', '.join(parts)}")
         if images:
             _report_images(things["images"])
+        _report_secrets(project, clone)
     return DONE
 
 
@@ -99,6 +104,20 @@ def _forget(project: Project, clone: Clone | None) -> None:
     if clone:
         open_store(os.environ).forget(project.root)
         forget_clone(clone)
+
+
+def _report_secrets(project: Project, clone: Clone | None) -> None:
+    """Name the secrets that are gone, but that the policy, which stays, still needs."""
+    if clone:  # its files are gone, too
+        return
+    from agent_sandbox.policytools.unset_secrets import kinds_of  # noqa: PLC0415 - with the policy compiler
+    from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - as above
+
+    with suppress(UserError):  # other commands report an invalid policy
+        shared = {one.name for one in shared_recipes(project.root, os.environ)}
+        gone = sorted(kinds_of(load_here(project.policy, os.environ)).keys() - shared)
+        if gone:
+            say(f"the policy still needs {', '.join(gone)}: agent-sandbox secret list says how to set them again")
 
 
 def _report_images(found: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from agent_sandbox.cli.terminal.output import counted, emit_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.difference import PATCH, STAT, difference
-from agent_sandbox.runtime.clones.fetch import look, one_at_a_time, received
+from agent_sandbox.runtime.clones.fetch import checked_branches, one_at_a_time, read_status
 from agent_sandbox.runtime.project.clone_record import Clone
 
 Name = Annotated[str, Argument(help="The clone; may be left out if the project has only one.", metavar="NAME")]
@@ -34,13 +34,13 @@ def diff(name: Name = "", *, path: ProjectPath = None, stat: Stat = False) -> No
 def _as_text(clone: Clone, shape: tuple[str, ...]) -> Iterator[str]:
     with one_at_a_time(clone):
         found = open_clone(clone)
-        offered = look(found.volume, clone, found.repository)
-        with received(found.volume, clone, found.repository, offered) as (checked, branches):
+        status = read_status(found.volume, clone, found.repository)
+        with checked_branches(found.volume, clone, found.repository, status) as (checked, branches):
             for branch in branches:
                 yield styled((branch.name, "title"), f"  {counted(branch.commits, 'commit')}")
                 yield from diff_lines(difference(checked, clone, branch, shape))
     if not branches:
         yield f"{clone.name} has no new commit"
-    listing = offered.listing
+    listing = status.listing
     yield from (f"refused: {name}: {why}" for name, why in listing.refused.items())
     yield from uncommitted(listing.changed, listing.ignored, complete=listing.complete)

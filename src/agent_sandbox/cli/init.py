@@ -29,7 +29,7 @@ WOULD = {
     Verdict.REPLACED: "would replace",
 }
 NEXT = {
-    "agent-sandbox up": "builds the images once (a few minutes) and starts the stack",
+    "agent-sandbox up": "takes a few minutes the first time",
     "agent-sandbox shell": "work in it",
 }
 AGAIN = {"agent-sandbox up": "applies the changes to the stack"}

@@ -11,7 +11,7 @@ from agent_sandbox.backends.verbs import Follow, Logs
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.execute import backend, driver
+from agent_sandbox.cli.steps.execute import backend, driver, not_running
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
@@ -53,7 +53,7 @@ def logs(  # noqa: PLR0913 - each is an option
         return show_refusals(project, tail=tail, json=json)
     found = {container.service for container in driver().observe(project.name)}
     if not found:
-        raise UserError([Problem(where=project.name, what="the stack is not running", hint="agent-sandbox up")])
+        raise UserError([not_running(project)])
     unknown = [service for service in services or () if service not in found]
     if unknown:
         hint = f"one of: {', '.join(sorted(found))}"

@@ -16,6 +16,7 @@ from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import counted, emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.question import answer_to
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import find_project
 from agent_sandbox.runtime.protect.mount_checks import listed
@@ -103,7 +104,7 @@ def _act(root: Path, baseline: Baseline, changes: Sequence[Change], *, accept: b
 
 def _restore(root: Path, change: Change) -> None:
     reviewing.restore(root, change)
-    say(f"restored {change.path}" if change.before else f"removed {change.path}")
+    say(f"{'restored' if change.before else 'removed'} {printable(change.path)}")
 
 
 def _selected(changes: Sequence[Change], paths: Sequence[str]) -> tuple[Change, ...]:

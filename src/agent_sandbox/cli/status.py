@@ -29,10 +29,12 @@ from agent_sandbox.runtime.refusals import NOT_COUNTED
 from agent_sandbox.runtime.sources.all_recipes import recipes_for
 from agent_sandbox.runtime.status import SHOWN, Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
+from agent_sandbox.runtime.webhook.outcome import last_failure
 from agent_sandbox.stack.engine import HOST
 from agent_sandbox.stack.services.beside import FIREWALL
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
+HINTED = "hints (not decisions) about {} requests since the proxy started; the last:"
 CHECKED = "; {starts} more by the sandbox's own checks"
 REFUSED = "refused  {} by the firewall in the last day: agent-sandbox logs --firewall"
 UNSEEN = "{} is not trusted: agent-sandbox trust"
@@ -41,7 +43,7 @@ LEARNS = "policy learn allows what no rule denies for {} more: agent-sandbox pol
 CLOCK = f"the proxy's clock is {{}}, so certificates fail: set the clock of the {HOST}"
 # The style of each label that begins a line.
 LABELS = {"trust": "warn", "closed": "warn", "open": "fail", "policy": "title", "limits": "title", "log": "warn"}
-LABELS |= {"requests": "title", "refused": "title"}
+LABELS |= {"requests": "title", "refused": "title", "webhook": "warn"}
 LEAST = 9  # the width of the column of services
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 NOT_RUNNING = "not running: agent-sandbox up"
@@ -81,6 +83,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
         stale_services=stale_services(project.policy, this_machine(os.environ, project=project.root)),
         unseen=unseen_in(project.root, os.environ),
         sources=_sources(project.root),
+        webhook=last_failure(project.root, os.environ),
     )
     if json:
         emit_json(as_json(found))
@@ -135,7 +138,9 @@ def as_json(found: Status) -> dict[str, Any]:
         "secrets": list(found.proxy.get("secrets", ())),
         "log": found.proxy.get("log", {}),
         "requests": found.proxy.get("requests", {}),
+        "webhook": found.webhook and asdict(found.webhook),
         "learning_seconds": found.proxy.get("learning_seconds", 0),
+        "hints": found.proxy.get("hints", {}),
         "denials": list(found.denials),
         "unopened_denials": found.unopened,
         "refusals": found.refusals
@@ -155,8 +160,8 @@ def as_text(found: Status) -> Iterator[str]:
     digest = (found.host_digest[:12],) if found.host_digest else ()
     clone = clone_at(project.root, os.environ)
     place = f"{clone.name}, a clone of {short_path(clone.project)}" if clone else str(project.root)
-    reload = f"{RELOAD} --path {clone.name}" if clone else RELOAD
-    policy = (", ".join(_policy_files(found)), *digest, SAID[found.loaded].replace(RELOAD, reload))
+    option = f" --path {clone.name}" if clone else ""
+    policy = (", ".join(_policy_files(found)), *digest, SAID[found.loaded].replace(RELOAD, RELOAD + option))
     requests = found.proxy.get("requests", {})
     counts = [f"{COUNTED}{CHECKED if requests['starts'] else ''}".format(**requests)] if requests else []
     yield styled((project.name, "title"), f"  {' '.join(project.agents)}  {place}")
@@ -164,7 +169,7 @@ def as_text(found: Status) -> Iterator[str]:
     shown = [one for one in found.containers if not (one.service.startswith(FIREWALL) and one.ready)]
     names = max((len(one.service) for one in shown), default=0)
     yield from (_container_line(container, max(names, LEAST), width) for container in shown)
-    yield from () if found.containers else (styled("  ", ("not running:", "warn"), " agent-sandbox up"),)
+    yield from () if found.containers else (styled("  ", ("not running:", "warn"), f" agent-sandbox up{option}"),)
     yield from _ended(found.containers)
     yield from (f"closed  {name}: {CUT_OFF}: agent-sandbox up" for name in cut_off(found.containers))
     yield from ([f"closed  {CLOCK.format(off)}"] if (off := _clock(found)) else [])
@@ -178,7 +183,10 @@ def as_text(found: Status) -> Iterator[str]:
     yield from _workspace(found)
     yield from _secrets(found)
     yield from _log(found.proxy.get("log", {}))
+    if found.webhook:
+        yield f"webhook  {found.webhook.why} ({local_time(found.webhook.time)})"
     yield from counts
+    yield from _hints(found.proxy.get("hints", {}))
     yield from _denials(found)
     yield from _refused(found)
 
@@ -201,6 +209,12 @@ def _denials(found: Status) -> Iterator[str]:
     yield from decision_table(found.denials)
     if found.unopened:
         yield UNOPENED.format(found.unopened)
+
+
+def _hints(hints: Mapping[str, Any]) -> Iterator[str]:
+    if hints.get("last"):
+        yield styled((HINTED.format(hints["count"]), "title"))
+        yield from decision_table(hints["last"])
 
 
 def _policy_files(found: Status) -> list[str]:

@@ -1,11 +1,13 @@
 """`agent-sandbox up`."""
 
+import os
 from pathlib import Path
 
 from agent_sandbox.cli.framework.options import DryRun, ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.runtime.project.clone_record import path_option
 
 
 def up(
@@ -25,9 +27,11 @@ def up(
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
     code = start(project, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if not (code or dry_run or quiet):
+        option = path_option(project.root, os.environ)
+        run, shell = (f"agent-sandbox {verb}{option}" for verb in ("run", "shell"))
         say(
-            *(f"{project.name} is ", ("up", "ok"), "; start the agent with ", ("agent-sandbox run", "command")),
-            *(", or a shell with ", ("agent-sandbox shell", "command")),
+            *(f"{project.name} is ", ("up", "ok"), "; start the agent with ", (run, "command")),
+            *(", or a shell with ", (shell, "command")),
         )
         report_unwritable_project(project)
     return code

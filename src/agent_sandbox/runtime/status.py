@@ -17,6 +17,7 @@ from agent_sandbox.runtime.project.installed import limits_said
 from agent_sandbox.runtime.protect.mount_checks import Gaps, Inside, look_inside, look_over
 from agent_sandbox.runtime.proxy.decisions import is_probe
 from agent_sandbox.runtime.refusals import Refusals, read_refusals
+from agent_sandbox.runtime.webhook.outcome import Failure
 
 # More than are shown, because probes are left out.
 DENIALS = 200
@@ -59,6 +60,8 @@ class Status:
     gaps: Gaps = field(default_factory=Gaps)
     # The sources of secrets, by name.
     sources: Mapping[str, str] = field(default_factory=dict)
+    # Why the last message to the user's webhook did not arrive.
+    webhook: Failure | None = None
     # The agent's limits after the next `up`.
     limits: Mapping[str, str] = field(default_factory=dict)
 
@@ -99,6 +102,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
     stale_services: tuple[str, ...] = (),
     unseen: tuple[str, ...] = (),
     sources: Mapping[str, str] = MappingProxyType({}),
+    webhook: Failure | None = None,
 ) -> Status:
     """Collect the status; a stopped proxy or an invalid policy is part of it, not an error."""
     found = driver.observe(project.name)
@@ -115,6 +119,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
         project=project,
         unseen=unseen,
         sources=sources,
+        webhook=webhook,
         containers=found,
         host_digest=host_digest,
         problems=problems,

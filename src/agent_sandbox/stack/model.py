@@ -124,6 +124,8 @@ class Service:
     restart: str
     stop_grace_seconds: int
     limits: Limits
+    # Of /dev/shm in bytes, which counts as memory; 0 is the engine's default.
+    shared_memory: int = 0
     depends_on: tuple[Dependency, ...] = ()
     healthcheck: Healthcheck | None = None
 

@@ -73,6 +73,7 @@ class Beside:
     links: tuple[str, ...] = ()
     healthcheck: Healthcheck | None = None
     limits: Limits
+    shared_memory: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

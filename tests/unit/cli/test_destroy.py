@@ -78,14 +78,19 @@ def test_images_go_too_where_that_is_said_and_those_in_use_are_told(
     assert capsys.readouterr().err.endswith(f"  {base} kept: a container of another project uses it\n")
 
 
+@pytest.mark.parametrize(("path", "option"), [(None, ""), (Path(), " --path .")])
 def test_without_a_terminal_nothing_is_asked_and_nothing_removed(
-    engine: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    path: Path | None,
+    option: str,
+    engine: FakeDocker,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    assert exit_code(destroy) == 1
+    assert exit_code(lambda: destroy(path=path)) == 1
     expected = (
         "error: app-1: this removes the agent's state, and cannot be confirmed without a terminal\n"
-        "  hint: agent-sandbox destroy --yes\n"
+        f"  hint: agent-sandbox destroy{option} --yes\n"
     )
     assert capsys.readouterr().err == expected
     assert REMOVE not in engine.calls
@@ -124,7 +129,7 @@ def test_a_clone_goes_with_its_record_its_trust_and_what_was_not_fetched_is_list
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     driver = with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
-    made = enter_clone(open_project(None, cwd=project), "fix-1", extra_ca=None, quiet=True, dry_run=False)
+    made = enter_clone(open_project(None, cwd=project), "fix-1", extra_ca=None, quiet=True, dry_run=False).project
     assert made is not None
     commit(driver.folder)
     monkeypatch.setattr(module, "driver", lambda: driver)
@@ -137,3 +142,23 @@ def test_a_clone_goes_with_its_record_its_trust_and_what_was_not_fetched_is_list
     )
     assert (clones_of(project, os.environ), open_store(os.environ).load(made.root)) == ((), None)
     assert not made.root.exists()
+
+
+@pytest.mark.parametrize(
+    ("policy", "note"),
+    [
+        (
+            "domains: [a.test]\nsettings: {sign_commits: git.key}\n",
+            "the policy still needs git.key: agent-sandbox secret list says how to set them again\n",
+        ),
+        ("domains: [a.test]\n", ""),
+        ("domains: [4\n", ""),
+    ],
+)
+@pytest.mark.usefixtures("engine")
+def test_secrets_that_the_policy_still_needs_are_named(
+    project: Path, capsys: pytest.CaptureFixture[str], policy: str, note: str
+) -> None:
+    (project / ".devcontainer" / "policy.yaml").write_text(f"version: 1\n{policy}")
+    assert exit_code(lambda: destroy(yes=True)) == 0
+    assert capsys.readouterr().err.partition("1 volume\n")[2] == note

@@ -61,7 +61,7 @@ def test_it_writes_these_files_and_nothing_else(agent: str, empty_project: Path,
 def test_it_ends_with_the_next_steps(ask: Ask) -> None:
     assert ask("init", "claude").err.splitlines()[-3:] == [
         "Next:",
-        "  agent-sandbox up               # builds the images once (a few minutes) and starts the stack",
+        "  agent-sandbox up               # takes a few minutes the first time",
         "  agent-sandbox shell            # work in it",
     ]
 
@@ -784,3 +784,19 @@ def test_gitignore_is_changed_on_request_alone(empty_project: Path, ask: Ask) ->
     assert ".git/info/exclude" not in answer.err
     assert verdicts(ask("init", "--gitignore").out)[".gitignore"] == "unchanged"
     assert ".gitignore" not in verdicts(ask("init").out)
+
+
+def test_without_a_usable_trust_folder_nothing_is_written(
+    empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    state = tmp_path / "state-file"
+    state.touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    answer = ask("init", AGENTS[0])
+    assert (answer.code, answer.err) == (
+        1,
+        f"error: {state}/agent-sandbox/trust: cannot be used: not a directory\n",
+    )
+    monkeypatch.setenv("XDG_STATE_HOME", str(empty_project / "state"))
+    assert "this folder is in the project, where the agent could trust projects for you" in ask("init", AGENTS[0]).err
+    assert [path.name for path in empty_project.iterdir()] == ["state"]

@@ -42,11 +42,16 @@ def test_an_unknown_service_names_those_there_are(
     assert capsys.readouterr().err == expected
 
 
-def test_a_stack_that_is_down_has_none(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stack_that_is_down_has_none(
+    project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert project.exists()
     docker.says("ps --all")
     assert exit_code(logs) == 1
     assert capsys.readouterr().err == "error: app-1: the stack is not running\n  hint: agent-sandbox up\n"
+    monkeypatch.setattr("agent_sandbox.runtime.project.clone_record.path_option", lambda *_: " --path fix-1")
+    assert exit_code(logs) == 1
+    assert capsys.readouterr().err.endswith("  hint: agent-sandbox up --path fix-1\n")
 
 
 PLACES = [(["tcp", "10.0.0.2", 22], 80_000, 3), (["udp", "192.0.2.1", 53], 86_000, 1)]

@@ -86,6 +86,15 @@ def test_json_has_the_same_changes(changed: Path, capsys: pytest.CaptureFixture[
     assert (said["complete"], said["skipped"]) == (True, [".devcontainer"])
 
 
+def test_a_restored_file_is_one_line_whatever_its_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_baseline(project, os.environ, take(project))
+    file = project / "run\nnothing to review.sh"
+    file.write_text("#!/bin/sh\n")
+    file.chmod(0o755)
+    assert exit_code(lambda: review([file.name], restore=True)) == 0
+    assert capsys.readouterr().err == "removed run\\x0anothing to review.sh\n"
+
+
 def test_accepted_and_restored_files_are_not_shown_again(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: review(["Makefile"], accept=True)) == 0
     assert exit_code(lambda: review(["run.sh", "./rules.mk"], restore=True)) == 0

@@ -11,6 +11,7 @@ from agent_sandbox.runtime.project.clone_record import Clone
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.refusals import NOT_COUNTED
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
+from agent_sandbox.runtime.webhook.outcome import Failure, save_failure
 from fake_docker import FakeDocker
 from fake_refusals import refusals_said
 from fake_stack import inspected, trust, with_containers, with_inspected
@@ -52,6 +53,16 @@ def test_a_person_sees_services_policy_and_denials(
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
+
+
+def test_a_webhook_that_failed_is_one_line(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert up.rules
+    time = "2026-01-02T10:00:00Z"
+    save_failure(project, Failure(why="https://hooks.test: it answers 500", time=time), os.environ)
+    assert exit_code(status) == 0
+    assert f"webhook  https://hooks.test: it answers 500 ({local_time(time)})" in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["webhook"] == {"why": "https://hooks.test: it answers 500", "time": time}
 
 
 def test_services_are_shown_and_their_firewalls_only_if_they_are_not_ready(
@@ -115,12 +126,18 @@ def test_firewall_that_cannot_count_is_reported(
 def test_a_proxy_that_no_start_has_asked_counts_none(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    counted = {"requests": {"allowed": 1, "denied": 2, "starts": 0}}
+    hinted = {"time": "x", "decision": "allow", "host": "a.test", "port": 443, "method": "PUT", "path": "/"}
+    hints = {"count": 7, "last": [hinted | {"reason": "by x", "hint": "upload: sent 9 MiB at once"}]}
+    counted = {"requests": {"allowed": 1, "denied": 2, "starts": 0}, "hints": hints}
     docker.says("agent_sandbox.proxy status", out=json.dumps(counted))
     with_containers(docker, proxy="healthy")
     assert project.exists()
     assert exit_code(status) == 0
-    assert "requests  1 allowed, 2 denied since the proxy started" in capsys.readouterr().out.splitlines()
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "requests  1 allowed, 2 denied since the proxy started",
+        "hints (not decisions) about 7 requests since the proxy started; the last:",
+        "  x  allow  PUT https://a.test/  by x; hint: upload: sent 9 MiB at once",
+    ]
 
 
 def test_limits_that_wait_for_the_next_up_are_told(
@@ -336,14 +353,17 @@ def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: 
 
 
 def test_a_stack_that_is_down_has_a_status_too(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+    project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert project.exists()
     docker.says("ps --all")
     assert exit_code(status) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "  not running: agent-sandbox up"
     assert lines[2].endswith(" not loaded: the proxy is not running")
+    clone = Clone(project=Path("/home/me/app"), name="fix-1", root=project, title="app-fix-1")
+    monkeypatch.setattr("agent_sandbox.cli.status.clone_at", lambda *_: clone)
+    assert exit_code(status) == 0
+    assert capsys.readouterr().out.splitlines()[1] == "  not running: agent-sandbox up --path fix-1"
 
 
 def test_what_does_not_run_is_named_with_what_starts_it(

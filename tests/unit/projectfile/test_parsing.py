@@ -10,6 +10,7 @@ AGENTS = ("first", "second")
 BELOW = "write it without `..`, from the project's root"
 PLAIN = "write its path from the project's root, with letters, digits, `.`, `_` and `-`"
 OUTSIDE = "write `../NAME`, `~/NAME` or `/PATH`"
+PORT = 'write 3000, or "8080:3000"'
 TAKEN = "is set by the sandbox, or changes how its checks run"
 
 
@@ -36,10 +37,15 @@ TAKEN = "is set by the sandbox, or changes how its checks run"
         ("agent_versions: {first: 2.1.3}", ProjectSpec(agent_versions={"first": "2.1.3"})),
         ("setup: scripts/setup-sandbox.sh", ProjectSpec(setup="scripts/setup-sandbox.sh")),
         ("dockerfile: Dockerfile.box", ProjectSpec(dockerfile="Dockerfile.box")),
+        ("ports:", ProjectSpec()),
     ],
 )
 def test_reads_the_keys(text: str, expected: ProjectSpec) -> None:
     assert parse_project_file(text, file="f", agents=AGENTS) == expected
+
+
+def test_a_port_is_a_pair() -> None:
+    assert parse_project_file("ports: [3000, '8080:80']", file="f").ports == ((3000, 3000), (8080, 80))
 
 
 def test_an_editor_is_a_value_of_its_kind() -> None:
@@ -53,6 +59,20 @@ def test_an_editor_is_a_value_of_its_kind() -> None:
         ("agents: first", ["f:1:9: list expected, not 'first'; write [first]"]),
         ("agents: [firts]", ["f:1:10: unknown agent 'firts'; did you mean `first`?"]),
         ("agents: [first, first]", ["f:1:9: first is listed twice; keep one of them"]),
+        ("ports: [x]", [f"f:1:9: not a port: 'x'; {PORT}"]),
+        ("ports: ['0:80']", [f"f:1:9: not a port: '0:80'; {PORT}"]),
+        ("ports: [true]", [f"f:1:9: not a port: 'True'; {PORT}"]),
+        ("ports: [70000]", [f"f:1:9: not a port: '70000'; {PORT}"]),
+        ("ports: [53/udp]", ["f:1:9: not a port: '53/udp'; remove it: only TCP ports answer on this machine"]),
+        ("ports: [80]", ['f:1:9: port 80 of this machine is for root; write "8080:80"']),
+        (
+            "ports: [3000, '3000:80']",
+            ['f:1:8: port 3000 of this machine is listed twice; write "HERE:PORT" with another one'],
+        ),
+        (
+            f"ports: [{', '.join(map(str, range(3000, 3021)))}]",
+            ["f:1:8: more than 20 ports; open the others with `agent-sandbox ports`"],
+        ),
         ("limit: {}", ["f:1:1: unknown key 'limit'; did you mean `limits`?"]),
         ("limits: {memry: 1g}", ["f:1:10: unknown key 'memry'; did you mean `memory`?"]),
         ("memory: 1g", ["f:1:1: unknown key 'memory'; write `limits: {memory: ...}`"]),

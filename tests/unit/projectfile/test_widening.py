@@ -48,6 +48,12 @@ from table_tests import each
         ("browser: true", "", ("browser: installs Chromium, which the agents control",)),
         ("browser: true", "browser: true", ()),
         ("", "browser: true", ()),
+        (
+            "ports: [3000, '8080:3001']",
+            "ports: [3000]",
+            ("ports: opens port 8080 of this machine for port 3001 of the sandbox, during run and shell",),
+        ),
+        ("", "ports: [3000]", ()),
         ("limits: {memory: 64g}", "", ("limits: memory 64g, before 8g; the default is 8g",)),
         ("limits: {memory: 4g, pids: 64, disk: 9g}", "", ()),
         ("", "limits: {disk: 9g}", ("limits: disk none, before 9g; the default is none",)),

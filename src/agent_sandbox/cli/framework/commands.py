@@ -90,6 +90,8 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "top": "List hosts by requests, denials and bytes.",
             "show": "Show everything about one request.",
             "export": "Write a HAR file or an SQLite database.",
+            "metrics": "Print or serve metrics for Prometheus.",
+            "spans": "Send spans to OpenTelemetry.",
         },
     ),
     "proxy": (

@@ -8,7 +8,7 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 ProjectPath = Annotated[
     Path | None,
     Option(
-        help="The project's directory, or its stack's name; by default the project that contains this directory.",
+        help="The project's directory, or the name of a stack or clone; by default the project around this directory.",
         metavar="DIRECTORY",
     ),
 ]

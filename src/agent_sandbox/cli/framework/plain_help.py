@@ -7,6 +7,8 @@ from typer.core import TyperCommand
 
 BRACES = str.maketrans("", "", "{}")
 TYPE = re.compile(r" <.*>$")
+# Around a placeholder that says by itself what is optional and repeated; the place of the dots depends on typer.
+TWICE = re.compile(r"\[(\[.*\])(?:\]\.\.\.|\.\.\.\])")
 
 
 class PlainCommand(TyperCommand):
@@ -14,7 +16,7 @@ class PlainCommand(TyperCommand):
 
     @override
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [piece.translate(BRACES) for piece in super().collect_usage_pieces(ctx)]
+        return [TWICE.sub(r"\1", piece.translate(BRACES)) for piece in super().collect_usage_pieces(ctx)]
 
     @override
     def format_options(self, ctx: Any, formatter: Any) -> None:

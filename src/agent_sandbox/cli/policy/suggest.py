@@ -10,14 +10,14 @@ from agent_sandbox.backends.verbs import ReadTraffic, Terminal
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
-from agent_sandbox.cli.steps.policy.policy_edit import put, put_service
+from agent_sandbox.cli.steps.policy.policy_edit import how_to_apply, put, put_service
 from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems, times
 from agent_sandbox.cli.terminal.question import choice
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.cli.terminal.tty import terminal
-from agent_sandbox.policy.explain.advice import APPLY, SETUP
+from agent_sandbox.policy.explain.advice import SETUP
 from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.policytools.suggest.denials import Denials, Seen, read_denials
 from agent_sandbox.policytools.suggest.generalising import IDS, WORDS
@@ -62,7 +62,7 @@ def suggest(
         if added and file is None and policy is None:
             report(reload_stack(path))
         elif added:
-            say(APPLY)
+            say(how_to_apply(path))
     else:
         emit_lines(as_text(found))
         if any(proposal.values for proposal in found.proposals):

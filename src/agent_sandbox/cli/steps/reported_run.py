@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent_sandbox.backends.plan import HandOver
+from agent_sandbox.backends.plan import handed_over
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy, Exec, ReadTraffic, Terminal
 from agent_sandbox.cli.steps.execute import backend, driver
@@ -33,7 +33,7 @@ def run_reported(project: Project, agent: str, *command: str, before: Baseline |
     since, output = "" if before else _clock(project), Output()
     baseline = before or load_baseline(project.root, os.environ) or take(project.root)
     verb = Exec(argv=(ENTER, *command), terminal=Terminal.NONE, session=os.urandom(8).hex())
-    (step,) = (step for step in backend().plan(project, verb) if isinstance(step, HandOver))
+    step = handed_over(backend().plan(project, verb))
     started = time.monotonic()
     code = run_attached(step.argv, cwd=step.cwd, pass_signal=step.pass_signal, on_output=output.add)
     summary = Summary(

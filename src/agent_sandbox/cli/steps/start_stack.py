@@ -14,6 +14,7 @@ from agent_sandbox.cli.steps.policy.policy_file import require_policy
 from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve_named
 from agent_sandbox.cli.steps.run_setup import run_setup, setup_plan
 from agent_sandbox.cli.steps.secrets.secret_sources import sync_after_start
+from agent_sandbox.cli.steps.service_images import prepare_images, record_images
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.unreviewed import record_first_review
 from agent_sandbox.cli.steps.update_stack import updated
@@ -61,8 +62,11 @@ def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = Fal
         if not dry_run and (volumes := bounded_volumes(project.root)):
             driver().require_disk_limit(volumes)
         plan = (*plan, *(setup_plan(project) if dry_run else ()))
+        if not dry_run:
+            prepare_images(project, quiet=quiet)
         execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(driver(), project))
         if not dry_run:
+            record_images(project)
             record(project.root, os.environ)
             record_first_review(project.root)
             sync_after_start(project)
@@ -78,6 +82,12 @@ def refresh_settings(project: Project) -> None:
     if project.settings:
         taken = user_settings(load_agents(project.agents), os.environ)
         write_settings(folder_of(project.name, os.environ), taken.files)
+
+
+def build_images(project: Project, *, extra_ca: Path | None = None, quiet: bool = False) -> None:
+    """Build what is missing or outdated."""
+    build = build_of(images_of(updated(project, quiet=quiet)), extra_ca=extra_ca)
+    execute(backend().build(build), quiet=quiet)
 
 
 def _resolve(project: Project, build: Build, *, quiet: bool) -> None:

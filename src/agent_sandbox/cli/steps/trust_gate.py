@@ -158,6 +158,8 @@ def _refuse(root: str, question: Question) -> NoReturn:
 def as_lines(question: Question) -> Iterator[str]:
     """Yield the question as text."""
     root = str(question.standing.root)
+    # Never shortened: a hidden line could be the important one. The summary after it stays on the screen.
+    yield from (*diff_lines("\n".join(question.differences)), "") if question.differences else ()
     yield styled((root, "title"), " asks for more than you trust:" if question.known else " asks for this:")
     # "nothing" is printed only in the first question, not after each change.
     more, without = ("also ", ()) if question.known else ("", ("nothing",))
@@ -167,8 +169,6 @@ def as_lines(question: Question) -> Iterator[str]:
     yield from _block(f"{more}injects", [f"{name}, from your shell" for name in question.injects] or without)
     yield from _block("editor", question.editor)
     yield from _block("note", question.notes)
-    # Never shortened: a hidden line could be the important one.
-    yield from ("", *diff_lines("\n".join(question.differences)), "") if question.differences else ()
     yield f"fingerprint {question.fingerprint}"
 
 

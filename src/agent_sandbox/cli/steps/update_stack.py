@@ -45,5 +45,5 @@ def updated(project: Project, *, quiet: bool) -> Project:
     remember(open_store(os.environ), prepared, look(project.root, os.environ))
     if not quiet:
         files = ", ".join(change.path for change in prepared.changes if change.writes)
-        say(f"updated {files} to {PROJECT_FILE if edited else f'agent-sandbox {__version__}'}")
+        say(f"updated {files} to match {PROJECT_FILE}" if edited else f"updated {files} to agent-sandbox {__version__}")
     return open_project(project.root, cwd=project.root)

@@ -32,6 +32,7 @@ def write_stack(options: InitOptions, *, dry_run: bool = False, ask: bool = True
     if ask:
         prepared = settle(options, prepared)
     store = open_store(os.environ)
+    store.require_usable(prepared.project.resolve())  # before anything is written
     notes = (*prepared.notes, *orphaned_stack(prepared, store))
     prepared.write()
     if prepared.workspace.settings:

@@ -184,11 +184,12 @@ def _by_upstream(old: Policy, new: Policy) -> Iterator[Change]:
 
 
 def by_budgets(old: Policy, new: Policy) -> Iterator[Change]:
-    """Yield the budgets of the sandbox that the new policy lacks, or has with other amounts."""
+    """Yield the budgets of the sandbox and of services that the new policy lacks, or has with other amounts."""
     kept = {(one.key, one.budget) for one in new.rules.budgets}
-    for key, origin, budget in old.rules.budgets:
-        if (key, budget) not in kept:
-            yield Change(kind="budget", what=f"budget of {budget}", origin=origin)
+    for one in old.rules.budgets:
+        if (one.key, one.budget) not in kept:
+            what = f"budget of {one.budget}" + (f" for {one.whose}" if one.service else "")
+            yield Change(kind="budget", what=what, origin=one.origin)
 
 
 def _by_hosts(old: Policy, new: Policy) -> Iterator[Change]:

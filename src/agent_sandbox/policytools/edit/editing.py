@@ -8,6 +8,7 @@ from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.covers import covers
 from agent_sandbox.policy.engine.decide import decide
+from agent_sandbox.policy.engine.index import HostIndex
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.errors import Ambiguous
@@ -29,11 +30,12 @@ class Readers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """The new text, the line of the new entry, and the denies that exclude a part of it."""
+    """The new text, the line of the new entry, and the rules that deny a part of it or ask a person about it."""
 
     text: str
     line: int
     beaten_by: tuple[Rule, ...] = ()
+    asked_by: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,9 @@ def edit(text: str, wanted: ShortRule, read: Readers, *, note: str = "") -> Edit
     policy = read.policy(after)
     _require_effect(policy, wanted, read.file)
     line = after.origin(wanted.section, len(getattr(after.spec, wanted.section)) - 1).line
-    return Edited(text=change.into(text), line=line, beaten_by=tuple(_beating(policy, wanted)))
+    beaten_by = tuple(_beating(policy.index, wanted))
+    asked_by = tuple(_beating(policy.asking.index, wanted))
+    return Edited(text=change.into(text), line=line, beaten_by=beaten_by, asked_by=asked_by)
 
 
 def _covering(policy: Policy, wanted: ShortRule, file: str) -> Rule | None:
@@ -94,11 +98,11 @@ def _as_asked(text: str, wanted: ShortRule, before: Layer, read: Readers) -> Lay
     return after if dict(after.spec) == dict(before.spec) | {wanted.section: entries} else None
 
 
-def _beating(policy: Policy, wanted: ShortRule) -> Iterator[Rule]:
-    """Yield the denies that certainly exclude a part of what is allowed."""
+def _beating(index: HostIndex, wanted: ShortRule) -> Iterator[Rule]:
+    """Yield the denies that certainly exclude a part of what is allowed. Rules that ask are denies in their index."""
     if wanted.effect is Effect.DENY:
         return
-    for rule in policy.index.rules_for(wanted.request.host):
+    for rule in index.rules_for(wanted.request.host):
         with suppress(Ambiguous):  # a query too long for any request
             request = sample(_shared(rule.conditions, wanted.rule.conditions))
             ways = readings(request.path)

@@ -18,6 +18,7 @@ from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.installed import bound_by, images_of, is_own
 from agent_sandbox.runtime.trust.prompt import unseen_in
+from agent_sandbox.runtime.webhook.outcome import last_failure
 
 
 def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
@@ -77,6 +78,20 @@ def _closed(path: Path) -> bool:
     """Return whether others cannot read it, as with a umask of 077 or 027."""
     wanted = stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0)
     return path.stat().st_mode & wanted != wanted
+
+
+def webhook(machine: Machine) -> Iterator[CheckResult]:
+    """Check the file about the webhook, if there is one, and whether the last message about this project arrived."""
+    from agent_sandbox.runtime.webhook.webhook_file import read_webhook, webhook_file  # noqa: PLC0415 - few have one
+
+    file, failure = webhook_file(os.environ), last_failure(machine.project.root, os.environ)
+    if file is None:
+        return
+    shown = read_webhook(file, machine.project.root).shown
+    if failure:
+        yield warn("webhook", f"the last message did not arrive: {failure.why} ({failure.time})", f"edit {file}")
+    else:
+        yield ok("webhook", f"questions are sent to {shown}")
 
 
 def images(machine: Machine) -> CheckResult:

@@ -14,6 +14,7 @@ CHECKS = (
     Row(name="templates", stage=Stage.PROJECT, check=project.templates),
     Row(name="stack", stage=Stage.PROJECT, check=project.stack, project=True),
     Row(name="policy", stage=Stage.PROJECT, check=project.policy, project=True),
+    Row(name="webhook", stage=Stage.PROJECT, check=project.webhook, project=True),
     Row(name="upstream", stage=Stage.PROJECT, check=upstream, project=True),
     Row(name="mounts", stage=Stage.WORKSPACE, check=workspace.mounts, engine=True, project=True),
     Row(name="workspace", stage=Stage.WORKSPACE, check=workspace.names, project=True),

@@ -69,6 +69,12 @@ class Driver(Protocol):
     def labels_of(self, images: Sequence[str]) -> dict[str, Mapping[str, str]]:
         """Return the labels of the images that exist."""
 
+    def digests_of(self, images: Sequence[str]) -> dict[str, frozenset[str]]:
+        """Return the digests that registries gave the images that exist; none for an image that was built here."""
+
+    def download_size(self, image: str) -> int | None:
+        """Return the bytes that pulling an image downloads; None if its registry did not say."""
+
     def output_of(self, container: Container, *, lines: int) -> str:
         """Return the last lines that a container printed."""
 

@@ -108,7 +108,7 @@ def write_all(root: Path, files: Mapping[str, str], *, shared: Collection[str] =
         try:
             for path, text in files.items():
                 where = root / path
-                new = _make_folder(where.parent) if where.parent != root else []
+                new = _make_folder(root, Path(path).parent) if where.parent != root else []
                 made += new
                 folder = open_folder(stack, root, path)
                 if new and any(Path(one).parent == Path(path).parent for one in shared):
@@ -184,7 +184,7 @@ class _Target:
                 found = os.fstat(file.fileno())
                 if not stat.S_ISREG(found.st_mode):
                     raise OSError(errno.EINVAL, "not a regular file")
-                own = found.st_uid == _owner(self.folder)[0] and found.st_nlink == 1
+                own = found.st_uid == new_owner(self.folder)[0] and found.st_nlink == 1
                 self.mode = stat.S_IMODE(found.st_mode)
                 self.before = file.read()
         # Existing content needs no write, unless another name or owner could change it.
@@ -223,14 +223,14 @@ class _Target:
         self.handle = os.dup(handle)
         with suppress(OSError):  # not every file system has locks
             fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.fchown(handle, *_owner(self.folder))
+        os.fchown(handle, *new_owner(self.folder))
         if self.mode is not None:
             os.fchmod(handle, self.mode)
         elif self.shared:
             _let_others(handle, READ)
 
 
-def _owner(folder: int) -> tuple[int, int]:
+def new_owner(folder: int) -> tuple[int, int]:
     """Return the owner for a new file: the user, or under sudo the folder's owner."""
     found = os.fstat(folder)
     return (found.st_uid, found.st_gid) if os.geteuid() == 0 else (os.geteuid(), -1)
@@ -248,7 +248,7 @@ def _remove_leftover(folder: int, name: str) -> None:
     handle = os.open(name, REGULAR, dir_fd=folder)
     try:
         found = os.fstat(handle)
-        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid in {os.geteuid(), _owner(folder)[0]}:
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid in {os.geteuid(), new_owner(folder)[0]}:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.unlink(name, dir_fd=folder)
     finally:
@@ -259,20 +259,20 @@ def _let_others(handle: int, rights: int) -> None:
     os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) | rights)
 
 
-def _make_folder(folder: Path) -> list[Path]:
+def _make_folder(root: Path, folder: Path) -> list[Path]:
     with ExitStack() as stack:
         try:
-            _make_directory(open_folder(stack, folder.parent, folder.name), folder.name)
+            _make_directory(open_folder(stack, root, str(folder)), folder.name)
         except FileExistsError:
             return []
-    return [folder]
+    return [root / folder]
 
 
 def _make_directory(folder: int, name: str) -> None:
     """Create a directory; under sudo, it belongs to the owner of the one that contains it."""
     os.mkdir(name, dir_fd=folder)
     if os.geteuid() == 0:
-        os.chown(name, *_owner(folder), dir_fd=folder, follow_symlinks=False)
+        os.chown(name, *new_owner(folder), dir_fd=folder, follow_symlinks=False)
 
 
 def open_folder(stack: ExitStack, root: Path, path: str) -> int:

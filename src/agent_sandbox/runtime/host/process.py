@@ -173,11 +173,12 @@ def attend(
     return subprocess.run(argv, cwd=cwd, env={**os.environ, **environment}, check=False).returncode  # noqa: S603 - no shell
 
 
-def leave_running(argv: Sequence[str]) -> None:
-    """Start `argv` without a terminal, and do not wait for it."""
-    subprocess.Popen(  # noqa: S603 - no shell
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+def leave_running(argv: Sequence[str], *, stdout: int = subprocess.DEVNULL) -> None:
+    """Start `argv` without a terminal, and do not wait for it. `stdout` is a descriptor."""
+    started = subprocess.Popen(  # noqa: S603 - no shell
+        argv, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.DEVNULL, start_new_session=True
     )
+    started.returncode = 0  # Python warns about a process that goes on
 
 
 @contextmanager

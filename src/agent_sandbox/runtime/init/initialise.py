@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_sandbox.agents.manifest import SLUG
+from agent_sandbox.agents.manifest import SLUG, NpmPackage
 from agent_sandbox.agents.pin import Pins
 from agent_sandbox.agents.together import Agents, sentence
 from agent_sandbox.backends.renderers import load_renderer
@@ -179,6 +179,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *_switched(record, agents),
             *notes(changes, agents, offered, _own_stacks(project), providers),
             *_beyond(workspace.limits),
+            *_about_pins(chosen.pins, agents),
             *_about_agents(workspace, agents, environ),
             *_about_git(git),
             *_about(protection, options.unprotect),
@@ -325,6 +326,19 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
         yield f"{listed(protection.gone)}: no longer protected, because it is gone"
     if protection.unsearched:
         yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
+
+
+def _about_pins(pins: Pins, agents: Agents) -> Iterator[str]:
+    """Yield notes about versions of the project file that are not used."""
+    for agent in agents.manifests:
+        pin = pins.get(agent.name)
+        if pin is None or agent.name in agents.pins:
+            continue
+        unused = f"agent_versions: {agent.name} {pin.version} is not used"
+        if not isinstance(agent.install, NpmPackage):
+            yield f"{unused}: only agents from npm can have another version"
+        elif pin.version != agent.install.version:
+            yield f"{unused}: {agent.install.version} comes with agent-sandbox"
 
 
 def _about_agents(workspace: Workspace, agents: Agents, environ: Mapping[str, str]) -> Iterator[str]:

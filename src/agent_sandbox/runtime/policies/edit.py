@@ -1,6 +1,7 @@
 """Edit a policy file: read it, check the new text in memory, replace it atomically, never through a link."""
 
 import codecs
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,10 +20,14 @@ from agent_sandbox.policytools.edit.service_options import set_service_options
 from agent_sandbox.policytools.edit.short_rule import ShortRule
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import write_all
+from agent_sandbox.runtime.host.user_dirs import config_directory
+from agent_sandbox.runtime.policies.layers import FILE as LAYER
 from agent_sandbox.runtime.policies.layers import layers_here
 from agent_sandbox.runtime.project.root import POLICY_FILE
 
 MARK = "\ufeff"
+# The user's layer need not exist before the first rule is added to it.
+NEW = "# Your own policy: what all your projects may reach, besides what their own policies allow.\nversion: 1\n"
 
 
 def planned_edits(
@@ -32,7 +37,7 @@ def planned_edits(
 
     Raises UserError if one cannot be added.
     """
-    text = before = decode_policy(read_policy(file), file=str(file))
+    text = before = _text(file, environ)
     readers = _readers(file, environ)
     done: list[Edited | AlreadyCovered] = []
     for rule in wanted:
@@ -104,14 +109,23 @@ def planned_values(file: Path, values: Values, environ: Mapping[str, str]) -> tu
 
 def write_edit(file: Path, before: str, after: Edited) -> None:
     """Replace the file's text, keeping a byte order mark; raise UserError if the file has changed meanwhile."""
-    content = read_policy(file)
+    is_new = before == NEW and not os.path.lexists(file)
+    content = NEW.encode() if is_new else read_policy(file)
     mark = MARK if content.startswith(codecs.BOM_UTF8) else ""
     if content != f"{mark}{before}".encode():
         raise UserError([Problem(where=str(file), what="changed in the meantime", hint="try again")])
     # In a project, follow no link below its root: `.devcontainer` may be one, made by anyone who can write there.
     inside = file.parts[-2:] == POLICY_FILE.parts
     root = file.parent.parent if inside else file.parent
-    write_all(root, {str(file.relative_to(root)): f"{mark}{after.text}"})
+    name = str(file.relative_to(root))
+    write_all(root, {name: f"{mark}{after.text}"}, shared=(name,) if is_new else ())
+
+
+def _text(file: Path, environ: Mapping[str, str]) -> str:
+    user = config_directory(environ)
+    if user is not None and file.absolute() == user / LAYER and not os.path.lexists(file):
+        return NEW
+    return decode_policy(read_policy(file), file=str(file))
 
 
 def _readers(file: Path, environ: Mapping[str, str]) -> Readers:

@@ -229,6 +229,12 @@ def ask_npm(machine: Machine) -> Namings:
     yield from machine.of_home(".npmrc", ".yarnrc", ".yarnrc.yml")
 
 
+def npm_registry(machine: Machine) -> str:
+    """Return the URL of the registry that npm, or else pnpm or Yarn, uses on a machine; "" if none says."""
+    answers = (URL.search(machine.run((tool, "config", "get", "registry"))) for tool in NPM_TOOLS)
+    return next((found[0] for found in answers if found), "")
+
+
 def _configured(machine: Machine, tool: str) -> Namings:
     return urls_in(f"{tool}'s configuration", machine.run((tool, "config", "get", "registry")))
 

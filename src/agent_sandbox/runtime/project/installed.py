@@ -46,7 +46,7 @@ def open_project(path: Path | None, *, cwd: Path) -> Project:
     has none, and running containers are found by the project's name.
     """
     store = open_store(os.environ)
-    root = _require_stack(_named(path, store, cwd) or find_root(path, cwd=cwd), cwd)
+    root = _require_stack(named_root(path, store, cwd=cwd) or find_root(path, cwd=cwd), cwd)
     trusted = store.load(root)
     if trusted:
         return parse_project(root, trusted.files, files=store.copies(trusted))
@@ -66,7 +66,7 @@ def _trusted(store: Store) -> Iterator[Project]:
             yield parse_project(standing.root, standing.files, files=store.copies(standing))
 
 
-def _named(path: Path | None, store: Store, cwd: Path) -> Path | None:
+def named_root(path: Path | None, store: Store, *, cwd: Path) -> Path | None:
     """Return the directory of the trusted stack or of the project's clone with this name, or None."""
     if path is None or len(path.parts) != 1 or os.path.lexists(path):
         return None
@@ -131,7 +131,9 @@ def require_outermost(folder: Path) -> None:
 
 def find_project(path: Path | None, *, cwd: Path) -> Project:
     """Return the project at `path`, or the one that contains `cwd`, from its current files, whatever its stack."""
-    return read_project(_require_stack(_named(path, open_store(os.environ), cwd) or find_root(path, cwd=cwd), cwd))
+    return read_project(
+        _require_stack(named_root(path, open_store(os.environ), cwd=cwd) or find_root(path, cwd=cwd), cwd)
+    )
 
 
 def has_stack(path: Path | None, *, cwd: Path) -> bool:
@@ -140,12 +142,21 @@ def has_stack(path: Path | None, *, cwd: Path) -> bool:
     return root is not None and has_files(root)
 
 
+def init_for(root: Path) -> str:
+    """Return how to make the stack of a project file, empty if there is none."""
+    if not os.path.lexists(root / PROJECT_FILE):
+        return ""
+    return f"agent-sandbox init makes it from {PROJECT_FILE}; if that lists no agents, agent-sandbox init AGENT"
+
+
 def _require_stack(root: Path | None, cwd: Path) -> Path:
     if root is None or not os.path.exists(root / STACK_FILE):
         known = ", ".join(known_agents())
         hint = f"agent-sandbox init AGENT makes one, where AGENT is one of: {known}"
         if root is not None and lacks_clone_files(root):
             hint = "agent-sandbox up makes it for this clone"
+        elif hand_written := init_for(root or cwd):
+            hint = hand_written
         raise UserError([Problem(where=str(root or cwd), what="there is no stack here", hint=hint)])
     return root
 

@@ -19,6 +19,7 @@ ADDING = ("packages", "tools", "browser", BUILD_KEY, "\\")
 SETUP_KEY = "setup"
 BASE_KEY = "base_image"
 BESIDE_KEY = "beside"
+PORTS_KEY = "ports"
 
 
 def project_files(root: Path) -> dict[str, str]:
@@ -60,6 +61,16 @@ def setup_of(text: str) -> str:
     from agent_sandbox.projectfile.paths import is_script  # noqa: PLC0415 - most projects have none
 
     return path if is_script(path) else ""
+
+
+def ports_of(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the ports of this machine that a project file opens, each with the port of the sandbox."""
+    ports = _value(text, PORTS_KEY)
+    if not isinstance(ports, list):
+        return ()
+    from agent_sandbox.projectfile.ports import parse_port  # noqa: PLC0415 - most projects have none
+
+    return tuple(found for port in ports if (found := parse_port(str(port))))
 
 
 def files_run_by(text: str) -> list[str]:

@@ -46,15 +46,19 @@ class Store:
             FILES_KEY: list(standing.stack_files),
             "files": dict(standing.files),
         }
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise UserError([problem_of(str(self.folder), error)]) from error
-        self._require_safe(standing.root)
+        self.require_usable(standing.root)
         texts = (standing.files[name] for name in standing.stack_files)
         copies = {path.name: text for path, text in zip(self.copies(standing), texts, strict=True)}
         files = {RECORD: json.dumps(said), **copies}
         write_all(self.folder, {f"{place.name}/{name}": text for name, text in files.items()})
+
+    def require_usable(self, root: Path) -> None:
+        """Make the folder; raise UserError if no record of this directory could be stored safely."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise UserError([problem_of(str(self.folder), error)]) from error
+        self._require_safe(root)
 
     def forget(self, root: Path) -> bool:
         """Delete the trust record of this directory; return whether there was one."""

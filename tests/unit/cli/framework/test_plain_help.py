@@ -47,3 +47,16 @@ def test_help_names_what_it_takes_and_no_types(capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         app(args=["--help"], prog_name="sample")
     assert capsys.readouterr().out == EXPECTED
+
+
+def test_a_placeholder_with_brackets_gets_no_more_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    def agent(
+        words: Annotated[list[str] | None, Argument(help="What to run.", metavar="[AGENT] [-- ARG...]")] = None,
+    ) -> None:
+        """Do it."""
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(cls=PlainCommand)(_guarded(agent))
+    with pytest.raises(SystemExit):
+        app(args=["--help"], prog_name="sample")
+    assert capsys.readouterr().out.startswith("Usage: sample [OPTIONS] [AGENT] [-- ARG...]\n")

@@ -20,6 +20,13 @@ def test_a_request_becomes_a_line_of_the_policy(policy: Path, capsys: pytest.Cap
     assert capsys.readouterr().out == f'{WHERE}:10: added `- "POST https://a.test/:"` under `allow`\n'
 
 
+def test_the_next_step_names_the_stack_that_the_command_named(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(lambda: allow("a.test", path=project)) == 0
+    assert capsys.readouterr().err == f"then: agent-sandbox proxy reload --path {project}\n"
+
+
 @pytest.mark.parametrize(
     "asked",
     [
@@ -79,6 +86,17 @@ def test_a_deny_that_takes_a_part_is_told(policy: Path, capsys: pytest.CaptureFi
     assert exit_code(lambda: allow("POST https://a.test/*")) == 0
     told = "part of it is still denied, by policy.yaml:1: POST https://a.test/admin\n"
     assert capsys.readouterr() == (f"{WHERE}:3: added `- POST https://a.test/*` under `allow`\n", told + APPLY)
+
+
+def test_a_rule_that_asks_about_a_part_is_told(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = "domains: [{host: a.test, rules: [{methods: [DELETE], path: {exact: /x}, ask: true}]}]\n"
+    policy.write_text(before)
+    assert exit_code(lambda: allow("a.test")) == 0
+    told = "a person is still asked about part of it, by policy.yaml:1: DELETE a.test/x\n"
+    assert told in capsys.readouterr().err
+    policy.write_text(before)
+    assert exit_code(lambda: allow("POST https://a.test/x")) == 0
+    assert "a person" not in capsys.readouterr().err
 
 
 def test_what_is_no_rule_says_how_to_write_one(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:

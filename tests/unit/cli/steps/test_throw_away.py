@@ -14,6 +14,10 @@ from fake_stack import compose_line
 LEFT = "volume prune --all --force --filter label=com.docker.compose.project=app-1"
 
 
+def nothing() -> None:
+    """Have all images already."""
+
+
 @pytest.fixture
 def stack(project: Path, docker: FakeDocker) -> Project:
     """A project without anything on the engine yet."""
@@ -27,7 +31,7 @@ def removed(docker: FakeDocker) -> bool:
 
 def test_the_stack_is_removed_and_the_files_are_those_before(stack: Project, docker: FakeDocker) -> None:
     (stack.root / "Makefile").write_text("all:")
-    with thrown_away(stack, quiet=True) as before:
+    with thrown_away(stack, build=nothing, quiet=True) as before:
         assert not removed(docker)
     assert removed(docker)
     assert set(before.files) == {"Makefile"}
@@ -35,7 +39,7 @@ def test_the_stack_is_removed_and_the_files_are_those_before(stack: Project, doc
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), UserError([])])
 def test_the_stack_is_removed_however_the_block_ends(stack: Project, docker: FakeDocker, error: BaseException) -> None:
-    with pytest.raises(type(error)), thrown_away(stack, quiet=True):
+    with pytest.raises(type(error)), thrown_away(stack, build=nothing, quiet=True):
         raise error
     assert removed(docker)
 
@@ -49,7 +53,7 @@ def test_a_signal_ends_the_block_and_the_next_ones_do_not_stop_the_removal(
     docker.rules.clear()
     script = f"kill -{number.name.removeprefix('SIG')} {os.getpid()}"
     docker.says("ps --all").says("network ls").says("volume ls").says(LEFT).says("compose", script=script)
-    with pytest.raises(KeyboardInterrupt), thrown_away(stack, quiet=True):
+    with pytest.raises(KeyboardInterrupt), thrown_away(stack, build=nothing, quiet=True):
         signal.raise_signal(number)
     assert removed(docker)
     assert signal.getsignal(number) == before
@@ -59,7 +63,7 @@ def test_a_signal_ends_the_block_and_the_next_ones_do_not_stop_the_removal(
 def test_a_sandbox_that_has_state_is_left_alone(project: Path, docker: FakeDocker, kind: str) -> None:
     docker.says(kind, out="one\n").says("ps --all").says("network ls").says("volume ls")
     stack = open_project(project, cwd=project)
-    with pytest.raises(UserError) as refused, thrown_away(stack):
+    with pytest.raises(UserError) as refused, thrown_away(stack, build=nothing):
         raise AssertionError
     noun = {"ps --all": "container", "network ls": "network", "volume ls": "volume"}[kind]
     (problem,) = refused.value.problems
@@ -69,3 +73,13 @@ def test_a_sandbox_that_has_state_is_left_alone(project: Path, docker: FakeDocke
         "leave out --rm, use another checkout, or remove it first: agent-sandbox destroy",
     )
     assert not any("down" in call for call in docker.calls)
+
+
+def test_a_sandbox_that_was_started_during_the_build_is_left_alone(stack: Project, docker: FakeDocker) -> None:
+    def build() -> None:
+        docker.rules.clear()
+        docker.says("ps --all", out="one\n").says("network ls").says("volume ls")
+
+    with pytest.raises(UserError, match="this project has a sandbox"), thrown_away(stack, build=build):
+        raise AssertionError
+    assert not removed(docker)

@@ -69,16 +69,15 @@ def test_of_a_change_only_what_is_new_is_shown_with_the_difference() -> None:
         differences=("--- a/x", "+++ b/x", "+y"),
     )
     assert list(as_lines(question)) == [
+        "--- a/x",
+        "+++ b/x",
+        "+y",
+        "",
         "/home/ann/app asks for more than you trust:",
         "  also mounts   agent: . as /workspace",
         "  also injects  TOKEN, from your shell",
         '  editor        on this machine, initializeCommand: "make"',
         "  note          this directory belongs to user 7, who can change everything in it",
-        "",
-        "--- a/x",
-        "+++ b/x",
-        "+y",
-        "",
         "fingerprint 0123",
     ]
 
@@ -86,12 +85,12 @@ def test_of_a_change_only_what_is_new_is_shown_with_the_difference() -> None:
 def test_what_is_very_long_is_counted_but_a_difference_is_shown_whole() -> None:
     many = tuple(f"any method {number}.test" for number in range(70))
     lines = list(as_lines(replace(QUESTION, reaches=many, differences=many)))
-    assert (lines[60], lines[61]) == (
+    assert lines[70:72] == ["", "/home/ann/app asks for this:"]
+    assert (lines[131], lines[132]) == (
         "                any method 59.test",
         "                ... and 10 more lines: see the file",
     )
-    assert lines[-2:] == ["", "fingerprint 0123"]
-    assert list(many) == lines[-72:-2]
+    assert list(many) == lines[:70]
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("YES\n", 0), ("n\n", 1), ("\n", 1), ("", 1)])

@@ -65,7 +65,7 @@ def test_a_start_applies_an_edited_project_file_once_it_is_trusted(
     (empty_project / PROJECT_FILE).write_text("limits: {memory: 2g, cpus: 1}\n")
     capsys.readouterr()
     project = updated(open_trusted(None, cwd=empty_project), quiet=False)
-    assert capsys.readouterr() == ("", f"updated {STACK} to {PROJECT_FILE}\n")
+    assert capsys.readouterr() == ("", f"updated {STACK} to match {PROJECT_FILE}\n")
     assert "mem_limit: 2g" in project.files[0].read_text()
     assert unseen_in(empty_project, os.environ) == ()
 

@@ -32,7 +32,7 @@ OPTIONS = "options: {repos: repositories, git: {access: [read, readwrite]}}\n"
         ),
         ("{name: forge, git: {access: write}}", "2:33: unknown access 'write'; did you mean `readwrite`?"),
         ("{name: forge, git: {acces: read}}", "2:24: `git` needs `access`; write `git: {access: read}`"),
-        ("{name: plain, git: {}}", "2:19: service plain has no option 'git'; known: merge_mode, readonly"),
+        ("{name: plain, git: {}}", "2:19: service plain has no option 'git'; known: budget, merge_mode, readonly"),
         ("{name: plain, readonly: 1}", "2:29: `true` or `false` expected, not `1`"),
     ],
 )

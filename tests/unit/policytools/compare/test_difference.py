@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -202,6 +203,16 @@ def test_a_budget_of_the_sandbox_that_is_gone_or_other_is_a_difference(policy_of
     assert told(difference(one, none).opens) == ["budget budget of 1 requests per min"]
     assert difference(none, one).opens == difference(one, one).opens == ()
     assert told(difference(one, other).stops) == ["budget budget of 2 requests per min"]
+
+
+def test_a_budget_of_a_service_that_is_gone_is_a_difference(layer_of: LayerOf) -> None:
+    services = {"x": replace(layer_of("domains: [a.test]"), name="service x")}
+    old, new = (
+        compile_policy([layer_of(f"services: [{{name: x{text}}}]")], services)
+        for text in (", budget: {requests: 1/min}", "")
+    )
+    assert told(difference(old, new).opens) == ["budget budget of 1 requests per min for the service x"]
+    assert told(difference(old, new).stops) == []
 
 
 ASKS = "{host: a.test, rules: [{path: {prefix: /X}, ask: true}]}"

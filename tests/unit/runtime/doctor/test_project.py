@@ -1,4 +1,5 @@
 import json
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from agent_sandbox.runtime.doctor import project as checks
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, Status, fail, ok, warn
 from agent_sandbox.runtime.project.installed import images_of, read_project
+from agent_sandbox.runtime.webhook.outcome import Failure, save_failure
 from fake_docker import FakeDocker
 from fake_stack import trust, write_stack_file
 
@@ -139,3 +141,18 @@ def test_a_service_whose_registry_has_changed_is_a_warning(machine: Machine, mon
 
     monkeypatch.setattr(checks, "stale_services", stale)
     assert (checks.policy(machine), asked) == (warn("policy", "it changed"), [True])
+
+
+def test_the_webhook_is_checked_where_there_is_one(
+    machine: Machine, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("config")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+    assert [*checks.webhook(machine)] == []
+    file = folder / "agent-sandbox" / "webhook.yaml"
+    file.parent.mkdir()
+    file.write_text("version: 1\nurl: https://hooks.test/secret-path\nkey: env:KEY\n")
+    assert [*checks.webhook(machine)] == [ok("webhook", "questions are sent to https://hooks.test")]
+    save_failure(machine.project.root, Failure(why="it answers 500", time="2026-01-02T10:00:00Z"), os.environ)
+    what = "the last message did not arrive: it answers 500 (2026-01-02T10:00:00Z)"
+    assert [*checks.webhook(machine)] == [warn("webhook", what, f"edit {file}")]

@@ -57,7 +57,7 @@ def test_checks_come_in_the_order_in_which_a_user_would_fix_things(tmp_path: Pat
     names = [row.name for row in checks_for(Machine(path=None, cwd=tmp_path, driver=DRIVER))]
     assert names == [
         *("docker", "engine", "compose", "buildx", "platform", "isolation", "seccomp", "holes", "disk"),
-        *("templates", "stack", "policy", "upstream"),
+        *("templates", "stack", "policy", "webhook", "upstream"),
         *("dotenv", "limits", "kernel", "owner"),
         *("mounts", "workspace", "git", "firewall", "images", "subnet", "beside", "sizes"),
     ]

@@ -5,6 +5,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
+from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.init import own_places
 from agent_sandbox.runtime.init.settled_places import make_masked
 from agent_sandbox.runtime.project.installed import read_stack_file
@@ -64,6 +65,17 @@ def test_mcp_servers_are_in_the_stack_and_only_with_the_project_file(tmp_path: P
     write(root, "name: app\n")
     init(root, agents=("claude", "aider", "pi"))
     assert "AGENT_SANDBOX_MCP" not in (root / STACK).read_text()
+
+
+def test_a_version_that_is_not_used_is_reported(tmp_path: Path, init: Init) -> None:
+    root = tmp_path / "app"
+    write(root, "agent_versions: {claude: 0.0.1, aider: 99.0.0, pi: 99.0.0}\n")
+    notes = [note for note in init(root, agents=("claude", "aider", "pi")).notes if note.startswith("agent_versions")]
+    own = load_agents(["claude"]).manifests[0].version
+    assert notes == [
+        f"agent_versions: claude 0.0.1 is not used: {own} comes with agent-sandbox",
+        "agent_versions: aider 99.0.0 is not used: only agents from npm can have another version",
+    ]
 
 
 def test_mounts_are_in_the_stack(tmp_path: Path, init: Init) -> None:

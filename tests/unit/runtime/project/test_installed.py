@@ -89,6 +89,17 @@ def test_where_there_is_no_stack_the_next_step_is_named(tmp_path: Path) -> None:
     assert str(raised.value) == f"{tmp_path}: {what}"
 
 
+def test_for_a_project_file_without_a_stack_the_next_step_is_init(tmp_path: Path) -> None:
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / PROJECT_FILE).write_text("version: 1\nagents: [claude]\n")
+    with pytest.raises(UserError) as raised:
+        open_project(None, cwd=tmp_path)
+    assert str(raised.value) == (
+        f"{tmp_path}: there is no stack here; agent-sandbox init makes it from {PROJECT_FILE}; "
+        "if that lists no agents, agent-sandbox init AGENT"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -1,6 +1,7 @@
 """Add one rule to the policy file, for `policy allow` and `policy deny`."""
 
 import os
+import shlex
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,7 +50,12 @@ def add_rule(  # noqa: PLR0913 - the command's options
 
         report(reload_stack(path))
     elif added:
-        say(APPLY)
+        say(how_to_apply(path))
+
+
+def how_to_apply(path: Path | None) -> str:
+    """Return the line that says how to load an edited policy; `path` is the option of the command that edited it."""
+    return f"{APPLY} --path {shlex.quote(str(path))}" if path else APPLY
 
 
 def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
@@ -80,6 +86,8 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
         emit_lines([f"{file}:{after.line}: added `- {written(rule.text)}` under `{rule.section}`"])
         for deny in after.beaten_by:
             say(f"part of it is still denied, by {deny.origin}: {deny}")
+        for asking in after.asked_by:
+            say(f"a person is still asked about part of it, by {asking.origin}: {asking}")
     return bool(edits)
 
 

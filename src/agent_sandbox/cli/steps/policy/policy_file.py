@@ -26,17 +26,29 @@ def named_policy(*files: Path | None, path: Path | None) -> Path:
 
 
 def find_policy(path: Path | None, *, cwd: Path) -> Path:
-    """Return the policy file of the project at `path`, or of the one that contains `cwd`; it needs no stack."""
+    """Return the policy file of the project at `path`, or of the one that contains `cwd`; it needs no stack.
+
+    `path` may also be the name of a stack or of a clone.
+    """
     from agent_sandbox.runtime.project.root import find_root  # noqa: PLC0415 - who names a file needs none of it
 
-    root = find_root(path, cwd=cwd)
+    root = _root_of_stack(path, cwd) or path or find_root(None, cwd=cwd)
     if root is not None:
-        return (path or root) / POLICY_FILE
+        return root / POLICY_FILE
     for folder in (cwd, *cwd.parents):
         if os.path.exists(folder / POLICY_FILE):
             return folder / POLICY_FILE
     what = f"there is no {POLICY_FILE} here or above"
     raise UserError([Problem(where=str(cwd), what=what, hint="name a file, or `agent-sandbox init AGENT` writes one")])
+
+
+def _root_of_stack(path: Path | None, cwd: Path) -> Path | None:
+    if path is None or os.path.lexists(path):
+        return None
+    from agent_sandbox.runtime.project.installed import named_root  # noqa: PLC0415 - only for a name
+    from agent_sandbox.runtime.project.trust_store import open_store  # noqa: PLC0415 - as above
+
+    return named_root(path, open_store(os.environ), cwd=cwd)
 
 
 def shown(file: Path, *, cwd: Path) -> Path:

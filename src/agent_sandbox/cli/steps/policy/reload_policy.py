@@ -1,19 +1,25 @@
 """Reload the policy of a running stack, and report what changed."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy
+from agent_sandbox.cli.steps.clone_policy import keeps_own_policy, update_policy
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy.policy_file import require_policy
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.clones.fetch import one_at_a_time
+from agent_sandbox.runtime.project.clone_record import Clone, clone_at, clones_of
 from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.proxy.control import ask_stack
 
 type Answer = Mapping[str, Any]
@@ -22,13 +28,52 @@ SHOWN_PER_CAUSE = 4
 
 
 def reload_stack(path: Path | None, *, yes: str = "") -> Answer:
-    """Have the proxy of the project's stack load its policy; return its answer, or raise UserError."""
+    """Have the proxy of the project's stack load its policy; return its answer, or raise UserError.
+
+    So do the proxies of the project's running clones, whose answers are in `clones`. A clone loads the policy that is
+    trusted in its project now, unless it was edited in the clone.
+    """
     project = open_project(path, cwd=Path.cwd())
+    if clone := clone_at(project.root, os.environ):
+        _update(clone, yes=yes)
     try:
         require_policy(project)  # the same check as the proxy's, with paths of this machine
     except UserError as error:
         raise UserError([*error.problems, *_what_holds(project)]) from error
-    return require_loaded(_asked(open_trusted(path, cwd=Path.cwd(), yes=yes), "reload"))
+    project = open_trusted(project.root, cwd=Path.cwd(), yes=yes)
+    running = [*_running(project)]
+    own = {"ok": True} if running and not _is_running(project) else require_loaded(_asked(project, "reload"))
+    return {**own, "clones": [_of_clone(*one) for one in running]} if running else own
+
+
+def _update(clone: Clone, *, yes: str = "") -> None:
+    """Bring the policy of its project into a clone, once the user trusts it, if there still is one."""
+    with one_at_a_time(clone):
+        if not keeps_own_policy(clone) and open_store(os.environ).load(clone.project):
+            open_trusted(clone.project, cwd=Path.cwd(), yes=yes)
+        update_policy(clone)
+
+
+def _running(project: Project) -> Iterator[tuple[Clone, Project]]:
+    for clone in clones_of(project.root, os.environ):
+        with suppress(UserError):  # one that was never filled
+            own = open_project(clone.root, cwd=clone.root)
+            if _is_running(own):
+                yield clone, own
+
+
+def _is_running(project: Project) -> bool:
+    return any(one.service == "proxy" and one.state == "running" for one in driver().observe(project.name))
+
+
+def _of_clone(clone: Clone, own: Project) -> Answer:
+    """Return the answer of a clone's proxy. A failure is part of it: other clones may have loaded the policy."""
+    try:
+        with one_at_a_time(clone):
+            update_policy(clone)
+        return {**require_loaded(_asked(own, "reload")), "name": clone.name}
+    except UserError as error:
+        return {"ok": False, "name": clone.name, "problems": list(map(str, error.problems))}
 
 
 def require_loaded(answer: Answer) -> Answer:
@@ -43,11 +88,21 @@ def require_loaded(answer: Answer) -> Answer:
 def report(answer: Answer, *, unchanged: str = "nothing changed") -> None:
     """Print what a reload changed; `unchanged` if it changed nothing."""
     emit_lines(_changes(answer.get("change", {}), unchanged))
-    say(loaded(answer))
+    say_loaded(answer)
 
 
-def loaded(answer: Answer) -> str:
-    """Return one line that says what was loaded."""
+def say_loaded(answer: Answer) -> None:
+    """Print one line for each proxy that was asked to load the policy."""
+    if "digest" in answer:
+        say(_loaded(answer))
+    for one in answer.get("clones", ()):
+        if one["ok"]:
+            say((one["name"], "title"), f": {_loaded(one)}")
+        for problem in one.get("problems", ()):
+            say((f"{one['name']} did not load it:", "warn"), f" {problem}")
+
+
+def _loaded(answer: Answer) -> str:
     closed = f", {answer['closed']} connections closed" if answer.get("closed") else ""
     return f"policy loaded, digest {str(answer.get('digest', ''))[:12]}{closed}"
 

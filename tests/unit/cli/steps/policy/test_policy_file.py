@@ -30,6 +30,12 @@ def test_a_path_is_not_searched(tmp_path: Path) -> None:
     assert find_policy(tmp_path, cwd=Path("/")) == tmp_path / ".devcontainer" / "policy.yaml"
 
 
+def test_a_trusted_stack_can_be_named_from_anywhere(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    assert find_policy(Path("app-1"), cwd=elsewhere) == project / ".devcontainer" / "policy.yaml"
+    assert find_policy(Path("app-2"), cwd=elsewhere) == Path("app-2") / ".devcontainer" / "policy.yaml"
+
+
 def test_where_there_is_none_the_next_step_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         find_policy(None, cwd=tmp_path)

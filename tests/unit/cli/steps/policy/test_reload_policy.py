@@ -1,11 +1,22 @@
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.proxy.reload import reload
+from agent_sandbox.cli.steps.clones import enter_clone
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report, require_loaded
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.clones.fetch import one_at_a_time
+from agent_sandbox.runtime.project.clone_record import clones_of
+from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.project.trust_store import open_store
+from clone_worlds import with_clone_driver
 from fake_docker import FakeDocker
-from fake_stack import with_containers
+from fake_stack import inspected, trust, with_containers
 
 
 def test_an_answer_that_is_not_ok_is_an_error_that_says_what_is_in_force() -> None:
@@ -28,3 +39,106 @@ def test_a_stack_that_does_not_run_cannot_reload(project: Path, docker: FakeDock
     with_containers(docker)
     with pytest.raises(UserError, match="the stack is not running; agent-sandbox up"):
         reload_stack(project)
+
+
+type PolicyOf = Callable[[str], Path]
+
+
+@pytest.fixture
+def policy_of(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> PolicyOf:
+    """Make the clones fix-1 and fix-2 of a project, whose policy then changes and is trusted; return their policies."""
+    roots = {}
+    with_clone_driver(project, tmp_path_factory.mktemp("clones"), monkeypatch)
+    for name in ("fix-1", "fix-2"):
+        made = enter_clone(open_project(None, cwd=project), name, extra_ca=None, quiet=True, dry_run=False).project
+        assert made is not None
+        roots[name] = made.root
+    edit(project / ".devcontainer" / "policy.yaml", "example.com")
+    trust(project)
+    return lambda name: roots[name] / ".devcontainer" / "policy.yaml"
+
+
+def edit(policy: Path, host: str) -> None:
+    policy.write_text(policy.read_text().replace("example.org", host))
+
+
+def proxies(docker: FakeDocker, *running: str) -> FakeDocker:
+    """Have the proxies of the stacks whose names start so, and let all of them load their policy."""
+    docker.says("agent_sandbox.proxy reload", out=json.dumps({"ok": True, "digest": "0123456789abcdef"}))
+    for stack in running:
+        docker.says(f"com.docker.compose.project={stack}", out="1\n")
+    docker.says("inspect --type container", out=json.dumps([inspected("proxy", "healthy")]))
+    return docker.says("ps --all")
+
+
+LOADED = "policy loaded, digest 0123456789ab\n"
+KEPT = (
+    "note: fix-2 keeps its own policy, because it was edited there; "
+    "agent-sandbox policy allow --path fix-2 adds to it\n"
+)
+
+
+def test_a_reload_brings_the_trusted_policy_to_all_running_clones_and_one_that_was_edited_keeps_its_own(
+    project: Path, policy_of: PolicyOf, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(policy_of("fix-2"), "example.net")
+    trust(policy_of("fix-2").parent.parent)
+    proxies(docker, "app-")
+    assert exit_code(lambda: reload(path=project)) == 0
+    assert "example.com" in policy_of("fix-1").read_text()
+    assert "example.net" in policy_of("fix-2").read_text()
+    assert capsys.readouterr().err == f"{KEPT}{LOADED}fix-1: {LOADED}fix-2: {LOADED}"
+
+
+def test_clones_reload_while_the_projects_own_stack_is_down(
+    project: Path, policy_of: PolicyOf, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxies(docker, "app-fix-1-")
+    assert exit_code(lambda: reload(path=project)) == 0
+    assert capsys.readouterr().err == f"fix-1: {LOADED}"
+    assert "example.org" in policy_of("fix-2").read_text()  # it gets the policy when it starts
+
+
+def test_one_clone_reloads_by_its_name(
+    project: Path, policy_of: PolicyOf, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxies(docker, "app-")
+    assert exit_code(lambda: reload(path=Path("fix-1"))) == 0
+    assert "example.com" in policy_of("fix-1").read_text()
+    assert "example.org" in policy_of("fix-2").read_text()
+    assert capsys.readouterr().err == LOADED
+    assert project.exists()
+
+
+@pytest.mark.parametrize("path", [None, "fix-1"])
+def test_a_clone_gets_no_policy_that_is_not_trusted_in_its_project(
+    project: Path, policy_of: PolicyOf, docker: FakeDocker, path: str | None
+) -> None:
+    policy, before = project / ".devcontainer" / "policy.yaml", policy_of("fix-1").read_text()
+    policy.write_text(policy.read_text().replace("example.com", "evil.test"))
+    proxies(docker, "app-")
+    with pytest.raises(UserError, match=r"not trusted yet: \.devcontainer/policy\.yaml"):
+        reload_stack(Path(path) if path else None)
+    assert policy_of("fix-1").read_text() == before
+    assert not any("proxy reload" in call for call in docker.calls)
+
+
+def test_a_clone_that_does_not_load_the_policy_is_reported_and_the_others_load_it(
+    project: Path, policy_of: PolicyOf, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (clone,) = (one for one in clones_of(project, os.environ) if one.name == "fix-1")
+    proxies(docker, "app-")
+    with one_at_a_time(clone):
+        assert exit_code(lambda: reload(path=project)) == 1
+    what = "fix-1: another command is using this clone; wait until that command ends, then run this one again"
+    assert capsys.readouterr().err == f"{LOADED}fix-1 did not load it: {what}\nfix-2: {LOADED}"
+    assert "example.org" in policy_of("fix-1").read_text()
+
+
+def test_a_clone_whose_project_is_gone_reloads_the_policy_that_it_has(
+    project: Path, policy_of: PolicyOf, docker: FakeDocker
+) -> None:
+    open_store(os.environ).forget(project)
+    proxies(docker, "app-")
+    assert reload_stack(policy_of("fix-1").parent.parent)["ok"]
+    assert "example.org" in policy_of("fix-1").read_text()

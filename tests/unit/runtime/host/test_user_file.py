@@ -1,0 +1,61 @@
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.host.user_file import MOST_BYTES, place_of, read_user_file
+
+
+class Part(BaseModel):
+    """An item."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+
+
+class Spec(BaseModel):
+    """A file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    parts: list[Part]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a file of the user's own, beside the project `app`."""
+    (tmp_path / "app").mkdir()
+    folder = tmp_path / "config"
+    folder.mkdir(mode=0o700)
+    (folder / "x.yaml").write_text("parts:\n- name: a\n")
+    return folder / "x.yaml"
+
+
+def test_a_file_is_read_by_its_model(file: Path) -> None:
+    spec, document = read_user_file(file, file.parent.parent / "app", Spec, parts=Part)
+    assert spec == Spec(parts=[Part(name="a")])
+    assert place_of(document, ("parts", 0, "name"), "F") == "F:2:9"
+    assert place_of(document, ("parts", 0, "other"), "F") == "F:2:3"
+    assert place_of(document, (), "F") == "F:1:1"
+
+
+def test_an_unknown_key_is_reported_with_the_known_ones(file: Path) -> None:
+    file.write_text("parts:\n- nmae: a\n  name: b\nother: 1\n")
+    with pytest.raises(UserError) as raised:
+        read_user_file(file, file.parent.parent / "app", Spec, parts=Part)
+    assert [str(one).removeprefix(f"{file}:") for one in raised.value.problems] == [
+        "2:3: unknown key 'nmae'; the keys are name",
+        "4:1: unknown key 'other'; the keys are parts",
+    ]
+
+
+def test_a_huge_file_and_a_directory_are_refused(file: Path) -> None:
+    file.write_text("#" * (MOST_BYTES + 1))
+    with pytest.raises(UserError, match="longer than 256 KiB"):
+        read_user_file(file, file.parent.parent / "app", Spec)
+    file.unlink()
+    file.mkdir(mode=0o700)
+    with pytest.raises(UserError, match="not a regular file"):
+        read_user_file(file, file.parent.parent / "app", Spec)
