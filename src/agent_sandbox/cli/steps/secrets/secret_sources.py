@@ -50,11 +50,11 @@ def store(project: Project, secret: Bound, source: str, ttl: str = "") -> bool:
         recipes.remove(secret.name)
         return True
     recipe = Recipe(name=secret.name, hosts=secret.hosts, source=source, ttl=seconds)
-    fetched(project, recipe)
+    found = fetched(project, recipe)
     recipes.add(recipe)
     if not proxy_runs(project):
         return False
-    give(project, recipe)
+    _hand_over(project, recipe, found)
     return True
 
 
@@ -83,6 +83,11 @@ def give(project: Project, recipe: Recipe, *, keeps: bool = False) -> float | No
         if not keeps:
             tell_proxy(project, recipe, "--unresolved")
         raise
+    return _hand_over(project, recipe, found)
+
+
+def _hand_over(project: Project, recipe: Recipe, found: Fetched) -> float | None:
+    """Give a value to the running proxy; return the seconds until it expires, None if it does not."""
     left = min((one for one in (recipe.ttl, found.left) if one is not None), default=None)
     ttl = () if left is None else ("--ttl", f"{left:.0f}")
     tell_proxy(project, recipe, "--source", split_source(recipe.source)[0], *ttl, stdin=found.value)

@@ -285,9 +285,9 @@ def test_the_token_of_an_app_is_for_the_repositories_that_were_shown(
         assert source_of(project) == f"github-app:{APP}:{key} Me/app"
         assert ask("secret", "setup", "github", "--read", "Me/lib").code == 0
         assert source_of(project) == f"github-app:{APP}:{key} Me/app Me/lib:read"
-        assert [wish["repositories"] for wish in server.wishes] == [["app"], ["app"], ["app", "lib"], ["app", "lib"]]
+        assert [wish["repositories"] for wish in server.wishes] == [["app"], ["app", "lib"]]
         assert ask("secret", "setup", "github", "--read", "Me/lib").code == 0
-        assert len(server.wishes) == 4
+        assert len(server.wishes) == 2
 
 
 def source_of(project: Path) -> str:
