@@ -30,8 +30,8 @@ def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def internet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
-    """Start the stand-in, and remove it in the end."""
-    yield start_internet(tmp_path_factory.mktemp("internet"), image=proxy_image())
+    """Start the stand-in, in an image that has git, and remove it in the end."""
+    yield start_internet(tmp_path_factory.mktemp("internet"), image=proxy_image("claude"))
     remove_network()
 
 

@@ -9,6 +9,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from base64 import b64encode
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -22,11 +26,11 @@ from agent_sandbox.policy.file.service_options import Auth
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.resources import data_root
 from agent_talks import TALKS, Talk
+from fake_forge import ROOT as FORGE
 from real_stacks import STANDIN_ADDRESS, agent_sandbox, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from real_stacks import Project, Projects
 
@@ -144,23 +148,28 @@ def test_a_command_of_an_agents_reaches_what_the_policy_allows_alone_and_learns_
 # In all files, and in what each process was started with.
 SEARCH = """
 cd /proc
-for p in [0-9]*; do cat $p/environ $p/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -q {pattern} && echo $p; done
-grep -rl --devices=skip --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev -e {pattern} / 2>/dev/null
+for p in [0-9]*; do cat $p/environ $p/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -q {patterns} && echo $p; done
+grep -rl --devices=skip --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev {patterns} / 2>/dev/null
 true
 """
 
 
-def where_it_is(project: Project, mark: str) -> list[tuple[str, str]]:
-    """Search the containers as root, what the engine says of them, and the project's directory."""
+def where_it_is(project: Project, *marks: str) -> list[tuple[str, str]]:
+    """Search the containers as root, what the engine says of them and their images, and our files on the host."""
     containers = project.containers()
+    images = {one["Image"] for one in containers.values()}
     said = {
         "config": project.compose("config").stdout,
         "inspect": str(containers),
+        "images": run("docker", "image", "inspect", *images).stdout,
+        "history": "".join(run("docker", "history", "--no-trunc", one).stdout for one in images),
         "logs": project.compose("logs").stdout,
         "audit log": str(project.traffic()),
     }
-    files = [path for path in project.path.rglob("*") if path.is_file()]
-    search = SEARCH.format(pattern=f"{mark[:-1]}[{mark[-1]}]")  # a pattern does not find itself
+    folders = (project.path, Path(os.environ["XDG_STATE_HOME"]))
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    # A pattern does not find itself.
+    search = SEARCH.format(patterns=" ".join(f"-e {mark[:-1]}[{mark[-1]}]" for mark in marks))
     inside = ("exec", "-T", "--privileged", "--user", "root")
     return [
         *(
@@ -168,28 +177,31 @@ def where_it_is(project: Project, mark: str) -> list[tuple[str, str]]:
             for one in containers
             for at in project.compose(*inside, one, "sh", "-c", search).stdout.splitlines()
         ),
-        *(("engine", where) for where, text in said.items() if mark in text),
-        *(("project", str(path)) for path in files if mark.encode() in path.read_bytes()),
+        *(("engine", where) for where, text in said.items() if any(mark in text for mark in marks)),
+        *(("project", str(path)) for path in files if any(mark.encode() in path.read_bytes() for mark in marks)),
     ]
 
 
-# Which of the words on stdin are in the memory of the other processes.
+# Which of the words on stdin are in the memory of the other processes: in each page that is in memory or swapped out,
+# whatever its protection. A core has no more than that.
 MEMORY = """
 import os, sys
 marks, found = sys.stdin.read().split(), set()
+page, chunk = os.sysconf("SC_PAGE_SIZE"), 1 << 20
 for pid in filter(str.isdigit, os.listdir("/proc")):
     try:
-        maps, memory = open(f"/proc/{pid}/maps").readlines(), open(f"/proc/{pid}/mem", "rb", 0)
+        maps = open(f"/proc/{pid}/maps").readlines()
+        memory, pages = (os.open(f"/proc/{pid}/{name}", os.O_RDONLY) for name in ("mem", "pagemap"))
     except OSError:
         continue
     for line in maps if int(pid) != os.getpid() else ():
-        (start, end), access = (int(edge, 16) for edge in line.split()[0].split("-")), line.split()[1]
-        for at in range(start, end, 1 << 20) if access.startswith("rw") else ():
+        start, end = (int(edge, 16) for edge in line.split()[0].split("-"))
+        for at in range(start, end, chunk) if start < 1 << 63 else ():
             try:
-                memory.seek(at)
-                data = memory.read(min((1 << 20) + 100, end - at))
-            except OSError:
-                break
+                states = os.pread(pages, 8 * chunk // page, 8 * at // page)[7::8]
+                data = os.pread(memory, min(chunk + 1000, end - at), at) if max(states, default=0) >= 64 else b""
+            except OSError:  # the process ended, or the kernel's own page
+                continue
             found |= {mark for mark in marks if mark.encode() in data}
 print(*sorted(found))
 """
@@ -199,20 +211,34 @@ def test_the_memory_of_a_running_agent_holds_the_placeholder_and_not_the_key(
     together: Project, keys: dict[str, str]
 ) -> None:
     project, talk = together, TALKS["claude"][0]
-    variable = auth_of(talk.service).env
-    placeholder = project.sandbox("exec", "--", "sh", "-c", f'printf %s "${variable}"').stdout
-    begun, ended = (f"until [ -e /tmp/{name} ]; do sleep 0.1; done" for name in ("begun", "ended"))
-    agent = Thread(target=ask, args=(project, "claude", talk, f"run>>touch /tmp/begun; {ended}<<"))
+    auth = auth_of(talk.service)
+    placeholder = project.sandbox("exec", "--", "sh", "-c", f'printf %s "${auth.env}"').stdout
+    with waiting(project, partial(ask, project, "claude", talk), "true"):
+        found = in_memory(project, placeholder, keys[auth.host])
+    assert found == [placeholder]
+
+
+def in_memory(project: Project, *words: str) -> list[str]:
+    """Return those of the words that are in the memory of a process of the agent's container, sorted."""
+    command = ("exec", "-T", "--privileged", "--user", "root", "agent", "python3", "-c", MEMORY)
+    return run("docker", "compose", *command, cwd=project.path, piped=" ".join(words)).stdout.split()
+
+
+@contextmanager
+def waiting(project: Project, answer: Callable[[str], str], command: str) -> Iterator[list[str]]:
+    """Let the agent run a command and then wait, during the block; after it, the list has what the agent said."""
+    said: list[str] = []
+    begun, ended = (f"until [ -e /tmp/{mark} ]; do sleep 0.1; done" for mark in ("begun", "ended"))
+    prompt = f"run>>{command}; touch /tmp/begun; {ended}<<"
+    agent = Thread(target=lambda: said.append(answer(prompt)))
     agent.start()
     try:
         project.exec("timeout", "60", "sh", "-c", begun)
-        command = ("exec", "-T", "--privileged", "--user", "root", "agent", "python3", "-c", MEMORY)
-        words = f"{placeholder} {keys[auth_of(talk.service).host]}"
-        found = run("docker", "compose", *command, cwd=project.path, piped=words).stdout.split()
+        yield said
     finally:
         project.exec("touch", "/tmp/ended")  # noqa: S108 - a container's
         agent.join()
-    assert found == [placeholder]
+        project.exec("rm", "-f", "/tmp/begun", "/tmp/ended")  # noqa: S108 - as above
 
 
 def test_after_these_conversations_only_the_proxy_has_the_keys(together: Project, keys: dict[str, str]) -> None:
@@ -234,6 +260,11 @@ def test_a_session_survives_other_agents_another_image_and_new_containers(
     assert "RESULT: kept-42" in resumed.stdout
     wrong = together.sandbox("run", "codex", check=False)
     assert (wrong.returncode, "the stack of this project runs claude, not" in wrong.stderr) == (1, True)
+
+
+def signed_in(name: str) -> Talk:
+    """Return how an agent is made to talk without a key."""
+    return Talk(words=SIGN_INS[name].words, variables=SIGN_INS[name].variables, service=name)
 
 
 def used(project: Project, host: str) -> set[str]:
@@ -259,15 +290,10 @@ def test_an_agent_works_with_the_login_of_the_host_machine_and_never_has_it(
     keyless: Project, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project, sign_in, manifest = keyless, SIGN_INS[name], load_manifest(TEMPLATES, name)
-    command = (
-        "exec",
-        "--",
-        *Talk(words=sign_in.words, variables=sign_in.variables, service=name).command(manifest, "say hi"),
-    )
     monkeypatch.setenv(sign_in.folder, str(tmp_path))
     tokens = [sign_in.write(tmp_path, "first")]
     project.sandbox("login", name)
-    assert "Hello from the stand-in." in project.sandbox(*command).stdout
+    assert "Hello from the stand-in." in ask(project, name, signed_in(name), "say hi")
     # Rotated on the host machine, and expired as far as the client inside knows: it refreshes, and the proxy answers.
     tokens.append(sign_in.write(tmp_path, "second"))
     project.sandbox("secret", "sync")
@@ -275,16 +301,128 @@ def test_an_agent_works_with_the_login_of_the_host_machine_and_never_has_it(
     inside = json.loads(project.exec("cat", path).stdout)
     placeholder = access_of(inside)
     project.exec("sh", "-c", 'printf %s "$1" >"$2"', "sh", json.dumps(expired_inside(inside)), path)
-    assert "Hello from the stand-in." in project.sandbox(*command).stdout
+    assert "Hello from the stand-in." in ask(project, name, signed_in(name), "say hi")
     assert used(project, sign_in.api).issuperset({f"Bearer {token}" for token in tokens})
     assert placeholder not in str(project.internet.events())
     found = where_it_is(project, MARK)
     assert ("proxy", f"/state/run/secrets/{name}.login") in found
     assert [(service, where) for service, where in found if not where.startswith("/state/run/secrets/")] == []
+    # Revoked.
+    request = (f"https://{sign_in.api}{sign_in.path}", "-H", f"Authorization: Bearer {placeholder}")
+    project.internet.require_keys({sign_in.api: "another token"})
+    assert project.curl(*request)[0] == 401
+    assert f"secret  {name}.login was refused by {sign_in.api} at " in project.sandbox("status").stdout
+    project.internet.require_keys({})
     # Expired on the host machine, where no client can refresh it.
     sign_in.write(tmp_path, "third", seconds=-60)
     assert project.sandbox("secret", "sync", check=False).returncode == 1
-    header = f"Authorization: Bearer {placeholder}"
-    status, body = project.curl(f"https://{sign_in.api}{sign_in.path}", "-H", header)
+    status, body = project.curl(*request)
     assert (status, "agent-sandbox secret sync" in body) == (502, True)
     project.sandbox("secret", "remove", f"{name}.login")
+
+
+GIT_MARK = "canary2d60b8f5e1"
+GIT_TOKEN = f"ghp_{GIT_MARK}OfTheOwner"
+BASIC = b64encode(f"x-access-token:{GIT_TOKEN}".encode()).decode()
+ENCODED = BASIC[20:-4]  # the token alone
+COMMIT = "git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m by-claude"
+WORK = f"""\
+set -e; cd $(mktemp -d)
+git clone -q https://github.com/me/app.git; git clone -q https://github.com/me/lib.git
+cd app; {COMMIT}; git push -q; cd ../lib; cat README; {COMMIT}; git push 2>&1 || true"""
+
+
+@pytest.fixture(scope="module")
+def new(projects: Projects) -> Project:
+    """A project of a new user's, after `init`."""
+    return projects.make("new", "claude")
+
+
+def test_four_commands_sign_claude_in_and_let_it_push_and_no_search_finds_a_token(
+    new: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, sign_in = new, SIGN_INS["claude"]
+    monkeypatch.setenv(sign_in.folder, str(tmp_path))
+    access = sign_in.write(tmp_path, "of-the-day")
+    refresh = json.loads((tmp_path / sign_in.file).read_text())["claudeAiOauth"]["refreshToken"]
+    project.internet.require_keys({sign_in.api: access, "github.com": BASIC})
+    project.sandbox("login", "claude")
+    project.sandbox("secret", "setup", "github", "--repo", "me/app", "--read", "me/lib", piped=GIT_TOKEN)
+
+    def answer(prompt: str) -> str:
+        return project.sandbox("run", "claude", "--", "-p", prompt).stdout
+
+    assert "Hello from the stand-in." in answer("say hi")
+    placeholder = access_of(json.loads(project.exec("cat", "/home/dev/.claude/.credentials.json").stdout))
+    with waiting(project, answer, WORK) as said:
+        assert in_memory(project, placeholder, access, refresh, GIT_TOKEN, ENCODED) == [placeholder]
+        found = where_it_is(project, MARK, GIT_MARK, ENCODED)
+    project.internet.require_keys({})
+    assert sorted(found) == [("proxy", "/state/run/secrets/claude.login"), ("proxy", "/state/secrets/github.token")]
+    assert "hello" in said[0]
+    assert "agent-sandbox secret setup github --repo me/lib" in said[0]
+    for name, messages in (("app", "by-claude\nfirst\n"), ("lib", "first\n")):
+        log = ("git", "-C", str(FORGE / f"{name}.git"), "log", "--format=%s", "main")
+        assert run("docker", "exec", project.internet.name, *log).stdout == messages
+
+
+def test_two_sandboxes_and_the_host_machine_share_one_sign_in(
+    keyless: Project, new: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in = SIGN_INS["claude"]
+    monkeypatch.setenv(sign_in.folder, str(tmp_path))
+    for name in ("first", "second"):
+        new.internet.require_keys({sign_in.api: sign_in.write(tmp_path, name)})
+        for project in (keyless, new):
+            project.sandbox("login", "claude")
+            assert "Hello from the stand-in." in ask(project, "claude", signed_in("claude"), "say hi")
+    new.internet.require_keys({})
+
+
+COPILOT = TALKS["copilot"][0]
+
+
+def test_two_sandboxes_share_the_github_login_of_the_host_machine_until_it_is_revoked(
+    keyless: Project, projects: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gh, token, hosts = tmp_path / "gh", tmp_path / "token", (auth_of("copilot").host, "api.github.com")
+    gh.write_text(f"#!/bin/sh\ntest \"$*\" = 'auth token' && exec cat {token}\n")
+    gh.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    keyless.write_policy("version: 1\nservices: [copilot]\n")
+    both = (keyless, projects.make("other", "copilot"))
+    both[1].sandbox("up")
+
+    def accept(value: str) -> None:
+        keyless.internet.require_keys(dict.fromkeys(hosts, value))
+
+    def sign_in(value: str) -> None:
+        token.write_text(value)
+        accept(value)
+
+    sign_in(f"gho_{MARK}first")
+    for project in both:
+        project.sandbox("secret", "setup", "copilot", "--from", "gh auth token")
+        assert "Hello from the stand-in." in ask(project, "copilot", COPILOT, "say hi")
+    with waiting(keyless, partial(ask, keyless, "copilot", COPILOT), "echo rotated") as said:
+        sign_in(f"gho_{MARK}second")
+        for project in both:
+            project.sandbox("secret", "sync")
+    assert "rotated" in said[0]
+    assert "Hello from the stand-in." in ask(both[1], "copilot", COPILOT, "say hi")
+    for project in both:
+        assert where_it_is(project, MARK) == [("proxy", "/state/run/secrets/copilot.key")]
+    accept("another token")
+    for project in both:
+        assert project.sandbox("secret", "test", "copilot.key", check=False).stderr == (
+            f"{hosts[0]} answers 401: it does not accept copilot.key\n"
+        )
+        assert f"secret  copilot.key was refused by {hosts[0]} at " in project.sandbox("status").stdout
+    token.unlink()
+    for project in both:
+        assert project.sandbox("secret", "sync", check=False).returncode == 1
+        status, body = project.curl("https://api.github.com/user")
+        assert (status, "agent-sandbox secret sync" in body) == (502, True)
+        line = "secret  copilot.key has no value now: its source failed (gh auth token): agent-sandbox secret sync"
+        assert line in project.sandbox("status").stdout.splitlines()
+    keyless.internet.require_keys({})

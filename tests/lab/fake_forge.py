@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import subprocess
@@ -45,6 +46,23 @@ async def git(method: str, path: str, query: str, fields: Mapping[str, str], bod
         return Answer(status=401, body=b"who are you?")
     repository(path)
     return await http_backend(ROOT, method, f"{path.removeprefix('/git')}?{query}", fields, body)
+
+
+def serve(path: str, service: str, fields: Mapping[str, str], body: bytes | None) -> Answer:
+    """Serve a repository as `git http-backend` does, which the agent's image leaves out; no body asks for its refs."""
+    repository(path)
+    protocol, options = fields.get("git-protocol", ""), ("--stateless-rpc",)
+    if body is None:
+        options += ("--http-backend-info-refs",)
+    elif fields.get("content-encoding") == "gzip":
+        body = gzip.decompress(body)
+    command = ("git", service, *options, ROOT / path.split("/")[2])
+    environment = {**os.environ, "GIT_PROTOCOL": protocol}
+    said = subprocess.run(command, input=body or b"", stdout=subprocess.PIPE, env=environment, check=False).stdout
+    if body is None and protocol != "version=2":
+        line = f"# service=git-{service}\n"
+        said = f"{len(line) + 4:04x}{line}0000".encode() + said
+    return Answer(body=said, kind=f"application/x-git-{service}-{'advertisement' if body is None else 'result'}")
 
 
 async def http_backend(root: Path, method: str, url: str, fields: Mapping[str, str], body: bytes) -> Answer:

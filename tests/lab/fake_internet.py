@@ -1,7 +1,8 @@
 """A stand-in for the internet: one server that plays every host, and writes down all that reaches it.
 
-Standard library alone, so that any image with a Python runs it. Each request is one JSON line on stdout; a test judges
-by those lines, never by what the client claims. Hosts without a script answer with an echo of the request.
+Standard library alone, so that any image with a Python runs it; the repositories of github.com also need git. Each
+request is one JSON line on stdout; a test judges by those lines, never by what the client claims. Hosts without a
+script answer with an echo of the request.
 
     python fake_internet.py --cert leaf.pem [--https 443] [--http 80] [--raw 22 --raw 853 ...]
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import socketserver
 import ssl
 import sys
@@ -20,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, override
 
+import fake_forge
 import fake_model_api as chat
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 KEYS = Path(__file__).with_name("keys.json")
 PRINT_LOCK = threading.Lock()
+GIT_HOST, GIT = "github.com", re.compile(r"/[^/]+/[^/]+/(info/refs\?service=)?git-(upload-pack|receive-pack)")
 
 
 def capture(event: str, **facts: object) -> None:
@@ -61,16 +65,30 @@ class Visitor(BaseHTTPRequestHandler):
             "request", scheme=self.scheme, sni=getattr(self.connection, "sni", None), method=self.command, host=host,
             path=self.path, body_bytes=len(body), headers=dict(self.headers.items()),
         )  # fmt: skip
-        answer = refused(host, self.headers.values()) or chat.answer(host, self.command, self.path, body)
+        answer = (
+            refused(host, self.headers.values())
+            or self.forge(host, body)
+            or chat.answer(host, self.command, self.path, body)
+        )
         if answer is None:
             answer = chat.Json({"host": host, "method": self.command, "path": self.path, "body_bytes": len(body)})
         match answer:
+            case fake_forge.Answer():
+                self.send_whole(answer.status, answer.kind, answer.body)
             case chat.Json():
-                self.send_json(answer)
+                self.send_whole(answer.status, "application/json", json.dumps(answer.value).encode())
             case chat.Events():
                 self.send_events(answer.events, pause=answer.pause)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = answer_any  # noqa: N815
+
+    def forge(self, host: str, body: bytes) -> fake_forge.Answer | None:
+        """Let git's server answer for a repository, which is made when it is first asked for."""
+        found = GIT.fullmatch(self.path) if host == GIT_HOST else None
+        if not found:
+            return None
+        fields = {name.lower(): value for name, value in self.headers.items()}
+        return fake_forge.serve(self.path, found[2], fields, None if found[1] else body)
 
     def read_body(self) -> bytes:
         """Return the request's body, chunked or counted."""
@@ -83,15 +101,14 @@ class Visitor(BaseHTTPRequestHandler):
             return b"".join(chunks)
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
-    def send_json(self, answer: chat.Json) -> None:
-        """Send a whole JSON document."""
-        text = json.dumps(answer.value).encode()
-        self.send_response(answer.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
+    def send_whole(self, status: int, kind: str, body: bytes) -> None:
+        """Send a whole answer."""
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(text)
+            self.wfile.write(body)
 
     def send_events(self, events: Iterable[tuple[str, Any]], *, pause: float) -> None:
         """Send server-sent events, each in a chunk of its own."""

@@ -160,7 +160,7 @@ def start_internet(folder: Path, *, image: str, name: str = INTERNET, public: st
     """Start the stand-in on an internal network of its own, at the second address of `public`."""
     address = str(ip_network(public)[2])
     authority = make_authority(folder, [*HOSTS, WORK])
-    for script in ("fake_internet.py", "fake_model_api.py"):
+    for script in ("fake_forge.py", "fake_internet.py", "fake_model_api.py"):
         shutil.copy(LAB / script, folder)
     folder.chmod(0o755)
     # What has no address of its own gets one of the upper half, and no other's while that one is down.
@@ -183,11 +183,11 @@ def engine_answers() -> bool:
         return False
 
 
-def proxy_image() -> str:
-    """Build all images that are missing, as a user does; return the proxy's name."""
+def proxy_image(name: str = "proxy") -> str:
+    """Build all images that are missing, as a user does; return the name of the proxy's, or of another one."""
     agent_sandbox("build", "claude", "copilot")
     version = agent_sandbox("--version").stdout.split()[-1]
-    return f"agent-sandbox/proxy:{version}"
+    return f"agent-sandbox/{name}:{version}"
 
 
 def make_network(name: str, *options: str) -> None:
