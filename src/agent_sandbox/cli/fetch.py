@@ -31,9 +31,9 @@ Most = Annotated[str, Option(help="Fetch at most this much from each clone; by d
 def fetch(name: Name = "", *, path: ProjectPath = None, most: Most = "", json: Json = False) -> int:
     """Bring the commits of a clone into the project's repository, as `box/NAME/BRANCH`.
 
-    The objects are checked, and the clone's settings, hooks and attributes have no effect here. Uncommitted files stay
-    in the clone and are listed. Works whether the clone's stack runs or not. Exits with 1 if a branch was refused, or a
-    clone could not be read; all others are fetched.
+    Its stashes come as `box/NAME/stash-COMMIT`. The objects are checked, and the clone's settings, hooks and attributes
+    have no effect here. Uncommitted files stay in the clone and are listed. Works whether the clone's stack runs or
+    not. Exits with 1 if a branch was refused, or a clone could not be read; all others are fetched.
     """
     size = LIMITS["disk"].read(most) if most else MOST_BYTES
     if size is None:
@@ -79,6 +79,7 @@ def _as_json(clone: Clone, status: CloneStatus, fetched: tuple[Branch, ...]) -> 
                 "commits": one.commits,
                 "new": one.new,
                 "rewritten": one.rewritten,
+                "stash": one.stash,
             }
             for one in fetched
         ],
@@ -93,8 +94,10 @@ def _as_text(clone: Clone, status: CloneStatus, fetched: tuple[Branch, ...]) -> 
     if not fetched:
         yield styled((clone.name, "title"), ": nothing new to fetch")
     for one in fetched:
+        place = f"box/{clone.name}/{one.name}"
         again = "; it was rewritten, and the former commits are in the reflog" if one.rewritten else ""
-        yield styled((f"box/{clone.name}/{one.name}", "title"), f"  {counted(one.new, 'new commit')}{again}")
+        what = f"a stash: git stash apply {place}" if one.stash else f"{counted(one.new, 'new commit')}{again}"
+        yield styled((place, "title"), f"  {what}")
     for name, why in status.listing.refused.items():
         yield styled(("  refused:", "warn"), f" {name}: {why}")
     listing = status.listing

@@ -39,6 +39,16 @@ def test_what_was_fetched_and_what_was_not_is_printed(
     )
 
 
+def test_a_stash_is_printed_with_the_command_that_applies_it(
+    driver: HereDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (driver.folder / "a.txt").write_text("stashed\n")
+    git(driver.folder, "stash", "push", "--quiet")
+    assert exit_code(fetch) == 0
+    name = f"box/fix-1/stash-{git(driver.folder, 'rev-parse', 'refs/stash')[:10]}"
+    assert capsys.readouterr().out == f"{name}  a stash: git stash apply {name}\n"
+
+
 def test_nothing_new_is_said(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         assert exit_code(fetch) == 0
@@ -75,7 +85,7 @@ def test_json_has_references_and_commits(driver: HereDriver, capsys: pytest.Capt
     assert json.loads(capsys.readouterr().out)["clones"] == [
         {
             "name": "fix-1",
-            "branches": [{**branch, "commits": 1, "new": 1, "rewritten": False}],
+            "branches": [{**branch, "commits": 1, "new": 1, "rewritten": False, "stash": False}],
             "refused": [],
             "uncommitted": [],
             "ignored": [],

@@ -11,7 +11,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, CopySecrets, Create
 from agent_sandbox.cli.steps.clone_cache import bring_cache, cache_key, keep_cache
 from agent_sandbox.cli.steps.clone_policy import bring_policy
-from agent_sandbox.cli.steps.execute import backend, driver, execute
+from agent_sandbox.cli.steps.execute import backend, driver, execute, is_running
 from agent_sandbox.cli.terminal.output import counted, say, short_path
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
@@ -173,7 +173,7 @@ def _settle(project: Project, clone: Clone) -> tuple[Clone, Project]:
 
 def _report_old_policy(own: Project, clone: Clone) -> None:
     """Print what loads a changed policy, if the clone's proxy runs with the one from before."""
-    if any(one.service == "proxy" and one.state == "running" for one in driver().observe(own.name)):
+    if is_running(own, "proxy"):
         command = f"agent-sandbox proxy reload --path {clone.name}"
         say(("note:", "title"), f" the policy changed since {clone.name} was started; to apply it: {command}")
 
@@ -231,9 +231,10 @@ def report_unfetched(clone: Clone) -> None:
         for problem in error.problems:
             say(("warning:", "warn"), f" cannot list what was not fetched: {problem}")
         return
-    listing, waiting = status.listing, [one.name for one in status.branches if not one.is_fetched]
-    if waiting:
-        say(("not fetched:", "warn"), f" commits of {listed(waiting)}: agent-sandbox fetch {clone.name}")
+    listing, waiting = status.listing, [one for one in status.branches if not one.is_fetched]
+    for kind, is_stash in (("commits of", False), ("the stashes", True)):
+        if names := [one.name for one in waiting if one.stash == is_stash]:
+            say(("not fetched:", "warn"), f" {kind} {listed(names)}: agent-sandbox fetch {clone.name}")
     for branch, why in listing.refused.items():
         say(("not fetched:", "warn"), f" {branch}: {why}")
     for line in uncommitted(listing.changed, (), complete=listing.complete):

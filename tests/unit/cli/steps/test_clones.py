@@ -230,10 +230,14 @@ def test_what_would_be_lost_with_a_clone_is_reported(
     assert capsys.readouterr().err == ""
     commit(driver.folder)
     git(driver.folder, "update-ref", "refs/heads/z\u200b", "HEAD")
+    (driver.folder / "a.txt").write_text("stashed\n")
+    git(driver.folder, "stash", "push", "--quiet")
+    stash = git(driver.folder, "rev-parse", "refs/stash")[:10]
     (driver.folder / "new").write_text("")
     report_unfetched(clone)
     assert capsys.readouterr().err == (
         "not fetched: commits of main: agent-sandbox fetch fix-1\n"
+        f"not fetched: the stashes stash-{stash}: agent-sandbox fetch fix-1\n"
         "not fetched: z\\u200b: its name contains invisible characters\n"
         "not committed: 1 file: new\n"
     )
