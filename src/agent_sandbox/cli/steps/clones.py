@@ -12,6 +12,7 @@ from agent_sandbox.backends.verbs import Build, CopySecrets, Create
 from agent_sandbox.cli.steps.clone_cache import bring_cache, cache_key, keep_cache
 from agent_sandbox.cli.steps.clone_policy import bring_policy
 from agent_sandbox.cli.steps.execute import backend, driver, execute, is_running
+from agent_sandbox.cli.steps.unreviewed import record_first_review
 from agent_sandbox.cli.terminal.output import counted, say, short_path
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
@@ -131,6 +132,7 @@ def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bo
             _report_old_policy(own, clone)
         if start is None:
             return EnteredClone(project=own)
+        record_first_review(clone.project)  # for `review`, after the clone's commits were merged
         steps = build_of(images_of(own), extra_ca=extra_ca)
         _create(project, own, steps, quiet=quiet)
         key, image = cache_key(own, repository, start), volume_of(own).image
