@@ -7,6 +7,7 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.clones import chosen_clones, open_clone, uncommitted
+from agent_sandbox.cli.steps.execute import is_running
 from agent_sandbox.cli.terminal.output import counted, emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
@@ -20,6 +21,7 @@ from agent_sandbox.runtime.clones.fetch import (
     write_branches,
 )
 from agent_sandbox.runtime.project.clone_record import Clone
+from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.stack.limits import LIMITS
 
 Name = Annotated[str, Argument(help="The clone; by default all clones of the project.", metavar="NAME")]
@@ -63,8 +65,17 @@ def _fetch(clone: Clone, most: int) -> tuple[CloneStatus, tuple[Branch, ...]]:
             return status, ()
         with checked_branches(found.volume, clone, found.repository, status, most=most) as (checked, branches):
             fetched = tuple(one for one in branches if not one.is_fetched)
+            if found.repository.reftable:
+                _require_no_agent(clone)
             write_branches(found.repository, checked, fetched, clone)
     return status, fetched
+
+
+def _require_no_agent(clone: Clone) -> None:
+    """Raise UserError while an agent works in the project: git itself writes reftables, and would follow its links."""
+    if is_running(open_project(clone.project, cwd=clone.project), "agent"):
+        what = "its references are in the reftable format, and an agent that runs here could lead git elsewhere"
+        raise UserError([Problem(where=str(clone.project), what=what, hint="agent-sandbox down, then fetch again")])
 
 
 def _as_json(clone: Clone, status: CloneStatus, fetched: tuple[Branch, ...]) -> dict[str, Any]:
