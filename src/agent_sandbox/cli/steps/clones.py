@@ -11,7 +11,8 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, CopySecrets, Create
 from agent_sandbox.cli.steps.clone_cache import bring_cache, cache_key, keep_cache
 from agent_sandbox.cli.steps.clone_policy import bring_policy
-from agent_sandbox.cli.steps.execute import backend, driver, execute
+from agent_sandbox.cli.steps.execute import backend, driver, execute, is_running
+from agent_sandbox.cli.steps.unreviewed import record_first_review
 from agent_sandbox.cli.terminal.output import counted, say, short_path
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
@@ -131,6 +132,7 @@ def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bo
             _report_old_policy(own, clone)
         if start is None:
             return EnteredClone(project=own)
+        record_first_review(clone.project)  # for `review`, after the clone's commits were merged
         steps = build_of(images_of(own), extra_ca=extra_ca)
         _create(project, own, steps, quiet=quiet)
         key, image = cache_key(own, repository, start), volume_of(own).image
@@ -173,7 +175,7 @@ def _settle(project: Project, clone: Clone) -> tuple[Clone, Project]:
 
 def _report_old_policy(own: Project, clone: Clone) -> None:
     """Print what loads a changed policy, if the clone's proxy runs with the one from before."""
-    if any(one.service == "proxy" and one.state == "running" for one in driver().observe(own.name)):
+    if is_running(own, "proxy"):
         command = f"agent-sandbox proxy reload --path {clone.name}"
         say(("note:", "title"), f" the policy changed since {clone.name} was started; to apply it: {command}")
 
@@ -231,9 +233,10 @@ def report_unfetched(clone: Clone) -> None:
         for problem in error.problems:
             say(("warning:", "warn"), f" cannot list what was not fetched: {problem}")
         return
-    listing, waiting = status.listing, [one.name for one in status.branches if not one.is_fetched]
-    if waiting:
-        say(("not fetched:", "warn"), f" commits of {listed(waiting)}: agent-sandbox fetch {clone.name}")
+    listing, waiting = status.listing, [one for one in status.branches if not one.is_fetched]
+    for kind, is_stash in (("commits of", False), ("the stashes", True)):
+        if names := [one.name for one in waiting if one.stash == is_stash]:
+            say(("not fetched:", "warn"), f" {kind} {listed(names)}: agent-sandbox fetch {clone.name}")
     for branch, why in listing.refused.items():
         say(("not fetched:", "warn"), f" {branch}: {why}")
     for line in uncommitted(listing.changed, (), complete=listing.complete):
