@@ -97,6 +97,10 @@ class HereDriver:
         """Return the containers of the clone's stack."""
         return self.containers
 
+    def runs(self, service: str) -> bool:
+        """Return whether a container of the clone's stack runs."""
+        return any(one.service == service and one.state == "running" for one in self.containers)
+
     def known_fault(self, _said: str) -> None:
         """Know none."""
 
@@ -160,6 +164,7 @@ def with_clone_driver(project: Path, folder: Path, monkeypatch: pytest.MonkeyPat
         (folder / name).mkdir(parents=True)
     made = HereDriver(folder / "work", folder / "temporary")
     monkeypatch.setattr(clones, "driver", lambda: made)
+    monkeypatch.setattr(clones, "is_running", lambda _own, service: made.runs(service))
     monkeypatch.setattr(clones, "execute", lambda *_args, **_options: None)
     monkeypatch.setattr(clones, "backend", lambda: made.planner)
     return made

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, CopySecrets, Create
+from agent_sandbox.backends.verbs import CopySecrets, Create
 from agent_sandbox.cli.steps.clone_cache import bring_cache, cache_key, keep_cache
 from agent_sandbox.cli.steps.clone_policy import bring_policy
 from agent_sandbox.cli.steps.execute import backend, driver, execute, is_running
@@ -133,11 +134,18 @@ def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bo
         if start is None:
             return EnteredClone(project=own)
         record_first_review(clone.project)  # for `review`, after the clone's commits were merged
-        steps = build_of(images_of(own), extra_ca=extra_ca)
-        _create(project, own, steps, quiet=quiet)
+        execute(backend().build(build_of(images_of(own), extra_ca=extra_ca)), quiet=quiet)
+        execute(backend().plan(own, Create()), quiet=quiet)
         key, image = cache_key(own, repository, start), volume_of(own).image
-        has_cache = bring_cache(own, clone, image, key)
-        clone = _fill(own, clone, repository, start, quiet=quiet)
+        with ThreadPoolExecutor() as pool:  # each starts a container
+            secrets = pool.submit(_copy_secrets, project, own)
+            cache = pool.submit(bring_cache, own, clone, image, key)
+            clone = _fill(own, clone, repository, start)
+            secrets.result()
+            has_cache = cache.result()
+        save_clone(clone)
+        if not quiet:
+            _report(repository, clone, start)
     if has_cache or not key:
         return EnteredClone(project=own)
     return EnteredClone(project=own, keep=partial(keep_cache, own, clone, image, key))
@@ -186,30 +194,26 @@ def _settings(trusted: Standing) -> dict[str, str]:
     return {path: text for path, text in {**trusted.box, **run}.items() if path not in trusted.policy}
 
 
-def _create(parent: Project, own: Project, build: Build, *, quiet: bool) -> None:
-    """Create the clone's volumes, and copy the stored secrets of its project; others come from a source."""
-    execute(backend().build(build), quiet=quiet)
-    execute(backend().plan(own, Create()), quiet=quiet)
+def _copy_secrets(parent: Project, own: Project) -> None:
+    """Copy the stored secrets of the clone's project; others come from a source."""
     volume = f"{parent.name}_{SECRETS_KEY}"
     if volume in driver().leftovers(parent.name)["volumes"]:
         execute(backend().plan(own, CopySecrets(image=proxy_name(), source=volume)), quiet=True)
 
 
-def _fill(own: Project, clone: Clone, repository: HostRepository, start: Start, *, quiet: bool) -> Clone:
+def _fill(own: Project, clone: Clone, repository: HostRepository, start: Start) -> Clone:
+    """Fill the clone's volume, and return its record with the commits that it starts with."""
     branch = start.branch or clone.name
     volume_of(own).fill(repository, start, branch, {})
     started = {name: commit for name, commit in start.references.items() if name.startswith(HEADS)}
-    filled = replace(clone, started={**started, f"{HEADS}{branch}": start.commit})
-    save_clone(filled)
-    if not quiet:
-        say(
-            ("clone ", ""),
-            (clone.name, "title"),
-            f" of {short_path(clone.project)}: branch {branch} at {start.commit[:10]}",
-        )
-        for note in _notes(repository, clone):
-            say(("note:", "title"), f" {note}")
-    return filled
+    return replace(clone, started={**started, f"{HEADS}{branch}": start.commit})
+
+
+def _report(repository: HostRepository, clone: Clone, start: Start) -> None:
+    made = f" of {short_path(clone.project)}: branch {start.branch or clone.name} at {start.commit[:10]}"
+    say("clone ", (clone.name, "title"), made)
+    for note in _notes(repository, clone):
+        say(("note:", "title"), f" {note}")
 
 
 def _notes(repository: HostRepository, clone: Clone) -> Iterator[str]:
