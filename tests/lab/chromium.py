@@ -133,9 +133,9 @@ class Chromium:
         return done["result"].get("value")
 
     def until(self, script: str, *, seconds: float = SECONDS) -> Any:
-        """Wait until a script has a value that is true; return it."""
+        """Wait until a script has a value that is true in a complete page; return it."""
         end = time.monotonic() + seconds
-        while not (found := self.value(script)):
+        while not (found := self.value(f"document.readyState === 'complete' && ({script})")):
             if time.monotonic() > end:
                 text = self.value("document.body.innerText")
                 raise AssertionError(f"still not: {script}\n{self._report()}\nshown: {text}")
