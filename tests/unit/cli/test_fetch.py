@@ -10,6 +10,7 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.steps import clones
 from agent_sandbox.cli.steps.clones import enter_clone
 from agent_sandbox.runtime.clones.fetch import one_at_a_time
+from agent_sandbox.runtime.clones.host_repository import open_repository
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import clones_of
 from agent_sandbox.runtime.project.installed import open_project
@@ -84,8 +85,7 @@ def test_a_clone_that_cannot_be_fetched_keeps_no_other_one_back(
 def test_git_writes_reftables_only_while_no_agent_could_lead_it_elsewhere(
     project: Path, driver: HereDriver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real = clones.open_repository
-    monkeypatch.setattr(clones, "open_repository", lambda path: replace(real(path), reftable=True))
+    monkeypatch.setattr(clones, "open_repository", lambda path: replace(open_repository(path), reftable=True))
     monkeypatch.setattr("agent_sandbox.cli.steps.execute.driver", lambda: driver)
     commit(driver.folder)
     monkeypatch.setattr(driver, "containers", (Container(id="1", service="agent", image="x", state="running"),))
