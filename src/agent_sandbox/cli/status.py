@@ -250,13 +250,22 @@ def _ended(containers: Iterable[Container], option: str) -> Iterator[str]:
 
 
 def _secrets(found: Status, option: str) -> Iterator[str]:
-    """Yield a line for each secret for which the proxy has no value, or not for much longer."""
+    """Yield a line for each secret that has no value, or not for much longer, or that a server refuses."""
     for one in found.proxy.get("secrets", ()):
         source = f" ({found.sources[one['name']]})" if one["name"] in found.sources else ""
-        expires = time_of(one.get("expires"))
-        trouble = f"has no value now: {one['problem']}" if one["problem"] else "expires soon"
-        when = f" at {local_time(expires.isoformat())}" if expires else ""
-        yield f"secret  {one['name']} {trouble}{when}{source}: agent-sandbox secret sync{option}"
+        if one.get("refused_by"):
+            sync = f"renew it there, then agent-sandbox secret sync{option}"
+            fix = sync if source else "agent-sandbox secret set replaces it"
+            yield f"secret  {one['name']} was refused by {one['refused_by']}{_at(one.get('refused'))}{source}: {fix}"
+        else:
+            trouble = f"has no value now: {one['problem']}" if one["problem"] else "expires soon"
+            yield f"secret  {one['name']} {trouble}{_at(one.get('expires'))}{source}: agent-sandbox secret sync{option}"
+
+
+def _at(seconds: object) -> str:
+    """Return when something happens, in local time; an empty string for no time."""
+    time = time_of(seconds)
+    return f" at {local_time(time.isoformat())}" if time else ""
 
 
 def _sources(root: Path) -> Mapping[str, str]:

@@ -484,19 +484,23 @@ def test_a_service_that_came_back_is_told_with_how_often_and_why(
     assert (service["restarts"], service["out_of_memory"]) == (3, True)
 
 
-def test_a_secret_without_a_value_is_reported_with_its_source_and_one_that_expires(
+def test_a_secret_without_a_value_is_reported_and_one_that_expires_or_is_refused(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipes_of(project, os.environ).add(Recipe(name="the.key", hosts=("a.test",), source="pass t"))
     failed = {"name": "the.key", "hosts": ["a.test"], "problem": "its source failed", "expires": None}
     expiring = {"name": "other", "hosts": ["a.test"], "problem": "", "expires": 1_700_000_000.5}
-    docker.says("agent_sandbox.proxy status", out=json.dumps({"secrets": [failed, expiring]}))
+    refused = {**expiring, "refused_by": "a.test", "refused": 1_700_000_000.5}
+    both = [refused, {**refused, "name": "the.key"}]
+    docker.says("agent_sandbox.proxy status", out=json.dumps({"secrets": [failed, expiring, *both]}))
     with_containers(docker, proxy="healthy")
     assert exit_code(status) == 0
     at = local_time("2023-11-14T22:13:20")
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("secret")] == [
         "secret  the.key has no value now: its source failed (pass t): agent-sandbox secret sync",
         f"secret  other expires soon at {at}: agent-sandbox secret sync",
+        f"secret  other was refused by a.test at {at}: agent-sandbox secret set replaces it",
+        f"secret  the.key was refused by a.test at {at} (pass t): renew it there, then agent-sandbox secret sync",
     ]
     assert exit_code(lambda: status(json=True)) == 0
-    assert json.loads(capsys.readouterr().out)["secrets"] == [failed, expiring]
+    assert json.loads(capsys.readouterr().out)["secrets"] == [failed, expiring, *both]

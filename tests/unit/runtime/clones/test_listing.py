@@ -56,7 +56,7 @@ def test_stashes_are_named_by_their_commits_because_their_numbers_change() -> No
     text = "".join(f"{one} refs/stash\n" for one in (COMMIT, COMMIT, second))  # the last one is in the log as well
     found = parse_listing(f"{text}HEAD refs/heads/main\n\0".encode())
     assert found.branches == {"stash-1111111111": COMMIT, "stash-2222222222": second}
-    assert (found.stashes, found.refused) == (frozenset(found.branches), {})
+    assert (found.stashes, dict(found.refused)) == (frozenset(found.branches), {})
 
 
 def test_a_branch_named_as_a_stash_keeps_its_place() -> None:

@@ -55,9 +55,9 @@ def store(project: Project, secret: Bound, source: str, ttl: str = "") -> bool:
         in_clones(project, lambda own: _put(own, secret, value), done=IN_CLONES.format(secret.name))
         return True
     recipe = Recipe(name=secret.name, hosts=secret.hosts, source=source, ttl=seconds)
-    fetched(project, recipe)
-    is_there = _remember(project, recipe)
-    in_clones(project, lambda own: _remember(own, recipe), done=IN_CLONES.format(secret.name))
+    found = fetched(project, recipe)
+    is_there = _remember(project, recipe, found)
+    in_clones(project, lambda own: _remember(own, recipe, found), done=IN_CLONES.format(secret.name))
     return is_there
 
 
@@ -67,12 +67,12 @@ def _put(project: Project, secret: Bound, value: Callable[[], bytes]) -> None:
     recipes_of(project.root, os.environ).remove(secret.name)
 
 
-def _remember(project: Project, recipe: Recipe) -> bool:
+def _remember(project: Project, recipe: Recipe, found: Fetched) -> bool:
     """Keep a source, and give the value to the proxy if it runs; return whether it does."""
     recipes_of(project.root, os.environ).add(recipe)
     runs = proxy_runs(project)
     if runs:
-        give(project, recipe)
+        _hand_over(project, recipe, found)
     return runs
 
 
@@ -101,6 +101,11 @@ def give(project: Project, recipe: Recipe, *, keeps: bool = False) -> float | No
         if not keeps:
             tell_proxy(project, recipe, "--unresolved")
         raise
+    return _hand_over(project, recipe, found)
+
+
+def _hand_over(project: Project, recipe: Recipe, found: Fetched) -> float | None:
+    """Give a value to the running proxy; return the seconds until it expires, None if it does not."""
     left = min((one for one in (recipe.ttl, found.left) if one is not None), default=None)
     ttl = () if left is None else ("--ttl", f"{left:.0f}")
     tell_proxy(project, recipe, "--source", split_source(recipe.source)[0], *ttl, stdin=found.value)
