@@ -51,12 +51,11 @@ async def git(method: str, path: str, query: str, fields: Mapping[str, str], bod
 def serve(path: str, service: str, fields: Mapping[str, str], body: bytes | None) -> Answer:
     """Serve a repository as `git http-backend` does, which the agent's image leaves out; no body asks for its refs."""
     repository(path)
-    protocol, options = fields.get("git-protocol", ""), ("--stateless-rpc",)
-    if body is None:
-        options += ("--http-backend-info-refs",)
-    elif fields.get("content-encoding") == "gzip":
+    protocol = fields.get("git-protocol", "")
+    refs = ("--http-backend-info-refs",) if body is None else ()
+    if body and fields.get("content-encoding") == "gzip":
         body = gzip.decompress(body)
-    command = ("git", service, *options, ROOT / path.split("/")[2])
+    command = ("git", service, "--stateless-rpc", *refs, ROOT / path.split("/")[2])
     environment = {**os.environ, "GIT_PROTOCOL": protocol}
     said = subprocess.run(command, input=body or b"", stdout=subprocess.PIPE, env=environment, check=False).stdout
     if body is None and protocol != "version=2":
