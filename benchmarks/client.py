@@ -43,8 +43,8 @@ class Client:
 
     def request(self, connection: ssl.SSLSocket, head: str, body: bytes = b"", *, times: int = 1) -> int:
         """Send a head and `times` bodies; return the size of the answer's body."""
-        connection.sendall(f"{head} HTTP/1.1\r\nHost: {self.authority}\r\n".encode())
-        connection.sendall(f"Content-Length: {len(body) * times}\r\n\r\n".encode() if times * len(body) else b"\r\n")
+        length = f"Content-Length: {len(body) * times}\r\n" if times * len(body) else ""
+        connection.sendall(f"{head} HTTP/1.1\r\nHost: {self.authority}\r\n{length}\r\n".encode())
         for _ in range(times if body else 0):
             connection.sendall(body)
         return read_answer(connection)

@@ -38,6 +38,7 @@ class Visitor(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+    wbufsize = 16_384  # the head of a response and its short body are sent together, as most servers do
 
     @override
     def log_message(self, format: str, *args: object) -> None:
@@ -94,10 +95,12 @@ class Visitor(BaseHTTPRequestHandler):
         for name, value in (("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept)):
             self.send_header(name, value)
         self.end_headers()
+        self.wfile.flush()
         while len(head := self.rfile.read(6)) == 6:
             payload = self.rfile.read(head[1] & 0x7F)
             text = bytes(byte ^ head[2 + place % 4] for place, byte in enumerate(payload))
             self.wfile.write(bytes([head[0], len(text)]) + text)
+            self.wfile.flush()
         self.close_connection = True
 
 

@@ -14,7 +14,7 @@ from agent_sandbox.policy.engine.index import HostIndex, build_index
 from agent_sandbox.policy.engine.passthrough import passes_through
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.engine.rule_set import Budgeted, RuleSet
-from agent_sandbox.policy.engine.settings import Settings, settings_of
+from agent_sandbox.policy.engine.settings import Settings
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.host_service import HostService, find_host_service
@@ -52,11 +52,6 @@ class Policy:
     layers: frozenset[str] = frozenset()
     # What a person allowed for a while. Never compiled or stored: the running proxy adds it.
     granted: Grants | None = field(default=None, repr=False, compare=False)
-    # The settings of the proxy.
-    settings: Settings = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", settings_of(self.rules.settings))
 
     @classmethod
     def of(cls, rules: RuleSet, *, refusal: str = "", empty: bool = False) -> Self:
@@ -70,7 +65,7 @@ class Policy:
             asks_operations=any(rule.conditions.graphql for rule in every),
             asks_messages=any(rule.conditions.mcp for rule in every),
             asks_secrets=any(rule.conditions.inject for rule in rules.rules),
-            asks_first=bool(asking.rules) or settings_of(rules.settings).asks_first,
+            asks_first=bool(asking.rules) or rules.in_force.asks_first,
             asking=asking,
             has_budgets=bool(rules.budgets) or any(rule.conditions.budget for rule in every),
             refusal=refusal,
@@ -87,6 +82,11 @@ class Policy:
         """Return the policy with these grants in addition. Raises ValueError if one cannot be a grant."""
         before = self.granted.rules if self.granted else ()
         return replace(self, granted=Grants(rules=(*before, *rules))) if rules else self
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the proxy."""
+        return self.rules.in_force
 
     def takes_encoded_slash(self, host: str) -> bool:
         """Return whether paths of this host may contain `%2F`, which an entry allows with `encoded_slash: true`.
@@ -152,7 +152,7 @@ def _digest(rules: RuleSet) -> str:
     """Return a hash of what the policy does: comments, order and line numbers do not count."""
     restrictions = sorted({f"ceiling {_hashed(_lines(restriction.rules))}" for restriction in rules.restrictions})
     places = sorted({f"{row.asked} {sorted(row.ports)} leads to {row.to}" for row in rules.host_services})
-    settings = settings_of(rules.settings)
+    settings = rules.in_force
     asked = [f"asks about {settings.ask} for {settings.ask_timeout}"] if settings.ask else []
     asked += sorted(f"{one.key}: {one.budget}" for one in rules.budgets)
     served = [f"served by {settings.http1}"] if settings.http1 != "mitmproxy" else []

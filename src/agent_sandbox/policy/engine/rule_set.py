@@ -7,7 +7,7 @@ from typing import NamedTuple
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.policy.engine.rule import Rule
-from agent_sandbox.policy.engine.settings import SettingValues
+from agent_sandbox.policy.engine.settings import Settings, SettingValues, settings_of
 from agent_sandbox.policy.http.body_size import Budget
 from agent_sandbox.policy.match.host_list import ListedHosts
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
@@ -51,6 +51,11 @@ class RuleSet:
     budgets: tuple[Budgeted, ...] = ()
     # Set if a restricting layer has `inspect: true`, which then holds for every host.
     always_inspects: bool = False
+    # The settings with their defaults: each request needs some.
+    in_force: Settings = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "in_force", settings_of(self.settings))
 
     def __add__(self, higher: "RuleSet") -> "RuleSet":
         return RuleSet(

@@ -99,15 +99,16 @@ class Questions:
         """
         if not self._asks_about(decision, policy):
             return ""
+        # Before the offer, which takes longest: these end floods.
+        if self._denied.get(request.host, 0.0) > self._clock():
+            return ALREADY_DENIED
+        if self._watched() and sum(len(question.waiting) for question in self) >= self._limits.questions:
+            return CROWDED
         offer = offer_for(request, policy)
         if offer is None:
             return ""
-        if self._denied.get(request.host, 0.0) > self._clock():
-            return ALREADY_DENIED
         if not self._watched():
             return UNWATCHED
-        if sum(len(question.waiting) for question in self) >= self._limits.questions:
-            return CROWDED
         key = _key(request, websocket=exchange.websocket)
         question = self._open.get(key)
         if question is None:

@@ -4,6 +4,7 @@ import asyncio
 import select
 import socket
 import struct
+import sys
 from collections.abc import Buffer, Callable
 from contextlib import suppress
 from typing import Any, override
@@ -201,10 +202,10 @@ class ByteStream(asyncio.BufferedProtocol):
         if self._tls is None:
             self.buffer += data
         else:
-            self._records.read(data)
+            ended = self._records.read(data)
             self._tls.bio_write(data)
             if self._is_open:
-                self._decrypt(self._tls)
+                self._decrypt(self._tls, ended)
         if self._reading is not None:
             _finish(self._reading, result=True)
         elif len(self.buffer) > HELD_BYTES:
@@ -247,19 +248,21 @@ class ByteStream(asyncio.BufferedProtocol):
             _finish(self._reading, result=False)
         self.on_end()
 
-    def _decrypt(self, tls: SSL.Connection) -> None:
+    def _decrypt(self, tls: SSL.Connection, most: int = sys.maxsize) -> None:
+        """Take out what has arrived, in at most so many records."""
         records: list[bytes] = []
         has_ended = False
         try:
-            while True:
-                records.append(tls.recv(RECORD))
+            for _ in range(most):
+                records.append(tls.recv(RECORD))  # noqa: PERF401 - what came before an error is kept
         except SSL.WantReadError:
             pass
         except SSL.ZeroReturnError:
             has_ended = True
         except SSL.Error:  # no more will come
             has_ended = self.is_reset = True
-        self._flush()  # the data may have required an answer, such as a key update
+        if len(records) < most:
+            self._flush()  # a record without data may have required an answer, such as a key update
         if records:
             self.buffer += b"".join(records) if len(records) > 1 else records[0]
         if has_ended:

@@ -15,14 +15,17 @@ class TlsRecords:
         """Whether no record has arrived in part."""
         return not (self._begun or self._left)
 
-    def read(self, data: bytes) -> None:
-        """Follow `data`."""
+    def read(self, data: bytes) -> int:
+        """Follow `data`; return how many records end in it."""
         if self._begun:
             data, self._begun = self._begun + data, b""
         size, at = len(data), self._left
+        ended = int(0 < at <= size)
         while at + HEADER <= size:
             at += HEADER + (data[at + 3] << 8 | data[at + 4])
+            ended += at <= size
         if at < size:
             self._begun, self._left = data[at:], 0
         else:
             self._left = at - size
+        return ended

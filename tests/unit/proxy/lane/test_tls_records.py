@@ -16,6 +16,7 @@ def test_the_end_of_a_record_is_found_however_the_data_is_split(records: list[by
     cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)))))
     followed, before = TlsRecords(), 0
     for cut in cuts:
-        followed.read(whole[before:cut])
+        ended = followed.read(whole[before:cut])
+        assert ended == len([end for end in ends if before < end <= cut])
         assert followed.is_at_end is (cut in ends)
         before = cut
