@@ -10,7 +10,8 @@ import pytest
 
 from capture_server import Capture
 from certificates import make_authority
-from proxy_stand import ProxyProcess, get
+from http2client import Http2Client, fields
+from proxy_stand import HTTP1, ProxyProcess, get, read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,3 +89,30 @@ def test_both_paths_treat_a_response_over_tls_the_same(paths: Paths, name: str) 
     paths.server.answers["/a/odd"] = lambda stream, _: stream.sendall(ANSWERS[name])
     lane, mitmproxy = paths.both(get("/a/odd", HOST))
     assert lane == mitmproxy
+
+
+def test_a_client_that_offers_http2_as_well_gets_http1_from_the_lane(paths: Paths) -> None:
+    paths.server.answers.clear()
+    chosen, answers = [], []
+    for proxy in paths.proxies:
+        with proxy.tls(HOST, alpn=("h2", "http/1.1")) as stream:
+            chosen.append(stream.selected_alpn_protocol())
+            if chosen[-1] == "http/1.1":
+                stream.sendall(get("/b", HOST).replace(b"Connection: close\r\n", b"") + get("/a", HOST))
+                answers += [read_answer(stream)[0], read_answer(stream)[0]]
+        with proxy.tls(HOST, alpn=("h2",)) as stream:
+            client = Http2Client(stream)
+            answers += [int(client.status(client.send(*fields(path, HOST)))) for path in ("/b", "/a")]
+    assert chosen == ["http/1.1", "http/1.1" if HTTP1 == "lane" else "h2"]
+    assert set(zip(answers[::2], answers[1::2], strict=True)) == {(403, 200)}
+
+
+def test_each_new_server_connection_verifies_the_certificate_anew(paths: Paths) -> None:
+    context = paths.server._context
+    assert context is not None
+    for proxy in paths.proxies:
+        before = context.session_stats()["accept_good"]
+        for _ in range(3):
+            assert proxy.ask(HOST, get("/a", HOST)).startswith(b"HTTP/1.1 200")
+        # The server offered a session each time, and would have resumed it.
+        assert (context.session_stats()["accept_good"] - before, context.session_stats()["hits"]) == (3, 0)

@@ -16,7 +16,7 @@ class Settings:
 
     `inspect`: whether TLS is inspected for hosts that are allowed without conditions. `reload`: whether the proxy reads
     its policy again only on restart or `proxy reload`, or watches the files. `upstream`: the upstream proxy and CAs.
-    `http1`: what serves clients that speak HTTP/1.1; mitmproxy always serves HTTP/2. `ask`: which requests wait for a
+    `http1`: what serves clients that speak HTTP/1.1; mitmproxy serves the others. `ask`: which requests wait for a
     person, at most `ask_timeout` seconds; empty for none. `ask_uploads`: the size in bytes above which uploads wait,
     too; negative for no limit. `sign_commits`: the secret with the key that signs commits; empty for none.
     """

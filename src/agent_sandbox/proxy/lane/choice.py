@@ -1,4 +1,7 @@
-"""Choose what serves a client connection: our own HTTP/1.1 path, or mitmproxy, which also speaks HTTP/2."""
+"""Choose what serves a client connection: our own HTTP/1.1 path, or mitmproxy, which also speaks HTTP/2.
+
+Most clients that offer HTTP/2 offer HTTP/1.1 as well, and get that from the lane.
+"""
 
 import asyncio
 from typing import Protocol
@@ -10,7 +13,8 @@ from agent_sandbox.proxy.reload.transition import Reviewed
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.client_hello import BadHelloError, read_hello
 
-H2 = b"\x02h2"  # in an ALPN extension
+# In an ALPN extension.
+OFFERS_HTTP1, OFFERS_HTTP2 = b"\x08http/1.1", b"\x02h2"
 
 
 class ClientSession(Reviewed, Protocol):
@@ -22,7 +26,7 @@ class ClientSession(Reviewed, Protocol):
 
 def open_session(engine: Engine, tunnel: Tunnel, reader: PeekableReader, writer: asyncio.StreamWriter) -> ClientSession:
     """Return what serves the connection, by its first bytes and the policy in force."""
-    if http1_of(engine.policy()) == "lane" and not may_speak_http2(tunnel, reader.ahead):
+    if http1_of(engine.policy()) == "lane" and not may_need_http2(tunnel, reader.ahead):
         from agent_sandbox.proxy.lane.session import LaneSession  # noqa: PLC0415 - most policies do not need it
 
         return LaneSession(engine, tunnel, reader, writer)
@@ -34,12 +38,12 @@ def http1_of(policy: Policy) -> str:
     return policy.settings.http1
 
 
-def may_speak_http2(tunnel: Tunnel, hello: bytes) -> bool:
-    """Return whether the client may offer HTTP/2, by its first bytes; True if they cannot be parsed."""
+def may_need_http2(tunnel: Tunnel, hello: bytes) -> bool:
+    """Return whether the client may speak only HTTP/2, by its first bytes; True if they cannot be parsed."""
     if tunnel.carries is not Carries.TLS:
         return False
     try:
         parsed = read_hello(hello)
     except BadHelloError:
         return True
-    return parsed is None or H2 in parsed.protocols
+    return parsed is None or (OFFERS_HTTP2 in parsed.protocols and OFFERS_HTTP1 not in parsed.protocols)

@@ -14,7 +14,7 @@ from agent_sandbox.proxy.lane.upstream import why_failed
 from agent_sandbox.proxy.mitm.session import LINGER_SECONDS, Engine
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
-from agent_sandbox.proxy.tls.contexts import HTTP2, TlsStart
+from agent_sandbox.proxy.tls.contexts import HTTP1, TlsStart
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.http1_head import BadHeadError, RequestHead, find_request_end, parse_request
 
@@ -106,7 +106,7 @@ class LaneSession:
         """Do the TLS handshake with the client, if there is TLS in the tunnel. Return whether it succeeded."""
         if self._tunnel.carries is not Carries.TLS:
             return True
-        start = TlsStart()
+        start = TlsStart(protocols=(HTTP1,))
         if not self._steps.run("tls_start_client", start) or start.connection is None:
             return False
         try:
@@ -114,8 +114,7 @@ class LaneSession:
         except (SSL.Error, OSError) as error:
             self._steps.run("tls_failed_client", self._why_failed(error, start.connection))
             return False
-        # The ClientHello had no offer of HTTP/2, see `choice`.
-        return self._steps.run("tls_established_client", start) and self._client.alpn != HTTP2
+        return self._steps.run("tls_established_client", start)
 
     def _why_failed(self, error: SSL.Error | OSError, tls: SSL.Connection) -> str:
         host = self._tunnel.host

@@ -33,10 +33,11 @@ RENEW_SECONDS = 24 * 3600
 class TlsStart:
     """A TLS handshake. A hook sets `connection` before it; without one, the proxy closes the connection.
 
-    `http2` is whether the client speaks HTTP/2; only then may the server.
+    `http2` is whether the client speaks HTTP/2; only then may the server. `protocols`: what a client may choose.
     """
 
     http2: bool = False
+    protocols: tuple[bytes, ...] = (HTTP2, HTTP1)
     connection: SSL.Connection | None = None
 
 
@@ -53,6 +54,7 @@ class ClientTls:
     def tls_start_client(self, start: TlsStart, tunnel: Tunnel) -> None:
         """Set the TLS object of a client."""
         connection = SSL.Connection(self._context(tunnel.host))
+        connection.set_app_data(start.protocols)
         connection.set_accept_state()
         start.connection = connection
 
@@ -134,9 +136,11 @@ def _context(method: int) -> SSL.Context:
     return context
 
 
-def _select_protocol(_: SSL.Connection, offers: list[bytes]) -> Any:  # noqa: ANN401 - bytes, or pyOpenSSL's private sentinel
+def _select_protocol(connection: SSL.Connection, offers: list[bytes]) -> Any:  # noqa: ANN401 - bytes, or pyOpenSSL's private sentinel
     # Choose by our own preference, like other servers: some clients list HTTP/1.1 first although they prefer HTTP/2.
-    return next((protocol for protocol in (HTTP2, HTTP1) if protocol in offers), SSL.NO_OVERLAPPING_PROTOCOLS)
+    return next(
+        (protocol for protocol in connection.get_app_data() if protocol in offers), SSL.NO_OVERLAPPING_PROTOCOLS
+    )
 
 
 def _expect_host(connection: SSL.Connection, host: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from agent_sandbox.proxy.lane.choice import may_speak_http2, open_session
+from agent_sandbox.proxy.lane.choice import may_need_http2, open_session
 from agent_sandbox.proxy.lane.session import LaneSession
 from agent_sandbox.proxy.mitm.session import Session
 from agent_sandbox.proxy.net.connection_limit import Held, Place
@@ -37,13 +37,15 @@ def real_hello(*protocols: str) -> bytes:
         (OPEN, b"GET http://a.test/ HTTP/1.1\r\n", False),
         (SECURE, real_hello("http/1.1"), False),
         (SECURE, real_hello(), False),
-        (SECURE, real_hello("http/1.1", "h2"), True),
+        (SECURE, real_hello("h2", "http/1.1"), False),
+        (SECURE, real_hello("h2"), True),
+        (SECURE, real_hello("h2", "other"), True),
         (SECURE, b"", True),
         (SECURE, b"no TLS", True),
     ],
 )
-def test_a_client_that_may_speak_http2_is_left_to_mitmproxy(tunnel: Tunnel, hello: bytes, *, wanted: bool) -> None:
-    assert may_speak_http2(tunnel, hello) is wanted
+def test_a_client_that_may_need_http2_is_left_to_mitmproxy(tunnel: Tunnel, hello: bytes, *, wanted: bool) -> None:
+    assert may_need_http2(tunnel, hello) is wanted
 
 
 @pytest.mark.parametrize(

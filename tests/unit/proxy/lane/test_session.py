@@ -42,12 +42,23 @@ async def test_requests_are_served_inside_tls_without_http2(stage: Stage, client
         await on.over()
 
 
-async def test_a_client_that_gets_http2_after_all_is_closed(stage: Stage, client_tls: ClientTls) -> None:
+async def test_a_client_that_offers_both_gets_http1(stage: Stage, client_tls: ClientTls) -> None:
+    async with stage(client_tls, Deny(), tunnel=SECURE) as on:
+        context = untrusting()
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        await on.start_tls(context)
+        assert on.writer.get_extra_info("ssl_object").selected_alpn_protocol() == "http/1.1"
+        on.send(GET)
+        assert (await on.get(b"\r\n")).startswith(b"HTTP/1.1 403")
+
+
+async def test_a_client_that_speaks_http2_after_all_is_refused(stage: Stage, client_tls: ClientTls) -> None:
     async with stage(client_tls, tunnel=SECURE) as on:
         context = untrusting()
         context.set_alpn_protocols(["h2"])
         await on.start_tls(context)
-        await on.over()
+        on.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        assert (await on.get(b"\r\n")).startswith(b"HTTP/1.1 400")
 
 
 @pytest.mark.parametrize(("data", "why"), [(b"\x16\x03\x01junkjunk", "may not trust"), (b"", "disconnected")])
@@ -99,7 +110,8 @@ async def test_a_malformed_head_is_refused(stage: Stage) -> None:
     async with stage() as on:
         on.send(b"GET /x HTTP/1.1\n\n")
         assert (await on.get()).startswith(REFUSED)
-        on.send(GET * 50_000)  # more than the sockets hold: it is read
+        on.writer.transport.set_write_buffer_limits(0)
+        on.send(GET * 20_000)  # more than the sockets hold: it is read
         await on.writer.drain()
         on.writer.close()
         await on.over()

@@ -121,14 +121,6 @@ def test_an_authority_of_the_policy_in_force_is_trusted_for_as_long_as_it_is(aut
         handshake()
 
 
-def test_a_protocol_that_nobody_speaks_is_not_chosen() -> None:
-    assert subject._select_protocol(accepting_nothing(), [b"spdy/3"]) is SSL.NO_OVERLAPPING_PROTOCOLS
-
-
-def accepting_nothing() -> SSL.Connection:
-    return SSL.Connection(SSL.Context(SSL.TLS_SERVER_METHOD))
-
-
 def test_a_host_is_certified_once_a_day(authority: Authority) -> None:
     times = [datetime(2026, 1, 1, tzinfo=UTC)]
     client_tls = ClientTls(authority, now=lambda: times[-1])
@@ -199,8 +191,25 @@ def test_a_host_that_openssl_does_not_take_is_not_verified_by_nothing(monkeypatc
         subject._expect_host(connection, "a.test")
 
 
-def test_http2_is_spoken_with_whoever_offers_it_in_whatever_order() -> None:
-    assert subject._select_protocol(accepting_nothing(), [b"http/1.1", b"h2"]) == b"h2"
+@pytest.mark.parametrize(
+    ("protocols", "offers", "wanted"),
+    [
+        ((b"h2", b"http/1.1"), [b"http/1.1", b"h2"], b"h2"),
+        ((b"h2", b"http/1.1"), [b"http/1.1"], b"http/1.1"),
+        ((b"http/1.1",), [b"h2", b"http/1.1"], b"http/1.1"),
+        ((b"http/1.1",), [b"h2"], b""),
+    ],
+)
+def test_a_client_gets_the_first_protocol_that_both_sides_speak(
+    authority: Authority, tmp_path: Path, protocols: tuple[bytes, ...], offers: list[bytes], wanted: bytes
+) -> None:
+    begun = TlsStart(protocols=protocols)
+    ClientTls(authority, now=now_utc).tls_start_client(begun, tunnel("a.test"))
+    client = connecting(authority, tmp_path, "a.test")
+    client.set_alpn_protos(offers)
+    assert begun.connection
+    talk(client, begun.connection)
+    assert client.get_alpn_proto_negotiated() == wanted
 
 
 def test_no_session_is_kept_for_a_client(authority: Authority) -> None:
