@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -117,6 +120,7 @@ def test_a_request_to_an_unlisted_host_waits_and_is_allowed_once(
     (question,) = person.questions()
     shown = {"host": host, "method": "GET", "path": "/x", "query": 8, "rule": f"GET https://{host}/**"}
     assert {key: question[key] for key in shown} == shown
+    assert re.fullmatch(r"127\.0\.0\.1:[1-9][0-9]{3,4}", question["client"])
     assert not pair.server.requests
     assert person.answer(question["id"], "once") == {"ok": True}
     assert answer.result(5)[0] == 200
@@ -142,6 +146,24 @@ def test_without_an_answer_the_request_is_denied_in_time(pair: Pair, client: Cli
         person.questions()
     # Also when the person's program is killed meanwhile.
     assert reason(answer.result(5)).endswith("; a person was asked and did not answer")
+
+
+def test_a_program_that_is_killed_leaves_nothing_pending(pair: Pair, client: Client, host: str) -> None:
+    argv = (sys.executable, "-P", "-m", "agent_sandbox.proxy", "watch", "--answers")
+    with subprocess.Popen(
+        (*argv, f"--control={pair.proxy.ready['control']}"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout
+        assert b'"questions": []' in program.stdout.readline()
+        first = client.asks(host)
+        while host.encode() not in program.stdout.readline():
+            pass
+        program.kill()
+        killed = time.monotonic()
+    assert reason(first.result(5)).endswith("; a person was asked and did not answer")
+    assert time.monotonic() - killed < 3.5
+    after = client.asks(host, "/after").result(5)
+    assert reason(after).endswith("; nobody was asked, because no `agent-sandbox watch` is running")
 
 
 def test_a_grant_for_a_time_ends_and_a_deny_wins_over_it(person: Person, client: Client, host: str) -> None:

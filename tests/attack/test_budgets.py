@@ -84,6 +84,17 @@ def test_damaged_counts_are_used_up_budgets(tmp_path: Path) -> None:
         assert started.server.requests == []
 
 
+def test_a_service_has_one_budget_that_no_other_entry_lifts(tmp_path: Path) -> None:
+    hosts = {"api.anthropic.com": "/v1/models", "platform.claude.com": "/v1/oauth/hello"}
+    policy = f"version: 1\nservices: [{{name: claude, budget: {{requests: 3/day}}}}]\ndomains: [{', '.join(hosts)}]\n"
+    with start_pair(tmp_path, policy, names=tuple(hosts)) as pair:
+        answers = [status(pair.proxy.ask(host, get(path, host))) for host, path in [*hosts.items()] * 3]
+        line = pair.proxy.line(status=429)
+    assert answers == [200] * 3 + [429] * 3
+    assert len(pair.server.requests) == 3
+    assert line["reason"].startswith("the budget at policy.yaml:2 is used up: 3 requests per day; it resets at ")
+
+
 def test_streams_of_http2_count_like_requests(pair: Pair) -> None:
     with pair.proxy.tls("streams.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)

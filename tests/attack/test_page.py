@@ -211,12 +211,23 @@ def test_a_key_or_click_counts_only_when_nothing_has_moved_for_a_moment(
     browser.press("d")
     browser.until(f"{STATUS}.startsWith('denied')")
     assert answers.given == [(3, "once", None), (3, "deny", None)]
+    # What is found out later about a question moves the buttons below it.
+    noted = (question(sender="curl <b>x</b>", risks=("an address",)), question(4, host="b.test", url="https://b.test/"))
+    made_up.feed.report(open_state(*noted))
+    browser.until("document.querySelectorAll('#question-list .notes p').length === 2")
+    browser.value(click)
+    browser.until(f"{STATUS}.startsWith('not sent')")
+    notes = browser.value("document.querySelector('#question-list .notes').innerText")
+    assert notes.split("\n\n") == ["careful: an address", "sent by (not verified): curl <b>x</b>"]
+    assert len(answers.given) == 2
 
 
 def test_what_the_sandbox_wrote_is_text(browser: Chromium, made_up: PageStand) -> None:
     browser.open(made_up.address)
     made_up.feed.report(record(path=HOSTILE, method=HOSTILE, host=HOSTILE, reason=HOSTILE, rule=HOSTILE, tool=HOSTILE))
-    made_up.feed.report(open_state(question(url=HOSTILE, reason=HOSTILE, details=HOSTILE, rule=HOSTILE[:1_000])))
+    made_up.feed.report(
+        open_state(question(url=HOSTILE, reason=HOSTILE, details=HOSTILE, rule=HOSTILE[:1_000], sender=HOSTILE))
+    )
     made_up.feed.report(Dropped(count=3))
     browser.until(f"{QUESTIONS} === 1 && document.querySelectorAll('#rows tr').length === 1")
     browser.value("document.querySelector('#rows .request').click()")

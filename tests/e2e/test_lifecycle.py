@@ -122,9 +122,12 @@ def test_status_tells_the_state_and_the_last_denials(claude: Project) -> None:
 def test_a_request_to_a_proxy_that_is_gone_fails_within_two_seconds(projects: Projects) -> None:
     project = projects.make("gone", "claude")
     project.sandbox("up")
+    project.curl("http://denied.test/before")
+    time.sleep(1.5)  # the log is written in batches
     project.compose("kill", "proxy")
     for end in (("kill",), ("rm", "--force", "--stop")):
         project.compose(*end, "proxy")
+        assert "GET http://denied.test/before" in project.sandbox("traffic", "--denied").stdout
         for _ in range(2):
             said = project.exec("curl", "-sS", "-w", "%{time_total}", "https://api.anthropic.com/", check=False)
             assert said.returncode != 0
@@ -141,7 +144,7 @@ def test_a_person_answers_a_request_while_it_waits(claude: Project) -> None:
     try:
         with Watching(claude) as watching, ThreadPoolExecutor(1) as pool:
             answer = pool.submit(claude.curl, f"http://{host}/")
-            watching.answers(host, "a")
+            watching.answers(host, "a", after="sent by (not verified): curl ")
             assert answer.result(30)[0] == 200
             answer = pool.submit(claude.curl, f"http://{host}/x")
             assert claude.exec("ls", "/state/run/control.sock", check=False).returncode == 2
@@ -241,9 +244,11 @@ class Watching:
             assert pipe
             pipe.close()
 
-    def answers(self, host: str, letter: str) -> None:
-        """Wait for the question about a host, and answer it."""
+    def answers(self, host: str, letter: str, *, after: str = "") -> None:
+        """Wait for the question about a host, and for a note about it if there is to be one, and answer it."""
         while not ((line := self._line()).startswith("? ") and host in line):
+            pass
+        while after and after not in self._line():
             pass
         self._type(f"{line.split()[1]}{letter}")
 

@@ -4,6 +4,8 @@ import os
 import stat
 import sys
 import threading
+from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -15,11 +17,14 @@ from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import require_running
 from agent_sandbox.cli.steps.watching.connection import Connection
-from agent_sandbox.cli.steps.watching.plain import HELP, Plain, read_answers
+from agent_sandbox.cli.steps.watching.plain import HELP, Stacks, read_answers
+from agent_sandbox.cli.steps.watching.watched_stacks import Find, WatchedStacks, running_stacks
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
 
+NONE = Problem(where="", what="no stack is running", hint="agent-sandbox up, in a project; agent-sandbox ls lists all")
 NO_SCREEN = "the package textual is not installed, so this prints lines; install agent-sandbox with the extra `watch`"
 
 
@@ -30,44 +35,63 @@ def _can_answer() -> bool:
 
 AskOption = Annotated[bool, Option(help="Ask about requests that no rule allows, even if the policy does not.")]
 PlainOption = Annotated[bool, Option(help="Print lines, for screen readers and pipes.")]
+AllOption = Annotated[bool, Option(help="All your running stacks, not only this project's.", name="--all")]
 
 
-def watch(*, path: ProjectPath = None, plain: PlainOption = False, ask: AskOption = False) -> int:
+def watch(
+    *, path: ProjectPath = None, all_stacks: AllOption = False, plain: PlainOption = False, ask: AskOption = False
+) -> int:
     """Show requests as the proxy decides them, and answer those that wait for a person (`settings.ask`).
 
-    On a terminal it is a screen, if agent-sandbox was installed with the extra `watch`; otherwise it prints lines.
+    It shows the project and its running clones. On a terminal it is a screen, if agent-sandbox was installed with the
+    extra `watch`; otherwise it prints lines.
     """
-    project = open_project(path, cwd=Path.cwd())
-    require_running(project, "proxy")
+    project = None if all_stacks else open_project(path, cwd=Path.cwd())
+    if path and all_stacks:
+        raise UserError([Problem(where="--all", what="cannot be combined with --path", hint="leave one of them out")])
+    first = running_stacks(project)
+    if project and not first:
+        require_running(project, "proxy")
+    if not first:
+        raise UserError([NONE])
+    find = partial(running_stacks, project)
     if not plain and terminal() is Terminal.ATTACHED:
         if find_spec("textual"):
-            return _on_screen(project, asks=ask)
+            return _on_screen(first, find, asks=ask)
         say(NO_SCREEN)
-    return _in_lines(project, asks=ask)
+    return _in_lines(first, find, asks=ask)
 
 
-def _in_lines(project: Project, *, asks: bool) -> int:
-    screen = Plain()
-    connection = Connection(project, on_report=screen.report, on_lost=screen.lost)
+def _in_lines(first: Sequence[Project], find: Find, *, asks: bool) -> int:
+    shown = Stacks()
+    watched = WatchedStacks(shown.connect, answers=_can_answer(), asks=asks)
     for line in HELP:
         say(line)
-    threading.Thread(target=read_answers, args=(sys.stdin, screen, connection), daemon=True).start()
+    threading.Thread(target=read_answers, args=(sys.stdin, shown.command, watched.end), daemon=True).start()
     try:
-        connection.watch(answers=_can_answer(), asks=asks)
+        watched.follow(first, find)
     except KeyboardInterrupt:
+        watched.end()
         return INTERRUPTED
     return DONE
 
 
-def _on_screen(project: Project, *, asks: bool) -> int:
+def _on_screen(first: Sequence[Project], find: Find, *, asks: bool) -> int:
     from agent_sandbox.cli.steps.watching.screen import WatchScreen  # noqa: PLC0415 - takes half a second to import
 
-    screen = WatchScreen(project.name)
-    connection = screen.connection = Connection(project, on_report=screen.report, on_lost=screen.lost)
-    watching = threading.Thread(target=connection.watch, kwargs={"answers": True, "asks": asks}, daemon=True)
-    screen.call_later(watching.start)
+    screen = WatchScreen()
+
+    def connect(project: Project) -> Connection:
+        report, lost = partial(screen.report, project.name), partial(screen.lost, project.name)
+        connection = Connection(project, on_report=report, on_lost=lost)
+        screen.add(project.name, connection)
+        return connection
+
+    watched = WatchedStacks(connect, answers=True, asks=asks)
+    following = threading.Thread(target=watched.follow, args=(first, find), daemon=True)
+    screen.call_later(following.start)
     try:
         screen.run()
     finally:
-        connection.end()
+        watched.end()
     return DONE

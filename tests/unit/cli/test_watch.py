@@ -2,6 +2,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -43,10 +44,17 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("at_a_terminal", "up")
 def test_a_terminal_gets_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    names: list[str] = []
-    monkeypatch.setattr(WatchScreen, "run", lambda screen: names.append(screen._stack_name))
+    connected: list[str] = []
+
+    def run(screen: WatchScreen) -> None:
+        while not screen._stacks:
+            time.sleep(0.01)
+        connected.extend(stack.connection.project.name for stack in screen._stacks.values() if stack.connection)
+
+    monkeypatch.setattr(WatchScreen, "run", run)
+    monkeypatch.setattr(WatchScreen, "call_later", lambda _, call: call())
     assert exit_code(watch) == 0
-    assert names == ["app-1"]
+    assert connected == ["app-1"]
 
 
 @pytest.mark.usefixtures("at_a_terminal")
@@ -72,3 +80,21 @@ def test_q_ends_it(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
         os.write(answers, b"q\n")
         assert exit_code(lambda: watch(plain=True)) == 0
     os.close(answers)
+
+
+def test_without_a_stack_there_is_nothing_to_watch(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    with_containers(docker).says("volume ls")
+    assert exit_code(watch) == 1
+    assert exit_code(lambda: watch(all_stacks=True)) == 1
+    assert exit_code(lambda: watch(all_stacks=True, path=Path())) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "error: app-1: the stack is not running",
+        "  hint: agent-sandbox up",
+        "error: no stack is running",
+        "  hint: agent-sandbox up, in a project; agent-sandbox ls lists all",
+        "error: --all: cannot be combined with --path",
+        "  hint: leave one of them out",
+    ]

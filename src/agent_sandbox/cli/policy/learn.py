@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskProxy, ReadTraffic, Terminal
+from agent_sandbox.backends.verbs import AskProxy, Terminal
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.audit_log import LogFile, Since, require_readable_log
+from agent_sandbox.cli.steps.audit_log import LogFile, Since, read_log
 from agent_sandbox.cli.steps.execute import backend, driver, require_made, require_running
 from agent_sandbox.cli.steps.policy.learned_entries import Chosen, as_text, choose, left_out, replayed, without_warning
 from agent_sandbox.cli.steps.policy.policy_edit import difference, resolve_added
@@ -34,7 +34,7 @@ from agent_sandbox.runtime.policies.edit import Entries, planned_entries, write_
 from agent_sandbox.runtime.policies.layers import load_here, offers_here
 from agent_sandbox.runtime.policies.learning import Recording, forget_recording, load_recording, save_recording
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.control import OTHER, ask_stack, watch_stack
+from agent_sandbox.runtime.proxy.control import OTHER, ask_stack
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
 from agent_sandbox.runtime.traffic.wanted import since_time, span
@@ -179,7 +179,6 @@ def _learned(source: Source) -> Learned:
         traffic = read_traffic(traffic_lines(source.file), since=source.since)
     else:
         project = open_project(source.path, cwd=Path.cwd())
-        require_readable_log(project)
         lines: list[str] = []
 
         def keep(line: str) -> None:
@@ -187,7 +186,7 @@ def _learned(source: Source) -> Learned:
             if line.partition('"time": "')[2] >= source.since:
                 lines.append(line)
 
-        watch_stack(driver(), backend().plan(project, ReadTraffic()), on_line=keep)
+        read_log(project, keep)
         traffic = read_traffic(lines, since=source.since)
     return learn_from(traffic, load_here(source.policy, os.environ), offers_here(source.policy, os.environ))
 

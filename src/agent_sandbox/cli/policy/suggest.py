@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from agent_sandbox.backends.verbs import ReadTraffic, Terminal
+from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.execute import backend, driver, require_running
+from agent_sandbox.cli.steps.audit_log import read_log
 from agent_sandbox.cli.steps.policy.policy_edit import how_to_apply, put, put_service
 from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
@@ -27,7 +27,6 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.policies.declined import load_declined, save_declined
 from agent_sandbox.runtime.policies.layers import load_here, offers_here
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.control import watch_stack
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
 
@@ -143,9 +142,8 @@ def _denials(file: Path | None, path: Path | None) -> Denials:
     if file is not None:
         return read_denials(traffic_lines(file))
     project = open_project(path, cwd=Path.cwd())
-    require_running(project, "proxy")
     lines: list[str] = []
-    watch_stack(driver(), backend().plan(project, ReadTraffic(argv=("--denied",))), on_line=lines.append)
+    read_log(project, lines.append, "--denied")
     return read_denials(lines)
 
 

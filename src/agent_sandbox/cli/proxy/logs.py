@@ -5,16 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from agent_sandbox.backends.verbs import ReadTraffic
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
 from agent_sandbox.cli.framework.parameters import Option
-from agent_sandbox.cli.steps.audit_log import require_readable_log
+from agent_sandbox.cli.steps.audit_log import read_log
 from agent_sandbox.cli.steps.decision_line import decision_line
-from agent_sandbox.cli.steps.execute import backend, driver
+from agent_sandbox.cli.steps.execute import require_running
 from agent_sandbox.cli.terminal.output import emit, emit_lines
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.control import watch_stack
 from agent_sandbox.runtime.proxy.decisions import read_line
 
 Json = Annotated[bool, Option(help="Print the audit records, one JSON object per line.", name="--json")]
@@ -31,7 +29,8 @@ def logs(
 ) -> int:
     """Show what the proxy allowed and denied, one line per request, including requests before the last `down`."""
     project = open_project(path, cwd=Path.cwd())
-    require_readable_log(project)
+    if follow:
+        require_running(project, "proxy")
 
     def show(text: str) -> None:
         line = read_line(text)
@@ -42,9 +41,9 @@ def logs(
                 emit_lines([decision_line(line)])
             sys.stdout.flush()  # for readers of a pipe
 
-    argv = tuple(_options(follow=follow, tail=tail, denied=denied))
+    argv = _options(follow=follow, tail=tail, denied=denied)
     try:
-        watch_stack(driver(), backend().plan(project, ReadTraffic(argv=argv)), on_line=show)
+        read_log(project, show, *argv)
     except KeyboardInterrupt:
         return INTERRUPTED
     return DONE

@@ -1,22 +1,27 @@
-"""Read the audit log for a command: the running stack's, or a file."""
+"""Read the audit log for a command: a stack's, or a file."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+from agent_sandbox.backends.plan import Plan
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import ReadTraffic
+from agent_sandbox.backends.verbs import AskImage, ReadTraffic
 from agent_sandbox.cli.framework.parameters import Option
-from agent_sandbox.cli.steps.execute import backend, driver, require_made
+from agent_sandbox.cli.steps.execute import backend, driver, not_running
+from agent_sandbox.images import proxy_name
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import watch_stack
 from agent_sandbox.runtime.proxy.traffic import traffic_lines
 from agent_sandbox.runtime.traffic.record import Record, read_record
 from agent_sandbox.runtime.traffic.wanted import Wanted, wanted
+from agent_sandbox.stack.services.proxy import LOG, LOG_KEY, PROGRAM, PROXY_USER
 
 Since = Annotated[
     str | None, Option(help="Only requests since this time: `30m`, `2h`, `7d`, or a time such as 2026-01-31T10:00.")
@@ -26,18 +31,35 @@ Method = Annotated[str | None, Option(help="Only these methods: `POST`, or `POST
 Denied = Annotated[bool, Option(help="Only denied requests.")]
 LogFile = Annotated[
     Path | None,
-    Option(help="Read this audit log, `-` for standard input; by default the running stack's.", name="--file"),
+    Option(help="Read this audit log, `-` for standard input; by default the stack's.", name="--file"),
 ]
 
 
-def require_readable_log(project: Project) -> None:
-    """Raise UserError unless the proxy runs: only it can read the audit log."""
-    proxy = require_made(project, "proxy")
-    if proxy.state != "running":
-        what = f"the proxy is {proxy.condition}; the audit log is kept, but only a running proxy can read it"
-        option = path_option(project.root, os.environ)
-        hint = f"agent-sandbox up{option} starts it; agent-sandbox logs{option} proxy shows its container's output"
-        raise UserError([Problem(where=project.name, what=what, hint=hint)])
+def read_log(project: Project, on_line: Callable[[str], None], *argv: str) -> None:
+    """Pass on each line of the stack's audit log; `argv` are options of the proxy's command.
+
+    A stack that does not run is not started: a container without a network reads the volume.
+    """
+    proxy = next((one for one in driver().observe(project.name) if one.service == "proxy"), None)
+    runs = proxy is not None and proxy.state == "running"
+    plan = backend().plan(project, ReadTraffic(argv=argv)) if runs else _alone(project, proxy, argv)
+    watch_stack(driver(), plan, on_line=on_line)
+
+
+def _alone(project: Project, proxy: Container | None, argv: Sequence[str]) -> Plan:
+    volume = f"{project.name}_{LOG_KEY}"
+    if volume not in driver().leftovers(project.name)["volumes"]:
+        raise UserError([replace(not_running(project), what="there is no audit log yet")])
+    image = proxy.image if proxy else proxy_name()
+    if not driver().labels_of((image,)):
+        what = f"the image {image}, which reads the audit log, is missing"
+        raise UserError(
+            [Problem(where=project.name, what=what, hint=f"agent-sandbox build{path_option(project.root, os.environ)}")]
+        )
+    read = (*PROGRAM, "log", "--file", LOG, *argv)
+    return backend().plan(
+        project, AskImage(image=image, argv=read, volumes={str(Path(LOG).parent): volume}, user=PROXY_USER)
+    )
 
 
 def what_is_wanted(since: str | None, host: str | None, method: str | None, *, denied: bool) -> Wanted:
@@ -56,6 +78,4 @@ def each_record(take: Callable[[Record], object], *, file: Path | None, path: Pa
         for line in traffic_lines(file):
             read(line)
         return
-    project = open_project(path, cwd=Path.cwd())
-    require_readable_log(project)
-    watch_stack(driver(), backend().plan(project, ReadTraffic()), on_line=read)
+    read_log(open_project(path, cwd=Path.cwd()), read)

@@ -70,6 +70,7 @@ def as_text(record: Record) -> Iterator[Styled]:
         ("client", record.client),
         ("tool", record.tool),
         ("mcp", record.mcp),
+        ("headers", record.headers),
         ("hint", record.hint),
         *(("secret", f"{use.secret} ({use.kind}, {use.source}, {use.age_s} s old)") for use in record.secrets),
     ]

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect
-from agent_sandbox.policy.engine.grants import is_for_one_request, unasked_body, why_asked
+from agent_sandbox.policy.engine.grants import Asked, is_for_one_request, unasked_body, why_asked
 from agent_sandbox.policy.engine.nearest import (
     beyond_for_port,
     beyond_for_request,
@@ -86,7 +86,7 @@ def _asked_first(policy: Policy, request: Request, ways: Readings, answer: Decis
     """
     why = policy.asking.why_asked(request, ways)
     if not _takes_grants(policy, request.host, request.port):
-        return _asks(answer, why) if why else answer
+        return _asks(why) if why else answer
     settings = policy.settings
     rules = [rule for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)]
     grants = policy.granted.matching(request, ways) if policy.granted is not None else []
@@ -98,13 +98,14 @@ def _asked_first(policy: Policy, request: Request, ways: Readings, answer: Decis
     if why:
         why = policy.asking.why_asked(request, ways, grants) or why_asked(settings, request, [*rules, *grants])
     if why:
-        return _asks(answer, why)
+        return _asks(why)
     unasked = unasked_body(settings, rules) if request.body_size is None else None
     return answer if unasked is None or unasked > answer.limit else replace(answer, max_body=unasked)
 
 
-def _asks(answer: Decision, why: str) -> Decision:
-    return Decision(effect=Effect.DENY, rule=answer.rule, origin=answer.origin, reason=why, cause=Cause.ASK)
+def _asks(why: Asked) -> Decision:
+    rule = str(why.origin) if why.origin else None
+    return Decision(effect=Effect.DENY, rule=rule, origin=why.origin, reason=why.reason, cause=Cause.ASK)
 
 
 def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Injection | None]:

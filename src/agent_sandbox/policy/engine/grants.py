@@ -10,8 +10,9 @@ matches like all allows. As a question, it matches like a deny: no spelling of a
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import NamedTuple
 
-from agent_sandbox.policy.decision import Decision, Effect
+from agent_sandbox.policy.decision import Decision, Effect, Origin
 from agent_sandbox.policy.engine.index import HostIndex, build_index
 from agent_sandbox.policy.engine.rule import Readings, Rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
@@ -26,6 +27,13 @@ from agent_sandbox.policy.match.private_hosts import why_private
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 # Over HTTP/2, other requests rarely say that they have no body.
 UPLOADING = frozenset({"POST", "PUT", "PATCH"})
+
+
+class Asked(NamedTuple):
+    """Why a person is asked about a request, and the rule with `ask: true` that requires it; None for the settings."""
+
+    reason: str
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +81,12 @@ class AskRules:
     def __post_init__(self) -> None:
         object.__setattr__(self, "index", build_index(self.rules))
 
-    def why_asked(self, request: Request, readings: Readings, grants: Iterable[Rule] = ()) -> str:
-        """Return why a person is asked about a request; "" if nobody is, or a grant names exactly its path."""
+    def why_asked(self, request: Request, readings: Readings, grants: Iterable[Rule] = ()) -> Asked | None:
+        """Return why a person is asked about a request; None if nobody is, or a grant names exactly its path."""
         if any(grant.conditions.path and grant.conditions.path.kind is PathKind.EXACT for grant in grants):
-            return ""
+            return None
         found = self.index.rules_about(request.host, readings)
-        return next((_why(rule) for rule in found if rule.matches(request, readings)), "")
+        return next((_why(rule) for rule in found if rule.matches(request, readings)), None)
 
     def about(self, host: str, port: int) -> bool:
         """Return whether a person is asked about some requests to this host and port."""
@@ -105,12 +113,13 @@ def _as_broad_as_a_deny(rule: Rule) -> Rule:
     return replace(rule, effect=Effect.DENY, conditions=broad)
 
 
-def _why(rule: Rule) -> str:
-    return f"{rule.origin} requires a person to allow this{': ' if rule.reason else ''}{rule.reason}"
+def _why(rule: Rule) -> Asked:
+    why = f"{rule.origin} requires a person to allow this{': ' if rule.reason else ''}{rule.reason}"
+    return Asked(why, rule.origin)
 
 
-def why_asked(settings: Settings, request: Request, rules: Sequence[Rule]) -> str:
-    """Return why a person is asked about a request that these rules allow; "" if nobody is.
+def why_asked(settings: Settings, request: Request, rules: Sequence[Rule]) -> Asked | None:
+    """Return why a person is asked about a request that these rules allow; None if nobody is.
 
     A rule that names its methods, or the size of a body, has answered that question already.
     """
@@ -119,13 +128,13 @@ def why_asked(settings: Settings, request: Request, rules: Sequence[Rule]) -> st
         and request.method not in READING
         and not any(rule.conditions.methods not in {None, STANDARD} for rule in rules)
     ):
-        return f"`settings.ask` requires a person to allow {request.method}"
+        return Asked(f"`settings.ask` requires a person to allow {request.method}")
     if _is_sized(rules) or settings.ask_uploads < 0:
-        return ""
+        return None
     unknown = request.body_size is None and request.method in UPLOADING
     if unknown or (request.body_size or 0) > settings.ask_uploads:
-        return f"`settings.ask` requires a person to allow a body of {_size(request)}"
-    return ""
+        return Asked(f"`settings.ask` requires a person to allow a body of {_size(request)}")
+    return None
 
 
 def unasked_body(settings: Settings, rules: Sequence[Rule]) -> int | None:

@@ -12,6 +12,8 @@ from agent_sandbox.policy.http.request import USUAL_PORTS, Request
 from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
 
 FILE = ".devcontainer/policy.yaml"
+# How the places of its rules begin.
+OWN_FILE = "policy.yaml:"
 # Always `proxy reload`: it shows what the edit allows, and an invalid file changes nothing.
 APPLY = "then: agent-sandbox proxy reload"
 # Causes of denials that another entry would not change.
@@ -76,6 +78,8 @@ def for_git(command: str) -> str:
 
 def _for_operation(asked: Request, decision: Decision) -> str:
     line = entry_for_body(asked)
+    if line and (wider := _widen_list(asked, decision)):
+        return f"{wider}, {APPLY}"
     if line and why_private(asked.host):
         return f"{widen_host_service(decision)}, {APPLY}"
     return f"add `{line}` under `domains` in {FILE}, {APPLY}" if line else why_no_entry(asked)
@@ -131,6 +135,15 @@ def entry_for_body(request: Request) -> str:
 def widen_host_service(decision: Decision) -> str:
     """Return the suggestion for a host service, which has one rule: the list in it is too short."""
     return f"add it to the list at {decision.near_miss.partition(' allows ')[0]}"
+
+
+def _widen_list(asked: Request, decision: Decision) -> str:
+    """Return how to widen the nearest rule of the project's policy: another one would not inject its secret."""
+    message, (nearest, _, allowed) = asked.message, decision.near_miss.partition(" allows ")
+    if message is None or not nearest.startswith(OWN_FILE) or "with MCP" not in allowed:
+        return ""
+    key, name = ("tools", message.tool) if message.tool else ("methods", message.method)
+    return f"add `{_as_text(name)}` to `mcp.{key}` at {nearest}"
 
 
 def _listed_operation(request: Request) -> str:

@@ -10,9 +10,11 @@ from hashlib import sha256
 from agent_sandbox.policy import Cause, Decision, Policy, Request, decide
 from agent_sandbox.policy.explain.offer import Offer, offer_for
 from agent_sandbox.proxy.ask.grant_book import GrantBook, Later, Scope, later
+from agent_sandbox.proxy.audit.audit_log import source_port
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.wire.message import names_of
 
 UNLISTED = frozenset({Cause.HOST, Cause.EMPTY})
 NO_ANSWER = "a person was asked and did not answer"
@@ -43,6 +45,8 @@ class Question:
     reason: str
     services: Sequence[str]
     tool: str
+    client: str
+    headers: str
     websocket: bool
     http2: bool
     asked: float
@@ -121,6 +125,8 @@ class Questions:
                 reason=decision.reason,
                 services=services(),
                 tool=exchange.tool,
+                client=f"{exchange.client}:{source_port.get()}",
+                headers=names_of(exchange.head.fields),
                 websocket=exchange.websocket,
                 http2=exchange.head.is_http2,
                 asked=self._clock(),

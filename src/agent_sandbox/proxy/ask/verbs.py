@@ -8,7 +8,7 @@ from agent_sandbox.proxy.ask.grant_book import Grant, GrantBook, Scope
 from agent_sandbox.proxy.ask.questions import Question, Questions
 from agent_sandbox.proxy.control.channel import Answer
 
-LONGEST_PATH, LONGEST_NAME = 300, 64
+LONGEST_PATH, LONGEST_HEADERS, LONGEST_NAME = 300, 300, 64
 
 
 def answer_verb(questions: Questions, grants: GrantBook, question: Mapping[str, object]) -> Answer:
@@ -42,7 +42,7 @@ def state(questions: Questions, grants: GrantBook, policy: Policy, *, now: float
 
 def _question(question: Question, *, timeout: int, now: float) -> Answer:
     request = question.request
-    path = printable(request.path)
+    path, headers = printable(request.path), printable(question.headers)
     return {
         "id": question.id,
         "scheme": request.scheme,
@@ -56,6 +56,8 @@ def _question(question: Question, *, timeout: int, now: float) -> Answer:
         "reason": printable(question.reason),
         "services": list(question.services),
         "tool": question.tool,
+        "client": question.client,
+        "headers": headers if len(headers) <= LONGEST_HEADERS else f"{headers[:LONGEST_HEADERS]}...",
         "websocket": question.websocket,
         "http2": question.http2,
         "rule": printable(question.offer.text),

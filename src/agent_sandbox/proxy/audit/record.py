@@ -17,6 +17,7 @@ LONGEST = {
     "scheme": 8,
     "tool": 16,
     "mcp": 255,
+    "headers": 512,
     "hint": 1_024,
 }
 
@@ -38,8 +39,9 @@ class AuditRecord:
     `cause` classifies a denial: a `Cause` of the policy, `address` if the name resolved to a forbidden address, or ""
     if the request was rejected before the policy was asked. `tool` is the package manager that seems to have sent
     it, or `git push` or `git fetch`. Only a message to an MCP server has the field `mcp`, such as `tools/call search`,
-    and only a request with an injected secret the field `secrets`. `encoded` is the length of what looks like encoded
-    data in the URL; it is not written, but may be the reason for a `hint`.
+    and only a request with an injected secret the field `secrets`. `headers` has the names of the client's header
+    fields, never a value. `encoded` is the length of what looks like encoded data in the URL; it is not written, but
+    may be the reason for a `hint`.
     """
 
     event: Event
@@ -59,6 +61,7 @@ class AuditRecord:
     client: str = ""
     tool: str = ""
     mcp: str = ""
+    headers: str = ""
     secrets: tuple[SecretUse, ...] = ()
     encoded: int = 0
 
@@ -75,6 +78,8 @@ def render(line: AuditRecord, *, now: float, hint: str = "") -> dict[str, object
     values["client"] = line.client
     if line.mcp:
         values["mcp"] = _bounded("mcp", line.mcp)
+    if line.headers:
+        values["headers"] = _bounded("headers", line.headers)
     if line.secrets:
         values["secrets"] = [
             {"secret": one.secret, "kind": one.kind, "source": one.source, "age_s": round(one.age)}

@@ -19,7 +19,7 @@ from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes, Redactor
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
-from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, value_of
+from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, names_of, value_of
 
 if TYPE_CHECKING:
     from agent_sandbox.proxy.exchange.tool_list import BodyFilter
@@ -352,6 +352,7 @@ class Exchange:
             client=self.client,
             tool=self.tool,
             mcp=self.mcp,
+            headers=names_of(self.head.fields),
             secrets=self.secrets,
             encoded=_encoded_size(self.request) if self.request else 0,
         )

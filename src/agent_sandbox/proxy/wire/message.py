@@ -45,6 +45,15 @@ def value_of(fields: Fields, name: bytes, default: str = "") -> str:
     return b", ".join(values).decode("utf-8", "surrogateescape") if values else default
 
 
+def names_of(fields: Fields) -> str:
+    """Return the names of the fields in lower case, each once, in their order.
+
+    >>> names_of(((b"Host", b"a.test"), (b"Cookie", b"a=1"), (b"cookie", b"b=2")))
+    'host, cookie'
+    """
+    return b", ".join(dict.fromkeys(name.lower() for name, _ in fields)).decode("latin-1")
+
+
 def has_field(fields: Fields, name: bytes) -> bool:
     """Return whether there is a field `name`, given in lower case."""
     return any(field.lower() == name for field, _ in fields)

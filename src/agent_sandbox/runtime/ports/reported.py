@@ -2,12 +2,13 @@
 
 import asyncio
 from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_sandbox.bounded_json import read_json
+from agent_sandbox.printable import printable
 from agent_sandbox.projectfile.ports import HIGHEST
 from agent_sandbox.runtime.ports.forward import started
 
@@ -44,6 +45,20 @@ def _port(value: object) -> int:
     if isinstance(value, int) and 0 < value <= HIGHEST:
         return value
     raise ValueError(value)
+
+
+def parse_clients(text: str, asked: Collection[str]) -> dict[str, str]:
+    """Return the commands of a report about clients, by address; only of those that were asked for, and bounded."""
+    try:
+        said = read_json(text)
+    except ValueError:
+        return {}
+    pairs = said.items() if isinstance(said, dict) else ()
+    return {
+        address: printable(command[:LONGEST])
+        for address, command in pairs
+        if address in asked and isinstance(command, str)
+    }
 
 
 async def watch_reports(argv: Sequence[str], cwd: Path) -> AsyncIterator[tuple[Listening, ...]]:

@@ -13,6 +13,7 @@ from agent_sandbox.printable import printable
 
 LONGEST = 400  # of a text
 LONGEST_RULE = LONGEST * 3
+LONGEST_NOTE = 160
 FEW = 3  # questions of one domain that are shown one by one
 
 
@@ -21,6 +22,7 @@ class Question:
     """A request that waits for an answer. `rule` is the entry of `allow` that would allow it, empty if none can.
 
     With `asked_by_rule`, the entry would not help in the policy, because a rule with `ask: true` asks nevertheless.
+    `client` is the address of its connection. `risks` and `sender` are not the proxy's: this machine adds them.
     """
 
     id: int
@@ -34,6 +36,22 @@ class Question:
     requests: int
     seconds_left: int
     asked_by_rule: bool = False
+    client: str = ""
+    headers: str = ""
+    risks: tuple[str, ...] = ()
+    sender: str = ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else to know before an answer."""
+        headers = f"headers: {self.headers}" if self.headers else ""
+        found = (*(f"careful: {risk}" for risk in self.risks), self.shown_sender, headers)
+        return tuple(_cut(one) for one in found if one)
+
+    @property
+    def shown_sender(self) -> str:
+        """Which program sent it. The sandbox itself says so, and may lie."""
+        return _cut(f"sent by (not verified): {self.sender}") if self.sender else ""
 
     @property
     def fits_policy(self) -> bool:
@@ -155,6 +173,8 @@ def _question(value: Mapping[str, Any]) -> Question:
         requests=int(value["requests"]),
         seconds_left=int(value["seconds_left"]),
         asked_by_rule=value.get("asked_by_rule") is True,
+        client=_text(value.get("client", "")),
+        headers=_text(value.get("headers", "")),
     )
 
 
@@ -173,6 +193,10 @@ def _details(value: Mapping[str, Any]) -> Iterator[str]:
         yield f"looks like {_text(tool)}"
     if int(value["requests"]) > 1:
         yield f"{int(value['requests'])} times"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_NOTE else f"{text[:LONGEST_NOTE]}..."
 
 
 def _text(value: object, longest: int = LONGEST) -> str:

@@ -31,6 +31,7 @@ TEXTS = (
     "mcp",
     "client",
     "hint",
+    "headers",
 )
 
 
@@ -72,6 +73,7 @@ class Record:
     client: str
     secrets: tuple[Use, ...] = ()
     hint: str = ""
+    headers: str = ""
 
 
 def read_record(text: str) -> Record | None:
@@ -80,8 +82,13 @@ def read_record(text: str) -> Record | None:
     if values is None:
         return None
     line = text[max(text.find("{"), 0) :].strip()
+    return record_of(values, id_=hashlib.sha256(line.encode("utf-8", "surrogatepass")).hexdigest()[:ID_DIGITS])
+
+
+def record_of(values: Mapping[str, Any], *, id_: str = "") -> Record:
+    """Return the values of an audit record as a record, with the hash of its line if it is known."""
     return Record(
-        id=hashlib.sha256(line.encode("utf-8", "surrogatepass")).hexdigest()[:ID_DIGITS],
+        id=id_,
         time=_time(values.get("time")),
         **{name: _text(values.get(name)) for name in TEXTS},
         port=_number(values.get("port")),

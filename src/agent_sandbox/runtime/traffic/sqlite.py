@@ -44,7 +44,7 @@ CREATE TABLE secrets (
 )"""
 SCHEMA = {"records": RECORDS, "secrets": SECRETS}
 # Without what later versions of the log added: a new column would refuse the database of an earlier export.
-COLUMNS = tuple(field.name for field in fields(Record) if field.name not in {"secrets", "hint"})
+COLUMNS = tuple(field.name for field in fields(Record) if field.name not in {"secrets", "hint", "headers"})
 ADD = f"INSERT OR IGNORE INTO records VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - only question marks
 ADD_USE = f"INSERT INTO secrets VALUES ({', '.join('?' * (1 + len(fields(Use))))})"  # noqa: S608 - the same
 OTHER = "not a database that `agent-sandbox traffic export` wrote"

@@ -10,7 +10,7 @@ from agent_sandbox.stack.naming import Addresses
 PROGRAM = ("/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy")
 # The uid of the image's user, which owns the volumes.
 PROXY_USER = "10001:10001"
-SECRETS_KEY = "secrets"  # the key of the volume
+SECRETS_KEY, LOG_KEY = "secrets", "log"  # the keys of the volumes
 STATE = "/state"
 CONTROL = f"{STATE}/run/control.sock"
 LOG = f"{STATE}/log/traffic.jsonl"
@@ -46,7 +46,7 @@ def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Se
             Mount(kind=MountKind.VOLUME, source="ca-private", target=f"{STATE}/private", read_only=False),
             Mount(kind=MountKind.VOLUME, source=SECRETS_KEY, target=SECRETS, read_only=False),
             Mount(kind=MountKind.VOLUME, source="ca-public", target=f"{STATE}/ca", read_only=False),
-            Mount(kind=MountKind.VOLUME, source="log", target=f"{STATE}/log", read_only=False),
+            Mount(kind=MountKind.VOLUME, source=LOG_KEY, target=f"{STATE}/log", read_only=False),
             Mount(kind=MountKind.TMPFS, target=f"{STATE}/run", size=MIB, read_only=False),
             Mount(kind=MountKind.TMPFS, target="/tmp", size=64 * MIB, read_only=False),  # noqa: S108 - a container's
         ),

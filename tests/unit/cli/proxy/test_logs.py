@@ -46,13 +46,13 @@ def test_ctrl_c_ends_following_without_a_word(up: FakeDocker, capsys: pytest.Cap
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_proxy_that_does_not_run_is_told_with_what_starts_it(
+def test_a_proxy_that_does_not_run_cannot_be_followed(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
     with_containers(docker, proxy="exited")
-    assert exit_code(logs) == 1
+    assert exit_code(lambda: logs(follow=True)) == 1
     assert capsys.readouterr().err == (
-        "error: app-1: the proxy is exited with code 1; the audit log is kept, but only a running proxy can read it\n"
-        "  hint: agent-sandbox up starts it; agent-sandbox logs proxy shows its container's output\n"
+        "error: app-1: the proxy is exited with code 1\n"
+        "  hint: agent-sandbox up starts it; agent-sandbox logs proxy shows why it is not ready\n"
     )

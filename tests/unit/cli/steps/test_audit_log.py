@@ -1,9 +1,11 @@
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_sandbox.cli.steps.audit_log import each_record, require_readable_log, what_is_wanted
+from agent_sandbox.cli.steps.audit_log import each_record, read_log, what_is_wanted
+from agent_sandbox.images import proxy_name
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.installed import open_project
@@ -34,14 +36,50 @@ def test_the_records_come_from_a_file(tmp_path: Path) -> None:
     assert [record.host for record in found] == ["a.test", "b.test"]
 
 
-def test_a_proxy_that_does_not_run_cannot_read_the_log(project: Path, docker: FakeDocker) -> None:
-    with_containers(docker, proxy="exited")
+ALONE = (
+    "run --rm --pull never --network none --read-only --cap-drop ALL --security-opt no-new-privileges"
+    " --env HOME=/nonexistent --user 10001:10001 --init --memory 1g --pids-limit 128"
+    " --mount type=volume,source=app-1_log,target=/state/log,readonly,volume-nocopy"
+    " --entrypoint /opt/agent-sandbox/venv/bin/python {} -P -m agent_sandbox.proxy log --file /state/log/traffic.jsonl"
+)
+
+
+def stopped(docker: FakeDocker, *, volumes: str = "app-1_log\n", images: str = "{}", **states: str) -> FakeDocker:
+    """Have what a stack has that does not run."""
+    with_containers(docker, **states).says("volume ls", out=volumes).says("network ls")
+    return docker.says("ps --all --filter").says("image inspect", out=images)
+
+
+@pytest.mark.parametrize(
+    ("states", "image"),
+    [({"proxy": "exited"}, "agent-sandbox/x:1"), ({}, proxy_name()), ({"proxy": "paused"}, "agent-sandbox/x:1")],
+)
+def test_the_log_of_a_stopped_stack_is_read_without_starting_it(
+    project: Path, docker: FakeDocker, states: dict[str, str], image: str
+) -> None:
+    labels = json.dumps({"tags": [image], "labels": {}})
+    stopped(docker, images=labels, **states).says("run --rm", out="\n".join(LINES))
+    found: list[str] = []
+    read_log(open_project(project, cwd=project), found.append, "--denied")
+    assert found == [*LINES]
+    assert docker.calls[-1] == f"{ALONE.format(image)} --denied"
+
+
+@pytest.mark.parametrize(
+    ("volumes", "problem"),
+    [
+        ("app-1_state\n", "app-1: there is no audit log yet; agent-sandbox up"),
+        ("app-1_log\n", f"app-1: the image {proxy_name()}, which reads the audit log, is missing; agent-sandbox build"),
+    ],
+)
+def test_without_a_log_or_an_image_nothing_is_run(
+    project: Path, docker: FakeDocker, volumes: str, problem: str
+) -> None:
+    stopped(docker, volumes=volumes, images="")
     with pytest.raises(UserError) as caught:
-        require_readable_log(open_project(project, cwd=project))
-    assert str(caught.value) == (
-        "app-1: the proxy is exited with code 1; the audit log is kept, but only a running proxy can read it;"
-        " agent-sandbox up starts it; agent-sandbox logs proxy shows its container's output"
-    )
+        read_log(open_project(project, cwd=project), print)
+    assert str(caught.value) == problem
+    assert not [call for call in docker.calls if call.startswith("run")]
 
 
 def test_options_are_conditions() -> None:

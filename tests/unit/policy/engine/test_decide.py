@@ -407,27 +407,29 @@ settings: {ask: {about: [writes], uploads: 9}}
 
 
 @each(
-    ("line", "size", "reason"),
+    ("line", "size", "reason", "allow"),
     [
-        ("GET https://a.test/", 0, ""),
-        ("OPTIONS https://a.test/", 9, ""),
-        ("POST https://a.test/", 0, "`settings.ask` requires a person to allow POST"),
-        ("PUT https://a.test/listed", 9, ""),
-        ("PUT https://a.test/listed", 10, "`settings.ask` requires a person to allow a body of 10B"),
-        ("PUT https://a.test/listed", None, "`settings.ask` requires a person to allow a body of unknown size"),
-        ("POST http://nas.example.com:8080/", 99, ""),
+        ("GET https://a.test/", 0, "", 0),
+        ("OPTIONS https://a.test/", 9, "", 0),
+        ("POST https://a.test/", 0, "`settings.ask` requires a person to allow POST", 3),
+        ("PUT https://a.test/listed", 9, "", 0),
+        ("PUT https://a.test/listed", 10, "`settings.ask` requires a person to allow a body of 10B", 6),
+        ("PUT https://a.test/listed", None, "`settings.ask` requires a person to allow a body of unknown size", 6),
+        ("POST http://nas.example.com:8080/", 99, "", 0),
     ],
 )
-def test_asks_about_what_a_rule_allows_without_naming_it(
-    policy_of: PolicyOf, request_of: RequestOf, line: str, size: int | None, reason: str
+def test_asks_about_what_a_rule_allows_without_naming_it(  # noqa: PLR0917 - a table
+    policy_of: PolicyOf, request_of: RequestOf, line: str, size: int | None, reason: str, allow: int
 ) -> None:
     policy, request = policy_of(ASKING), request_of(line)._replace(body_size=size)
     decision = decide(policy, request)
     assert (decision.reason if decision.cause is Cause.ASK else "") == reason
     assert allows(policy, request) is decision.allowed is not bool(reason)
     if reason:
+        # The rule that allows it did not deny it.
+        assert (decision.rule, decision.origin) == (None, None)
         after = decide(granted(policy, request), request)
-        assert (after.allowed, after.reason) == (True, f"allowed by {decision.rule}; allowed by grant:1: once")
+        assert (after.allowed, after.reason) == (True, f"allowed by policy.yaml:{allow}; allowed by grant:1: once")
 
 
 def test_a_body_of_unknown_size_that_nobody_is_asked_about_ends_at_the_size(
@@ -526,6 +528,7 @@ def test_a_rule_that_asks_requires_a_person(policy_of: PolicyOf, request_of: Req
     assert (decision.reason if decision.cause is Cause.ASK else "") == reason
     assert allows(policy, request) is decision.allowed
     assert not decision.allowed or not reason
+    assert not reason or reason.startswith(f"{decision.rule} ")
 
 
 @each(

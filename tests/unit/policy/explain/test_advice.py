@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -210,21 +211,25 @@ MCP = "domains: [{host: a.test, rules: [{path: {exact: /mcp}, mcp: {tools: [sear
 
 
 @pytest.mark.parametrize(
-    ("message", "listed"),
+    ("message", "listed", "wider"),
     [
-        (McpMessage(method=CALL, tool="delete"), "mcp: {tools: [delete]}"),
-        (McpMessage(method=CALL, tool="true"), 'mcp: {tools: ["true"]}'),
-        (McpMessage(method=CALL, tool="1e3"), 'mcp: {tools: ["1e3"]}'),
-        (McpMessage(method="prompts/get"), "mcp: {methods: [prompts/get]}"),
+        (McpMessage(method=CALL, tool="delete"), "mcp: {tools: [delete]}", "`delete` to `mcp.tools`"),
+        (McpMessage(method=CALL, tool="true"), 'mcp: {tools: ["true"]}', '`"true"` to `mcp.tools`'),
+        (McpMessage(method=CALL, tool="1e3"), 'mcp: {tools: ["1e3"]}', '`"1e3"` to `mcp.tools`'),
+        (McpMessage(method="prompts/get"), "mcp: {methods: [prompts/get]}", "`prompts/get` to `mcp.methods`"),
     ],
 )
-def test_a_tool_is_advised_by_its_name(
-    policy_of: PolicyOf, request_of: RequestOf, message: McpMessage, listed: str
+def test_a_tool_is_advised_by_its_name_in_the_rule_that_may_have_a_secret_or_else_in_one_of_its_own(
+    policy_of: PolicyOf, request_of: RequestOf, message: McpMessage, listed: str, wider: str
 ) -> None:
     request = request_of("POST https://a.test/mcp")._replace(message=message)
+    decision = decide(policy_of(MCP), request)
+    assert advise(request, decision) == f"add {wider} at policy.yaml:1, {APPLY}"
     rule = f"{{methods: [POST], schemes: [https], path: {{exact: '/mcp'}}, {listed}}}"
     entry = f"{{host: a.test, ports: [443], rules: [{rule}]}}"
-    assert advise(request, decide(policy_of(MCP), request)) == f"add `- {entry}` under `domains` in {FILE}, {APPLY}"
+    for before, after in (("policy.yaml", "services/mcp.yaml"), ("with MCP", "with GraphQL")):
+        elsewhere = replace(decision, near_miss=decision.near_miss.replace(before, after))
+        assert advise(request, elsewhere) == f"add `- {entry}` under `domains` in {FILE}, {APPLY}"
     assert decide(policy_of(f"domains: [{entry}]"), request).allowed
 
 
@@ -251,8 +256,8 @@ def test_an_operation_at_a_host_service_is_advised_to_be_listed_there(
     )
     request = request_of("POST http://db:81/")._replace(operation=Operation(kind="query", fields=frozenset({"a"})))
     call = request_of("POST http://m:82/")._replace(message=McpMessage(method=CALL, tool="b"))
-    for one in (request, call):
-        assert advise(one, decide(policy, one)) == f"add it to the list at policy.yaml:1, {APPLY}"
+    for one, what in ((request, "it to the list"), (call, "`b` to `mcp.tools`")):
+        assert advise(one, decide(policy, one)) == f"add {what} at policy.yaml:1, {APPLY}"
     unclear = call._replace(message=McpMessage(doubt="no body"))
     assert advise(unclear, decide(policy, unclear)) == NO_MCP
 

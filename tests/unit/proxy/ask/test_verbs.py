@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.proxy.ask.verbs import answer_verb, state
+from agent_sandbox.proxy.audit.audit_log import source_port
 from asking_world import World
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def shown(world: World) -> dict[str, object]:
 
 
 async def test_the_state_is_what_is_open(world: World) -> None:
+    source_port.set(40_112)
     world.ask("POST https://new.test/x?y=1", services=lambda: ("npm",))
     world.ask("GET https://b.test/")
     world.ask("GET https://c.test/" + "x" * 400)
@@ -46,6 +48,8 @@ async def test_the_state_is_what_is_open(world: World) -> None:
         "reason": "no rule allows host new.test",
         "services": ["npm"],
         "tool": "",
+        "client": "10.0.0.3:40112",
+        "headers": "",
         "websocket": False,
         "http2": False,
         "rule": "POST https://new.test/x",
@@ -59,6 +63,16 @@ async def test_the_state_is_what_is_open(world: World) -> None:
     assert shown(world)["grants"] == [
         {"id": 2, "rule": "POST https://new.test/x", "who": "somebody", "seconds_left": None}
     ]
+
+
+async def test_names_of_headers_are_bounded_and_escaped(world: World) -> None:
+    world.ask("GET https://new.test/x")
+    (question,) = world.questions
+    for headers, said in (("host, \x1b", "host, \\x1b"), ("x" * 999, f"{'x' * 300}...")):
+        question.headers = headers
+        found = shown(world)["questions"]
+        assert isinstance(found, list)
+        assert found[0]["headers"] == said
 
 
 @pytest.mark.parametrize(

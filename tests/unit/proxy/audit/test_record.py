@@ -88,6 +88,14 @@ def test_reading_the_log_does_not_load_the_policy_engine() -> None:
     assert "agent_sandbox.policy" not in loaded
 
 
+def test_headers_are_named_and_bounded() -> None:
+    values = render(AuditRecord(event=Event.REQUEST, headers="host, cookie"), now=NOON)
+    assert values["headers"] == "host, cookie"
+    assert "headers" not in render(AuditRecord(event=Event.REQUEST), now=NOON)
+    long = str(render(AuditRecord(event=Event.REQUEST, headers="x" * 9_000), now=NOON)["headers"])
+    assert long == f"{'x' * 512}... (9000 characters)"
+
+
 def test_a_message_to_an_mcp_server_is_named() -> None:
     values = render(AuditRecord(event=Event.REQUEST, mcp="tools/call search"), now=NOON)
     assert values["mcp"] == "tools/call search"

@@ -199,6 +199,7 @@ def test_the_record_has_all_of_an_exchange() -> None:
         duration_ms=500.0,
         client="10.0.0.3",
         tool="pip",
+        headers="accept",
     )
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_sandbox.proxy.wire.message import Fields, RequestHead, has_field, value_of
+from agent_sandbox.proxy.wire.message import Fields, RequestHead, has_field, names_of, value_of
 
 FIELDS: Fields = ((b"Accept", b"text/html"), (b"X", b"\xff"), (b"ACCEPT", b"*/*"))
 
@@ -12,6 +12,11 @@ FIELDS: Fields = ((b"Accept", b"text/html"), (b"X", b"\xff"), (b"ACCEPT", b"*/*"
 )
 def test_the_values_of_a_field_are_one_text(name: bytes, wanted: str) -> None:
     assert value_of(FIELDS, name, "none") == wanted
+
+
+def test_fields_have_each_name_once() -> None:
+    assert names_of(FIELDS) == "accept, x"
+    assert names_of(((b"\xff", b""),)) == "\xff"
 
 
 def test_a_field_is_there_in_any_case() -> None:

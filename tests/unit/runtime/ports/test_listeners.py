@@ -1,10 +1,11 @@
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from agent_sandbox.runtime.ports import listeners as module
-from agent_sandbox.runtime.ports.listeners import listeners
+from agent_sandbox.runtime.ports.listeners import clients, listeners
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
@@ -36,6 +37,30 @@ def test_listening_ports_are_listed_with_their_programs(tmp_path: Path) -> None:
     assert (command[:15], len(command)) == ("node server.js ", 200)
     assert first == {"port": 3000, "addresses": ["any", "loopback"]}
     assert second == {"port": 8080, "addresses": ["any"], "command": ""}
+
+
+def test_a_connection_is_found_by_its_address_with_the_program_that_has_it(tmp_path: Path) -> None:
+    (tmp_path / "net").mkdir()
+    order = slice(None, None, -1 if sys.byteorder == "little" else 1)
+    here, elsewhere = bytes((172, 18, 0, 3))[order].hex().upper(), bytes((127, 0, 0, 1))[order].hex().upper()
+    tcp = (line(here, 40112, "01", 7), line(elsewhere, 40113, "01", 8), line(here, 40114, "0A", 8))
+    (tmp_path / "net" / "tcp").write_text(HEAD + "".join(tcp))
+    (tmp_path / "net" / "tcp6").write_text(HEAD + line(module.MAPPED + here, 40115, "01", 9))
+    for inode, command in ((7, b"curl\0-s\0"), (8, b"node\0"), (9, b"java\0"), (10, b"")):
+        (tmp_path / str(inode) / "fd").mkdir(parents=True)
+        (tmp_path / str(inode) / "fd" / "3").symlink_to(f"socket:[{inode}]")
+        (tmp_path / str(inode) / "cmdline").write_bytes(command)
+    asked = [f"172.18.0.3:{port}" for port in range(40112, 40116)]
+    assert clients(asked, tmp_path) == {"172.18.0.3:40112": "curl -s", "172.18.0.3:40115": "java"}
+
+
+def test_the_program_finds_its_own_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as one:
+        address = "{}:{}".format(*one.getsockname())
+        argv = (sys.executable, "-I", "-c", Path(module.__file__).read_text("utf-8"), "clients", address)
+        said = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
+    assert [*said] == [address]
+    assert Path(sys.executable).name[:6] in said[address]
 
 
 def test_nothing_listens_where_there_is_no_table(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.runtime.ports import reported as module
-from agent_sandbox.runtime.ports.reported import Listening, parse_report, watch_reports
+from agent_sandbox.runtime.ports.reported import Listening, parse_clients, parse_report, watch_reports
+from table_tests import each
 
 ONE = {"port": 3000, "addresses": ["any"], "command": "node"}
 
@@ -27,6 +28,27 @@ def test_a_command_has_a_limited_length() -> None:
     found = parse_report(json.dumps([ONE | {"command": "y" * 9999}]))
     assert found
     assert [one.command for one in found] == ["y" * 200]
+
+
+@each(
+    ("said", "found"),
+    [
+        ({"a:1": "curl", "b:2": "x"}, {"a:1": "curl"}),
+        ({"a:1": "y" * 9_999}, {"a:1": "y" * 200}),
+        ({"a:1": "\x1b[2J\u202e\n"}, {"a:1": "\\x1b[2J\\u202e\\x0a"}),
+        ({"a:1": ["curl"]}, {}),
+        (["a:1"], {}),
+        (3, {}),
+    ],
+)
+def test_only_clients_that_were_asked_for_have_a_command_and_it_is_bounded_and_escaped(
+    said: object, found: dict[str, str]
+) -> None:
+    assert parse_clients(json.dumps(said), ("a:1",)) == found
+
+
+def test_a_report_about_clients_that_is_not_json_is_empty() -> None:
+    assert parse_clients("Traceback (most recent call last):", ("a:1",)) == {}
 
 
 def reports(monkeypatch: pytest.MonkeyPatch, code: str) -> list[tuple[Listening, ...]]:

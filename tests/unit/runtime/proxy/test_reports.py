@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,6 +30,13 @@ def state(*questions: dict[str, Any], grants: tuple[dict[str, Any], ...] = ()) -
     found = read_report(json.dumps({"state": {"ask": "unlisted", "questions": questions, "grants": grants}}))
     assert isinstance(found, State)
     return found
+
+
+def test_headers_and_the_clients_address_are_read_and_notes_are_bounded() -> None:
+    (question,) = state(QUESTION | {"client": "172.18.0.3:40112", "headers": "host\x1b"}).questions
+    assert (question.client, question.notes) == ("172.18.0.3:40112", ("headers: host\\x1b",))
+    known = replace(question, sender="y" * 999, risks=("a", "b"), headers="")
+    assert known.notes == ("careful: a", "careful: b", f"sent by (not verified): {'y' * 136}...")
 
 
 def test_a_state_is_read_with_everything_that_a_person_decides_on() -> None:

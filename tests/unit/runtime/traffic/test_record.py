@@ -25,6 +25,7 @@ LINE = {
     "client": "172.18.0.3:40000",
     "secrets": [{"secret": "t", "kind": "bearer", "source": "stored", "age_s": 9}],
     "hint": "upload: sent 9 MiB at once",
+    "headers": "host, authorization",
 }
 
 

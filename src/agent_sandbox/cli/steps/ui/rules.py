@@ -3,7 +3,6 @@
 The page names a question or a decision, never a rule: the text of a rule comes from here.
 """
 
-import json
 import os
 import secrets
 import threading
@@ -15,20 +14,17 @@ from pathlib import Path
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer, layer_policy
 from agent_sandbox.cli.steps.policy.policy_edit import difference
 from agent_sandbox.cli.steps.ui.feed import Record
-from agent_sandbox.cli.steps.watching.connection import quiet
+from agent_sandbox.cli.steps.watching.connection import quiet, rule_for
+from agent_sandbox.cli.steps.watching.policy_line import suggested_rule
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.editing import AlreadyCovered
 from agent_sandbox.policytools.edit.short_rule import read_short_rule, rules_of_push
-from agent_sandbox.policytools.suggest.denials import read_denials
-from agent_sandbox.policytools.suggest.suggesting import suggest, warnings_about
+from agent_sandbox.policytools.suggest.suggesting import warnings_about
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.policies.edit import planned_edits
-from agent_sandbox.runtime.policies.layers import load_here, offers_here
 from agent_sandbox.runtime.proxy.reports import Question
 
 MOST = 16  # changes that were shown and not yet written
-# Requests that a question was asked about: what they need is a rule, as for any other host.
-ASKED = "ask"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,24 +50,11 @@ class Rules:
 
     def of_question(self, question: Question, layer: RuleLayer = RuleLayer.PROJECT) -> Change:
         """Plan the rule that would allow a request that waits."""
-        if not question.lasting:
-            what = "no rule can express exactly this request"
-            raise UserError([Problem(where=question.url, what=what, hint="allow it once, or deny it")])
-        if not question.fits_policy:
-            what, hint = "its rule has `ask: true`", "allow it for an hour, or remove `ask` from the policy"
-            raise UserError([Problem(where=question.url, what=what, hint=hint)])
-        return self._plan(question.rule, question.services, layer)
+        return self._plan(rule_for(question), question.services, layer)
 
     def of_record(self, record: Record) -> Change:
         """Plan the narrowest rule that would have allowed a request that was denied."""
-        as_unlisted = {**record, "cause": "host"} if record.get("cause") == ASKED else record
-        denials = read_denials([json.dumps(as_unlisted)])
-        file = layer_policy(self._root, RuleLayer.PROJECT)
-        found = suggest(denials, load_here(file, os.environ), offers_here(file, os.environ))
-        if not found.proposals:
-            why = next(iter(found.left_out), "a rule would not have allowed it")
-            raise UserError([Problem(where="", what=f"no rule is suggested: {why}")])
-        proposal = found.proposals[0]
+        proposal = suggested_rule(self._root, record)
         return self._plan(proposal.rule.text, proposal.services, RuleLayer.PROJECT)
 
     def _plan(self, text: str, services: tuple[str, ...], layer: RuleLayer) -> Change:

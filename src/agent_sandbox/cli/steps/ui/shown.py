@@ -16,7 +16,7 @@ MOST_LINES = 200  # of a diff
 MOST_POLICY_LINES = 2_000
 MOST_QUESTIONS = 64  # what the proxy lets wait at once
 NUMBERS = ("status", "bytes_in", "bytes_out", "duration_ms")
-TEXTS = ("decision", "host", "rule", "cause", "tool", "event")
+TEXTS = ("decision", "host", "rule", "cause", "tool", "event", "headers")
 
 type Shown = Mapping[str, Any]
 
@@ -69,6 +69,7 @@ def _question(question: Question) -> Shown:
         "details": text_shown(question.details),
         "reason": text_shown(question.reason, LONGEST * 2),
         "services": [text_shown(name) for name in question.services],
+        "notes": [text_shown(note) for note in question.notes],
         "rule": text_shown(question.rule, LONGEST_RULE) if question.lasting else "",
         "fits_policy": question.fits_policy,
         "seconds_left": question.seconds_left,

@@ -5,8 +5,11 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from agent_sandbox.backends.plan import RunCommand
@@ -14,6 +17,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer, write_layer_rule
+from agent_sandbox.cli.steps.watching.added_notes import AddedNotes, sandbox_clients
 from agent_sandbox.cli.steps.watching.desktop import Desktop
 from agent_sandbox.cli.steps.watching.webhook import Webhook
 from agent_sandbox.problems import Problem, UserError
@@ -44,6 +48,9 @@ class Connection:
         self._who = user_name()
         self._desktop = Desktop()
         self._webhook = Webhook(project.root, project.name)
+        self._notes = AddedNotes(partial(sandbox_clients, project), self._report_again)
+        self._lock = threading.Lock()
+        self._state, self._since = State(), 0.0
 
     def end(self) -> None:
         """End `watch`, from another thread."""
@@ -68,7 +75,7 @@ class Connection:
                     connected = True
                     if answers:
                         self._notify(found)
-                    self._on_report(found)
+                    self._report(found)
 
             with suppress(UserError):
                 driver().watch(step, on_line=pass_on, on_start=self._connect)
@@ -77,8 +84,26 @@ class Connection:
                 return
             tried = 0 if connected else tried + 1
             self._webhook.report(State())
+            with self._lock:
+                self._state = State()
             self._on_lost(f"{self.project.name}: the proxy does not answer; trying again")
             self._over.wait(AGAIN_SECONDS[min(tried, len(AGAIN_SECONDS) - 1)])
+
+    def _report(self, found: Report) -> None:
+        if not isinstance(found, State):
+            self._on_report(found)
+            return
+        with self._lock:
+            self._state, self._since = found, time.monotonic()
+            self._on_report(self._notes.to(found))
+
+    def _report_again(self) -> None:
+        """Report the same questions with what was found out about them since."""
+        with self._lock:
+            passed = int(time.monotonic() - self._since)
+            questions = (replace(one, seconds_left=max(0, one.seconds_left - passed)) for one in self._state.questions)
+            if self._state.questions and not self._over.is_set():
+                self._on_report(self._notes.to(replace(self._state, questions=tuple(questions))))
 
     def _notify(self, found: Report) -> None:
         match found:
@@ -115,17 +140,22 @@ class Connection:
 
     def allow_in(self, layer: RuleLayer, question: Question) -> None:
         """Write the rule into the layer's policy and load it; the proxy then decides all questions again."""
-        if not question.rule:
-            what = "no rule can express exactly this request"
-            raise UserError([Problem(where=question.url, what=what, hint="allow it once, or deny it")])
-        if not question.fits_policy:
-            what, hint = "its rule has `ask: true`", "allow it for an hour, or remove `ask` from the policy"
-            raise UserError([Problem(where=question.url, what=what, hint=hint)])
-        self.write_rule(question.rule, layer)
+        self.write_rule(rule_for(question), layer)
 
     def write_rule(self, rule: str, layer: RuleLayer) -> None:
         """Write a rule into the layer's policy and load it."""
         write_layer_rule(self.project, rule, layer)
+
+
+def rule_for(question: Question) -> str:
+    """Return the entry of `allow` that would answer the question for good, or raise UserError if there is none."""
+    if not question.lasting:
+        what = "no rule can express exactly this request"
+        raise UserError([Problem(where=question.url, what=what, hint="allow it once, or deny it")])
+    if not question.fits_policy:
+        what, hint = "its rule has `ask: true`", "allow it for an hour, or remove `ask` from the policy"
+        raise UserError([Problem(where=question.url, what=what, hint=hint)])
+    return question.rule
 
 
 @contextmanager

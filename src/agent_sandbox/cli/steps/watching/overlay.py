@@ -4,7 +4,7 @@ import os
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from agent_sandbox.cli.steps.watching.connection import LAYERS, SETTLE_SECONDS, Connection
@@ -16,6 +16,7 @@ BELL = b"\x07"
 LONGEST = 100  # of a notification
 WIDEST = 100  # a longer line is hard to read
 LONGEST_URL, LONGEST_RULE = 240, 240  # the whole question fits on a terminal of 24 lines
+MOST_LINES = 24
 LATER = "  Esc  back to the agent; the request goes on waiting"
 
 
@@ -76,9 +77,14 @@ class Overlay:
             said = [f"  {self._said}"] if self._said else []
         count = f", 1 of {len(waiting)}" if len(waiting) > 1 else ""
         title = f"{self._name}: a request waits for you{count}, {left} seconds left"
-        body = _group(name, several) if name else _single(several[0])
         width = min(columns, WIDEST) - 1
-        return [title[:width], "", *_wrapped([*body, LATER, *said], width)]
+        head = [title[:width], ""]
+        if name:
+            return [*head, *_wrapped([*_group(name, several), LATER, *said], width)]
+        asked, keys = _wrapped(_single(several[0]), width), _wrapped([*_keys(several[0]), LATER, *said], width)
+        room = MOST_LINES - sum(map(len, (head, asked, keys)))
+        notes = _wrapped((f"    {note}" for note in several[0].notes), width)
+        return [*head, *asked, *notes[: max(0, room)], *keys]
 
     def signal(self) -> bytes:
         """Return a bell and a notification, once for each question."""
@@ -120,6 +126,9 @@ def _single(question: Question) -> Iterator[str]:
     yield f"    {_cut(question.reason)}"
     if question.services:
         yield f"    allowed by the service {', or '.join(question.services)}"
+
+
+def _keys(question: Question) -> Iterator[str]:
     yield ""
     yield "    a  allow this request, once"
     if _fits(question):
@@ -148,10 +157,13 @@ def _group(name: str, several: Sequence[Question]) -> Iterator[str]:
     yield "    d  deny them all; they cannot be allowed at once"
 
 
-def _wrapped(lines: Sequence[str], width: int) -> Iterator[str]:
-    for line in lines:
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        yield from textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
+def _wrapped(lines: Iterable[str], width: int) -> list[str]:
+    return [part for line in lines for part in _parts(line, width)]
+
+
+def _parts(line: str, width: int) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
 def _notification(environ: Mapping[str, str], text: str) -> bytes:

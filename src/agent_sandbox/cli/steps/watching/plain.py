@@ -2,18 +2,21 @@
 
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.decision_line import decision_line
 from agent_sandbox.cli.steps.watching.connection import LAYERS, Connection
 from agent_sandbox.cli.terminal.output import emit_lines, say, say_problems
-from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.cli.terminal.style import parts_of, styled
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.proxy.decisions import is_probe
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, Report, State, groups
 
 ANSWER = re.compile(r"(?P<number>[0-9]{1,9})\s*(?P<word>[a-z])", re.IGNORECASE)
 GROUP = re.compile(r"(?P<domain>\*\.\S+)\s*d", re.IGNORECASE)
+NUMBERED = re.compile(r"(?P<number>[0-9]{1,3})\.\s*(?P<rest>.*)", re.ASCII)
+QUIT = frozenset({"q", "quit", "exit"})
 WORDS = {
     "a": "once",
     "h": "for an hour",
@@ -33,11 +36,16 @@ HELP = (
 
 
 class Plain:
-    """Shows what a connection reports. Only the reports' thread prints questions; the other one reads answers."""
+    """Shows what a connection reports. Only the reports' thread prints questions; the other one reads answers.
 
-    def __init__(self) -> None:
+    Each line begins with the `label`, such as `2.`, if there is one: then `2.3a` answers question 3.
+    """
+
+    def __init__(self, label: Callable[[], str] = str) -> None:
+        self._label = label
         self._state, self._connected = State(), False
         self._shown: set[int] = set()
+        self._senders: set[int] = set()
         self._groups: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -48,43 +56,60 @@ class Plain:
                 case State():
                     if not self._connected:
                         self._connected = True
-                        say(WAITS.format(found.ask) if found.ask else RULES_WAIT)
+                        self._say(WAITS.format(found.ask) if found.ask else RULES_WAIT)
                     self._state = found
-                    emit_lines(self._news(found))
+                    self._emit(self._news(found))
                 case Reply(error=error):
-                    say(f"not done: {error}" if error else "done")
+                    self._say(f"not done: {error}" if error else "done")
                 case Dropped(count=count):
-                    say(f"{count} decisions came too fast and are not shown; `agent-sandbox proxy logs` has them")
+                    self._say(f"{count} decisions came too fast and are not shown; `agent-sandbox proxy logs` has them")
                 case _ if not is_probe(found):
-                    emit_lines([decision_line(found)])
+                    self._emit([decision_line(found)])
 
     def lost(self, why: str) -> None:
         """Print that the connection is gone, and forget the questions: their numbers mean nothing to a new proxy."""
         with self._lock:
             self._connected, self._state, self._groups = False, State(), {}
             self._shown.clear()
-            say(why)
+            self._say(why)
+
+    def _say(self, text: str) -> None:
+        say(*self._mark, text)
+
+    def _emit(self, lines: Iterable[str]) -> None:
+        emit_lines(styled(*self._mark, *parts_of(line)) for line in lines)
+
+    @property
+    def _mark(self) -> tuple[str, ...]:
+        label = self._label()
+        return (f"{label} ",) if label else ()
 
     def _news(self, state: State) -> Iterator[str]:
         self._shown &= {question.id for question in state.questions}
+        self._senders &= self._shown
         for name, several in groups(state.questions):
             if name and self._groups.get(name, 0) < len(several):
-                yield f"? {len({one.host for one in several})} hosts under {name} wait; `{name} d` denies them all"
+                hosts = len({one.host for one in several})
+                yield f"? {hosts} hosts under {name} wait; `{self._label()}{name} d` denies them all"
                 self._groups[name] = len(several) * 2  # the next line when it has doubled
                 self._shown.update(one.id for one in several)
             for question in several if not name else ():
                 if question.id not in self._shown:
                     self._shown.add(question.id)
-                    yield from _lines(question)
+                    yield from _lines(question, self._label())
+                elif question.sender and question.id not in self._senders:
+                    yield f"     {question.id} was {question.shown_sender}"
+                if question.sender:
+                    self._senders.add(question.id)
 
     def command(self, text: str, connection: Connection) -> bool:
         """Do what a line of stdin says; return whether to go on."""
         text = text.strip()
         try:
-            if text.lower() in {"q", "quit", "exit"}:
+            if text.lower() in QUIT:
                 return False
             if text.lower() == "g":
-                emit_lines(self._grants())
+                self._emit(self._grants())
             elif found := ANSWER.fullmatch(text):
                 self._answer(int(found["number"]), found["word"].lower(), connection)
             elif found := GROUP.fullmatch(text):
@@ -102,7 +127,7 @@ class Plain:
         elif word not in WORDS:
             emit_lines(HELP)
         elif question is None or number not in self._shown:
-            say(f"there is no question {number}: the client left, it was answered, or it timed out")
+            self._say(f"there is no question {number}: the client left, it was answered, or it timed out")
         elif word in LAYERS:
             connection.allow_in(LAYERS[word], question)
         else:
@@ -111,7 +136,7 @@ class Plain:
     def _deny_all(self, domain: str, connection: Connection) -> None:
         several = next((several for name, several in groups(self._state.questions) if name == domain), ())
         if not several:
-            say(f"no group of questions is called {domain}")
+            self._say(f"no group of questions is called {domain}")
         for question in several:
             connection.answer(question.id, "deny")
 
@@ -125,22 +150,54 @@ class Plain:
             yield "no grants"
 
 
-def _lines(question: Question) -> Iterator[str]:
+def _lines(question: Question, label: str) -> Iterator[str]:
     yield styled((f"? {question.id}", "title"), f"  {question.method} {question.url}")
     if question.details:
         yield f"     with {question.details}"
     yield f"     {question.reason}"
     if question.services:
         yield f"     allowed by the service {', or '.join(question.services)}"
+    yield from (f"     {note}" for note in question.notes)
     if question.rule:
         yield f"     for longer than once: {question.rule}"
     keys = ("a once", "h hour", "s until it stops", *(("p project", "u you") if question.fits_policy else ()), "d deny")
-    yield f"     {', '.join(f'{question.id}{key}' for key in keys)}; {question.seconds_left} seconds left"
+    yield f"     {', '.join(f'{label}{question.id}{key}' for key in keys)}; {question.seconds_left} seconds left"
 
 
-def read_answers(lines: Iterable[str], plain: Plain, connection: Connection) -> None:
+class Stacks:
+    """The stacks that are shown as lines. With several, `2.3a` answers question 3 of the second one."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[Plain, Connection]] = []
+
+    def connect(self, project: Project) -> Connection:
+        """Return a connection to one more stack, whose reports are printed."""
+        number = len(self._all) + 1
+        plain = Plain(lambda: f"{number}." if len(self._all) > 1 else "")
+        connection = Connection(project, on_report=plain.report, on_lost=plain.lost)
+        self._all.append((plain, connection))
+        if number > 1:
+            first = f"1. is {self._all[0][1].project.name}, " if number == 2 else ""
+            say(f"{first}{number}. is {project.name}; `{number}.3a` answers its question 3")
+        return connection
+
+    def command(self, text: str) -> bool:
+        """Do what a line of stdin says, for the stack that it names; return whether to go on."""
+        found = NUMBERED.fullmatch(text.strip())
+        if found and 0 < int(found["number"]) <= len(self._all):
+            plain, connection = self._all[int(found["number"]) - 1]
+            return plain.command(found["rest"], connection)
+        if len(self._all) == 1:
+            plain, connection = self._all[0]
+            return plain.command(text, connection)
+        if text.strip() and text.strip().lower() not in QUIT:
+            say("begin with the stack's number and a dot, as in `2.3a`")
+        return text.strip().lower() not in QUIT
+
+
+def read_answers(lines: Iterable[str], command: Callable[[str], bool], end: Callable[[], None]) -> None:
     """Do what each line says, until one says to end. Without a terminal, the end of stdin ends nothing."""
     for line in lines:
-        if not plain.command(line, connection):
-            connection.end()
+        if not command(line):
+            end()
             return

@@ -3,48 +3,77 @@
 All texts of the sandbox are shown as they are, never as Textual's markup.
 """
 
+import os
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
 from textual.widgets import DataTable, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.watching.backlog import Backlog
-from agent_sandbox.cli.steps.watching.connection import LAYERS, SETTLE_SECONDS, Connection
-from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.proxy.decisions import asked, is_probe, local_time, why
+from agent_sandbox.cli.steps.watching.connection import LAYERS, SETTLE_SECONDS, Connection, rule_for
+from agent_sandbox.cli.steps.watching.details import question_lines, record_lines
+from agent_sandbox.cli.steps.watching.policy_line import edit, policy_line, suggested_rule
+from agent_sandbox.cli.steps.watching.request_table import Entry, RequestTable
+from agent_sandbox.printable import printable
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.proxy.decisions import is_probe
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, Report, State, groups
 
-if TYPE_CHECKING:
-    from textual.widgets.data_table import RowKey
-
 RULES_WAIT = "only requests of rules with `ask: true` wait"
-KEPT = 1_000  # requests
+ALL = "all"
+ALL_LINE = f"    {ALL}"
 # Requests are shown at intervals, and the last ones alone: each takes milliseconds, and nobody reads a flood.
 SHOWN_SECONDS = 0.2
 AT_ONCE = 40
 MISSED_SECONDS = 5.0  # between two notes about those that were not shown
-STYLES = {"allow": "green", "deny": "bold red"}
-HINTED = "bold yellow"
+NOT_DENIED = Problem(where="", what="this request was not denied, so no rule is missing")
+NOTHING_SELECTED = Problem(where="", what="no request is selected")
+
+
+@dataclass(slots=True, kw_only=True)
+class Watched:
+    """One stack on the screen."""
+
+    name: str
+    connection: Connection | None = None
+    state: State = field(default_factory=State)
+    connected: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One line of the list of questions: a question, or all of a domain, which then has a `name`."""
+
+    stack: Watched
+    name: str
+    questions: Sequence[Question]
+
+    @property
+    def id(self) -> str:
+        """What stays the same while the first question is open."""
+        return f"{self.stack.name}/{self.questions[0].id}"
 
 
 class WatchScreen(App[None]):
-    """Shows the reports of one connection. `report` and `lost` may be called from another thread."""
+    """Shows the reports of connections. `report` and `lost` may be called from other threads."""
 
     TITLE = "agent-sandbox watch"
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     #title { height: 1; text-style: bold; }
+    #stacks { width: 26; border: none; border-right: solid $primary; padding: 0; height: 1fr; }
     #questions { max-height: 8; border: none; padding: 0; }
-    #questions.empty, #filter.empty { display: none; }
-    #details { height: auto; max-height: 6; }
+    .empty { display: none; }
+    #details { height: auto; max-height: 8; }
     #requests { height: 1fr; }
     #filter { border: none; height: 1; padding: 0; }
     """
@@ -56,81 +85,88 @@ class WatchScreen(App[None]):
         Binding("u", "rule('u')", "you"),
         Binding("d", "answer('deny')", "deny"),
         Binding("slash", "filter", "filter"),
+        Binding("e", "edit", "edit"),
+        Binding("c", "copy", "copy"),
         Binding("space", "pause", "pause", show=False),
-        Binding("g", "grants", "grants"),
+        Binding("g", "grants", "grants", show=False),
         Binding("q", "quit", "quit"),
     ]
 
-    def __init__(self, name: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self.connection: Connection | None = None
-        self._stack_name = name
+        self._stacks: dict[str, Watched] = {}
         self._clock = clock
-        self._state = State()
-        self._selected: int | None = None
+        self._selected = ""
         self._moved = clock()
-        self._records: deque[Mapping[str, Any]] = deque(maxlen=KEPT)
-        self._rows: dict[RowKey, Mapping[str, Any]] = {}
-        self._record_details = ""
-        self._paused = False
-        self._new = Backlog[Mapping[str, Any]](AT_ONCE)
+        self._only = ""  # the stack whose requests are shown
+        self._new = Backlog[Entry](AT_ONCE)
         self._missed, self._quiet_until = 0, 0.0
+
+    def add(self, name: str, connection: Connection) -> None:
+        """Show one more stack, which then reports. May be called from another thread."""
+        self._stacks = {**self._stacks, name: Watched(name=name, connection=connection)}
 
     async def on_mount(self) -> None:
         """Make the parts of the screen, from top to bottom."""
         await self.mount(
-            Static(Text(self._stack_name), id="title"),
+            Static("", id="title"),
             OptionList(id="questions", classes="empty"),
             Static("", id="details"),
             Input(placeholder="part of a request; Enter keeps it, Escape clears it", id="filter", classes="empty"),
-            DataTable(id="requests", cursor_type="row", show_header=False, zebra_stripes=False),
-            Footer(show_command_palette=False),
+            Horizontal(OptionList(id="stacks", classes="empty"), RequestTable()),
+            Footer(show_command_palette=False, compact=True),
         )
-        self._table.add_columns("time", "effect", "request", "reason")
         self._table.focus()
+        self._show_state()
         self.set_interval(SHOWN_SECONDS, self.show_new)
 
     @property
-    def _table(self) -> DataTable[Text]:
-        return self.query_one("#requests", DataTable)
+    def _table(self) -> RequestTable:
+        return self.query_one("#requests", RequestTable)
 
     @property
     def _list(self) -> OptionList:
         return self.query_one("#questions", OptionList)
 
-    def report(self, found: Report) -> None:
-        """Show what the connection reports: questions at once, requests at the next interval."""
+    @property
+    def _details(self) -> Static:
+        return self.query_one("#details", Static)
+
+    def report(self, name: str, found: Report) -> None:
+        """Show what a connection reports: questions at once, requests at the next interval."""
         match found:
             case State() | Reply():
-                self.call_from_thread(self.show, found)
+                self.call_from_thread(self.show, name, found)
             case Dropped(count=count):
                 self._new.miss(count)
             case _ if not is_probe(found):
-                self._new.add(found)
+                self._new.add((name, found))
 
-    def lost(self, why: str) -> None:
-        """Show that the connection is gone; the questions mean nothing to a new proxy."""
-        self.call_from_thread(self._lost, why)
+    def lost(self, name: str, why: str) -> None:
+        """Show that a connection is gone; its questions mean nothing to a new proxy."""
+        self.call_from_thread(self._lost, name, why)
 
-    def _lost(self, why: str) -> None:
-        self.show(State())
+    def _lost(self, name: str, why: str) -> None:
+        stack = self._stacks[name]
+        stack.state, stack.connected = State(), False
+        self._show_state()
         self._say(why)
 
-    def show(self, found: State | Reply) -> None:
+    def show(self, name: str, found: State | Reply) -> None:
         """Show a report, in the thread of the screen."""
         match found:
             case State():
-                self._show_state(found)
+                stack = self._stacks[name]
+                stack.state, stack.connected = found, True
+                self._show_state()
             case Reply(error=error):
                 self._say(f"not done: {error}" if error else "done")
 
     def show_new(self) -> None:
         """Show the requests that came since the last time, and say now and then how many are not shown."""
         new, missed = self._new.take()
-        for record in new:
-            self._records.append(record)
-            if not self._paused:
-                self._add(record)
+        for name, record in new:
+            self._table.take(name, record)
         self._missed += missed
         if self._missed and self._clock() >= self._quiet_until:
             self._say(f"{self._missed} decisions came too fast; agent-sandbox proxy logs has them")
@@ -139,96 +175,123 @@ class WatchScreen(App[None]):
     def _say(self, text: str) -> None:
         self.notify(text, timeout=5, markup=False)
 
-    def _show_state(self, state: State) -> None:
-        self._state = state
-        waits = f"these requests wait for you: {state.ask}" if state.ask else RULES_WAIT
-        counts = f"{len(state.questions)} open, {len(state.grants)} granted"
-        self.query_one("#title", Static).update(Text(f"{self._stack_name}  {waits}  {counts}"))
-        options = [Option(_line(name, several), id=str(several[0].id)) for name, several in groups(state.questions)]
+    def _asked(self) -> Iterator[Asked]:
+        for stack in self._stacks.values():
+            for name, several in groups(stack.state.questions):
+                yield Asked(stack=stack, name=name, questions=several)
+
+    def _show_state(self) -> None:
+        self._show_stacks()
+        asked = [*self._asked()]
+        self.query_one("#title", Static).update(Text(self._title()))
         self._list.clear_options()
-        self._list.add_options(options)
-        self._list.set_class(not options, "empty")
-        if self.focused is not self.query_one("#filter"):
-            (self._list if options else self._table).focus()
-        ids = [option.id for option in options]
-        if str(self._selected) in ids:
-            self._list.highlighted = ids.index(str(self._selected))
-        elif options:
+        self._list.add_options([Option(self._line(one), id=one.id) for one in asked])
+        self._list.set_class(not asked, "empty")
+        if self.focused not in {self.query_one("#filter"), self.query_one("#stacks")}:
+            (self._list if asked else self._table).focus()
+        ids = [one.id for one in asked]
+        if self._selected in ids:
+            self._list.highlighted = ids.index(self._selected)
+        elif asked:
             self._list.highlighted = 0
-            self._select(int(options[0].id or 0))
+            self._select(ids[0])
         else:
-            self._select(None)
+            self._select("")
         self._show_details()
 
-    def _select(self, number: int | None) -> None:
-        if number != self._selected:
-            self._selected, self._moved = number, self._clock()
+    def _title(self) -> str:
+        states = [stack.state for stack in self._stacks.values()]
+        counts = f"{sum(len(one.questions) for one in states)} open, {sum(len(one.grants) for one in states)} granted"
+        if len(states) != 1:
+            return f"{len(states)} stacks  {counts}"
+        (stack,) = self._stacks.values()
+        waits = f"these requests wait for you: {stack.state.ask}" if stack.state.ask else RULES_WAIT
+        return f"{stack.name}  {waits}  {counts}"
+
+    def _show_stacks(self) -> None:
+        shown = self.query_one("#stacks", OptionList)
+        lines = [(ALL, ALL_LINE), *((stack.name, _stack_line(stack)) for stack in self._stacks.values())]
+        if shown.option_count != len(lines):
+            shown.clear_options()
+            shown.add_options([Option(Text(line), id=name) for name, line in lines])
+            shown.highlighted = 0
+            shown.set_class(len(self._stacks) <= 1, "empty")
+            return
+        for name, line in lines:
+            shown.replace_option_prompt(name, Text(line))
+
+    def _line(self, asked: Asked) -> Text:
+        stack = f"[{asked.stack.name}] " if len(self._stacks) > 1 else ""
+        if asked.name:
+            return Text(f"? {stack}{len({one.host for one in asked.questions})} hosts under {asked.name}")
+        (one,) = asked.questions
+        return Text(f"? {stack}{one.method} {one.url}")
+
+    def _select(self, asked: str) -> None:
+        if asked != self._selected:
+            self._selected, self._moved = asked, self._clock()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show the details of another question."""
-        self._select(int(event.option.id or 0))
-        self._show_details()
+        """Show the details of another question, or the requests of another stack."""
+        if not self.query("#requests"):  # the screen ends, and its last messages still come
+            return
+        chosen = event.option.id or ""
+        if event.option_list.id == "questions":
+            self._select(chosen)
+            self._show_details()
+        elif self._only != (only := "" if chosen == ALL else chosen):
+            self._only = only
+            self._table.narrow(stack=only)
 
-    def _group(self) -> tuple[str, list[Question]]:
-        """Return the selected question, or all questions of the selected domain, with its name."""
-        found = (group for group in groups(self._state.questions) if group[1][0].id == self._selected)
-        name, several = next(found, ("", ()))
-        return name, list(several)
+    @property
+    def _current(self) -> Asked | None:
+        """The selected question, or all questions of the selected domain."""
+        return next((one for one in self._asked() if one.id == self._selected), None)
 
     def _show_details(self) -> None:
-        name, several = self._group()
-        details = self.query_one("#details", Static)
-        if not several:
-            details.update(Text(self._record_details))
-            return
-        if name:
-            hosts = ", ".join(sorted({one.host for one in several}))
-            details.update(Text(f"{hosts[:300]}\nd denies them all; they cannot be allowed at once"))
-            return
-        (one,) = several
-        service = f"allowed by the service {', or '.join(one.services)}" if one.services else ""
-        lasting = f"for longer than once: {one.rule}" if one.rule else "no rule can express this: allow once, or deny"
-        lines = (one.details and f"with {one.details}", one.reason, service, lasting)
-        details.update(Text("\n".join(filter(None, lines))))
+        asked, entry = self._current, self._table.entry
+        if asked is None:
+            lines: Sequence[str] = [*record_lines(entry[1])] if entry else []
+        elif asked.name:
+            hosts = ", ".join(sorted({one.host for one in asked.questions}))
+            lines = (hosts[:300], "d denies them all; they cannot be allowed at once")
+        else:
+            lines = [*question_lines(asked.questions[0])]
+        self._details.update(Text("\n".join(map(printable, lines))))
 
-    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+    def on_data_table_row_highlighted(self, _: DataTable.RowHighlighted) -> None:
         """Show the details of a request, while no question is open."""
-        record = self._rows.get(event.row_key, {})
-        numbers = (f"{name} {record[name]}" for name in ("rule", "status", "bytes_out", "bytes_in") if record.get(name))
-        self._record_details = "\n".join(filter(None, (why(record), ", ".join(numbers))))
-        self._show_details()
+        if self.query("#requests"):
+            self._show_details()
 
     def action_answer(self, word: str) -> None:
         """Answer the selected question, or deny all of a group."""
-        name, several = self._answerable(word)
-        for question in several:
-            self._try(partial(self._send, question.id, word))
-        if name and several:
-            self._say(f"denied {len(several)} requests under {name}")
+        asked = self._answerable(word)
+        if asked is None or asked.stack.connection is None:
+            return
+        for question in asked.questions:
+            self._try(partial(asked.stack.connection.answer_for, question.id, word))
+        if asked.name:
+            self._say(f"denied {len(asked.questions)} requests under {asked.name}")
 
-    def _send(self, number: int, word: str) -> None:
-        if self.connection is not None:
-            self.connection.answer_for(number, word)
-
-    def _answerable(self, word: str) -> tuple[str, list[Question]]:
-        name, several = self._group()
-        if several and self._clock() - self._moved < SETTLE_SECONDS:
+    def _answerable(self, word: str) -> Asked | None:
+        asked = self._current
+        if asked and self._clock() - self._moved < SETTLE_SECONDS:
             self._say("the question has just changed; look again")
-            return "", []
-        if name and word != "deny":
+            return None
+        if asked and asked.name and word != "deny":
             self._say("a group can only be denied")
-            return "", []
-        return name, several
+            return None
+        return asked
 
     def action_rule(self, key: str) -> None:
         """Write the rule of the selected question into the policy of the project or the user."""
-        _, several = self._answerable("rule")
-        for question in several:
-            self._try(partial(self._write, question, LAYERS[key]))
+        asked = self._answerable("rule")
+        if asked and asked.stack.connection:
+            self._try(partial(self._write, asked.stack.connection, asked.questions[0], LAYERS[key]))
 
-    def _write(self, question: Question, layer: RuleLayer) -> None:
-        if self.connection is not None:
-            self._say(self.connection.allow_quietly(question, layer))
+    def _write(self, connection: Connection, question: Question, layer: RuleLayer) -> None:
+        self._say(connection.allow_quietly(question, layer))
 
     def _try(self, act: Callable[[], None]) -> None:
         try:
@@ -236,27 +299,62 @@ class WatchScreen(App[None]):
         except UserError as error:
             self._say("\n".join(map(str, error.problems)))
 
+    def _chosen(self) -> tuple[Connection, Question | Mapping[str, Any]]:
+        """Return the selected question, or else the selected request, with its connection; or raise UserError."""
+        asked, entry = self._current, self._table.entry
+        if asked and asked.stack.connection:
+            return asked.stack.connection, asked.questions[0]
+        connection = self._stacks[entry[0]].connection if entry else None
+        if entry is None or connection is None:
+            raise UserError([NOTHING_SELECTED])
+        return connection, entry[1]
+
+    def action_edit(self) -> None:
+        """Open the line of the policy that decided, in the user's editor."""
+        self._try(self._edit)
+
+    def _edit(self) -> None:
+        connection, chosen = self._chosen()
+        record = {"reason": chosen.reason} if isinstance(chosen, Question) else chosen
+        root = connection.project.root
+        place = policy_line(root, record)
+        with self.suspend():
+            edit(place, os.environ, project=root)
+
+    def action_copy(self) -> None:
+        """Copy the rule that would allow the selected request, through this terminal (OSC 52)."""
+        self._try(self._copy)
+
+    def _copy(self) -> None:
+        connection, chosen = self._chosen()
+        if isinstance(chosen, Question):
+            text = rule_for(chosen)
+        elif chosen.get("decision") == "deny":
+            text = suggested_rule(connection.project.root, chosen).rule.text
+        else:
+            raise UserError([NOT_DENIED])
+        self.copy_to_clipboard(f"- {text}")
+        self._say(f"copied, if your terminal allows it: - {text}")
+
     def action_grants(self) -> None:
         """List the grants in force."""
-        lines = [f"{grant.id}  {grant.rule}  by {grant.who}" for grant in self._state.grants]
+        lines = [f"{one.id}  {one.rule}  by {one.who}" for stack in self._stacks.values() for one in stack.state.grants]
         self._say("\n".join(lines) or "no grants")
 
     def action_pause(self) -> None:
         """Stop the list of requests, or let it go on."""
-        self._paused = not self._paused
-        self._say("paused" if self._paused else "goes on")
-        if not self._paused:
-            self._show_records()
+        self._table.toggle_pause()
+        self._say("paused" if self._table.paused else "goes on")
 
     def action_filter(self) -> None:
         """Ask for a text that the shown requests contain."""
-        field = self.query_one("#filter", Input)
-        field.remove_class("empty")
-        field.focus()
+        field_ = self.query_one("#filter", Input)
+        field_.remove_class("empty")
+        field_.focus()
 
-    def on_input_changed(self, _: Input.Changed) -> None:
+    def on_input_changed(self, event: Input.Changed) -> None:
         """Show only what contains the text."""
-        self._show_records()
+        self._table.narrow(part=event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Go back to the requests, with the filter."""
@@ -265,40 +363,13 @@ class WatchScreen(App[None]):
 
     def key_escape(self) -> None:
         """Clear the filter."""
-        field = self.query_one("#filter", Input)
-        field.value = ""
-        field.add_class("empty")
+        field_ = self.query_one("#filter", Input)
+        field_.value = ""
+        field_.add_class("empty")
         self._table.focus()
 
-    def _show_records(self) -> None:
-        self._table.clear()
-        self._rows.clear()
-        for record in self._records:
-            self._add(record)
 
-    def _add(self, record: Mapping[str, Any]) -> None:
-        request, reason = asked(record), why(record)
-        if self.query_one("#filter", Input).value.lower() not in f"{request} {reason}".lower():
-            return
-        effect, mark = str(record.get("decision", "")), "!" if record.get("hint") else ""
-        when = local_time(str(record.get("time", "")), shape="%H:%M:%S")
-        table = self._table
-        if table.row_count >= KEPT:
-            oldest = next(iter(table.rows))
-            table.remove_row(oldest)
-            self._rows.pop(oldest, None)
-        row = table.add_row(
-            Text(when),
-            Text(f"{effect}{mark}", style=HINTED if mark else STYLES.get(effect, "")),
-            Text(request[:60]),
-            Text(reason[:200]),
-        )
-        self._rows[row] = record
-        table.move_cursor(row=table.row_count - 1)
-
-
-def _line(name: str, several: Sequence[Question]) -> Text:
-    if name:
-        return Text(f"? {len({one.host for one in several})} hosts under {name}")
-    (one,) = several
-    return Text(f"? {one.method} {one.url}")
+def _stack_line(stack: Watched) -> str:
+    waiting = len(stack.state.questions)
+    mark = f"?{waiting}" if waiting else "" if stack.connected else "off"
+    return f"{mark:<4}{stack.name}"

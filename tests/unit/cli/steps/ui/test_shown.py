@@ -46,6 +46,9 @@ def test_a_question_is_shown_with_what_an_answer_repeats() -> None:
     (group,) = state_shown(open_state(question()))["groups"]
     assert group["questions"][0]["request"] == "GET https://new.test/x"
     assert group["questions"][0]["fits_policy"]
+    assert group["questions"][0]["notes"] == []
+    (group,) = state_shown(open_state(question(sender="curl\x1b", headers="host")))["groups"]
+    assert group["questions"][0]["notes"] == ["sent by (not verified): curl\\x1b", "headers: host"]
     (group,) = state_shown(open_state(question(asked_by_rule=True)))["groups"]
     assert not group["questions"][0]["fits_policy"]
 

@@ -1,5 +1,7 @@
 import json
 import shlex
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,27 @@ def test_questions_and_answers_go_to_the_webhook(up: FakeDocker, monkeypatch: py
     monkeypatch.setattr(Webhook, "record", lambda _, record: told.append(record))
     Watched().watch()
     assert told == [State(), {"event": "grant"}, State()]  # the last one, because the connection was lost
+
+
+def test_questions_are_reported_again_when_more_is_known_about_them(
+    up: FakeDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = {"id": 3, "scheme": "https", "host": "new.test", "port": 443, "method": "GET", "path": "/", "query": 0}
+    question |= {"body": 0, "reason": "", "rule": "", "requests": 1, "seconds_left": 9, "client": "172.18.0.3:40112"}
+    line = json.dumps({"state": {"ask": "", "questions": [question], "grants": []}})
+    up.says(WATCH, script=f"echo {shlex.quote(line)}; sleep 5")
+    monkeypatch.setattr(subject, "sandbox_clients", lambda _, clients: dict.fromkeys(clients, "curl -s"))
+    watched = Watched()
+    threading.Thread(target=watched.watch, daemon=True).start()
+    end = time.monotonic() + 5
+    while len(watched.reports) < 2:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    watched.connection.end()
+    states = [one for one in watched.reports if isinstance(one, State)]
+    assert [one.sender for state in states for one in state.questions] == ["", "curl -s"]
+    watched.connection._report_again()
+    assert len(watched.reports) == 2
 
 
 def test_somebody_can_ask_although_the_policy_does_not(up: FakeDocker) -> None:

@@ -70,6 +70,18 @@ def test_a_question_is_shown_with_its_keys() -> None:
     assert seat.changes == 3
 
 
+def test_notes_are_shown_as_far_as_the_keys_leave_room() -> None:
+    noted = replace(ASKED, risks=("first " * 16, "second"), sender="curl", headers="host")
+    shown = Seat().asks(noted)
+    assert shown[6] == f"    careful: {'first ' * 11}".rstrip()
+    assert shown[7].split() == ["first"] * 5
+    assert shown[8:12] == ["    careful: second", "    sent by (not verified): curl", "    headers: host", ""]
+    long = replace(noted, url=f"https://new.test/{'x' * 400}", reason="y" * 400, rule=f"GET https://{'z' * 220}")
+    shown = Seat().asks(long)
+    assert len(shown) == 24
+    assert (shown[-1], [line for line in shown if "headers" in line]) == (LATER, [])
+
+
 @pytest.mark.parametrize(
     ("key", "given"),
     [

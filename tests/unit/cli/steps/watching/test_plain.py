@@ -1,13 +1,17 @@
 import json
+from dataclasses import replace
 from typing import Any, override
 
 import pytest
 
+from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
+from agent_sandbox.cli.steps.watching import plain as module
 from agent_sandbox.cli.steps.watching.connection import Connection
-from agent_sandbox.cli.steps.watching.plain import HELP, Plain, read_answers
+from agent_sandbox.cli.steps.watching.plain import HELP, Plain, Stacks, read_answers
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, State, read_report
+from agent_sandbox.runtime.stack_list import without_directory
 
 RECORD = {"time": "x", "decision": "deny", "method": "GET", "host": "b.test", "port": 443, "path": "/", "reason": "no"}
 RULE = "GET https://new.test/**"
@@ -103,6 +107,65 @@ def test_a_question_is_printed_once_with_its_answers(seat: Seat) -> None:
     ]
 
 
+def test_notes_are_printed_and_who_sent_it_as_soon_as_that_is_known(seat: Seat) -> None:
+    asked = question(3, risks=("an address",), headers="host")
+    known = replace(asked, sender="curl -s")
+    for one in (asked, known, known, question(4, sender="npm ci")):
+        seat.screen.report(State(questions=(one,)))
+    assert [line for line in seat.sees if "careful" in line or "sent by" in line or "headers" in line] == [
+        "     careful: an address",
+        "     headers: host",
+        "     3 was sent by (not verified): curl -s",
+        "     sent by (not verified): npm ci",
+    ]
+
+
+class Named(Answers):
+    """A connection to a stack with a name."""
+
+    def __init__(self, project: Project, *, on_report: object, on_lost: object) -> None:
+        super().__init__()
+        self.project, self.on_report, self.on_lost = project, on_report, on_lost
+
+
+def test_with_several_stacks_a_line_begins_with_the_number_of_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "Connection", Named)
+    stacks = Stacks()
+    first = stacks.connect(without_directory("app-1"))
+    assert stacks.command("g")
+    second = stacks.connect(without_directory("app-2"))
+    flood = tuple(question(number, f"h{number}.example.net") for number in range(1, 6))
+    for report in (State(ask="unlisted", questions=(question(3),)), State(questions=flood), RECORD, Reply(error="")):
+        second.on_report(report)  # type: ignore[attr-defined]
+    for text in ("3a", "2.7e", " 2. 9 D ", "2.*.example.net d", "3.3a", "", "1.g"):
+        assert stacks.command(text)
+    assert not stacks.command("q")
+    assert not stacks.command("2.quit")
+    assert (first.given, second.given[:1], len(second.given)) == ([], [(7, "end", None)], 6)  # type: ignore[attr-defined]
+    said = capsys.readouterr()
+    which = "begin with the stack's number and a dot, as in `2.3a`"
+    assert said.err.splitlines() == [
+        "1. is app-1, 2. is app-2; `2.3a` answers its question 3",
+        "2. connected; these requests wait for your answer: unlisted",
+        "2. done",
+        which,
+        "2. there is no question 9: the client left, it was answered, or it timed out",
+        which,
+    ]
+    assert said.out.splitlines() == [
+        "no grants",
+        "2. ? 3  GET https://new.test/x",
+        "2.      no rule allows host new.test",
+        f"2.      for longer than once: {RULE}",
+        "2.      2.3a once, 2.3h hour, 2.3s until it stops, 2.3p project, 2.3u you, 2.3d deny; 60 seconds left",
+        "2. ? 5 hosts under *.example.net wait; `2.*.example.net d` denies them all",
+        "2. x  deny   GET https://b.test/  no",
+        "1. no grants",
+    ]
+
+
 def test_a_rule_that_asks_offers_no_line_for_the_project(seat: Seat) -> None:
     seat.screen.report(State(questions=(question(3, asked_by_rule=True),)))
     assert seat.sees[-1] == "     3a once, 3h hour, 3s until it stops, 3d deny; 60 seconds left"
@@ -180,8 +243,8 @@ def test_grants_are_listed(seat: Seat) -> None:
 
 
 def test_answers_are_read_until_one_says_to_end(seat: Seat) -> None:
-    read_answers(["g", "q", "g"], seat.screen, seat.connection)
-    read_answers(["g"], seat.screen, seat.connection)
+    for lines in (["g", "q", "g"], ["g"]):
+        read_answers(lines, seat.types, seat.connection.end)
     assert (seat.sees, seat.connection.given) == (["no grants", "no grants"], [("ended",)])
 
 

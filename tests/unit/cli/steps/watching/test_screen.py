@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from textual.widgets import DataTable, OptionList, Static
 
+from agent_sandbox.cli.steps.watching import screen as module
 from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS
+from agent_sandbox.cli.steps.watching.policy_line import PolicyLine
 from agent_sandbox.cli.steps.watching.screen import AT_ONCE, MISSED_SECONDS, WatchScreen
 from agent_sandbox.runtime.proxy.reports import Dropped, Grant, Question, Reply, Report, State
+from agent_sandbox.runtime.stack_list import without_directory
 from watching import Answers
 
 RECORD = {
@@ -41,8 +46,15 @@ class Seat:
 
     def __init__(self) -> None:
         self.now, self.connection = 0.0, Answers()
-        self.screen = WatchScreen("app-1", clock=lambda: self.now)
-        self.screen.connection = self.connection
+        self.screen = WatchScreen(clock=lambda: self.now)
+        self.screen.add("app-1", self.connection)
+        # The screen forgets a message after some seconds, and a test may be slow.
+        self.said = list[str]()
+        self.screen.notify = self.hear  # type: ignore[assignment]
+
+    def hear(self, text: str, **_: object) -> None:
+        """Keep a message."""
+        self.said.append(text)
 
     def shows(self, selector: str) -> str:
         """Return the text of a part of the screen."""
@@ -51,7 +63,7 @@ class Seat:
     def decided(self, *records: Report) -> None:
         """Report decisions, and wait for the next interval."""
         for record in records:
-            self.screen.report(record)
+            self.screen.report("app-1", record)
         self.screen.show_new()
 
     @property
@@ -66,16 +78,11 @@ class Seat:
         table = self.screen.query_one("#requests", DataTable)
         return [[str(cell) for cell in table.get_row(row)] for row in table.rows]
 
-    @property
-    def said(self) -> list[str]:
-        """The messages."""
-        return [note.message for note in self.screen._notifications]
-
 
 async def test_a_question_is_on_top_and_a_key_answers_it() -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
-        seat.screen.show(State(ask="unlisted", questions=(ASKED,)))
+        seat.screen.show("app-1", State(ask="unlisted", questions=(ASKED,)))
         await pilot.pause()
         assert seat.questions == ["? GET https://new.test/[red]x[/]"]
         assert seat.shows("#details").splitlines() == [
@@ -103,7 +110,7 @@ async def test_a_question_is_on_top_and_a_key_answers_it() -> None:
 async def test_without_settings_ask_only_rules_that_ask_make_requests_wait() -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
-        seat.screen.show(State())
+        seat.screen.show("app-1", State())
         await pilot.pause()
         assert seat.shows("#title") == "app-1  only requests of rules with `ask: true` wait  0 open, 0 granted"
 
@@ -111,14 +118,14 @@ async def test_without_settings_ask_only_rules_that_ask_make_requests_wait() -> 
 async def test_a_key_meant_for_one_question_does_not_answer_the_next() -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
-        seat.screen.show(State(questions=(ASKED,)))
+        seat.screen.show("app-1", State(questions=(ASKED,)))
         await pilot.pause()
         seat.now += 60
-        seat.screen.show(State(questions=(replace(ASKED, id=4),)))
+        seat.screen.show("app-1", State(questions=(replace(ASKED, id=4),)))
         await pilot.pause()
         await pilot.press("a")
         assert seat.connection.given == []
-        seat.screen.show(State(questions=(replace(ASKED, id=5), replace(ASKED, id=4))))
+        seat.screen.show("app-1", State(questions=(replace(ASKED, id=5), replace(ASKED, id=4))))
         seat.now += 60
         await pilot.pause()
         await pilot.press("a", "up")
@@ -126,7 +133,7 @@ async def test_a_key_meant_for_one_question_does_not_answer_the_next() -> None:
         seat.now += 60
         await pilot.press("d")
         assert seat.connection.given == [(4, "once", None), (5, "deny", None)]
-        seat.screen.show(State())
+        seat.screen.show("app-1", State())
         await pilot.pause()
         await pilot.press("a")
         assert (len(seat.connection.given), seat.questions) == (2, [])
@@ -136,7 +143,7 @@ async def test_a_flood_is_one_line_that_can_only_be_denied() -> None:
     seat = Seat()
     flood = tuple(replace(ASKED, id=number, host=f"h{number}.example.net") for number in range(1, 9))
     async with seat.screen.run_test(size=(80, 24)) as pilot:
-        seat.screen.show(State(questions=flood))
+        seat.screen.show("app-1", State(questions=flood))
         await pilot.pause()
         seat.now += 60
         assert seat.questions == ["? 8 hosts under *.example.net"]
@@ -175,6 +182,104 @@ async def test_requests_are_listed_as_they_are_and_filtered() -> None:
         assert len(seat.rows) == 4
 
 
+def stacks_of(seat: Seat) -> list[str]:
+    """Return the lines of the list of stacks; none while it is not shown."""
+    shown = seat.screen.query_one("#stacks", OptionList)
+    return [] if shown.has_class("empty") else [str(one.prompt) for one in shown.options]
+
+
+async def test_several_stacks_are_listed_and_their_questions_name_them() -> None:
+    seat, other = Seat(), Answers()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.screen.show("app-1", State(ask="unlisted", questions=(ASKED,)))
+        assert stacks_of(seat) == []
+        seat.screen.add("app-2", other)
+        seat.screen.show("app-2", State(questions=(ASKED, replace(ASKED, id=4))))
+        await pilot.pause()
+        assert stacks_of(seat) == ["    all", "?1  app-1", "?2  app-2"]
+        assert seat.questions == [f"? [{name}] GET https://new.test/[red]x[/]" for name in ("app-1", "app-2", "app-2")]
+        assert seat.shows("#title") == "2 stacks  3 open, 0 granted"
+        seat.now += SETTLE_SECONDS
+        await pilot.press("down")
+        await pilot.pause()
+        seat.now += SETTLE_SECONDS
+        await pilot.press("a")
+        assert (seat.connection.given, other.given) == ([], [(3, "once", None)])
+        seat.screen._lost("app-1", "gone")
+        assert stacks_of(seat) == ["    all", "off app-1", "?2  app-2"]
+
+
+async def test_the_requests_of_one_stack_are_shown_alone() -> None:
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.screen.add("app-2", Answers())
+        seat.screen.show("app-2", State())
+        for name in ("app-1", "app-2"):
+            seat.screen.report(name, RECORD | {"host": f"{name}.test"})
+        seat.screen.show_new()
+        await pilot.pause()
+        assert len(seat.rows) == 2
+        seat.screen.query_one("#stacks", OptionList).focus()
+        await pilot.press("down", "down")
+        await pilot.pause()
+        assert [row[2] for row in seat.rows] == ["GET https://app-2.test/[red]x"]
+        seat.screen.show("app-1", State())
+        await pilot.press("home")
+        await pilot.pause()
+        assert len(seat.rows) == 2
+
+
+class Rooted(Answers):
+    """A connection to a stack of this directory."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self.project = replace(without_directory("app-1"), root=root)
+
+
+async def test_a_rule_is_copied_from_a_question_or_for_a_denied_request(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seat, copied = Seat(), list[str]()
+    seat.screen.add("app-1", Rooted(project))
+    monkeypatch.setattr(seat.screen, "copy_to_clipboard", copied.append)
+    denied = RECORD | {"scheme": "https", "cause": "host", "event": "request", "path": "/x", "host": "b.example.com"}
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        await pilot.press("c")
+        seat.decided(denied)
+        await pilot.press("c")
+        seat.decided(denied | {"decision": "allow"})
+        await pilot.press("c")
+        for question in (ASKED, replace(ASKED, id=4, asked_by_rule=True)):
+            seat.screen.show("app-1", State(questions=(question,)))
+            await pilot.pause()
+            await pilot.press("c")
+    assert copied == ["- GET https://b.example.com/x", "- GET https://new.test/**"]
+    assert seat.said == [
+        "no request is selected",
+        "copied, if your terminal allows it: - GET https://b.example.com/x",
+        "this request was not denied, so no rule is missing",
+        "copied, if your terminal allows it: - GET https://new.test/**",
+        "https://new.test/[red]x[/]: its rule has `ask: true`; allow it for an hour, or remove `ask` from the policy",
+    ]
+
+
+async def test_the_line_of_the_policy_is_opened_in_the_editor(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seat, opened = Seat(), list[tuple[PolicyLine, Path]]()
+    seat.screen.add("app-1", Rooted(project))
+    monkeypatch.setattr(seat.screen, "suspend", nullcontext)
+    monkeypatch.setattr(module, "edit", lambda place, _, *, project: opened.append((place, project)))
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.decided(RECORD | {"rule": "policy.yaml:6"})
+        await pilot.press("e")
+        seat.screen.show("app-1", State(questions=(replace(ASKED, reason="no: policy.yaml:4 allows GET"),)))
+        await pilot.pause()
+        await pilot.press("e")
+    file = project / ".devcontainer" / "policy.yaml"
+    assert opened == [(PolicyLine(file=file, line=6), project), (PolicyLine(file=file, line=4), project)]
+    assert seat.said == []
+
+
 async def test_replies_and_errors_are_shown() -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
@@ -184,7 +289,7 @@ async def test_replies_and_errors_are_shown() -> None:
             grants=(Grant(id=1, rule="GET https://a.test/**", who="ana", seconds_left=9),),
         )
         for found in (Reply(error=""), Reply(error="[x] closed"), granted):
-            seat.screen.show(found)
+            seat.screen.show("app-1", found)
         await pilot.pause()
         seat.now += 60
         await pilot.press("g", "a")
@@ -214,21 +319,25 @@ async def test_of_a_flood_of_decisions_the_last_are_shown_and_the_others_counted
 
 
 async def test_the_list_of_requests_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_sandbox.cli.steps.watching.screen.KEPT", 50)
+    monkeypatch.setattr("agent_sandbox.cli.steps.watching.request_table.KEPT", 50)
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
         for _ in range(3):
             seat.decided(*[RECORD] * AT_ONCE)
         await pilot.pause()
-        assert (len(seat.rows), len(seat.screen._rows)) == (50, 50)
+        assert (len(seat.rows), len(seat.screen._table._shown)) == (50, 50)
 
 
 @pytest.mark.parametrize("lost", [False, True])
 async def test_reports_come_from_another_thread(*, lost: bool) -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
-        seat.screen.show(State(questions=(ASKED,)))
-        act = (lambda: seat.screen.lost("gone")) if lost else (lambda: seat.screen.report(State(questions=(ASKED,))))
+        seat.screen.show("app-1", State(questions=(ASKED,)))
+        act = (
+            (lambda: seat.screen.lost("app-1", "gone"))
+            if lost
+            else (lambda: seat.screen.report("app-1", State(questions=(ASKED,))))
+        )
         thread = threading.Thread(target=act)
         thread.start()
         while thread.is_alive():

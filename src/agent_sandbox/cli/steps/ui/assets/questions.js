@@ -24,11 +24,13 @@ export function start(writeRule) {
 
 export function update(state) {
   const before = new Set(groups.flatMap((group) => group.questions.map((one) => one.id)));
+  const notes = all_notes();
   const now = performance.now();
   groups = state.groups;
   const all = groups.flatMap((group) => group.questions);
   until = new Map(all.map((one) => [one.id, now + one.seconds_left * 1000]));
-  if (all.length !== before.size || all.some((one) => !before.has(one.id))) moved = now;
+  // A note that comes later moves the buttons.
+  if (all.length !== before.size || all.some((one) => !before.has(one.id)) || notes !== all_notes()) moved = now;
   if (!groups.some((group) => first(group) === selected)) select(groups.length ? first(groups[0]) : 0);
   draw();
   find("asking").textContent = state.ask ? `asks about: ${state.ask}` : "asks only for rules with ask: true";
@@ -37,6 +39,7 @@ export function update(state) {
 }
 
 const about_rule = (one, layer) => ({ id: one.id, request: one.request, layer });
+const all_notes = () => JSON.stringify(groups.map((group) => group.questions.map((one) => one.notes)));
 const first = (group) => group.questions[0].id;
 
 function select(id) {
@@ -52,6 +55,7 @@ function draw() {
     const about = JSON.stringify(group.questions.map((one) => [one.id, one.request, one.details, one.rule]));
     const item = kept.get(about) ?? made(group, about);
     item.classList.toggle("selected", first(group) === selected);
+    if (!group.name) show_notes(item.querySelector(".notes"), group.questions[0].notes);
     return item;
   });
   const same = items.length === list.children.length && items.every((item, at) => list.children[at] === item);
@@ -62,6 +66,11 @@ function draw() {
   }
   find("questions").hidden = groups.length === 0;
   countDown();
+}
+
+function show_notes(list, notes) {
+  const shown = [...list.children].map((child) => child.textContent);
+  if (JSON.stringify(shown) !== JSON.stringify(notes)) list.replaceChildren(...notes.map((note) => element("p", {}, foreign(note))));
 }
 
 function made(group, about) {
@@ -80,6 +89,7 @@ function made(group, about) {
     if (one.details) item.append(element("p", {}, "with ", foreign(one.details)));
     item.append(element("p", {}, foreign(one.reason)));
     if (one.services.length) item.append(element("p", {}, "allowed by the service ", foreign(one.services.join(", or "))));
+    item.append(element("div", { class: "notes" }));
     item.append(element("p", {}, one.rule ? "for longer than once: " : "no rule can express this: allow it once, or deny it", one.rule ? foreign(one.rule, "code") : ""));
     answers.append(button("Allow once (a)", () => clicked(group, "once")));
     if (one.rule) {

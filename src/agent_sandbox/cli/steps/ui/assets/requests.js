@@ -88,6 +88,7 @@ function details(record) {
     ["took", record.duration_ms ? `${record.duration_ms} ms` : ""],
     ...sizes.map(([name, bytes]) => [name, `${bytes} bytes`]),
     ["looks like", record.tool],
+    ["headers", record.headers],
   ].filter(([, value]) => value !== "");
   const list = element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), foreign(String(value), "dd")]));
   const buttons = record.decision === "deny" ? [["Make this a rule", () => onRule({ record: record.number })]] : [];

@@ -1,0 +1,111 @@
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_sandbox.cli.steps.watching.policy_line import PolicyLine, edit, editor_command, policy_line, suggested_rule
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.host.user_dirs import config_directory
+from table_tests import each
+
+POLICY = Path(".devcontainer/policy.yaml")
+HERE = PolicyLine(file=Path("/p/policy.yaml"), line=7)
+
+
+@each(
+    ("record", "line"),
+    [
+        ({"rule": "policy.yaml:6", "reason": "allowed by policy.yaml:9"}, 6),
+        ({"rule": None, "reason": "no rule allows host a.test: policy.yaml:4 allows GET to host b.test"}, 4),
+        ({"rule": None, "reason": "path /policy.yaml:99 is not: policy.yaml:4 allows GET"}, 4),
+        ({"rule": "services/node.yaml:9", "reason": "allowed by service node"}, 1),
+        ({"rule": "other/policy.yaml:9"}, 1),
+        ({"rule": "policy.yaml:99999999"}, 1),
+        ({}, 1),
+    ],
+)
+def test_the_line_is_that_of_the_rule_or_of_the_nearest_one(tmp_path: Path, record: dict[str, Any], line: int) -> None:
+    assert policy_line(tmp_path, record) == PolicyLine(file=tmp_path / POLICY, line=line)
+
+
+def test_the_users_layer_is_opened_where_it_is(project: Path) -> None:
+    folder = config_directory(os.environ)
+    assert folder
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "policy.yaml").write_text("version: 1\n")
+    assert policy_line(project, {"rule": "user/policy.yaml:3"}) == PolicyLine(file=folder / "policy.yaml", line=3)
+
+
+@pytest.fixture
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with editors."""
+    folder = tmp_path_factory.mktemp("editors") / "bin"
+    folder.mkdir()
+    for name in ("vim", "code", "hx"):
+        (folder / name).write_text('#!/bin/sh\necho "$PWD $*" > "$SAID"\n')
+        (folder / name).chmod(stat.S_IRWXU)
+    return folder
+
+
+@each(
+    ("variables", "argv"),
+    [
+        ({"EDITOR": "vim"}, ("vim", "+7", "/p/policy.yaml")),
+        ({"EDITOR": "nano", "VISUAL": "vim -n"}, ("vim", "-n", "+7", "/p/policy.yaml")),
+        ({"VISUAL": "code --wait"}, ("code", "--wait", "--goto", "/p/policy.yaml:7")),
+        ({"VISUAL": "hx"}, ("hx", "/p/policy.yaml:7")),
+    ],
+)
+def test_each_editor_gets_the_line_as_it_takes_it(
+    programs: Path, variables: dict[str, str], argv: tuple[str, ...]
+) -> None:
+    program, *others = editor_command(HERE, {"PATH": str(programs), **variables}, project=Path("/p"))
+    assert (Path(program).name, *others) == argv
+    assert Path(program).parent == programs
+
+
+@each("variables", [{}, {"EDITOR": ""}, {"EDITOR": "vim '"}, {"EDITOR": "emacs"}, {"EDITOR": "./vim"}])
+def test_without_an_editor_it_says_how_to_name_one(programs: Path, variables: dict[str, str]) -> None:
+    with pytest.raises(UserError) as raised:
+        editor_command(HERE, {"PATH": str(programs), **variables}, project=Path("/p"))
+    (problem,) = raised.value.problems
+    assert str(problem) == "EDITOR: names no editor that is installed; export EDITOR=vim, or another one"
+
+
+def test_an_editor_in_the_project_is_not_run(programs: Path) -> None:
+    with pytest.raises(UserError):
+        editor_command(HERE, {"PATH": str(programs), "EDITOR": "hx"}, project=programs.parent)
+
+
+def test_the_editor_runs_beside_the_policy(programs: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAID", str(programs / "said"))
+    place = policy_line(project, {})
+    edit(place, {"PATH": f"{programs}:/usr/bin:/bin", "EDITOR": "hx"}, project=project)
+    assert (programs / "said").read_text() == f"{place.file.parent} {place.file}:1\n"
+
+
+DENIED = {
+    "time": "2026-01-02T10:00:00.000Z",
+    "event": "request",
+    "decision": "deny",
+    "rule": None,
+    "cause": "host",
+    "reason": "no rule allows host new.example.com",
+    "scheme": "https",
+    "host": "new.example.com",
+    "port": 443,
+    "method": "GET",
+    "path": "/a",
+}
+
+
+def test_the_rule_for_a_denied_request_is_the_narrowest(project: Path) -> None:
+    for cause in ("host", "ask"):
+        assert suggested_rule(project, {**DENIED, "cause": cause}).rule.text == "GET https://new.example.com/a"
+
+
+def test_what_no_rule_would_allow_has_none(project: Path) -> None:
+    with pytest.raises(UserError, match="no rule is suggested: "):
+        suggested_rule(project, {**DENIED, "cause": "address"})
