@@ -247,6 +247,17 @@ def test_a_flood_leaves_a_bounded_table_and_an_answer(browser: Chromium, made_up
     assert answers.given == [(3, "deny", None)]
 
 
+@pytest.mark.parametrize("lost", ["page.js", "questions.js", "api/session"])
+def test_a_request_that_the_browser_lost_is_sent_again(browser: Chromium, made_up: PageStand, lost: str) -> None:
+    """Chrome aborts requests when a network interface appears, for example because Docker starts a container."""
+    browser.call("Network.setBlockedURLs", urls=[f"*://*/{lost}"])
+    try:
+        browser.open(made_up.address)
+    finally:
+        browser.call("Network.setBlockedURLs", urls=[])
+    browser.until("document.getElementById('name').textContent === 'app-1'")
+
+
 def test_hosts_and_policy_of_today_are_shown(browser: Chromium, pair: Pair, answers: Answers) -> None:
     hostile = {**record(path=HOSTILE, method=HOSTILE), "host": HOSTILE, "rule": HOSTILE}
     lines = [{**record(), "host": "allowed.test", "rule": "policy.yaml:2", "decision": "allow"}, hostile]

@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 # The one to use, or none: scripts/engine installs it.
@@ -69,6 +70,7 @@ class Chromium:
         self._session = self.call("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
         self.call("Emulation.setFocusEmulationEnabled", enabled=True)
         return self
 
@@ -108,10 +110,21 @@ class Chromium:
                 return result
 
     def open(self, address: str) -> None:
-        """Go to an address, and wait until its page is there."""
-        self.call("Page.navigate", url="about:blank")
-        self.call("Page.navigate", url=address)
-        self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+        """Go to an address, and wait until its document has loaded."""
+        self._load("about:blank")  # an address that differs only behind its # would load nothing
+        self._load(address)
+
+    def _load(self, address: str) -> None:
+        self.events.clear()
+        document = self.call("Page.navigate", url=address)
+        assert "errorText" not in document, (address, document)
+        end = time.monotonic() + SECONDS
+        while not any(_is_load(event, document["loaderId"]) for event in list(self.events)):
+            assert time.monotonic() < end, f"{address} has not loaded:\n{self._report()}"
+            time.sleep(0.01)
+
+    def _report(self) -> str:
+        return "\n".join(report(list(self.events)))
 
     def value(self, script: str) -> Any:
         """Return the value of a script in the page; it may be a promise."""
@@ -120,10 +133,12 @@ class Chromium:
         return done["result"].get("value")
 
     def until(self, script: str, *, seconds: float = SECONDS) -> Any:
-        """Wait until a script has a value that is true; return it."""
+        """Wait until a script has a value that is true in a complete page; return it."""
         end = time.monotonic() + seconds
-        while not (found := self.value(script)):
-            assert time.monotonic() < end, (script, self.value("document.body.innerText"), self.events[-5:])
+        while not (found := self.value(f"document.readyState === 'complete' && ({script})")):
+            if time.monotonic() > end:
+                text = self.value("document.body.innerText")
+                raise AssertionError(f"still not: {script}\n{self._report()}\nshown: {text}")
             time.sleep(0.02)
         return found
 
@@ -141,3 +156,36 @@ class Chromium:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
+
+
+def _is_load(event: Mapping[str, Any], document: str) -> bool:
+    about = event.get("params", {})
+    return event["method"] == "Page.lifecycleEvent" and (about["name"], about["loaderId"]) == ("load", document)
+
+
+def report(events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the requests of a page with their results, then its errors and what it wrote to the console."""
+    requests: dict[str, str] = {}
+    results: dict[str, str] = {}
+    messages = []
+    for event in events:
+        about = event.get("params", {})
+        match event["method"]:
+            case "Network.requestWillBeSent":
+                requests[about["requestId"]] = f"{about['request']['method']} {about['request']['url']}"
+            case "Network.responseReceived":
+                results[about["requestId"]] = f"{about['response']['status']}, but no end"
+            case "Network.loadingFinished":
+                results[about["requestId"]] = results.get(about["requestId"], "").removesuffix(", but no end")
+            case "Network.loadingFailed":
+                results[about["requestId"]] = f"{about['errorText']} {about.get('blockedReason', '')}".rstrip()
+            case "Runtime.exceptionThrown":
+                details = about["exceptionDetails"]
+                messages.append(details.get("exception", {}).get("description", details["text"]))
+            case "Runtime.consoleAPICalled":
+                messages.append(f"console: {[one.get('value', one.get('description')) for one in about['args']]}")
+            case "Log.entryAdded":
+                messages.append(f"{about['entry']['text']} {about['entry'].get('url', '')}".rstrip())
+            case "Inspector.targetCrashed":
+                messages.append("the page has crashed")
+    return [*(f"{name}: {results.get(one, 'no response')}" for one, name in requests.items()), *messages]

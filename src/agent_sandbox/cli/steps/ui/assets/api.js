@@ -24,6 +24,8 @@ async function answered(response) {
 
 const headers = () => ({ "Agent-Sandbox-Key": localStorage.getItem(KEY) ?? "" });
 
+const pause = () => new Promise((done) => setTimeout(done, AGAIN_MS));
+
 export async function get(path) {
   return (await answered(await fetch(path, { headers: headers() }))).json();
 }
@@ -34,13 +36,21 @@ export async function post(path, said) {
   return response.status === 204 ? null : response.json();
 }
 
-// Exchange the token in the address for a session, and take it out of the address.
+// Exchange the token in the address for a session, and take it out of the address. Try again if there is no response.
 export async function begin() {
   const token = location.hash.slice(1);
   if (!token) return;
   history.replaceState(null, "", "/");
-  const { key } = await post("/api/session", { token });
-  localStorage.setItem(KEY, key);
+  for (;;) {
+    try {
+      const { key } = await post("/api/session", { token });
+      localStorage.setItem(KEY, key);
+      return;
+    } catch (error) {
+      if (error instanceof Refused) throw error;
+    }
+    await pause();
+  }
 }
 
 // Follow the news until the session is over; connect again after every break.
@@ -58,7 +68,7 @@ export async function follow(onNews, onBreak) {
       if (error instanceof Refused && error.status < 500) throw error;
       onBreak("agent-sandbox ui does not answer; trying again");
     }
-    await new Promise((done) => setTimeout(done, AGAIN_MS));
+    await pause();
   }
 }
 
