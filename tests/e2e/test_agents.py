@@ -10,7 +10,9 @@ import json
 import os
 import secrets
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from difflib import ndiff
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -26,16 +28,22 @@ from agent_sandbox.policy.file.service_options import Auth
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.resources import data_root
 from agent_talks import TALKS, Talk
+from chromium import PROGRAMS
 from fake_forge import ROOT as FORGE
+from people import on_page, read_first, sees, sees_on_page, watching
 from real_stacks import STANDIN_ADDRESS, agent_sandbox, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
 
     from real_stacks import Project, Projects
 
 TEMPLATES = data_root() / "templates"
 KEY_MARK = "canary3f8ae2d771"
+UNLISTED = "example.com"  # a host that is there, and that no policy names
+BUTTON = "document.querySelector('#dialog-buttons button')"
+DENIED = f"[...document.querySelectorAll('#rows .deny .request')].find((row) => row.textContent.includes('{UNLISTED}'))"
 # Archives are on sites that the tests do not reach.
 ALL = [name for name in known_agents(TEMPLATES) if not isinstance(load_manifest(TEMPLATES, name).install, Archive)]
 EVERY = bool(os.environ.get("EVERY_AGENT"))
@@ -143,6 +151,107 @@ def test_a_command_of_an_agents_reaches_what_the_policy_allows_alone_and_learns_
     assert f"/from-{name}" in [request["path"] for request in project.internet.requests("allowed.test")]
     assert project.internet.requests("denied.test") == []
     assert [event for event in project.internet.events() if event.get("path") == f"/direct-{name}"] == []
+
+
+@pytest.fixture
+def own_policy(together: Project) -> Iterator[str]:
+    """The policy, which is put back after a person has changed it."""
+    policy = together.policy.read_text()
+    yield policy
+    together.write_policy(policy)
+    together.sandbox("proxy", "reload")
+
+
+class Calls:
+    """An agent that is told to fetch a page of a host that no rule allows, each time in a conversation of its own."""
+
+    def __init__(self, project: Project, name: str, pool: ThreadPoolExecutor) -> None:
+        self._project, self._name, self._pool = project, name, pool
+        self._path = f"/for-{name}"
+        self.url = f"https://{UNLISTED}{self._path}"
+
+    def again(self) -> Future[str]:
+        """Start a conversation, which ends with what the command printed."""
+        prompt = f"run>>curl -sS {self.url}<<"
+        return self._pool.submit(ask, self._project, self._name, TALKS[self._name][0], prompt)
+
+    @property
+    def arrived(self) -> int:
+        """How many of its requests reached the host."""
+        return [one["path"] for one in self._project.internet.requests(UNLISTED)].count(self._path)
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    """Where an agent waits while a person answers."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def added(project: Project, policy: str) -> list[str]:
+    """Return the lines that were added to the policy, which has lost none."""
+    changes = [line for line in ndiff(policy.splitlines(), project.policy.read_text().splitlines()) if line[0] != " "]
+    assert {line[0] for line in changes} == {"+"}
+    return [line[2:] for line in changes]
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_call_of_claudes_waits_for_a_person_at_a_terminal(
+    together: Project, own_policy: str, pool: ThreadPoolExecutor
+) -> None:
+    """Allowed once, denied when nobody watches, then allowed for the project by another key."""
+    calls = Calls(together, "claude", pool)
+    with watching(together) as screen:
+        answer = calls.again()
+        sees(screen, calls.url)
+        assert (answer.done(), calls.arrived) == (False, 0)
+        screen.type("a")
+        assert "Blocked by agent-sandbox" not in answer.result(60)
+    assert calls.arrived == 1
+    assert f"no rule allows host {UNLISTED}" in calls.again().result(60)
+    assert calls.arrived == 1
+    with watching(together) as screen:
+        answer = calls.again()
+        sees(screen, calls.url)
+        screen.type("p")
+        assert "Blocked by agent-sandbox" not in answer.result(60)
+    assert calls.arrived == 2
+    assert added(together, own_policy) == ["", "allow:", f"  - GET https://{UNLISTED}/**"]
+    assert "Blocked by agent-sandbox" not in calls.again().result(60)
+    assert calls.arrived == 3
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_call_of_codexs_waits_for_a_person_at_the_page(
+    together: Project, own_policy: str, pool: ThreadPoolExecutor, program: str, tmp_path: Path
+) -> None:
+    """Allowed once, denied, then made a rule: the denied request, after a look at the change."""
+    calls = Calls(together, "codex", pool)
+    with on_page(together, program, tmp_path) as browser:
+        answer = calls.again()
+        sees_on_page(browser, calls.url)
+        assert (answer.done(), calls.arrived) == (False, 0)
+        browser.press("a")
+        assert "Blocked by agent-sandbox" not in answer.result(60)
+        assert calls.arrived == 1
+        answer = calls.again()
+        sees_on_page(browser, calls.url)
+        browser.press("d")
+        assert "a person was asked and denied it" in answer.result(60)
+        assert calls.arrived == 1
+        browser.until(f"{DENIED} !== undefined")
+        browser.value(f"{DENIED}.click()")
+        read_first()
+        browser.value(f"{BUTTON}.click()")
+        browser.until(f"document.querySelector('#dialog pre')?.innerText.includes('+  - GET https://{UNLISTED}')")
+        assert together.policy.read_text() == own_policy
+        read_first()
+        browser.value(f"{BUTTON}.click()")
+        browser.until("!document.getElementById('dialog').open")
+        assert "Blocked by agent-sandbox" not in calls.again().result(60)
+        assert calls.arrived == 2
+    assert added(together, own_policy) == ["", "allow:", f"  - GET {calls.url}"]
 
 
 # In all files, and in what each process was started with.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from chromium import PROGRAMS, Chromium
+from chromium import PROGRAMS
+from people import on_page, sees_on_page
 from real_stacks import STANDIN_ADDRESS, run
 
 if TYPE_CHECKING:
@@ -161,26 +161,16 @@ def test_a_person_answers_a_request_while_it_waits(claude: Project) -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_person_answers_on_the_page_in_a_browser(program: str, claude: Project, tmp_path: Path) -> None:
     """`agent-sandbox ui --ask`: the same request is allowed once, and denied when nobody looks any more."""
-    argv = (sys.executable, "-P", "-m", "agent_sandbox", "ui", "--ask")
-    with subprocess.Popen(argv, cwd=claude.path, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as page:
-        assert page.stdout
-        assert page.stdin
-        address = page.stdout.readline().strip()
-        with Chromium(program, tmp_path) as browser, ThreadPoolExecutor(1) as pool:
-            browser.open(address)
-            browser.until("document.getElementById('asking').textContent === 'asks about: unlisted'")
-            answer = pool.submit(claude.curl, "http://denied.test/page")
-            browser.until("document.querySelector('#question-list h3')?.textContent === 'GET http://denied.test/page'")
-            time.sleep(1)  # an answer to what has just appeared is not taken
-            browser.press("a")
-            assert answer.result(30)[0] == 200
-            time.sleep(1.5)  # the log is written in batches
-            browser.value("document.querySelector('[data-view=policy]').click()")
-            browser.until("document.querySelector('#policy-rows .uses div') !== null")
-            browser.value("document.querySelector('[data-view=hosts]').click()")
-            browser.until("document.getElementById('hosts-rows').innerText.includes('denied.test')")
-        page.send_signal(signal.SIGINT)
-        assert page.wait(20) == 130
+    with on_page(claude, program, tmp_path) as browser, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(claude.curl, "http://denied.test/page")
+        sees_on_page(browser, "http://denied.test/page")
+        browser.press("a")
+        assert answer.result(30)[0] == 200
+        time.sleep(1.5)  # the log is written in batches
+        browser.value("document.querySelector('[data-view=policy]').click()")
+        browser.until("document.querySelector('#policy-rows .uses div') !== null")
+        browser.value("document.querySelector('[data-view=hosts]').click()")
+        browser.until("document.getElementById('hosts-rows').innerText.includes('denied.test')")
     assert claude.curl("http://denied.test/page")[0] == 403
 
 

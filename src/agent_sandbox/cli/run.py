@@ -1,5 +1,7 @@
 """`agent-sandbox run [AGENT] [-- ARG...]`."""
 
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -18,9 +20,11 @@ from agent_sandbox.cli.steps.secrets.secret_keeper import keep_secrets
 from agent_sandbox.cli.steps.start_stack import build_images, report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.question import answer_to
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.agents import known_agents, load_manifest
+from agent_sandbox.runtime.host.agents import known_agents, load_manifest, load_manifests
+from agent_sandbox.runtime.host.program_path import program_path
 from agent_sandbox.runtime.project.installed import has_stack, init_for
 from agent_sandbox.runtime.review.baseline import Baseline
 
@@ -77,9 +81,9 @@ def run(  # noqa: PLR0913 - each is an option
 ) -> int:
     """Start the stack as `up` does, then the agent in it, and return the agent's exit code.
 
-    In a directory without a stack, `run AGENT` first writes one as `init AGENT` does. In a stack with several agents,
-    AGENT says which to start, by default the first. The agent acts without asking for permission: the sandbox sets the
-    limits. With `--ask`, a request that no rule allows waits until you answer.
+    In a directory without a stack, `run AGENT` first writes one as `init AGENT` does. Without AGENT, it asks which one.
+    In a stack with several agents, AGENT says which to start, by default the first. The agent acts without asking for
+    permission: the sandbox sets the limits. With `--ask`, a request that no rule allows waits until you answer.
 
     With `--clone`, the agent works on a clone of what is committed, in a volume, and has no access to the project's
     files. `agent-sandbox fetch` brings its commits back. The same `--name` continues with the same clone.
@@ -90,6 +94,8 @@ def run(  # noqa: PLR0913 - each is an option
     _require_valid(asks=ask and not dry_run, resumes=resume, removes=rm, reports=json)
     _require_clone(clone=clone, is_named=bool(name), removes=rm)
     agent, words = _split(arguments or ())
+    if not arguments and not has_stack(path, cwd=Path.cwd()):
+        agent = _asked_agent((path or Path()).absolute())
     project = _opened(agent, path, yes=yes, quiet=quiet, dry_run=dry_run)
     keep = None
     if project and clone:
@@ -177,6 +183,17 @@ def _split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
     if arguments and arguments[0] in known_agents():
         return arguments[0], arguments[1:]
     return "", arguments
+
+
+def _asked_agent(folder: Path) -> str:
+    """Ask which agent a new stack is for; return "" if there is nobody to ask, or a project file lists the agents."""
+    if terminal() is Terminal.NONE or init_for(folder):
+        return ""
+    known, path = known_agents(), program_path(os.environ, project=folder)
+    installed = [one.name for one in load_manifests(known)[0] if shutil.which(one.command[0], path=path)]
+    usual = installed[0] if len(installed) == 1 else ""
+    question = f"there is no sandbox in {folder} yet; which agent should it have? ({', '.join(known)})"
+    return answer_to(f"{question} [{usual}]" if usual else question) or usual
 
 
 def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) -> None:

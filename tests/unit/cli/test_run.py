@@ -1,4 +1,6 @@
 import json
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +22,8 @@ from agent_sandbox.stack.workspace import Owner
 from clone_worlds import with_clone_driver
 from fake_docker import FakeDocker
 from fake_stack import compose_line
-from run_cli import Ask
+from fake_tty import Person
+from run_cli import Answer, Ask
 
 
 @pytest.fixture
@@ -95,6 +98,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 AGENTS = known_agents(data_root() / "templates")
 KNOWN = ", ".join(AGENTS)
+NEEDS_AGENT = f"  hint: agent-sandbox run AGENT makes one and starts it, where AGENT is one of: {KNOWN}"
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -182,10 +186,60 @@ def test_quiet_prints_nothing(empty_project: Path, started: list[Path], became: 
 
 def test_a_directory_without_a_stack_needs_the_name_of_an_agent(empty_project: Path, ask: Ask) -> None:
     for words in ((), ("--", "-p", "hi"), ("nobody",)):
-        assert ask("run", *words).err == (
-            f"error: {empty_project}: there is no stack here yet\n"
-            f"  hint: agent-sandbox run AGENT makes one and starts it, where AGENT is one of: {KNOWN}\n"
-        )
+        assert ask("run", *words).err == (f"error: {empty_project}: there is no stack here yet\n{NEEDS_AGENT}\n")
+    assert list(empty_project.iterdir()) == []
+
+
+@pytest.fixture
+def first_run(
+    empty_project: Path, started: list[Path], monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> Callable[[str, tuple[str, ...]], Answer]:
+    """Return a function that starts `run` at a terminal, where a person types this; these programs are installed."""
+    assert started == []
+
+    def run_first(typed: str, installed: tuple[str, ...]) -> Answer:
+        (empty_project.parent / "bin").mkdir()
+        for program in installed:
+            (empty_project.parent / "bin" / program).touch(mode=0o755)
+        monkeypatch.setenv("PATH", str(empty_project.parent / "bin"))
+        monkeypatch.setenv("COLUMNS", "1000")
+        monkeypatch.setattr(sys, "stdin", Person(typed))
+        monkeypatch.setattr(module, "terminal", lambda: Terminal.ATTACHED)
+        return ask("run", "--quiet")
+
+    return run_first
+
+
+@pytest.mark.parametrize(
+    ("typed", "installed", "usual", "chosen"),
+    [
+        ("codex\n", (), "", "codex"),
+        ("\n", ("claude",), " [claude]", "claude"),
+        ("codex\n", ("claude",), " [claude]", "codex"),
+        ("claude\n", ("claude", "codex"), "", "claude"),
+    ],
+)
+def test_the_first_run_asks_which_agent_and_proposes_the_one_that_is_installed(  # noqa: PLR0917 - a row of a table
+    first_run: Callable[[str, tuple[str, ...]], Answer],
+    typed: str,
+    installed: tuple[str, ...],
+    usual: str,
+    chosen: str,
+    empty_project: Path,
+    became: list[str],
+) -> None:
+    asked = f"there is no sandbox in {empty_project} yet; which agent should it have? ({KNOWN}){usual} "
+    assert first_run(typed, installed).err == asked
+    assert read_project(empty_project).agents == (chosen,)
+    assert len(became) == 1
+
+
+@pytest.mark.parametrize("typed", ["", "\n"])
+def test_the_first_run_without_an_answer_writes_nothing(
+    first_run: Callable[[str, tuple[str, ...]], Answer], typed: str, empty_project: Path
+) -> None:
+    answer = first_run(typed, ())
+    assert (answer.code, answer.err.splitlines()[-1]) == (1, NEEDS_AGENT)
     assert list(empty_project.iterdir()) == []
 
 

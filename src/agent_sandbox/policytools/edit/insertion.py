@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from agent_sandbox.policyfile.text.scalars import Doubtful, plain_value
+from agent_sandbox.policytools.edit.flow_style import flow
 from agent_sandbox.policytools.edit.outline import Node, Outline, Style, outline
 
 # The line breaks of YAML.
@@ -47,7 +48,7 @@ def insertion(text: str, section: str, entry: str, *, note: str = "") -> Inserti
     if here is None:
         return _new_section(text, shape, root, section, item)
     if here.style is Style.FLOW:
-        return in_flow(text, here, _quoted(entry))
+        return in_flow(text, here, flow(entry))
     if here.style is Style.BLOCK:
         return _next_item(text, here, item)
     return _first_item(text, root, here, item) if here.is_null else None
@@ -73,9 +74,9 @@ def _quoted(entry: str) -> str:
 def _in_flow_mapping(text: str, root: Node, section: str, entry: str) -> Insertion:
     here = root.section(section)
     if here is not None:
-        return in_flow(text, here, _quoted(entry))
+        return in_flow(text, here, flow(entry))
     key = _quoted(section) if any(key.quoted for key in root.keys) else section
-    return in_flow(text, root, f"{key}: [{_quoted(entry)}]")
+    return in_flow(text, root, f"{key}: [{flow(entry)}]")
 
 
 def in_flow(text: str, here: Node, piece: str) -> Insertion:

@@ -63,7 +63,7 @@ def _shaped(patterns: Iterable[Pattern]) -> Iterator[Pattern]:
     """Yield the patterns with a star for each segment that is a hash or a UUID; equal ones become one."""
     alike: defaultdict[Segments, list[Pattern]] = defaultdict(list)
     for pattern in patterns:
-        places = [place for place in range(1, len(pattern.segments)) if _is_shaped(pattern.segments[place])]
+        places = [place for place in range(1, len(pattern.segments)) if is_shaped(pattern.segments[place])]
         fits = len(pattern.segments) <= MOST_SEGMENTS and pattern.text.count("*") + len(places) <= MOST_STARS
         starred = ("*" if fits and place in places else text for place, text in enumerate(pattern.segments))
         alike[tuple(starred)].append(pattern)
@@ -76,7 +76,8 @@ def _shaped(patterns: Iterable[Pattern]) -> Iterator[Pattern]:
         )
 
 
-def _is_shaped(value: str) -> bool:
+def is_shaped(value: str) -> bool:
+    """Return whether a value has the shape of a hash or a UUID."""
     return HASH.fullmatch(value) is not None or UUID.fullmatch(value) is not None
 
 

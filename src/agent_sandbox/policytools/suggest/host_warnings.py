@@ -11,6 +11,9 @@ from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
 from agent_sandbox.policytools.lint.checks.leaks import shared_store, upload_host
 from agent_sandbox.policytools.lint.lists import tenants_below
 from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.suggest.generalising import is_shaped
+
+LONGEST_LABEL = 40  # of a name that somebody chose
 
 
 def careful(scheme: str, host: str, layer: Layer) -> Iterator[str]:
@@ -23,6 +26,8 @@ def careful(scheme: str, host: str, layer: Layer) -> Iterator[str]:
         yield f"the host is displayed as {_unicode(host)}: check each letter"
     if tenant := _tenant(host):
         yield tenant
+    if not is_address(host) and any(_is_random(label) for label in host.split(".")):
+        yield "a part of the name looks random: it can carry data out"
     subject = Subject(layer=layer, comments={}, policy=compile_policy([layer], {}))
     for finding in (*upload_host(subject), *shared_store(subject)):
         yield f"{finding.what}: {finding.why}"
@@ -37,6 +42,10 @@ def _tenant(host: str) -> str:
         if found and found[1].count(".") <= below.name.count("."):
             return f"anyone can get a name below {found[1]}: check that this one is not a stranger's"
     return ""
+
+
+def _is_random(label: str) -> bool:
+    return len(label) > LONGEST_LABEL or is_shaped(label)
 
 
 def _unicode(host: str) -> str:

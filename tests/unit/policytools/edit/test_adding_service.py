@@ -20,7 +20,7 @@ READ = Readers(file="policy.yaml", layer=layer, policy=lambda layer: compile_pol
     [
         ("domains: [a.test]\n", "domains: [a.test]\nservices:\n  - go\n", 3),
         ("services:\n  - rust  # mine\n", "services:\n  - rust  # mine\n  - go\n", 3),
-        ("services: [rust]\n", 'services: [rust, "go"]\n', 1),
+        ("services: [rust]\n", "services: [rust, go]\n", 1),
     ],
 )
 def test_adds_one_line_to_the_section(text: str, expected: str, line: int) -> None:

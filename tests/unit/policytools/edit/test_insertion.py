@@ -61,6 +61,20 @@ def test_one_insertion_makes_the_section_hold_the_entry(text: str, expected: str
 @each(
     ("entry", "expected"),
     [
+        ("node", "services: [claude, node]"),
+        ("*.a.test", 'services: [claude, "*.a.test"]'),
+        ("on", 'services: [claude, "on"]'),
+    ],
+)
+def test_an_entry_in_brackets_is_quoted_only_if_it_needs_to_be(entry: str, expected: str) -> None:
+    change = insertion("services: [claude]", "services", entry)
+    assert change is not None
+    assert change.into("services: [claude]") == expected
+
+
+@each(
+    ("entry", "expected"),
+    [
         (SHARED, SHARED),
         ("GET https://x/a:", '"GET https://x/a:"'),
         ("GET https://x/a #b", '"GET https://x/a #b"'),

@@ -23,6 +23,23 @@ def test_what_is_to_be_known_of_a_host_is_told(scheme: str, host: str, said: lis
 
 
 @each(
+    ("host", "warned"),
+    [
+        ("6b65793d73656372.leak.example", True),
+        ("123e4567-e89b-12d3-a456-426614174000.example.org", True),
+        (f"{'ab' * 21}.example.org", True),
+        (f"{'ab' * 20}.example.org", False),
+        ("deadbeefdead.example.org", False),
+        ("web-20250101.example.org", False),
+        ("198.51.100.7", False),
+    ],
+)
+def test_a_name_that_looks_random_carries_a_warning(host: str, warned: bool) -> None:  # noqa: FBT001 - a row
+    said = careful("https", host, read_short_rule(Effect.ALLOW, (f"GET https://{host}/x",)).alone)
+    assert ("a part of the name looks random: it can carry data out" in said) == warned
+
+
+@each(
     ("host", "suffix"),
     [
         ("loot.s3.amazonaws.com", "s3.amazonaws.com"),

@@ -231,7 +231,7 @@ def test_another_service_is_added_as_well(project: Path, capsys: pytest.CaptureF
     name(project, "claude")
     assert exit_code(lambda: allow("cargo")) == 0
     assert capsys.readouterr().out == f"{POLICY}:2: added `- rust` under `services`\n"
-    assert 'services: [claude, "rust"]' in (project / POLICY).read_text()
+    assert "services: [claude, rust]" in (project / POLICY).read_text()
 
 
 @pytest.mark.usefixtures("npm")
@@ -246,7 +246,7 @@ def test_one_that_is_named_is_resolved_anew(project: Path, capsys: pytest.Captur
 def test_a_dry_run_shows_the_line_and_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name(project, "claude")
     assert exit_code(lambda: allow("npm", dry_run=True)) == 0
-    assert '+services: [claude, "node"]\n' in capsys.readouterr().out
+    assert "+services: [claude, node]\n" in capsys.readouterr().out
     assert ((project / POLICY).read_text(), (project / NODE).exists()) == (
         "version: 1\nservices: [claude]\n",
         False,
