@@ -57,6 +57,8 @@ class Paths:
         proxy.forget()
         answer = proxy.ask(HOST, request)
         proxy.line(host=HOST)
+        for one in self.server.requests:
+            proxy.line(host=HOST, path=one.line.split()[1])
         records = [{key: value for key, value in line.items() if key not in OWN} for line in proxy.lines]
         return b"".join(one.head + b"|" + one.body for one in self.server.requests), answer, records
 

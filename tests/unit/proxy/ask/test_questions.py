@@ -95,6 +95,16 @@ def test_only_so_many_requests_wait(world: World) -> None:
     assert world.ask(GET)[1] == subject.CROWDED
 
 
+def test_a_flood_ends_before_its_offers_are_worked_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.ask(GET)
+    world.questions.answer(1, Scope.DENY, who="ana")
+    for number in range(4):
+        world.ask(f"GET https://b.test/{number}")
+    monkeypatch.delattr(subject, "offer_for")
+    assert world.ask("GET https://new.test/y")[1] == subject.ALREADY_DENIED
+    assert world.ask("GET https://c.test/")[1] == subject.CROWDED
+
+
 def test_once_lets_the_oldest_of_identical_requests_go_on(world: World) -> None:
     (first, _), (second, _) = world.ask(GET), world.ask(GET)
     assert world.ids() == [1]
