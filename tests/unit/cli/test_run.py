@@ -12,9 +12,12 @@ from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli import run as module
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.run import run
+from agent_sandbox.cli.steps import unreviewed
 from agent_sandbox.cli.steps.watching import asking_run
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PATHS
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host import attached
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.stack.services.agent import ENTER
@@ -42,6 +45,35 @@ def test_the_agents_command_takes_our_place_once_the_stack_is_up(
     assert up_to_date.calls[-1].startswith(f"{compose_line(here)} up --detach ")
     asked = f"exec -T agent {ENTER} {' '.join(command)} -p say hi"
     assert became == [f"docker {compose_line(here)} {asked} in {here}"]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_what_there_is_to_review_is_one_line_when_the_agent_ends(
+    up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, quiet: bool
+) -> None:
+    def write(*_: object, **_options: object) -> int:
+        Path("Makefile").write_text("all:\n")
+        return 3
+
+    monkeypatch.setattr(attached, "run_attached", write)
+    up_to_date.says("ps --all").says("up --detach")
+    with pytest.raises(SystemExit, match="3"):
+        run([], quiet=quiet)
+    line = "review: 1 file that would run outside changed: agent-sandbox review\n"
+    assert capsys.readouterr().err.endswith(line) is not quiet
+
+
+def test_a_review_that_fails_leaves_the_agents_exit_code(
+    up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_root: Path) -> None:
+        raise UserError([Problem(where="x", what="cannot be read")])
+
+    monkeypatch.setattr(attached, "run_attached", lambda *_, **_options: 3)
+    monkeypatch.setattr(unreviewed, "report_unreviewed", fail)
+    up_to_date.says("ps --all").says("up --detach")
+    with pytest.raises(SystemExit, match="3"):
+        run([])
 
 
 def test_what_the_agent_can_only_read_is_said_before_it_starts(
