@@ -123,7 +123,7 @@ def test_thousands_of_connections_that_are_opened_and_dropped_leave_nothing(pair
         assert_returns_to(start, pair, growth=64 * MIB, seconds=20)
         after.append(pair.proxy.memory())
         assert_well(pair)
-    assert after[-1] - after[1] < 4 * MIB  # the first ones fill what is kept
+    assert after[-1] - after[WAVES // 2] < 4 * MIB  # malloc finds its level within the first ones
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
