@@ -14,12 +14,11 @@ from agent_sandbox.policy.engine.decide import allows, decide, decide_connect
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.decide.streamer import Streamer
+from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.exchange import open_exchange
 from agent_sandbox.proxy.exchange.hooks import hook_table
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm.options import EngineOptions
-from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.secrets.injector import Injector
 from agent_sandbox.proxy.secrets.store import put_secret
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -165,7 +164,6 @@ class Front:
             hooks=hook_table(*addons(policy)),
             dialler=cast("Dialler", self),
             limits=Limits(),
-            options=EngineOptions(),
             record=lambda _: None,
             policy=lambda: policy,
         )
