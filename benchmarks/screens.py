@@ -15,9 +15,10 @@ import sys
 import termios
 import threading
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, override
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
@@ -58,8 +59,13 @@ serve(bench, asks=True, on_address=lambda address: print(address, flush=True), a
 """
 
 
+def local(program: str, control: Path) -> tuple[str, ...]:
+    """Return the command of WATCH or UI for a proxy on this machine."""
+    return (sys.executable, "-P", "-c", program, str(control))
+
+
 @dataclass(kw_only=True)
-class Screen:
+class Screen(ABC):
     """What a program shows, as a person would see it: when a text was on the screen for the first time."""
 
     pid: int
@@ -73,10 +79,9 @@ class Screen:
                 raise TimeoutError(f"{text!r} was not shown; the last was {self.said[-2_000:]!r}")
             return time.time()
 
-    def forget(self) -> None:
-        """Forget what was shown."""
-        with self.changed:
-            self.said = b""
+    @abstractmethod
+    def allow(self, path: str) -> float:
+        """Allow the request to this path, which is shown, once; return when."""
 
     def came(self, data: bytes) -> None:
         """Take in what the program writes; the last of it is enough."""
@@ -95,6 +100,10 @@ class Terminal(Screen):
     """`watch` on a terminal."""
 
     leader: int
+
+    @override
+    def allow(self, path: str) -> float:
+        return self.press("a")
 
     def press(self, key: str) -> float:
         """Press a key; return when."""
@@ -129,25 +138,42 @@ def terminal(*argv: str, cwd: Path) -> Iterator[Terminal]:
 
 
 @contextlib.contextmanager
-def watch(control: Path) -> Iterator[Terminal]:
-    """Run `watch --ask`; it is connected."""
-    with terminal(sys.executable, "-P", "-c", WATCH, str(control), cwd=control.parent) as screen:
+def watch(*argv: str, cwd: Path) -> Iterator[Terminal]:
+    """Run `watch --ask` by this command; it is connected."""
+    with terminal(*argv, cwd=cwd) as screen:
         screen.shown(b"unlisted")
         yield screen
 
 
 @dataclass(kw_only=True)
 class Page(Screen):
-    """The page of `ui`, as far as its server is concerned: the news are read and forgotten."""
+    """The page of `ui`, as far as its server is concerned: what a browser reads and sends."""
 
     address: str
     headers: dict[str, str]
+
+    @override
+    def allow(self, path: str) -> float:
+        with self.changed:
+            news = next(
+                line for line in reversed(self.said.split(b"\n")) if path.encode() in line and b"groups" in line
+            )
+        groups = json.loads(news.removeprefix(b"data: "))["state"]["groups"]
+        questions = (one for group in groups for one in group["questions"])
+        asked = next(one for one in questions if one["request"].endswith(path))
+        pressed, where = time.time(), urlsplit(self.address)
+        client = http.client.HTTPConnection(where.netloc)
+        answer = json.dumps({"id": asked["id"], "request": asked["request"], "word": "once"})
+        client.request("POST", "/api/answer", answer, {"Origin": f"http://{where.netloc}", **self.headers})
+        if (status := client.getresponse().status) != http.HTTPStatus.NO_CONTENT:
+            raise ConnectionError(f"the answer got {status}")
+        return pressed
 
     def read(self) -> None:
         """Read the news until the server ends."""
         where = urlsplit(self.address)
         with contextlib.suppress(OSError, http.client.HTTPException):
-            client = http.client.HTTPConnection(str(where.hostname), where.port or 0)
+            client = http.client.HTTPConnection(where.netloc)
             client.request("GET", "/api/news?after=0", headers=self.headers)
             answer = client.getresponse()
             while line := answer.readline():
@@ -157,7 +183,7 @@ class Page(Screen):
 def begun(address: str) -> dict[str, str]:
     """Return the headers of a new session."""
     where = urlsplit(address)
-    client = http.client.HTTPConnection(str(where.hostname), where.port or 0)
+    client = http.client.HTTPConnection(where.netloc)
     token = json.dumps({"token": where.fragment})
     client.request("POST", "/api/session", token, {"Origin": f"http://{where.netloc}"})
     answer = client.getresponse()
@@ -166,12 +192,9 @@ def begun(address: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def page(control: Path) -> Iterator[Page]:
-    """Run `ui --ask` with one open page; it is connected."""
-    argv = (sys.executable, "-P", "-c", UI, str(control))
-    with subprocess.Popen(
-        argv, cwd=control.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as running:
+def page(*argv: str, cwd: Path) -> Iterator[Page]:
+    """Run `ui --ask` by this command, with one open page; it is connected."""
+    with subprocess.Popen(argv, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None  # noqa: S101
         address = running.stdout.readline().strip()
         found = Page(pid=running.pid, address=address, headers=begun(address))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ sys.path.insert(0, str(LAB))
 from real_stacks import Projects, engine_answers, proxy_image, remove_network, start_internet  # found just above
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from real_stacks import Project
 
 INTERNET = "agent-sandbox-bench-internet"
@@ -53,11 +56,13 @@ def restart(project: Project) -> float:
         return float(next(said)) - start
 
 
-def rows() -> list[Row]:
-    """Measure on a real engine; nothing where there is none."""
+@contextmanager
+def started_project(what: str) -> Iterator[Project | None]:
+    """Run a project's stack and a container that plays the internet, to measure this; None if there is no engine."""
     if not engine_answers():
-        print("left out: `up` and `restart proxy`, since no Docker engine answers here", file=sys.stderr)
-        return []
+        print(f"left out: {what}, since no Docker engine answers here", file=sys.stderr)
+        yield None
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -67,15 +72,23 @@ def rows() -> list[Row]:
         try:
             project = projects.make("app", "claude")
             project.sandbox("up")
-            return [
-                Row(figure="`agent-sandbox up`, warm", unit="s", ours=[up(project) for _ in range(ROUNDS)], goal="5 s"),
-                Row(
-                    figure="`docker compose restart proxy` until the agent works again",
-                    unit="s",
-                    ours=[restart(project) for _ in range(ROUNDS)],
-                    goal="1 s",
-                ),
-            ]
+            yield project
         finally:
             projects.remove()
             remove_network(INTERNET)
+
+
+def rows() -> list[Row]:
+    """Measure on a real engine; nothing where there is none."""
+    with started_project("`up` and `restart proxy`") as project:
+        if project is None:
+            return []
+        return [
+            Row(figure="`agent-sandbox up`, warm", unit="s", ours=[up(project) for _ in range(ROUNDS)], goal="5 s"),
+            Row(
+                figure="`docker compose restart proxy` until the agent works again",
+                unit="s",
+                ours=[restart(project) for _ in range(ROUNDS)],
+                goal="1 s",
+            ),
+        ]

@@ -57,10 +57,6 @@ def is_broken_first_body(lane: Seen, other: Seen) -> bool:
     return refused["status"] == 502 and str(cut["reason"]).endswith(f"; aborted: {refused['reason']}")
 
 
-def is_end_of_early_answer(lane: Seen, other: Seen) -> bool:
-    return lane.returned.startswith(other.returned + b"0\r\n\r\n") and lane.records == other.records
-
-
 def is_malformed_after_denial(lane: Seen, other: Seen) -> bool:
     if len(lane.records) < 2:
         return False
@@ -89,11 +85,6 @@ KNOWN = (
         frozenset({"returned", "records", "closed", "forwarded"}),
         "if the bytes that arrive with a head show that its body is malformed, the lane has not sent the head yet: the"
         " client gets a 502, and may send another request",
-    ),
-    Known(
-        is_end_of_early_answer,
-        frozenset({"returned", "closed"}),
-        "if a server answers and closes before it has the whole request, mitmproxy's path drops the last chunk",
     ),
     Known(
         is_malformed_after_denial,
@@ -274,6 +265,24 @@ ANSWERS = {
     "half a body": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok",
     **{name: answer for name, (answer, _) in REJECTED.items()},
 }
+
+
+EARLY = {
+    "chunks": ANSWERS["chunks"],
+    "half a body": ANSWERS["half a body"],
+    "until the end": ANSWERS["until the end"],
+    "a length": LENGTH + b"2\r\n\r\nok",
+}
+
+
+@each("name", [*EARLY, *(f"{name}, then nothing" for name in EARLY if name != "until the end")])
+def test_both_paths_treat_an_answer_before_the_end_of_its_request_the_same(name: str, both: BothPaths) -> None:
+    name, _, stays = name.partition(", ")
+    head = REQUESTS["a body"].replace(b"Connection: close\r\n", b"")[:-5]
+    answer = Answer(pieces=(EARLY[name],), closes=not stays, early=True)
+    lane, other = both.seen((TUNNEL, head + b"he", b"l", b"lo" + REQUESTS["allowed"]), (answer,))
+    assert_same(lane, other)
+    assert (b"GET " in lane.forwarded) is (name not in {"half a body", "until the end"})
 
 
 @each("name", REQUESTS)

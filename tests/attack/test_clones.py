@@ -205,7 +205,7 @@ def test_references_with_odd_names_lead_nowhere_else(world: World, monkeypatch: 
     (head,) = world.clone.started.values()
     odd = ("../../../heads/main", "/refs/heads/main", "x\x1b]0;title\x07", "a\u202eb", "-d", "x.lock", "HEAD ", "@{u}")
     names = "".join(f"{head} refs/heads/{name}\n" for name in odd)
-    others = f"{head} refs/remotes/origin/main\n{head} refs/replace/{head}\n{head} HEAD\n"
+    others = f"{head} refs/remotes/origin/main\n{head} refs/replace/{head}\n{head} refs/stash/x\n"
     lie(world, monkeypatch, f"{names}{others}HEAD refs/heads/../x\n\0".encode())
     before = state(world)
     assert [*world.status().listing.refused] == [*odd]
@@ -284,6 +284,22 @@ def test_a_branch_that_is_not_a_commit_is_not_fetched(world: World, monkeypatch:
     lie(world, monkeypatch, f"{git(world.host, 'rev-parse', kind)} refs/heads/x\nHEAD \n\0".encode())
     with pytest.raises(UserError):
         world.fetch()
+    assert world.fetched() == {}
+
+
+def test_a_stash_passes_the_same_checks_as_a_branch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with a file that a checkout would put into `.git`, one that is no commit, and names that are none."""
+    tree(world, ("100644", ".git", blob(world, "x")))
+    git(world.work, "update-ref", "refs/stash", git(world.work, "rev-parse", "refs/heads/evil"))
+    git(world.work, "update-ref", "-d", "refs/heads/evil")
+    with pytest.raises(UserError, match="its objects did not pass git's checks"):
+        world.fetch()
+    lie(world, monkeypatch, f"{git(world.host, 'rev-parse', 'HEAD^{tree}')} refs/stash\n\0".encode())
+    with pytest.raises(UserError):
+        world.fetch()
+    lie(world, monkeypatch, b"../../../heads/main refs/stash\n\x1b[2J refs/stash\n\0")
+    assert [*world.status().listing.refused.values()] == ["it does not name a commit"] * 2
+    world.fetch()
     assert world.fetched() == {}
 
 

@@ -24,7 +24,7 @@ from agent_sandbox.proxy.lane import body, relay, serving, steps, upstream
 from agent_sandbox.proxy.mitm import flows
 from capture_server import ok
 from proxy_pair import Pair, start_pair
-from proxy_stand import PATHS, get, read_head
+from proxy_stand import PATHS, get, read_answer, read_head
 from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
@@ -79,21 +79,12 @@ for place, name in {functions}:
         if module.__name__.startswith("agent_sandbox.proxy.") and vars(module).get(name) is original:
             setattr(module, name, tamper(original, name))
 """
-# Of the lane: what runs when all has passed too, or is reached only by what unit tests ask. All that is asked here
-# closes its connection, so none is shared.
+# Of the lane: what runs when all has passed too, or is reached only by what unit tests ask.
 LEFT_OUT = {
     *("_aborted_on_error", "_without_expect", "chunk", "Body._read", "Steps.fault", "Upstream.fits"),
     *("Relay.run", "Relay._denied", "Relay._pass", "Relay._receive", "Relay._return", "Relay._safe", "Relay._send"),
     *("Relay._send_all", "Relay._be_fair", "Relay._switch", "Serving.serve", "Serving.drop_upstream", "Serving._end"),
-    *(
-        "to_pool",
-        "Upstream.rest",
-        "Upstream.drop",
-        "Serving._forward",
-        "Serving._forward_again",
-        "Serving._serve",
-        "Serving._wait_for_person",
-    ),
+    *("Serving._forward", "Serving._forward_again", "Serving._serve", "Serving._wait_for_person"),
 }
 # Where these fall over, no request is sent.
 ON_THE_WAY_THERE = {
@@ -114,7 +105,7 @@ ON_THE_WAY_THERE = {
     ),
 }
 # What they write down was allowed, and has gone its way.
-WHEN_ALL_HAS_PASSED = ("response", "websocket_end", "_release")
+WHEN_ALL_HAS_PASSED = ("response", "websocket_end", "_release", "to_pool", "rest", "drop")
 ERRORS = ("ValueError('x')", "asyncio.CancelledError()", "TimeoutError()")
 BAD_CHUNK = get("/plain", "allowed.test", "Transfer-Encoding: chunked", method="POST") + b"no chunk\r\n"
 QUESTION = b'{"query": "{viewer{login}}"}'
@@ -193,16 +184,28 @@ def sabotage(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[S
     def half(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
 
+    def leave(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(ok(b"whole"))
+
     functions = repr([(place, name) for name, place in mapping(http1).items()])
     tampered = TAMPERED.replace("{file}", str(file)).replace("{functions}", functions)
     with start_pair(folder, POLICY, sabotage=tampered, http1=http1) as pair:
         pair.server.answers |= {"/plain": ok(b"whole"), "/graphql": ok(b"whole"), "/plain/half": half, "/ws": echo}
+        pair.server.answers["/plain/leave"] = leave
         yield Sabotage(pair, file)
 
 
 def ask(pair: Pair, request: bytes) -> bool:
     with contextlib.suppress(OSError, AssertionError):
         return pair.proxy.ask("allowed.test", request).endswith(b"whole")
+    return False
+
+
+def keep(pair: Pair, path: str) -> bool:
+    """Ask for something, and keep the connection for a while."""
+    with contextlib.suppress(OSError, AssertionError), pair.proxy.tls("allowed.test") as stream:
+        stream.sendall(get(path, "allowed.test").replace(b"Connection: close\r\n", b""))
+        return read_answer(stream) == (200, b"whole")
     return False
 
 
@@ -235,6 +238,8 @@ ASKED: dict[str, tuple[Callable[[Pair], bool], bool]] = {
     "a WebSocket": (chat, True),
     "a body that cannot be read": (lambda pair: ask(pair, BAD_CHUNK), False),
     "half an answer": (lambda pair: ask(pair, get("/plain/half", "allowed.test")), False),
+    "a kept connection": (lambda pair: keep(pair, "/plain"), True),
+    "a server that leaves": (lambda pair: keep(pair, "/plain/leave"), True),
     "a denied request": (lambda pair: ask(pair, get("/denied", "allowed.test")), False),
     "no request": (lambda pair: ask(pair, b"GET /plain\n\n"), False),
     "TLS with another authority": (distrust, False),

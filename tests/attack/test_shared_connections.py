@@ -18,6 +18,7 @@ from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.exchange.waiting import Waiting
+from agent_sandbox.proxy.lane import serving, upstream
 from agent_sandbox.proxy.wire.message import value_of
 from lane_stage import GET, OK, LaneStage
 from layer_harness import LetThrough
@@ -183,6 +184,35 @@ async def test_a_retry_is_made_on_a_new_connection(stage: Stage) -> None:
         three[1].write(OK)
         assert await on.get(b"ok") == OK
         assert len(on.asked) == 3
+
+
+@pytest.mark.parametrize("fault", [ValueError, asyncio.CancelledError])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("where", ["to_pool", "Upstream.rest", "Upstream.drop"])
+async def test_a_fault_on_the_way_to_the_pool_or_out_of_it_closes_the_connection(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, where: str, when: str, fault: type[BaseException]
+) -> None:
+    owner, name = (upstream.Upstream, where.partition(".")[2]) if "." in where else (serving, where)
+    original = getattr(owner, name)
+
+    def fall_over(*given: object) -> None:
+        if when == "after":
+            original(*given)
+        raise fault
+
+    monkeypatch.setattr(owner, name, fall_over)
+    async with stage() as on:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        await on.answered(GET, OK)
+        if where == "Upstream.drop":
+            await asyncio.sleep(0.01)
+            on.servers[0][1].write(STRAY)
+        assert await on.get(reader=on.servers[0][0]) in (b"", b"reset")
+        assert len(on.pool) == 0
+        _, other = await on.client()
+        other[1].write(GET)
+        assert await on.server() is not None
+        monkeypatch.undo()
 
 
 class Secretive(LetThrough):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,3 +65,91 @@ def test_commits_of_a_clone_come_back_and_nothing_of_the_project_is_mounted(proj
     sandbox("destroy", "--path", "fix-1", "--yes")
     assert run("docker", "volume", "ls", "--quiet", "--filter", f"name={clone['name']}").stdout == ""
     assert "this project has no clone" in sandbox("fetch", check=False).stderr
+
+
+# Each leaves a commit on its branch; the first one also what must not come back, and what only is easily lost.
+WORK = f"""
+set -e
+printf 'all:\\n\\ttrue\\n' >Makefile; git add Makefile; {COMMIT} 'by {{name}}'
+[ {{name}} = fix-1 ] || exit 0
+git update-ref refs/heads/zero$(printf '\\342\\200\\213')width HEAD
+: >"$(printf 'screen\\033[2J')"
+echo stashed >a.txt; git -c user.name=dev -c user.email=dev@example.com stash push --quiet
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ten:
+    """Ten running clones: eight of one project, one of a shallow and one of a partial one. `clones` names projects."""
+
+    projects: dict[str, Path]
+    clones: dict[str, str]
+
+    def sandbox(self, clone: str, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run agent-sandbox in the project of a clone."""
+        return agent_sandbox(*argv, cwd=self.projects[self.clones[clone]], check=check)
+
+    def of_all(self, *argv: str) -> None:
+        """Run a command for each clone, two at a time; `NAME` is the clone's name."""
+
+        def of_one(name: str) -> subprocess.CompletedProcess[str]:
+            return self.sandbox(name, *(one.replace("NAME", name) for one in argv))
+
+        with ThreadPoolExecutor(2) as pool:
+            assert len([*pool.map(of_one, self.clones)]) == len(self.clones)
+
+
+@pytest.fixture
+def ten(project: Path, tmp_path: Path) -> Iterator[Ten]:
+    """Start all of them."""
+    run(*HOST_GIT, "commit", "--quiet", "--allow-empty", "--message=second", cwd=project)
+    kinds = {"shallow": ("--depth=1",), "partial": ("--filter=blob:none",)}
+    projects = {"many": project, **{name: tmp_path / name for name in kinds}}
+    run(*HOST_GIT, "config", "uploadpack.allowFilter", "true", cwd=project)
+    for name, options in kinds.items():
+        run(*HOST_GIT, "clone", "--quiet", *options, project.as_uri(), str(projects[name]))
+    others = {f"many-{number}": "many" for number in range(1, 8)} | {f"{kind}-1": kind for kind in kinds}
+    started = Ten(projects=projects, clones=others)
+    try:
+        started.of_all("run", "claude", "--clone", "--name", "NAME", "--", "--version")
+        yield Ten(projects=projects, clones={"fix-1": "many", **others})
+    finally:
+        started.of_all("destroy", "--path", "NAME", "--yes")
+
+
+def test_ten_clones_at_once_work_and_give_everything_back(ten: Ten) -> None:
+    listed = json.loads(ten.sandbox("many-1", "ls", "--json").stdout)["stacks"]
+    ours = {one["clone"]["name"]: one for one in listed if one["clone"] and one["clone"]["name"] in ten.clones}
+    assert {name: one["state"] for name, one in ours.items()} == dict.fromkeys(ten.clones, "running")
+    assert all(0 < one["disk"] < 20_000_000 and one["memory"] > 0 for one in ours.values())
+    for name in ten.clones:
+        ten.sandbox(name, "exec", "--path", name, "--", "sh", "-c", WORK.format(name=name))
+
+    with ThreadPoolExecutor(2) as pool:  # two fetches of all clones at once
+        both = [pool.submit(ten.sandbox, "many-1", "fetch", check=False) for _ in range(2)]
+    said = "".join(one.result().stdout + one.result().stderr for one in both)
+    again = ten.sandbox("many-1", "fetch", check=False)
+    assert again.stdout.count("nothing new to fetch") == 8, said
+    assert "  refused: zero\\u200bwidth: its name contains invisible characters\n" in again.stdout
+    assert "  not committed: 1 file: screen\\x1b[2J\n" in again.stdout
+    assert ten.sandbox("shallow-1", "fetch").stdout == "box/shallow-1/main  1 new commit\n"
+    assert ten.sandbox("partial-1", "fetch").stdout.startswith("box/partial-1/main  1 new commit\n")
+    shown = ten.sandbox("many-7", "diff", "many-7", "--stat").stdout.splitlines()
+    assert shown[:2] == ["main  1 commit", " Makefile | 2 ++"]
+
+    main = ten.projects["many"]
+    references = run(*HOST_GIT, "for-each-ref", "--format=%(refname)", "refs/remotes/box", cwd=main).stdout.split()
+    (stash,) = (one for one in references if "/stash-" in one)
+    assert {*references} == {
+        stash,
+        "refs/remotes/box/fix-1/main",
+        *(f"refs/remotes/box/many-{number}/main" for number in range(1, 8)),
+    }
+    run(*HOST_GIT, "fsck", "--strict", cwd=main)
+    run(*HOST_GIT, "merge", "--quiet", "--no-edit", "box/fix-1/main", cwd=main)
+    run(*HOST_GIT, "stash", "apply", "--quiet", stash, cwd=main)
+    assert (main / "a.txt").read_text() == "stashed\n"
+    reviewed = ten.sandbox("many-1", "review", check=False)
+    assert (reviewed.returncode, "  new      Makefile" in reviewed.stdout.splitlines()) == (1, True)
+    running = "its clones still run: fix-1, many-1, many-2, many-3, many-4 and 3 more; to stop one: "
+    assert running in ten.sandbox("many-1", "down").stderr

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import termios
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -129,6 +133,71 @@ def test_a_terminal_that_closes_ends_what_exec_runs(claude: Project) -> None:
     os.close(controller)
     started.wait(timeout=20)
     assert claude.exec("pgrep", "-f", "sleep 4321", check=False).stdout == ""
+
+
+def test_a_command_whose_output_is_read_no_further_ends_with_the_code_of_a_broken_pipe(claude: Project) -> None:
+    pipe = f"{shlex.join(SANDBOX)} exec -- yes | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = run("bash", "-c", pipe, cwd=claude.path)
+    assert (done.stdout, done.stderr) == ("y\n141\n", "")
+    assert claude.exec("pgrep", "-x", "yes", check=False).stdout == ""
+
+
+PORT = 4000
+# Sends a gigabyte before it reads, and ends its own half first.
+LISTENER = f"""
+import socket
+with socket.create_server(("127.0.0.1", {PORT})) as server:
+    print("ready", flush=True)
+    connection, _ = server.accept()
+    for _ in range(1 << 10):
+        connection.sendall(bytes(1 << 20))
+    connection.shutdown(socket.SHUT_WR)
+    print(sum(map(len, iter(lambda: connection.recv(1 << 20), b""))))
+"""
+
+HOLDER = f"""
+import socket
+with socket.create_server(("127.0.0.1", {PORT})) as server:
+    print("ready", flush=True)
+    connection, _ = server.accept()
+    connection.recv(1)
+    connection.sendall(b"held")
+    connection.recv(1)
+"""
+
+
+@contextlib.contextmanager
+def listening(project: Project, program: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a program inside that prints a line when it listens; yield its process."""
+    argv = (*SANDBOX, "exec", "--", "python3", "-I", "-c", program)
+    with subprocess.Popen(argv, cwd=project.path, stdout=subprocess.PIPE, text=True) as listener:
+        assert listener.stdout
+        assert listener.stdout.readline() == "ready\n"
+        yield listener
+
+
+@contextlib.contextmanager
+def forwarded(project: Project) -> Iterator[tuple[subprocess.Popen[str], socket.socket]]:
+    """Relay the port; yield the process, and a connection to the port."""
+    argv = (*SANDBOX, "ports", f"0:{PORT}")
+    with subprocess.Popen(argv, cwd=project.path, stderr=subprocess.PIPE, text=True) as relay:
+        assert relay.stderr
+        here = int(relay.stderr.readline().split()[0].rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", here), timeout=20) as connection:
+            yield relay, connection
+        relay.send_signal(signal.SIGINT)
+
+
+def test_a_listener_that_sends_a_gigabyte_before_it_reads_gets_all_that_was_sent_to_it(claude: Project) -> None:
+    garbage = os.urandom(3 << 20)
+    with listening(claude, LISTENER) as listener, forwarded(claude) as (_, connection):
+        sending = threading.Thread(target=connection.sendall, args=(garbage,))
+        sending.start()
+        assert sum(map(len, iter(lambda: connection.recv(1 << 20), b""))) == 1 << 30
+        sending.join()
+        connection.shutdown(socket.SHUT_WR)
+        assert listener.stdout
+        assert listener.stdout.read() == f"{len(garbage)}\n"
 
 
 def _read(descriptor: int) -> bytes:
@@ -349,13 +418,21 @@ def test_prune_finds_nothing_of_others_and_nothing_that_is_used(claude: Project)
     assert not names & {"agent-sandbox-test-forged:latest", *used}
 
 
-def test_destroy_leaves_nothing_on_the_engine_and_every_file(down: Project) -> None:
+def test_destroy_leaves_nothing_on_the_engine_and_every_file_and_ends_relayed_ports(down: Project) -> None:
     files = sorted(path.name for path in (down.path / ".devcontainer").iterdir())
     down.sandbox("up")
     name = json.loads(down.sandbox("status", "--json").stdout)["project"]
     # What an agent that was here before has left: no file names it any more.
     run("docker", "volume", "create", f"--label=com.docker.compose.project={name}", f"{name}_state-former")
-    down.sandbox("destroy", "--yes")
+    with listening(down, HOLDER), forwarded(down) as (relay, connection):
+        connection.sendall(b"x")
+        assert connection.recv(4) == b"held"
+        down.sandbox("destroy", "--yes")
+        assert relay.stderr
+        assert relay.stderr.read() == "the sandbox ended the relay: agent-sandbox status\n"
+        assert relay.wait(20) == 1
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(1) == b""
     for kind in ("container", "network", "volume"):
         everything = ("--all",) if kind == "container" else ()
         listed = run("docker", kind, "ls", *everything, "--quiet", f"--filter=label=com.docker.compose.project={name}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_sandbox.projectfile.browser import CONTROLLERS
 from bash_harness import ROOT
 from chromium import PROGRAMS, Chromium
 from real_stacks import STANDIN_ADDRESS, run, trust
@@ -23,19 +24,23 @@ if TYPE_CHECKING:
 
     from real_stacks import Project, Projects
 
+PLAYWRIGHT = CONTROLLERS["playwright"]
 # Each line of the Dockerfile tries to leave something behind that lends rights, or that replaces what the walls run.
 FILES = {
     ".devcontainer/sandbox.yaml": """\
 version: 1
 packages: [golang-go, postgresql-client]
-tools: {pip: [uv], npm: [vite@7]}
+tools: {pip: [uv], npm: [vite@7, "PLAYWRIGHT_PACKAGE"]}
 dockerfile: Dockerfile
 setup: scripts/setup.sh
 mask: [.env.local, config/keys]
 mounts: [{path: ../shared-lib}]
 environment: {DATABASE_URL: "postgres://db/$app"}
 browser: true
-mcp: {mine: {command: python3, args: [-I, server.py]}, far: {url: "https://denied.test/mcp"}}
+mcp:
+  mine: {command: python3, args: [-I, server.py]}
+  far: {url: "https://denied.test/mcp"}
+  playwright: {command: playwright-mcp, args: PLAYWRIGHT_OPTIONS}
 beside:
   db:
     build: {dockerfile: db.Dockerfile}
@@ -50,7 +55,9 @@ beside:
   waits:
     image: REGISTRY_IMAGE
     shm_size: 128m
-""",
+""".replace("PLAYWRIGHT_PACKAGE", f"{PLAYWRIGHT.package}@{PLAYWRIGHT.version}").replace(
+        "PLAYWRIGHT_OPTIONS", json.dumps(PLAYWRIGHT.server.command[1:])
+    ),
     # It listens on a port that it does not declare, too.
     ".devcontainer/db.Dockerfile": """\
 FROM debian:trixie-slim
@@ -202,7 +209,7 @@ SETTINGS = "/home/dev/.claude/.claude.json"
 def test_an_agent_starts_the_mcp_servers_of_the_project_and_one_that_the_policy_denies_is_told(box: Project) -> None:
     lines = box.exec("claude", "mcp", "list").stdout.splitlines()
     connected = {line.partition(":")[0] for line in lines if line.endswith("Connected")}
-    assert connected == {"mine", "browser"}
+    assert connected == {"mine", "browser", "playwright"}
     assert [line for line in lines if line.startswith("far: https://denied.test/mcp")] != []
     allowing = "agent-sandbox policy allow 'GET,POST,DELETE https://denied.test/mcp'"
     assert allowing in box.sandbox("status").stdout
@@ -266,6 +273,23 @@ def test_a_browser_shows_the_agent_what_is_served_inside_and_why_a_page_is_denie
     # Nothing was asked of its maker.
     asked = {str(line.get("host")) for line in box.traffic()}
     assert {host for host in asked if host.endswith(("google.com", "googleapis.com", "gvt1.com"))} == set()
+
+
+@pytest.mark.usefixtures("vite")
+def test_playwright_saves_screenshots_and_traces_in_the_project(box: Project) -> None:
+    calls = [
+        ["browser_start_tracing", {}],
+        ["browser_navigate", {"url": "http://localhost:5173/"}],
+        ["browser_take_screenshot", {}],
+        ["browser_take_screenshot", {"filename": "named.png"}],
+        ["browser_stop_tracing", {}],
+    ]
+    box.exec("python3", "-I", "client.py", SETTINGS, "playwright", *map(json.dumps, calls))
+    (unnamed,) = (box.path / ".playwright-mcp").glob("page-*.png")
+    for picture in (unnamed, box.path / "named.png"):
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    (trace,) = (box.path / ".playwright-mcp" / "traces").glob("trace-*.trace")
+    assert "localhost:5173" in trace.read_text()
 
 
 # Everything that a start writes, or reads, is in the agent's hands.

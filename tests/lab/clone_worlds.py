@@ -22,6 +22,7 @@ from agent_sandbox.runtime.clones.host_repository import HEADS, HostRepository, 
 from agent_sandbox.runtime.clones.volume import CloneVolume
 from agent_sandbox.runtime.host import process
 from agent_sandbox.runtime.project.clone_record import Clone
+from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.stack.workspace import Owner
 
 if TYPE_CHECKING:
@@ -96,6 +97,10 @@ class HereDriver:
         """Return the containers of the clone's stack."""
         return self.containers
 
+    def runs(self, service: str) -> bool:
+        """Return whether a container of the clone's stack runs."""
+        return any(one.service == service and one.state == "running" for one in self.containers)
+
     def known_fault(self, _said: str) -> None:
         """Know none."""
 
@@ -159,6 +164,18 @@ def with_clone_driver(project: Path, folder: Path, monkeypatch: pytest.MonkeyPat
         (folder / name).mkdir(parents=True)
     made = HereDriver(folder / "work", folder / "temporary")
     monkeypatch.setattr(clones, "driver", lambda: made)
+    monkeypatch.setattr(clones, "is_running", lambda _own, service: made.runs(service))
     monkeypatch.setattr(clones, "execute", lambda *_args, **_options: None)
     monkeypatch.setattr(clones, "backend", lambda: made.planner)
     return made
+
+
+def with_clones(project: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> dict[str, Path]:
+    """Make a project a repository, and these clones of it; return their directories by name."""
+    with_clone_driver(project, folder, monkeypatch)
+    roots = {}
+    for name in names:
+        made = clones.enter_clone(open_project(None, cwd=project), name, extra_ca=None, quiet=True, dry_run=False)
+        assert made.project is not None
+        roots[name] = made.project.root
+    return roots

@@ -47,6 +47,14 @@ def with_containers(docker: FakeDocker, *, network: str = "app-1_sandbox", **sta
     return with_inspected(docker, *(inspected(service, state, network) for service, state in states.items()))
 
 
+def with_running(docker: FakeDocker, *stacks: str) -> FakeDocker:
+    """Have a running proxy in the stacks whose names begin so, and no container in others."""
+    for stack in stacks:
+        docker.says(f"com.docker.compose.project={stack}", out="1\n")
+    docker.says("inspect --type container", out=json.dumps([inspected("proxy", "healthy")]))
+    return docker.says("ps --all")
+
+
 def with_inspected(docker: FakeDocker, *found: dict[str, object]) -> FakeDocker:
     """Have the containers that `docker inspect` says so much of."""
     docker.says("ps --all --quiet", out="".join(f"{container['Id']}\n" for container in found))

@@ -154,8 +154,7 @@ class LaneStage:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for writer in self._writers:
             writer.transport.abort()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+        await asyncio.gather(*(writer.wait_closed() for writer in self._writers), return_exceptions=True)
 
     async def start_tls(self, context: ssl.SSLContext, host: str = "a.test") -> None:
         """Have the client speak TLS."""

@@ -54,6 +54,8 @@ class Listening(ABC):
             while True:
                 connection, _ = self._socket.accept()
                 self.connections += 1
+                # As servers do: after the tickets of TLS, an answer would wait 40 ms for their acknowledgement.
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:

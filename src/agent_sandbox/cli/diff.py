@@ -37,7 +37,8 @@ def _as_text(clone: Clone, shape: tuple[str, ...]) -> Iterator[str]:
         status = read_status(found.volume, clone, found.repository)
         with checked_branches(found.volume, clone, found.repository, status) as (checked, branches):
             for branch in branches:
-                yield styled((branch.name, "title"), f"  {counted(branch.commits, 'commit')}")
+                what = "a stash" if branch.stash else counted(branch.commits, "commit")
+                yield styled((branch.name, "title"), f"  {what}")
                 yield from diff_lines(difference(checked, clone, branch, shape))
     if not branches:
         yield f"{clone.name} has no new commit"

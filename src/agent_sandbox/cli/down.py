@@ -9,11 +9,13 @@ from agent_sandbox.backends.verbs import Down
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
+from agent_sandbox.cli.steps.running_clones import names_of_running
 from agent_sandbox.cli.steps.unprotected_writes import put_off
 from agent_sandbox.cli.steps.unreviewed import report_unreviewed
 from agent_sandbox.cli.terminal.output import counted, say
 from agent_sandbox.runtime.project.installed import open_project, trusted_projects
 from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.stack.engine import ENGINE
 
 All = Annotated[bool, Option(help="Stop every stack on this machine.", name="--all")]
@@ -26,11 +28,14 @@ def down(
     dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> None:
-    """Stop the stack and remove its containers; the agent's state and the shell history stay."""
+    """Stop the stack and remove its containers; the agent's state and the shell history stay. Clones run on."""
     if all_:
         _stop_all(dry_run=dry_run, quiet=quiet)
         return
-    _stop(open_project(path, cwd=Path.cwd()), dry_run=dry_run, quiet=quiet)
+    project = open_project(path, cwd=Path.cwd())
+    _stop(project, dry_run=dry_run, quiet=quiet)
+    if not (dry_run or quiet) and (clones := names_of_running(project.root)):
+        say(f"its clones still run: {listed(clones)}; to stop one: agent-sandbox down --path {clones[0]}")
 
 
 def _stop(project: Project, *, dry_run: bool, quiet: bool) -> None:

@@ -7,6 +7,7 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.clones import chosen_clones, open_clone, uncommitted
+from agent_sandbox.cli.steps.execute import is_running
 from agent_sandbox.cli.terminal.output import counted, emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
@@ -20,6 +21,7 @@ from agent_sandbox.runtime.clones.fetch import (
     write_branches,
 )
 from agent_sandbox.runtime.project.clone_record import Clone
+from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.stack.limits import LIMITS
 
 Name = Annotated[str, Argument(help="The clone; by default all clones of the project.", metavar="NAME")]
@@ -31,9 +33,9 @@ Most = Annotated[str, Option(help="Fetch at most this much from each clone; by d
 def fetch(name: Name = "", *, path: ProjectPath = None, most: Most = "", json: Json = False) -> int:
     """Bring the commits of a clone into the project's repository, as `box/NAME/BRANCH`.
 
-    The objects are checked, and the clone's settings, hooks and attributes have no effect here. Uncommitted files stay
-    in the clone and are listed. Works whether the clone's stack runs or not. Exits with 1 if a branch was refused, or a
-    clone could not be read; all others are fetched.
+    Its stashes come as `box/NAME/stash-COMMIT`. The objects are checked, and the clone's settings, hooks and attributes
+    have no effect here. Uncommitted files stay in the clone and are listed. Works whether the clone's stack runs or
+    not. Exits with 1 if a branch was refused, or a clone could not be read; all others are fetched.
     """
     size = LIMITS["disk"].read(most) if most else MOST_BYTES
     if size is None:
@@ -63,8 +65,17 @@ def _fetch(clone: Clone, most: int) -> tuple[CloneStatus, tuple[Branch, ...]]:
             return status, ()
         with checked_branches(found.volume, clone, found.repository, status, most=most) as (checked, branches):
             fetched = tuple(one for one in branches if not one.is_fetched)
+            if found.repository.reftable:
+                _require_no_agent(clone)
             write_branches(found.repository, checked, fetched, clone)
     return status, fetched
+
+
+def _require_no_agent(clone: Clone) -> None:
+    """Raise UserError while an agent works in the project: git itself writes reftables, and would follow its links."""
+    if is_running(open_project(clone.project, cwd=clone.project), "agent"):
+        what = "its references are in the reftable format, and an agent that runs here could lead git elsewhere"
+        raise UserError([Problem(where=str(clone.project), what=what, hint="agent-sandbox down, then fetch again")])
 
 
 def _as_json(clone: Clone, status: CloneStatus, fetched: tuple[Branch, ...]) -> dict[str, Any]:
@@ -79,6 +90,7 @@ def _as_json(clone: Clone, status: CloneStatus, fetched: tuple[Branch, ...]) -> 
                 "commits": one.commits,
                 "new": one.new,
                 "rewritten": one.rewritten,
+                "stash": one.stash,
             }
             for one in fetched
         ],
@@ -93,8 +105,10 @@ def _as_text(clone: Clone, status: CloneStatus, fetched: tuple[Branch, ...]) -> 
     if not fetched:
         yield styled((clone.name, "title"), ": nothing new to fetch")
     for one in fetched:
+        place = f"box/{clone.name}/{one.name}"
         again = "; it was rewritten, and the former commits are in the reflog" if one.rewritten else ""
-        yield styled((f"box/{clone.name}/{one.name}", "title"), f"  {counted(one.new, 'new commit')}{again}")
+        what = f"a stash: git stash apply {place}" if one.stash else f"{counted(one.new, 'new commit')}{again}"
+        yield styled((place, "title"), f"  {what}")
     for name, why in status.listing.refused.items():
         yield styled(("  refused:", "warn"), f" {name}: {why}")
     listing = status.listing

@@ -1,6 +1,7 @@
 """`agent-sandbox logs [SERVICE...]`."""
 
 import json as jsonlib
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, driver, not_running
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.refusals import NOT_COUNTED, read_refusals
 
@@ -79,7 +81,8 @@ def show_refusals(project: Project, *, tail: int | None, json: bool) -> int:
     """Print what the firewall refused, the last one last."""
     found = read_refusals(driver(), driver().observe(project.name), now=datetime.now(UTC))
     if found is None:
-        raise UserError([Problem(where=project.name, what="the firewall is not running", hint="agent-sandbox up")])
+        hint = f"agent-sandbox up{path_option(project.root, os.environ)}"
+        raise UserError([Problem(where=project.name, what="the firewall is not running", hint=hint)])
     if not found.counted:
         what, _, hint = NOT_COUNTED.partition("; ")
         raise UserError([Problem(where="firewall", what=what, hint=hint)])

@@ -1,16 +1,25 @@
 """`agent-sandbox ls`."""
 
+import json as json_lines
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from itertools import count
+from time import sleep
+from typing import Annotated, Any
 
 from agent_sandbox.bounded_json import read_json
+from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Json
+from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import driver
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, short_path
+from agent_sandbox.cli.terminal.output import emit, emit_json, emit_lines, say, short_path
+from agent_sandbox.cli.terminal.redraw import redrawing
 from agent_sandbox.cli.terminal.style import Styled, styled
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.stack_list import ListedStack, list_stacks
@@ -22,18 +31,84 @@ HEADINGS = ("NAME", "AGENT", "STATE", "SINCE", "MEMORY", "DISK", "DENIED")
 STATES = {"running": "ok", "down": ""}
 # Of a stack with any other state, which is shown as a note: the table fits into 80 columns.
 NOT_READY = "not ready"
+REMOVED = "removed"  # the state of a stack that was there before, in `--json --watch`
+NONE = f"no stacks on this {ENGINE}: agent-sandbox run AGENT, in a project, starts one"
+# Between two looks. The engine measures every volume anew, so their sizes are asked for less often.
+SECONDS = 2.0
+LOOKS_PER_SIZE = 15
+# They change all the time, so `--json --watch` prints no line for them alone.
+MEASURED = ("memory", "disk")
 UNITS = ((timedelta(days=1), "d"), (timedelta(hours=1), "h"), (timedelta(minutes=1), "m"), (timedelta(seconds=1), "s"))
 
 
-def ls(*, json: Json = False) -> None:
+Watch = Annotated[bool, Option(help="Show them until Ctrl-C; with --json, print a line for each change.")]
+
+
+def ls(*, watch: Watch = False, json: Json = False) -> int:
     """List the stacks on this machine: state, memory, disk, denials, and what to clean up."""
-    found = list_stacks(driver(), open_store(os.environ), ask=_status)
+    if watch:
+        return _watch(json=json)
+    found = _stacks()
     if json:
         emit_json({"stacks": [_as_json(one) for one in found]})
     elif found:
         emit_lines(_as_text(found, datetime.now(UTC)))
     else:
-        say(f"no stacks on this {ENGINE}: agent-sandbox run AGENT, in a project, starts one")
+        say(NONE)
+    return DONE
+
+
+def _stacks(*, disk: bool = True) -> tuple[ListedStack, ...]:
+    return list_stacks(driver(), open_store(os.environ), ask=_status, disk=disk)
+
+
+def _watch(*, json: bool) -> int:
+    if not (json or sys.stdout.isatty()):
+        hint = "--json --watch prints a line for each change"
+        raise UserError([Problem(where="--watch", what="needs a terminal", hint=hint)])
+    with suppress(KeyboardInterrupt):
+        if json:
+            _print_changes()
+        else:
+            _redraw()
+    return INTERRUPTED
+
+
+def _redraw() -> None:
+    with redrawing(sys.stdout) as show:
+        for found in _looks():
+            show([*(_as_text(found, datetime.now(UTC)) if found else (NONE,)), "", "Ctrl-C ends"])
+
+
+def _looks() -> Iterator[tuple[ListedStack, ...]]:
+    """Yield the stacks again and again, with the sizes of their volumes as they were measured last."""
+    sizes: dict[str, int | None] = {}
+    for number in count():
+        if number % LOOKS_PER_SIZE == 0:
+            found = _stacks()
+            sizes = {one.name: one.disk for one in found}
+        else:
+            found = tuple(replace(one, disk=sizes.get(one.name)) for one in _stacks(disk=False))
+        yield found
+        sleep(SECONDS)
+
+
+def _print_changes() -> None:
+    """Print each stack as a line of JSON, and again when anything but its memory and disk has changed."""
+    known: dict[str, dict[str, Any]] = {}
+    for found in _looks():
+        now = {one.name: _as_json(one) for one in found}
+        for name, one in now.items():
+            if _lasting(one) != _lasting(known.get(name, {})):
+                emit(json_lines.dumps(one))
+        for name in known.keys() - now.keys():
+            emit(json_lines.dumps({**known[name], "state": REMOVED}))
+        sys.stdout.flush()
+        known = now
+
+
+def _lasting(stack: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in stack.items() if key not in MEASURED}
 
 
 def _status(proxy: Container) -> Mapping[str, Any]:

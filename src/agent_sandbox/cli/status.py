@@ -13,6 +13,7 @@ from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.decision_line import decision_table
 from agent_sandbox.cli.steps.execute import backend, driver
+from agent_sandbox.cli.steps.running_clones import names_of_running
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, short_path
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import UserError
@@ -36,28 +37,28 @@ from agent_sandbox.stack.services.beside import FIREWALL
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 HINTED = "hints (not decisions) about {} requests since the proxy started; the last:"
 CHECKED = "; {starts} more by the sandbox's own checks"
-REFUSED = "refused  {} by the firewall in the last day: agent-sandbox logs --firewall"
+REFUSED = "refused  {} by the firewall in the last day: agent-sandbox logs{} --firewall"
 UNSEEN = "{} is not trusted: agent-sandbox trust"
-UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs --denied"
-LEARNS = "policy learn allows what no rule denies for {} more: agent-sandbox policy learn stop"
+UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs{} --denied"
+LEARNS = "policy learn allows what no rule denies for {} more: agent-sandbox policy learn stop{}"
 CLOCK = f"the proxy's clock is {{}}, so certificates fail: set the clock of the {HOST}"
 # The style of each label that begins a line.
 LABELS = {"trust": "warn", "closed": "warn", "open": "fail", "policy": "title", "limits": "title", "log": "warn"}
-LABELS |= {"requests": "title", "refused": "title", "webhook": "warn"}
+LABELS |= {"requests": "title", "refused": "title", "webhook": "warn", "clones": "title"}
 LEAST = 9  # the width of the column of services
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 NOT_RUNNING = "not running: agent-sandbox up"
 # States in which a container neither runs nor is about to restart.
 ENDED = {"created", "exited", "dead", "paused"}
-RELOAD = "agent-sandbox proxy reload"
+RELOAD, CHECK = "agent-sandbox proxy reload", "agent-sandbox policy check"
 # `agent-sandbox policy check` prints the rest.
 PROBLEMS = 3
 SAID = {
     Loaded.CURRENT: "loaded",
     Loaded.EDITED: f"edited since the proxy loaded it: {RELOAD}",
-    Loaded.INVALID: "invalid: agent-sandbox policy check",
-    Loaded.KEPT: "invalid: agent-sandbox policy check; the proxy uses the last valid one until it restarts",
-    Loaded.DENYING: "invalid: agent-sandbox policy check; the proxy denies everything",
+    Loaded.INVALID: f"invalid: {CHECK}",
+    Loaded.KEPT: f"invalid: {CHECK}; the proxy uses the last valid one until it restarts",
+    Loaded.DENYING: f"invalid: {CHECK}; the proxy denies everything",
     Loaded.REFUSED: f"not in force: the proxy could not read it and denies everything: {RELOAD}",
     Loaded.UNKNOWN: "not loaded: the proxy is not running",
 }
@@ -84,6 +85,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
         unseen=unseen_in(project.root, os.environ),
         sources=_sources(project.root),
         webhook=last_failure(project.root, os.environ),
+        clones=names_of_running(project.root),
     )
     if json:
         emit_json(as_json(found))
@@ -124,6 +126,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "stale": list(found.stale_services),
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
+        "clones": list(found.clones),
         "limits_after_up": dict(_waiting(found)),
         "connected": list(found.connected),
         "strangers": list(found.strangers),
@@ -161,7 +164,7 @@ def as_text(found: Status) -> Iterator[str]:
     clone = clone_at(project.root, os.environ)
     place = f"{clone.name}, a clone of {short_path(clone.project)}" if clone else str(project.root)
     option = f" --path {clone.name}" if clone else ""
-    policy = (", ".join(_policy_files(found)), *digest, SAID[found.loaded].replace(RELOAD, RELOAD + option))
+    policy = (", ".join(_policy_files(found)), *digest, _said(found.loaded, option))
     requests = found.proxy.get("requests", {})
     counts = [f"{COUNTED}{CHECKED if requests['starts'] else ''}".format(**requests)] if requests else []
     yield styled((project.name, "title"), f"  {' '.join(project.agents)}  {place}")
@@ -170,25 +173,31 @@ def as_text(found: Status) -> Iterator[str]:
     names = max((len(one.service) for one in shown), default=0)
     yield from (_container_line(container, max(names, LEAST), width) for container in shown)
     yield from () if found.containers else (styled("  ", ("not running:", "warn"), f" agent-sandbox up{option}"),)
-    yield from _ended(found.containers)
-    yield from (f"closed  {name}: {CUT_OFF}: agent-sandbox up" for name in cut_off(found.containers))
+    yield from _ended(found.containers, option)
+    yield from (f"closed  {name}: {CUT_OFF}: agent-sandbox up{option}" for name in cut_off(found.containers))
+    if found.clones:
+        yield f"clones  running: {listed(found.clones)}"
     yield from ([f"closed  {CLOCK.format(off)}"] if (off := _clock(found)) else [])
     yield f"policy  {' '.join(policy)}"
-    yield from _learns(found.proxy.get("learning_seconds", 0))
+    yield from _learns(found.proxy.get("learning_seconds", 0), option)
     yield from _kept(found.proxy.get("policy", {}))
     yield from (f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ()))
     yield from (f"  {note}" for note in (*found.missing_services, *found.unmounted_layers, *found.stale_services))
     yield from (f"  {problem}" for problem in found.known_problems[:PROBLEMS])
-    yield from _limits(found)
-    yield from _workspace(found)
-    yield from _secrets(found)
+    yield from _limits(found, option)
+    yield from _workspace(found, option)
+    yield from _secrets(found, option)
     yield from _log(found.proxy.get("log", {}))
     if found.webhook:
         yield f"webhook  {found.webhook.why} ({local_time(found.webhook.time)})"
     yield from counts
     yield from _hints(found.proxy.get("hints", {}))
-    yield from _denials(found)
-    yield from _refused(found)
+    yield from _denials(found, option)
+    yield from _refused(found, option)
+
+
+def _said(loaded: Loaded, option: str) -> str:
+    return SAID[loaded].replace(RELOAD, RELOAD + option).replace(CHECK, CHECK + option)
 
 
 def _labelled(line: str) -> str:
@@ -203,12 +212,12 @@ def _container_line(container: Container, name: int, width: int) -> str:
     return styled(f"  {container.service:<{name}} ", condition, f"  {container.image}{_restarts(container)}")
 
 
-def _denials(found: Status) -> Iterator[str]:
+def _denials(found: Status, option: str) -> Iterator[str]:
     if found.denials or found.unopened:
         yield styled(("last denials", "title"))
     yield from decision_table(found.denials)
     if found.unopened:
-        yield UNOPENED.format(found.unopened)
+        yield UNOPENED.format(found.unopened, option)
 
 
 def _hints(hints: Mapping[str, Any]) -> Iterator[str]:
@@ -233,21 +242,30 @@ def _kept(policy: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"  invalid since {local_time(str(since))}; the policy from {local_time(str(loaded))} is in force",)
 
 
-def _ended(containers: Iterable[Container]) -> Iterator[str]:
+def _ended(containers: Iterable[Container], option: str) -> Iterator[str]:
     """Yield a line with the stopped containers; a restarted engine starts only the proxy."""
     ended = ", ".join(container.service for container in containers if container.state in ENDED)
     if ended:
-        yield f"closed  {ended}: {NOT_RUNNING}"
+        yield f"closed  {ended}: {NOT_RUNNING}{option}"
 
 
-def _secrets(found: Status) -> Iterator[str]:
-    """Yield a line for each secret for which the proxy has no value, or not for much longer."""
+def _secrets(found: Status, option: str) -> Iterator[str]:
+    """Yield a line for each secret that has no value, or not for much longer, or that a server refuses."""
     for one in found.proxy.get("secrets", ()):
         source = f" ({found.sources[one['name']]})" if one["name"] in found.sources else ""
-        expires = time_of(one.get("expires"))
-        trouble = f"has no value now: {one['problem']}" if one["problem"] else "expires soon"
-        when = f" at {local_time(expires.isoformat())}" if expires else ""
-        yield f"secret  {one['name']} {trouble}{when}{source}: agent-sandbox secret sync"
+        if one.get("refused_by"):
+            sync = f"renew it there, then agent-sandbox secret sync{option}"
+            fix = sync if source else "agent-sandbox secret set replaces it"
+            yield f"secret  {one['name']} was refused by {one['refused_by']}{_at(one.get('refused'))}{source}: {fix}"
+        else:
+            trouble = f"has no value now: {one['problem']}" if one["problem"] else "expires soon"
+            yield f"secret  {one['name']} {trouble}{_at(one.get('expires'))}{source}: agent-sandbox secret sync{option}"
+
+
+def _at(seconds: object) -> str:
+    """Return when something happens, in local time; an empty string for no time."""
+    time = time_of(seconds)
+    return f" at {local_time(time.isoformat())}" if time else ""
 
 
 def _sources(root: Path) -> Mapping[str, str]:
@@ -268,10 +286,10 @@ def _restarts(container: Container) -> str:
     return f"  restarted {container.restarts} times{why}" if container.restarts else ""
 
 
-def _limits(found: Status) -> Iterator[str]:
+def _limits(found: Status, option: str) -> Iterator[str]:
     limits = _in_force(found)
     if limits:
-        after = {name: f" ({text} after agent-sandbox up)" for name, text in _waiting(found).items()}
+        after = {name: f" ({text} after agent-sandbox up{option})" for name, text in _waiting(found).items()}
         yield f"limits  {', '.join(f'{name} {text}{after.get(name, "")}' for name, text in limits.items())}"
 
 
@@ -285,10 +303,10 @@ def _waiting(found: Status) -> Mapping[str, str]:
     return {name: text for name, text in found.limits.items() if text != limits.get(name, text)}
 
 
-def _learns(seconds: int) -> Iterator[str]:
+def _learns(seconds: int, option: str) -> Iterator[str]:
     if seconds:
         minutes = -(-seconds // 60)
-        yield f"open    {LEARNS.format(f'{minutes} minute{"s" if minutes > 1 else ""}')}"
+        yield f"open    {LEARNS.format(f'{minutes} minute{"s" if minutes > 1 else ""}', option)}"
 
 
 def _log(log: Mapping[str, Any]) -> Iterator[str]:
@@ -297,19 +315,19 @@ def _log(log: Mapping[str, Any]) -> Iterator[str]:
         yield f"log     {log['dropped']} records lost{now}"
 
 
-def _refused(found: Status) -> Iterator[str]:
+def _refused(found: Status, option: str) -> Iterator[str]:
     if found.refusals is None:
         return
     if not found.refusals.counted and any(c.service == "agent" and c.ready for c in found.containers):
         yield f"refused  {NOT_COUNTED}"  # counting begins when the agent container has started
     if found.refusals.total:
-        yield REFUSED.format(found.refusals.total)
+        yield REFUSED.format(found.refusals.total, option)
         yield from (f"  {one.as_text(shape='%H:%M:%S')}" for one in found.refusals.agents[-SHOWN:])
 
 
-def _workspace(found: Status) -> Iterator[str]:
+def _workspace(found: Status, option: str) -> Iterator[str]:
     if found.inside.cut_off:
-        yield f"closed  {found.inside.cut_off}: agent-sandbox up"
+        yield f"closed  {found.inside.cut_off}: agent-sandbox up{option}"
     yield from (f"open    {path}: {REPLACED}: agent-sandbox up" for path in found.inside.lost)
     yield from (f"open    {CONNECTED}: {mending}" for mending in found.connected)
     yield from (f"open    {STRANGER}: {mending}" for mending in found.strangers)

@@ -28,7 +28,7 @@ def package_managers() -> "tuple[PackageManager, ...]":
         PackageManager(
             tool=RESOLVED[name],
             service=name,
-            clients=tuple(known["clients"]),
+            clients=tuple(map(str.casefold, known["clients"])),
             paths=tuple(parse_path_pattern(PathKind.GLOB, path) for path in known["paths"]),
         )
         for name, known in _known().items()

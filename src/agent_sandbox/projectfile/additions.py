@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from agent_sandbox.images import OWN_BASE, Additions
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.projectfile.browser import npm_with, packages_with
+from agent_sandbox.projectfile.browser import CONTROLLERS, npm_with, packages_with
 from agent_sandbox.projectfile.spec import ProjectSpec
 from agent_sandbox.stack.engine import BUILD_KEY
 
@@ -24,7 +24,7 @@ def additions(spec: ProjectSpec, texts: Mapping[str, str], *, file: str) -> Addi
         _require_base(text, where)
     packages, npm = spec.packages, spec.tools.npm
     if spec.browser:
-        packages, npm = packages_with(packages), npm_with(npm)
+        packages, npm = packages_with(packages), npm_with(npm, CONTROLLERS[spec.browser])
     return Additions(packages=packages, npm=npm, pip=spec.tools.pip, build_file=text)
 
 

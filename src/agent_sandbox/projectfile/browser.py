@@ -1,23 +1,55 @@
-"""What `browser: true` in a project file adds: Chromium, and an MCP server that controls it for the agents."""
+"""What `browser` in a project file adds: Chromium, and an MCP server that controls it for the agents."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from agent_sandbox.agents.mcp import McpServer
 
 # Besides Chromium: a font, without which it draws no text, and certutil, with which it learns of the proxy's CA.
 PACKAGES = ("chromium", "fonts-liberation", "libnss3-tools")
-NPM_NAME, NPM_VERSION = "chrome-devtools-mcp", "1.11.0"
-# A separate profile for each agent, files only where the agent works, and no requests to Google.
-SERVER = McpServer(
-    name="browser",
-    command=(
-        NPM_NAME,
-        *("--headless", "--isolated", "--viewport=1280x800", "--executablePath=/usr/bin/chromium"),
-        *("--workspace=/workspace", "--workspace=/tmp"),
-        *("--no-usage-statistics", "--no-performance-crux"),
+NAME = "browser"
+EXECUTABLE = "/usr/bin/chromium"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controller:
+    """An MCP server that controls the browser, and the npm package that it comes from."""
+
+    package: str
+    version: str
+    server: McpServer
+
+
+# By their value in the file. Each agent has a separate profile, files only where it works, and no requests to Google.
+CONTROLLERS = {
+    True: Controller(
+        package="chrome-devtools-mcp",
+        version="1.11.0",
+        server=McpServer(
+            name=NAME,
+            command=(
+                "chrome-devtools-mcp",
+                *("--headless", "--isolated", "--viewport=1280x800", f"--executablePath={EXECUTABLE}"),
+                *("--workspace=/workspace", "--workspace=/tmp"),
+                *("--no-usage-statistics", "--no-performance-crux"),
+            ),
+            env={"CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1"},
+        ),
     ),
-    env={"CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1"},
-)
+    # Its devtools record traces. What has no name goes to the output directory.
+    "playwright": Controller(
+        package="@playwright/mcp",
+        version="0.0.83",
+        server=McpServer(
+            name=NAME,
+            command=(
+                "playwright-mcp",
+                *("--headless", "--isolated", "--viewport-size=1280x800", f"--executable-path={EXECUTABLE}"),
+                *("--no-sandbox", "--caps=devtools", "--output-dir=/workspace/.playwright-mcp"),
+            ),
+        ),
+    ),
+}
 
 
 def packages_with(packages: Sequence[str]) -> tuple[str, ...]:
@@ -29,11 +61,11 @@ def packages_with(packages: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*packages, *PACKAGES)))
 
 
-def npm_with(packages: Sequence[str]) -> tuple[str, ...]:
-    """Return the npm packages of the project, with the MCP server unless the project names a version of it.
+def npm_with(packages: Sequence[str], controller: Controller) -> tuple[str, ...]:
+    """Return the npm packages of the project, with the controller's unless the project names a version of it.
 
-    >>> npm_with(["pnpm@10"])
-    ('pnpm@10', 'chrome-devtools-mcp@1.11.0')
+    >>> npm_with(["pnpm@10"], CONTROLLERS["playwright"])
+    ('pnpm@10', '@playwright/mcp@0.0.83')
     """
-    named = any(one.partition("@")[0] == NPM_NAME for one in packages)
-    return tuple(packages) if named else (*packages, f"{NPM_NAME}@{NPM_VERSION}")
+    named = any(one.startswith(f"{controller.package}@") or one == controller.package for one in packages)
+    return tuple(packages) if named else (*packages, f"{controller.package}@{controller.version}")

@@ -13,7 +13,7 @@ from agent_sandbox.agents.pin import parse_pin
 from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.projectfile.beside import Besides
-from agent_sandbox.projectfile.browser import SERVER
+from agent_sandbox.projectfile.browser import CONTROLLERS, NAME
 from agent_sandbox.projectfile.checks import TEXT, BaseImage, FileName, invalid, matching, require_text
 from agent_sandbox.projectfile.mcp import McpServerSpec, Servers
 from agent_sandbox.projectfile.paths import LONGEST_PATH, is_below, is_script
@@ -203,6 +203,17 @@ Port = Annotated[
 ]
 
 
+def _browser(value: object) -> bool | str:
+    if isinstance(value, bool) or (isinstance(value, str) and value in CONTROLLERS):
+        return value
+    raise invalid(f"not a browser: {safe_repr(str(value))}", "write true, or playwright")
+
+
+Browser = Annotated[
+    bool | str, PlainValidator(_browser), WithJsonSchema({"anyOf": [{"type": "boolean"}, {"const": "playwright"}]})
+]
+
+
 class MountSpec(Strict):
     """A file or directory outside the project; the agent can only read it unless `read_only` is false."""
 
@@ -248,7 +259,7 @@ class ProjectSpec(Strict):
     mounts: Annotated[Listed[MountSpec], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
     mask: Annotated[Listed[Below], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
     environment: Annotated[Variables, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
-    browser: bool = False
+    browser: Browser = False
     mcp: Servers = Field(default_factory=dict)
     ports: Annotated[Listed[Port], BeforeValidator(_none_is_empty_list), AfterValidator(_distinct)] = ()
     limits: Annotated[LimitsSpec, BeforeValidator(_none_is_empty)] = LimitsSpec()
@@ -262,7 +273,7 @@ class ProjectSpec(Strict):
     @property
     def servers(self) -> tuple[McpServer, ...]:
         """The MCP servers; one of the project's takes the place of the browser's."""
-        found = {SERVER.name: SERVER} if self.browser else {}
+        found = {NAME: CONTROLLERS[self.browser].server} if self.browser else {}
         return tuple((found | {name: spec.server(name) for name, spec in self.mcp.items()}).values())
 
 

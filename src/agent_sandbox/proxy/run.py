@@ -95,7 +95,7 @@ async def run(settings: Settings, limits: Limits) -> None:
             "clock": now_utc().isoformat(timespec="seconds"),
             "connections": front.connections,
             "log": {"dropped": sum(writer.dropped for writer in writers), "error": writers[0].error},
-            "secrets": troubled(settings.secrets),
+            "secrets": troubled(settings.secrets, uses.refusal),
             "learning_seconds": asking.learning_seconds,
         }
 

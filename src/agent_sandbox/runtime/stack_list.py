@@ -48,12 +48,12 @@ class ListedStack:
     clone: Clone | None = None
 
 
-def list_stacks(driver: Driver, store: Store, *, ask: Ask) -> tuple[ListedStack, ...]:
-    """Return every stack on the engine; `ask` asks a running proxy for its status."""
+def list_stacks(driver: Driver, store: Store, *, ask: Ask, disk: bool = True) -> tuple[ListedStack, ...]:
+    """Return every stack on the engine; `ask` asks a running proxy for its status. Without `disk`, it is unknown."""
     found = driver.stacks()
     projects = trusted_projects(store)
     with ThreadPoolExecutor() as pool:  # the engine measures for two seconds
-        used = pool.submit(driver.usage, [container for stack in found for container in stack.containers])
+        used = pool.submit(driver.usage, [container for stack in found for container in stack.containers], disk=disk)
         denied = pool.map(lambda stack: _denied(stack.containers, ask), found)
         current = _current_images(driver, projects.values())
         usage = used.result()

@@ -62,6 +62,8 @@ class Status:
     sources: Mapping[str, str] = field(default_factory=dict)
     # Why the last message to the user's webhook did not arrive.
     webhook: Failure | None = None
+    # Those of its clones that run.
+    clones: tuple[str, ...] = ()
     # The agent's limits after the next `up`.
     limits: Mapping[str, str] = field(default_factory=dict)
 
@@ -103,6 +105,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
     unseen: tuple[str, ...] = (),
     sources: Mapping[str, str] = MappingProxyType({}),
     webhook: Failure | None = None,
+    clones: tuple[str, ...] = (),
 ) -> Status:
     """Collect the status; a stopped proxy or an invalid policy is part of it, not an error."""
     found = driver.observe(project.name)
@@ -120,6 +123,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
         unseen=unseen,
         sources=sources,
         webhook=webhook,
+        clones=clones,
         containers=found,
         host_digest=host_digest,
         problems=problems,

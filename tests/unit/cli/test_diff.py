@@ -43,6 +43,16 @@ def test_only_the_files_are_listed_if_asked(driver: HereDriver, capsys: pytest.C
     )
 
 
+def test_a_stash_is_shown_as_one(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+    (driver.folder / "a.txt").write_text("stashed\n")
+    git(driver.folder, "stash", "push", "--quiet")
+    assert exit_code(lambda: diff(stat=True)) == 0
+    name = f"stash-{git(driver.folder, 'rev-parse', 'refs/stash')[:10]}"
+    assert capsys.readouterr().out == (
+        f"{name}  a stash\n a.txt | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\n"
+    )
+
+
 def test_a_clone_without_a_new_commit_and_several_clones_are_said(
     driver: HereDriver, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from agent_sandbox.cli.down import down
 from agent_sandbox.cli.framework.errors import exit_code
+from clone_worlds import with_clones
 from fake_docker import FakeDocker
-from fake_stack import compose_line, with_containers
+from fake_stack import compose_line, with_containers, with_running
 
 
 def test_down_removes_containers_and_keeps_volumes(project: Path, docker: FakeDocker) -> None:
@@ -28,3 +29,23 @@ def test_down_says_that_nothing_ran(project: Path, docker: FakeDocker, capsys: p
     docker.says("ps --all").says("compose")
     assert exit_code(down) == 0
     assert capsys.readouterr().err.splitlines()[-1] == "app-1 was not running"
+
+
+@pytest.fixture
+def clones(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have three clones of the project."""
+    with_clones(project, tmp_path_factory.mktemp("clones"), monkeypatch, "fix-1", "fix-2", "fix-3")
+
+
+@pytest.mark.usefixtures("clones")
+def test_clones_that_still_run_are_named_with_the_command_that_stops_one(
+    docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_running(docker, "app-fix-2-", "app-fix-3-").says("compose")
+    assert exit_code(down) == 0
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "app-1 was not running",
+        "its clones still run: fix-2, fix-3; to stop one: agent-sandbox down --path fix-2",
+    ]
+    assert exit_code(lambda: down(path=Path("fix-2"))) == 0
+    assert "its clones" not in capsys.readouterr().err

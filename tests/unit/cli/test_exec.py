@@ -53,6 +53,17 @@ def test_a_stack_that_is_not_ready_is_one_message(
     assert capsys.readouterr().err == expected
 
 
+def test_a_clone_that_is_not_ready_is_named_in_the_commands(
+    project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("agent_sandbox.runtime.project.clone_record.path_option", lambda *_: " --path fix-1")
+    with_containers(docker, agent="exited")
+    assert project.exists()
+    assert exit_code(lambda: execute(["ls"])) == 1
+    hint = "agent-sandbox up --path fix-1 starts it; agent-sandbox logs --path fix-1 agent shows why it is not ready"
+    assert capsys.readouterr().err == f"error: app-1: the agent is exited with code 1\n  hint: {hint}\n"
+
+
 def test_a_wall_that_is_gone_is_named_before_anything_runs(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,12 @@ from agent_sandbox.cli.down import down
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.ls import ls
 from agent_sandbox.cli.status import status
+from agent_sandbox.cli.terminal.redraw import ENTER, LEAVE
 from agent_sandbox.images import proxy_name
 from agent_sandbox.runtime.project.installed import images_of, read_project
 from fake_docker import FakeDocker
 from fake_stack import inspected
+from fake_tty import Screen
 
 PROJECT = "com.docker.compose.project"
 UNKNOWN = "its directory is unknown: another user's, or never trusted here"
@@ -155,3 +159,77 @@ def test_a_stack_is_found_by_its_name_from_anywhere(
     assert machine.calls
     assert exit_code(lambda: status(path=Path("app-2"))) == 1
     assert "there is no stack here" in capsys.readouterr().err
+
+
+def looks(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object]) -> None:
+    """Have `ls --watch` look once more after each of these changes; then somebody presses Ctrl-C."""
+    waiting = iter(changes)
+
+    def pause(seconds: float) -> None:
+        assert seconds == 2.0
+        change = next(waiting, None)
+        if change is None:
+            raise KeyboardInterrupt
+        change()
+
+    monkeypatch.setattr("agent_sandbox.cli.ls.sleep", pause)
+
+
+def test_watch_shows_the_table_until_ctrl_c_and_measures_the_disk_once(
+    machine: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks(monkeypatch, lambda: None)
+    for name, value in (("COLUMNS", "80"), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    assert exit_code(lambda: ls(watch=True)) == 130
+    first, second = screen.getvalue().removeprefix(ENTER).removesuffix(LEAVE).split("\x1b[H")[1:]
+    assert first == second
+    rows = [row.removeprefix("\x1b[2K") for row in first.removesuffix("\x1b[J").split("\n")]
+    assert rows[0].startswith("NAME ")
+    assert rows[-2:] == ["", "Ctrl-C ends"]
+    assert all(len(row) <= 80 for row in rows)
+    assert "2 MB" in rows[1]
+    assert len([call for call in machine.calls if call.startswith("system df")]) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_watch_says_that_there_is_no_stack_yet(docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+    docker.says("volume ls").says("ps --all").says("system df", out="[]")
+    looks(monkeypatch)
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    assert exit_code(lambda: ls(watch=True)) == 130
+    assert "no stacks on this Docker engine" in screen.getvalue()
+
+
+def test_watch_as_json_prints_a_line_for_each_change(
+    machine: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def now_says(words: str, out: str) -> None:
+        machine.says(words, out=out)
+        machine.rules.insert(0, machine.rules.pop())
+        machine.says("and so it is written")
+
+    looks(
+        monkeypatch,
+        lambda: now_says("stats --no-stream --no-trunc", ""),  # only their memory changes
+        lambda: now_says("proxy status --control", json.dumps({"requests": {"denied": 4}})),
+        lambda: now_says("volume ls", "app-1 app-1_ca-private\n"),
+    )
+    assert exit_code(lambda: ls(watch=True, json=True)) == 130
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["name"], one["state"], one["denied"]) for one in found] == [
+        ("app-1", "running", 3),
+        ("other", "down", None),
+        ("app-1", "running", 4),
+        ("other", "removed", None),
+    ]
+
+
+def test_watch_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: ls(watch=True)) == 1
+    assert capsys.readouterr().err == (
+        "error: --watch: needs a terminal\n  hint: --json --watch prints a line for each change\n"
+    )

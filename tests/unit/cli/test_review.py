@@ -1,5 +1,7 @@
 import json
 import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +12,9 @@ from agent_sandbox.cli.review import review
 from agent_sandbox.runtime.review import scan
 from agent_sandbox.runtime.review.baseline import save_baseline
 from agent_sandbox.runtime.review.changes import take
+from clone_worlds import git
 from fake_tty import Person
+from real_stacks import ROOT
 
 QUESTION = "Accept this change? [y]es, [n]ot now, [r]estore, [a]ll of this kind, [q]uit: "
 BUILD = "build  runs with make, a build tool or a task runner"
@@ -72,6 +76,35 @@ def test_a_project_that_was_not_looked_at_wholly_is_never_done(
     monkeypatch.setattr(scan, "MOST_ENTRIES", 0)
     assert exit_code(lambda: review(accept=accept)) == 1
     assert "the project has too many files: not all were searched\n" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("name", ["pre-push", "pre-commit"])
+def test_the_hook_of_the_docs_stops_git_until_the_changes_are_reviewed(
+    changed: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Git starts hooks with variables of its own, and `pre-push` with a pipe as its stdin."""
+    program = (outside := tmp_path_factory.mktemp("outside")) / "agent-sandbox"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m agent_sandbox "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{outside}:/usr/bin:/bin")
+    git(changed, "init", "--quiet", "--initial-branch=main")
+    git(changed, "add", "--all")
+    git(changed, "commit", "--quiet", "--message", "first")
+    git(changed, "init", "--quiet", "--bare", str(outside / "other.git"))
+    (script,) = re.findall(r"```sh\n(cat >\.git/hooks/.*?)```", (ROOT / "docs" / "host.md").read_text(), re.DOTALL)
+    (changed / ".git" / "hooks").mkdir()
+    subprocess.run(["/bin/sh", "-ec", script.replace("pre-push", name)], cwd=changed, check=True)
+    act = {
+        "pre-push": ("push", "--quiet", str(outside / "other.git"), "main"),
+        "pre-commit": ("commit", "--quiet", "--allow-empty", "--message", "second"),
+    }[name]
+    with pytest.raises(subprocess.CalledProcessError) as stopped:
+        git(changed, *act)
+    said = stopped.value.stderr.decode()
+    assert said.startswith(f"{BUILD}\n  changed  Makefile\n")
+    assert "3 changes to review: agent-sandbox review at a terminal, or --accept, or --restore PATH\n" in said
+    assert exit_code(lambda: review(accept=True)) == 0
+    git(changed, *act)
 
 
 def test_json_has_the_same_changes(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:

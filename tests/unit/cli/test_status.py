@@ -12,6 +12,7 @@ from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.refusals import NOT_COUNTED
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from agent_sandbox.runtime.webhook.outcome import Failure, save_failure
+from clone_worlds import with_clones
 from fake_docker import FakeDocker
 from fake_refusals import refusals_said
 from fake_stack import inspected, trust, with_containers, with_inspected
@@ -53,6 +54,20 @@ def test_a_person_sees_services_policy_and_denials(
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
+
+
+@pytest.fixture
+def clones(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have two clones of the project."""
+    with_clones(project, tmp_path_factory.mktemp("clones"), monkeypatch, "fix-1", "fix-2")
+
+
+@pytest.mark.usefixtures("clones", "up")
+def test_running_clones_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(status) == 0
+    assert "clones  running: fix-1, fix-2" in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["clones"] == ["fix-1", "fix-2"]
 
 
 def test_a_webhook_that_failed_is_one_line(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -257,6 +272,9 @@ def test_a_clone_is_named_with_its_project_and_with_the_reload_of_its_policy(
     assert lines[0].endswith("  fix-1, a clone of /home/me/app")
     reload = "agent-sandbox proxy reload --path fix-1"
     assert f"policy  .devcontainer/policy.yaml {digest} edited since the proxy loaded it: {reload}" in lines
+    policy.write_text("domainz: []\n")
+    assert exit_code(status) == 0
+    assert "invalid: agent-sandbox policy check --path fix-1; " in capsys.readouterr().out
 
 
 def test_an_edited_policy_is_told_with_what_loads_it(
@@ -466,19 +484,23 @@ def test_a_service_that_came_back_is_told_with_how_often_and_why(
     assert (service["restarts"], service["out_of_memory"]) == (3, True)
 
 
-def test_a_secret_without_a_value_is_reported_with_its_source_and_one_that_expires(
+def test_a_secret_without_a_value_is_reported_and_one_that_expires_or_is_refused(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipes_of(project, os.environ).add(Recipe(name="the.key", hosts=("a.test",), source="pass t"))
     failed = {"name": "the.key", "hosts": ["a.test"], "problem": "its source failed", "expires": None}
     expiring = {"name": "other", "hosts": ["a.test"], "problem": "", "expires": 1_700_000_000.5}
-    docker.says("agent_sandbox.proxy status", out=json.dumps({"secrets": [failed, expiring]}))
+    refused = {**expiring, "refused_by": "a.test", "refused": 1_700_000_000.5}
+    both = [refused, {**refused, "name": "the.key"}]
+    docker.says("agent_sandbox.proxy status", out=json.dumps({"secrets": [failed, expiring, *both]}))
     with_containers(docker, proxy="healthy")
     assert exit_code(status) == 0
     at = local_time("2023-11-14T22:13:20")
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("secret")] == [
         "secret  the.key has no value now: its source failed (pass t): agent-sandbox secret sync",
         f"secret  other expires soon at {at}: agent-sandbox secret sync",
+        f"secret  other was refused by a.test at {at}: agent-sandbox secret set replaces it",
+        f"secret  the.key was refused by a.test at {at} (pass t): renew it there, then agent-sandbox secret sync",
     ]
     assert exit_code(lambda: status(json=True)) == 0
-    assert json.loads(capsys.readouterr().out)["secrets"] == [failed, expiring]
+    assert json.loads(capsys.readouterr().out)["secrets"] == [failed, expiring, *both]

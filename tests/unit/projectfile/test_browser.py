@@ -3,10 +3,12 @@ import json
 from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.images import Additions
 from agent_sandbox.projectfile.additions import additions
-from agent_sandbox.projectfile.browser import NPM_NAME, NPM_VERSION, PACKAGES, SERVER
+from agent_sandbox.projectfile.browser import CONTROLLERS, PACKAGES
 from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.resources import data_root
 from table_tests import each
+
+DEVTOOLS, PLAYWRIGHT = CONTROLLERS[True], CONTROLLERS["playwright"]
 
 
 def servers(text: str) -> dict[str, McpServer]:
@@ -17,10 +19,15 @@ def servers(text: str) -> dict[str, McpServer]:
     ("text", "expected"),
     [
         ("browser: false", Additions()),
-        ("browser: true", Additions(packages=PACKAGES, npm=(f"{NPM_NAME}@{NPM_VERSION}",))),
+        ("browser: true", Additions(packages=PACKAGES, npm=(f"chrome-devtools-mcp@{DEVTOOLS.version}",))),
+        ("browser: playwright", Additions(packages=PACKAGES, npm=(f"@playwright/mcp@{PLAYWRIGHT.version}",))),
         (
-            f"browser: true\npackages: [tree, chromium]\ntools: {{npm: [{NPM_NAME}@1.0.0]}}",
-            Additions(packages=("tree", "chromium", *PACKAGES[1:]), npm=(f"{NPM_NAME}@1.0.0",)),
+            "browser: true\npackages: [tree, chromium]\ntools: {npm: [chrome-devtools-mcp@1.0.0]}",
+            Additions(packages=("tree", "chromium", *PACKAGES[1:]), npm=("chrome-devtools-mcp@1.0.0",)),
+        ),
+        (
+            "browser: playwright\ntools: {npm: ['@playwright/mcp']}",
+            Additions(packages=PACKAGES, npm=("@playwright/mcp",)),
         ),
     ],
 )
@@ -32,14 +39,11 @@ def test_every_agent_gets_its_server_unless_the_project_has_one_of_that_name() -
     own = McpServer(name="browser", command=("mine",))
     assert servers("mcp: {a: {command: x}}") == {"a": McpServer(name="a", command=("x",))}
     assert servers("browser: true\nmcp: {a: {command: x}}") == {
-        "browser": SERVER,
+        "browser": DEVTOOLS.server,
         "a": McpServer(name="a", command=("x",)),
     }
+    assert servers("browser: playwright") == {"browser": PLAYWRIGHT.server}
     assert servers("browser: true\nmcp: {browser: {command: mine}}") == {"browser": own}
-
-
-def test_its_server_is_the_program_that_is_installed() -> None:
-    assert SERVER.command[0] == NPM_NAME
 
 
 def test_chromiums_policies_are_json() -> None:

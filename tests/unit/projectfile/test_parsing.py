@@ -59,6 +59,7 @@ def test_an_editor_is_a_value_of_its_kind() -> None:
         ("agents: first", ["f:1:9: list expected, not 'first'; write [first]"]),
         ("agents: [firts]", ["f:1:10: unknown agent 'firts'; did you mean `first`?"]),
         ("agents: [first, first]", ["f:1:9: first is listed twice; keep one of them"]),
+        ("browser: firefox", ["f:1:10: not a browser: 'firefox'; write true, or playwright"]),
         ("ports: [x]", [f"f:1:9: not a port: 'x'; {PORT}"]),
         ("ports: ['0:80']", [f"f:1:9: not a port: '0:80'; {PORT}"]),
         ("ports: [true]", [f"f:1:9: not a port: 'True'; {PORT}"]),

@@ -7,9 +7,10 @@ from typing import Annotated
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
+from agent_sandbox.cli.steps.secrets.clone_secrets import in_clones
 from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
-from agent_sandbox.cli.steps.secrets.secret_store import ask_store
+from agent_sandbox.cli.steps.secrets.secret_store import ask_store, secrets_of
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policytools.unset_secrets import wanted
 from agent_sandbox.problems import Problem, UserError
@@ -40,7 +41,14 @@ def remove(name: Name, *, path: ProjectPath = None) -> None:
     else:
         ask_store(project, "remove", bound.name)
         say(f"{bound.name} is removed: the proxy no longer injects it")
+    in_clones(project, lambda own: _remove_from(own, bound.name), done=f"{bound.name} is removed from its clones, too")
     _report_needs(project, bound.name)
+
+
+def _remove_from(clone: Project, name: str) -> None:
+    recipes_of(clone.root, os.environ).remove(name)
+    if any(one.name == name for one in secrets_of(clone)):
+        ask_store(clone, "remove", name)
 
 
 def _report_needs(project: Project, name: str) -> None:

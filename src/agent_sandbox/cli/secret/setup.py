@@ -72,7 +72,7 @@ def setup(  # noqa: PLR0913 - each is an option
     """Set the API key or the git token of a service: store it for the service's hosts, and have the policy inject it.
 
     You are asked for the key, or it comes from stdin or `--from`. In the sandbox, clients find a placeholder. For a git
-    server, it is for the repositories of the project's remotes and submodules, or for those that you name. With
+    server, it is for the repositories of the project's remotes, submodules and mounts, or for those that you name. With
     `signing`, the proxy signs the commits that are made in the sandbox; with `aws`, requests to the APIs that you name.
     `npm` is for private packages of the registry that npm uses on this machine.
     """

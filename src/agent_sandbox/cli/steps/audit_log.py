@@ -1,5 +1,6 @@
 """Read the audit log for a command: the running stack's, or a file."""
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from agent_sandbox.backends.verbs import ReadTraffic
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, require_made
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import watch_stack
 from agent_sandbox.runtime.proxy.traffic import traffic_lines
@@ -33,7 +35,8 @@ def require_readable_log(project: Project) -> None:
     proxy = require_made(project, "proxy")
     if proxy.state != "running":
         what = f"the proxy is {proxy.condition}; the audit log is kept, but only a running proxy can read it"
-        hint = "agent-sandbox up starts it; agent-sandbox logs proxy shows its container's output"
+        option = path_option(project.root, os.environ)
+        hint = f"agent-sandbox up{option} starts it; agent-sandbox logs{option} proxy shows its container's output"
         raise UserError([Problem(where=project.name, what=what, hint=hint)])
 
 

@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, CopySecrets, Create
+from agent_sandbox.backends.verbs import CopySecrets, Create
 from agent_sandbox.cli.steps.clone_cache import bring_cache, cache_key, keep_cache
 from agent_sandbox.cli.steps.clone_policy import bring_policy
-from agent_sandbox.cli.steps.execute import backend, driver, execute
+from agent_sandbox.cli.steps.execute import backend, driver, execute, is_running
+from agent_sandbox.cli.steps.unreviewed import record_first_review
 from agent_sandbox.cli.terminal.output import counted, say, short_path
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
@@ -131,11 +133,19 @@ def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bo
             _report_old_policy(own, clone)
         if start is None:
             return EnteredClone(project=own)
-        steps = build_of(images_of(own), extra_ca=extra_ca)
-        _create(project, own, steps, quiet=quiet)
+        record_first_review(clone.project)  # for `review`, after the clone's commits were merged
+        execute(backend().build(build_of(images_of(own), extra_ca=extra_ca)), quiet=quiet)
+        execute(backend().plan(own, Create()), quiet=quiet)
         key, image = cache_key(own, repository, start), volume_of(own).image
-        has_cache = bring_cache(own, clone, image, key)
-        clone = _fill(own, clone, repository, start, quiet=quiet)
+        with ThreadPoolExecutor() as pool:  # each starts a container
+            secrets = pool.submit(_copy_secrets, project, own)
+            cache = pool.submit(bring_cache, own, clone, image, key)
+            clone = _fill(own, clone, repository, start)
+            secrets.result()
+            has_cache = cache.result()
+        save_clone(clone)
+        if not quiet:
+            _report(repository, clone, start)
     if has_cache or not key:
         return EnteredClone(project=own)
     return EnteredClone(project=own, keep=partial(keep_cache, own, clone, image, key))
@@ -173,7 +183,7 @@ def _settle(project: Project, clone: Clone) -> tuple[Clone, Project]:
 
 def _report_old_policy(own: Project, clone: Clone) -> None:
     """Print what loads a changed policy, if the clone's proxy runs with the one from before."""
-    if any(one.service == "proxy" and one.state == "running" for one in driver().observe(own.name)):
+    if is_running(own, "proxy"):
         command = f"agent-sandbox proxy reload --path {clone.name}"
         say(("note:", "title"), f" the policy changed since {clone.name} was started; to apply it: {command}")
 
@@ -184,30 +194,26 @@ def _settings(trusted: Standing) -> dict[str, str]:
     return {path: text for path, text in {**trusted.box, **run}.items() if path not in trusted.policy}
 
 
-def _create(parent: Project, own: Project, build: Build, *, quiet: bool) -> None:
-    """Create the clone's volumes, and copy the stored secrets of its project; others come from a source."""
-    execute(backend().build(build), quiet=quiet)
-    execute(backend().plan(own, Create()), quiet=quiet)
+def _copy_secrets(parent: Project, own: Project) -> None:
+    """Copy the stored secrets of the clone's project; others come from a source."""
     volume = f"{parent.name}_{SECRETS_KEY}"
     if volume in driver().leftovers(parent.name)["volumes"]:
         execute(backend().plan(own, CopySecrets(image=proxy_name(), source=volume)), quiet=True)
 
 
-def _fill(own: Project, clone: Clone, repository: HostRepository, start: Start, *, quiet: bool) -> Clone:
+def _fill(own: Project, clone: Clone, repository: HostRepository, start: Start) -> Clone:
+    """Fill the clone's volume, and return its record with the commits that it starts with."""
     branch = start.branch or clone.name
     volume_of(own).fill(repository, start, branch, {})
     started = {name: commit for name, commit in start.references.items() if name.startswith(HEADS)}
-    filled = replace(clone, started={**started, f"{HEADS}{branch}": start.commit})
-    save_clone(filled)
-    if not quiet:
-        say(
-            ("clone ", ""),
-            (clone.name, "title"),
-            f" of {short_path(clone.project)}: branch {branch} at {start.commit[:10]}",
-        )
-        for note in _notes(repository, clone):
-            say(("note:", "title"), f" {note}")
-    return filled
+    return replace(clone, started={**started, f"{HEADS}{branch}": start.commit})
+
+
+def _report(repository: HostRepository, clone: Clone, start: Start) -> None:
+    made = f" of {short_path(clone.project)}: branch {start.branch or clone.name} at {start.commit[:10]}"
+    say("clone ", (clone.name, "title"), made)
+    for note in _notes(repository, clone):
+        say(("note:", "title"), f" {note}")
 
 
 def _notes(repository: HostRepository, clone: Clone) -> Iterator[str]:
@@ -231,9 +237,10 @@ def report_unfetched(clone: Clone) -> None:
         for problem in error.problems:
             say(("warning:", "warn"), f" cannot list what was not fetched: {problem}")
         return
-    listing, waiting = status.listing, [one.name for one in status.branches if not one.is_fetched]
-    if waiting:
-        say(("not fetched:", "warn"), f" commits of {listed(waiting)}: agent-sandbox fetch {clone.name}")
+    listing, waiting = status.listing, [one for one in status.branches if not one.is_fetched]
+    for kind, is_stash in (("commits of", False), ("the stashes", True)):
+        if names := [one.name for one in waiting if one.stash == is_stash]:
+            say(("not fetched:", "warn"), f" {kind} {listed(names)}: agent-sandbox fetch {clone.name}")
     for branch, why in listing.refused.items():
         say(("not fetched:", "warn"), f" {branch}: {why}")
     for line in uncommitted(listing.changed, (), complete=listing.complete):

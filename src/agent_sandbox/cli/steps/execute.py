@@ -58,6 +58,11 @@ def attach(project: Project, *command: str, dry_run: bool = False, images: bool 
     execute(backend().plan(project, entering(*command, session=session)), dry_run=dry_run, quiet=True)
 
 
+def is_running(project: Project, service: str) -> bool:
+    """Return whether a container of the project runs."""
+    return any(one.service == service and one.state == "running" for one in driver().observe(project.name))
+
+
 def require_made(project: Project, service: str) -> Container:
     """Return the container of a service, running or not; raise UserError if it does not exist."""
     found = next((container for container in driver().observe(project.name) if container.service == service), None)
@@ -68,10 +73,14 @@ def require_made(project: Project, service: str) -> Container:
 
 def not_running(project: Project) -> Problem:
     """Return the problem of a stack without containers, with the command that starts it."""
-    from agent_sandbox.runtime.project.clone_record import path_option  # noqa: PLC0415 - only for the message
-
-    hint = f"agent-sandbox up{path_option(project.root, os.environ)}"
+    hint = f"agent-sandbox up{_path_option(project)}"
     return Problem(where=project.name, what="the stack is not running", hint=hint)
+
+
+def _path_option(project: Project) -> str:
+    from agent_sandbox.runtime.project.clone_record import path_option  # noqa: PLC0415 - only for messages
+
+    return path_option(project.root, os.environ)
 
 
 def require_running(project: Project, service: str) -> Container:
@@ -101,9 +110,10 @@ def require_agent(project: Project) -> Container:
 
 
 def _not_ready(project: Project, found: Container, inside: Inside) -> NoReturn:
+    option = _path_option(project)
     if inside.lost:
         raise UserError(Problem(where=path, what=REPLACED, hint=LOOK) for path in inside.lost)
     if inside.cut_off:
-        raise UserError([Problem(where=project.name, what=inside.cut_off, hint="agent-sandbox up")])
-    hint = f"agent-sandbox up starts it; agent-sandbox logs {found.service} shows why it is not ready"
+        raise UserError([Problem(where=project.name, what=inside.cut_off, hint=f"agent-sandbox up{option}")])
+    hint = f"agent-sandbox up{option} starts it; agent-sandbox logs{option} {found.service} shows why it is not ready"
     raise UserError([Problem(where=project.name, what=f"the {found.service} is {found.condition}", hint=hint)])

@@ -1,6 +1,7 @@
 """Run a project's setup script in its agent container, for `up` and `run`."""
 
 import hashlib
+import os
 
 from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.backends.project import Project
@@ -8,8 +9,9 @@ from agent_sandbox.backends.verbs import SetUp
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.project.clone_record import path_option
 
-AGAIN = "agent-sandbox up tries again; the stack runs, so you can look around with agent-sandbox shell"
+AGAIN = "agent-sandbox up{0} tries again; the stack runs, so you can look around with agent-sandbox shell{0}"
 OURS, ERROR = "agent-sandbox: ", "error: "
 MOST_LINES = 10
 
@@ -41,4 +43,4 @@ def _problem(project: Project, lines: list[str], *, quiet: bool) -> Problem:
     what = why.removeprefix(OURS).removeprefix(ERROR)
     said = "".join(f"\n  {line}" for line in before[-MOST_LINES:] if not line.startswith(OURS)) if quiet else ""
     what += ":" if said else ""
-    return Problem(where=project.setup, what=what + said, hint=AGAIN)
+    return Problem(where=project.setup, what=what + said, hint=AGAIN.format(path_option(project.root, os.environ)))

@@ -31,6 +31,7 @@ from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.policies.missing_services import denied_servers
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.policies.stale_services import stale_services
+from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import bounded_volumes, images_of, read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import is_in_volume, look_inside
 from agent_sandbox.runtime.protect.snapshot import record
@@ -72,7 +73,9 @@ def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = Fal
             sync_after_start(project)
             run_setup(project, quiet=quiet)
     except KeyboardInterrupt:
-        say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what was started")
+        option = path_option(project.root, os.environ)
+        again, stop = f"agent-sandbox up{option}", f"agent-sandbox down{option}"
+        say(f"interrupted: run `{again}` again, or `{stop}` to stop what was started")
         return INTERRUPTED
     return DONE
 

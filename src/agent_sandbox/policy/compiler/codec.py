@@ -89,9 +89,13 @@ RULE_SET = frozenset({"rules", "restrictions", "replaced", "host_services", "set
 
 
 def _require_known(value: Any, known: Iterable[str]) -> None:  # noqa: ANN401 - any of the engine's values
-    """Raise NotEncodableError if a field that is not `known` is set: losing a condition would allow more."""
+    """Raise NotEncodableError if a field that is not `known` is set: losing a condition would allow more.
+
+    Fields that a class computes from the others are computed again.
+    """
     for part in fields(value):
-        if part.name not in known and (part.default is MISSING or getattr(value, part.name) != part.default):
+        is_unknown = part.init and part.name not in known
+        if is_unknown and (part.default is MISSING or getattr(value, part.name) != part.default):
             raise NotEncodableError
 
 

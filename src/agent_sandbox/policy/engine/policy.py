@@ -52,6 +52,11 @@ class Policy:
     layers: frozenset[str] = frozenset()
     # What a person allowed for a while. Never compiled or stored: the running proxy adds it.
     granted: Grants | None = field(default=None, repr=False, compare=False)
+    # The settings of the proxy.
+    settings: Settings = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", settings_of(self.rules.settings))
 
     @classmethod
     def of(cls, rules: RuleSet, *, refusal: str = "", empty: bool = False) -> Self:
@@ -82,11 +87,6 @@ class Policy:
         """Return the policy with these grants in addition. Raises ValueError if one cannot be a grant."""
         before = self.granted.rules if self.granted else ()
         return replace(self, granted=Grants(rules=(*before, *rules))) if rules else self
-
-    @property
-    def settings(self) -> Settings:
-        """The settings of the proxy."""
-        return settings_of(self.rules.settings)
 
     def takes_encoded_slash(self, host: str) -> bool:
         """Return whether paths of this host may contain `%2F`, which an entry allows with `encoded_slash: true`.

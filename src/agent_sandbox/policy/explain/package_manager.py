@@ -15,7 +15,10 @@ LONGEST_CLIENT = 100  # characters of a User-Agent that are compared
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageManager:
-    """A tool, its resolved service, and how to recognise its clients and the paths of its registry."""
+    """A tool, its resolved service, and how to recognise its clients and the paths of its registry.
+
+    `clients` are the beginnings of their User-Agents, case-folded.
+    """
 
     tool: str
     service: str
@@ -36,11 +39,7 @@ def package_manager_of(request: Request, package_managers: Iterable[PackageManag
     known = tuple(package_managers)
     agent = next((value for name, value in request.headers if name == "user-agent"), "")[:LONGEST_CLIENT].casefold()
     ways = readings(request.path)
-    named = (
-        package_manager
-        for package_manager in known
-        if agent.startswith(tuple(client.casefold() for client in package_manager.clients))
-    )
+    named = (package_manager for package_manager in known if agent.startswith(package_manager.clients))
     shaped = (
         package_manager
         for package_manager in known

@@ -34,6 +34,8 @@ def glob_matches(glob: tuple[Segment, ...], path: str) -> bool:
     is matched at the first possible position, which leaves the most room for the following ones.
     """
     segments = segments_of(path)
+    if glob[-1] != ANY_DEPTH and not segment_matches(glob[-1], segments[-1]):
+        return False  # most paths end otherwise
     if ANY_DEPTH not in glob:
         return len(glob) == len(segments) and _all_match(glob, segments, 0)
     first, last = glob.index(ANY_DEPTH), len(glob) - 1 - glob[::-1].index(ANY_DEPTH)

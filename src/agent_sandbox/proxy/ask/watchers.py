@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from agent_sandbox.proxy.control.channel import Answer, Reply
 
 CAPACITY = 2_000  # records that wait for a slow watcher
-AT_ONCE = 500  # records in one write
-PAUSE_SECONDS = 0.05  # between two writes: what comes meanwhile is written at once
+AT_ONCE = 1_000  # records in one write
+PAUSE_SECONDS = 0.1  # between two writes: each costs the proxy a switch to another thread
 MOST = 16
 
 State = Callable[[], Awaitable[Answer]]

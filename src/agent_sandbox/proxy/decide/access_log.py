@@ -9,16 +9,18 @@ from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.tunnel import Tunnel
 
+type Count = Callable[[Iterable[SecretUse], str, int | None], object]
+
 
 class AccessLog:
-    """Writes exchanges to the audit log, and counts the secrets in them."""
+    """Writes exchanges to the audit log, and counts the secrets in them, with the host and its answer."""
 
     def __init__(
         self,
         audit_log: AuditLog,
         *,
         clock: Callable[[], float],
-        count: Callable[[Iterable[SecretUse]], object] = lambda _: None,
+        count: Count = lambda *_: None,
     ) -> None:
         self._audit_log = audit_log
         self._clock = clock
@@ -63,5 +65,5 @@ class AccessLog:
         exchange.written, exchange.held = True, False
         self._audit_log.record(exchange.record(now=self._clock()))
         # An exchange may have a second record, which would be a second use.
-        self._count(exchange.secrets)
+        self._count(exchange.secrets, exchange.host, exchange.status)
         exchange.secrets = ()

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from agent_sandbox.policy import Decision, Policy, Request, advise, decide
 from agent_sandbox.policy.explain.git_command import git_command
-from agent_sandbox.policy.explain.matching_services import matching_services
+from agent_sandbox.policy.explain.matching_services import ServiceIndex, matching_services
 from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
 from agent_sandbox.policyfile.package_managers import package_managers
 from agent_sandbox.policyfile.sources import git_services, is_source
@@ -20,7 +20,7 @@ class ServiceHints:
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._known: Mapping[str, Policy] = {}
+        self._known = ServiceIndex({})
 
     def read(self) -> threading.Thread:
         """Start reading. The thread is not a daemon: Python can crash if it exits while a daemon thread runs."""
@@ -34,11 +34,11 @@ class ServiceHints:
         git_services()
         # The file of a resolved service may have problems; `policy check` reports them.
         with suppress(UserError):
-            self._known = self._load()
+            self._known = ServiceIndex(self._load())
 
     def matching_services(self, request: Request, policy: Policy) -> tuple[str, ...]:
         """Return the services that would allow `request` and that the policy does not list yet."""
-        return matching_services(request, self._known, policy)
+        return matching_services(request, self._known.about(request.host), policy)
 
     def advise(self, request: Request, policy: Policy) -> str:
         """Return what would allow `request`; empty if it is allowed."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial, page, reason_phrase
+from agent_sandbox.proxy.net.linger_close import LINGER_BYTES
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError
 
@@ -45,8 +46,9 @@ class Rejection:
         if response:
             self._writer.write(response)
         # Closing with unread bytes would reset the connection, and the client would never see the response.
+        left = LINGER_BYTES
         with contextlib.suppress(OSError, TimeoutError):
             self._writer.write_eof()
             async with asyncio.timeout(LINGER_SECONDS):
-                while await self._peekable.more():
-                    self._peekable.take(len(self._peekable.ahead))
+                while left > 0 and await self._peekable.more():
+                    left -= len(self._peekable.take(len(self._peekable.ahead)))

@@ -12,6 +12,7 @@ from OpenSSL import SSL
 
 from agent_sandbox.proxy.lane.tls_records import TlsRecords
 from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ
+from agent_sandbox.proxy.net.linger_close import LINGER_BYTES
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
 
 RECORD = 16_384
@@ -159,15 +160,17 @@ class ByteStream(asyncio.BufferedProtocol):
         self._transport.close()
 
     async def linger(self, seconds: float) -> None:
-        """Send the end, and discard what arrives within `seconds`.
+        """Send the end, and discard what arrives within `seconds`, or the first `LINGER_BYTES` of it.
 
         Data that arrives at a closed connection resets it, and the other side might lose the last answer.
         """
         self._notify()
+        left = LINGER_BYTES
         with suppress(OSError, TimeoutError):
             self._transport.write_eof()
             async with asyncio.timeout(seconds):
-                while self.buffer or await self.more():
+                while left > 0 and (self.buffer or await self.more()):
+                    left -= len(self.buffer)
                     self.buffer = BodyBuffer()
 
     def cut(self) -> None:

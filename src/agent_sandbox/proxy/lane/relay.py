@@ -119,10 +119,16 @@ class Relay:
             try:
                 await server.drain()
             except ConnectionError:
-                return None  # the server no longer reads, but may have answered
+                await self._discard_body()  # the server no longer reads, but may have answered
+                return None
         if chunked:
             server.write(LAST_CHUNK)
         return None
+
+    async def _discard_body(self) -> None:
+        """Read the rest of the request: a client that still sends when its connection closes may lose the answer."""
+        while await self._body.read():
+            pass
 
     def _denied(self, reason: str) -> AbortedError:
         denial = self._exchange.denial(reason, status=400)

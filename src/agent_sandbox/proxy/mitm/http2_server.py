@@ -27,13 +27,18 @@ class StrictHttp2Server(Http2Server):
         self.h2_conn.decoder = BoundedDecoder()
         self._resets_left = limits.streams_reset
         self._held_fields = HeldFields(limit=limits.held_bytes)
+        self._answered_early: set[int] = set()
 
     @override
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        # A request that was cancelled may go on waiting for its server: its fields count for as long as the connection.
-        if isinstance(event, ResponseEndOfMessage | ResponseProtocolError):
-            self._held_fields.release(event.stream_id)
         yield from super()._handle_event(event)
+        # A request that was cancelled may go on waiting for its server: its fields count for as long as the connection.
+        # So do those of a request that was answered early, until it ends.
+        if isinstance(event, ResponseEndOfMessage | ResponseProtocolError):
+            if self.is_closed(event.stream_id):
+                self._held_fields.release(event.stream_id)
+            else:
+                self._answered_early.add(event.stream_id)
 
     @override
     def handle_h2_event(self, event: h2.events.Event) -> layer.CommandGenerator[bool]:
@@ -45,7 +50,11 @@ class StrictHttp2Server(Http2Server):
             if self._resets_left < 0:
                 yield from self.protocol_error("too many cancelled streams", h2.errors.ErrorCodes.ENHANCE_YOUR_CALM)
                 return True
-        return (yield from super().handle_h2_event(event))
+        stops = yield from super().handle_h2_event(event)
+        if isinstance(event, h2.events.StreamEnded | h2.events.StreamReset) and event.stream_id in self._answered_early:
+            self._answered_early.remove(event.stream_id)
+            self._held_fields.release(event.stream_id)
+        return stops
 
     @override
     def protocol_error(

@@ -35,6 +35,7 @@ from agent_sandbox.proxy.secrets.redactable import safe_reason
 from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.upstream.dialler import NotReached
+from agent_sandbox.proxy.wire.http1_head import SWITCHING
 
 Commands = layer.CommandGenerator[None]
 Carried = dict[Connection, Echoes]
@@ -88,6 +89,7 @@ class StrictStream(HttpStream, ExchangeOwner):
     def __init__(self, context: Context, stream_id: int, limits: Limits) -> None:
         super().__init__(context, stream_id)
         self._limits = limits
+        self._is_answered = False  # early: the whole response was sent, but not yet the whole request
         self.patience: commands.RequestWakeup | None = None
 
     def revoke(self, revision: PolicyTransition) -> Denial | None:
@@ -170,6 +172,17 @@ class StrictStream(HttpStream, ExchangeOwner):
             return
         yield from super().state_consume_response_body(event)
 
+    @override
+    def send_response(self, already_streamed: bool = False) -> Commands:
+        yield from super().send_response(already_streamed)
+        response, is_over = self._flow.response, self.server_state == self.state_done
+        if not is_over or response is None or response.status_code == SWITCHING:
+            return
+        if self.client_state == self.state_stream_request_body:
+            # mitmproxy would hold the end back until the request ends, and drop it if the server closes before that.
+            self._is_answered = True
+            yield SendHttp(ResponseEndOfMessage(self.stream_id), self.context.client)
+
     def _cut(self, reason: str) -> Commands:
         flow = self._flow
         flow.error = Error(reason)
@@ -243,6 +256,12 @@ class StrictStream(HttpStream, ExchangeOwner):
     def handle_protocol_error(self, event: RequestProtocolError | ResponseProtocolError) -> Commands:
         if self.flow is not None and not self.flow.live:
             return  # the rest of an answer that was refused, which came in the same packet
+        if self._is_answered:
+            # Either the client does not send the rest of its request, or the server does not read it.
+            if isinstance(event, RequestProtocolError):
+                yield SendHttp(event, self.context.server)
+            yield from self.flow_done()
+            return
         if isinstance(event, ResponseProtocolError):
             event = ResponseProtocolError(event.stream_id, safe_reason(self._echoes, event.message), event.code)
         answerable = isinstance(event, ResponseProtocolError) and event.code in (
@@ -317,12 +336,15 @@ class StrictStream(HttpStream, ExchangeOwner):
 
     @override
     def flow_done(self) -> Commands:
-        if self._flow.websocket is None:
+        if self._is_answered:
+            self._flow.live = False
+            yield DropStream(self.stream_id)
+        elif self._flow.websocket is None:
             yield from super().flow_done()
-            return
-        self.child_layer = WebSocketRelay(self.context, self._flow, self.exchange, self._limits)
-        self._handle_event = self.passthrough  # type: ignore[method-assign] # as mitmproxy does
-        yield SendHttp(ResponseEndOfMessage(self.stream_id), self.context.client)
+        else:
+            self.child_layer = WebSocketRelay(self.context, self._flow, self.exchange, self._limits)
+            self._handle_event = self.passthrough  # type: ignore[method-assign] # as mitmproxy does
+            yield SendHttp(ResponseEndOfMessage(self.stream_id), self.context.client)
 
     def _fail(self, why: NotReached) -> Commands:
         exchange = self.exchange

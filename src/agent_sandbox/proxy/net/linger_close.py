@@ -8,6 +8,9 @@ from fcntl import ioctl
 from math import inf
 from termios import TIOCOUTQ
 
+# How much a client may go on sending after its connection was refused, so that it still reads why.
+LINGER_BYTES = 1_048_576
+
 
 async def linger_close(writer: asyncio.StreamWriter, *, seconds: float) -> None:
     """Close, and wait until that is done. If the other side reads nothing for `seconds`, drop the rest.

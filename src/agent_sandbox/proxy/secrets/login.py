@@ -154,9 +154,9 @@ class Refresher:
     def reads(self, request: Request) -> bool:
         """Return whether the body of a request has to be read, because it may be a refresh request."""
         return (
-            (request.host, request.path) in self._current()
+            request.method not in BODILESS
             and (request.scheme, request.port) == ("https", 443)
-            and request.method not in BODILESS
+            and (request.host, request.path) in self._current()
         )
 
     def answer(self, request: Request, body: bytes) -> Mapping[str, object] | None:

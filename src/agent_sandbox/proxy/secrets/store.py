@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,6 +23,7 @@ from agent_sandbox.policy.http.host import canonical_host
 from agent_sandbox.policy.match.injection import SECRET, parse_secret_name
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.secrets.uses import Refusal
 
 RECREATE = "run agent-sandbox init, then agent-sandbox up, to create a stack that can store secrets"
 # A shorter secret would match other text in responses by chance.
@@ -268,9 +269,19 @@ def as_row(one: Secret | Unresolved) -> dict[str, object]:
     return {"name": one.name, "hosts": one.hosts, "problem": problem, "expires": expires}
 
 
-def troubled(folder: Path) -> list[dict[str, object]]:
-    """Return the secrets that have no value now, with the reason, or not for much longer, for `status`."""
-    return [as_row(one) for one in listed(folder) if isinstance(one, Unresolved) or one.expires_soon]
+def troubled(folder: Path, refusal: Callable[[str], Refusal | None]) -> list[dict[str, object]]:
+    """Return the secrets that have no value now, or not for much longer, or that a server refuses, for `status`."""
+    return [
+        {**as_row(one), "refused_by": refused.host if refused else "", "refused": refused.time if refused else None}
+        for one in listed(folder)
+        if (refused := _refused(one, refusal)) or isinstance(one, Unresolved) or one.expires_soon
+    ]
+
+
+def _refused(one: Secret | Unresolved, refusal: Callable[[str], Refusal | None]) -> Refusal | None:
+    """Return the refusal of the value that the secret has now."""
+    found = refusal(one.name) if isinstance(one, Secret) else None
+    return found if found and isinstance(one, Secret) and found.time >= one.since else None
 
 
 def remove_secret(folder: Path, name: str) -> None:

@@ -1,4 +1,7 @@
-"""Count how often each secret was injected, and when last, in a file that survives a restart of the proxy."""
+"""Count how often each secret was injected, and when last, in a file that survives a restart of the proxy.
+
+Which server refused a secret is only in memory: the next request shows it again.
+"""
 
 import json
 import time
@@ -17,6 +20,17 @@ class Used(NamedTuple):
 
     uses: int = 0
     last_use: float = 0.0
+
+
+class Refusal(NamedTuple):
+    """When a server answered 401 to a request with a secret, in seconds of the epoch, and which one."""
+
+    time: float
+    host: str
+
+
+# The answer of a server that does not accept a credential. A 403 may also be about the request.
+REFUSED, ERROR = 401, 400
 
 
 def uses_file(folder: Path) -> Path:
@@ -40,11 +54,21 @@ class Uses:
         self._path, self._clock = path, clock
         self._used = dict(read_uses(path))
         self._written = dict(self._used)
+        self._refusals: dict[tuple[str, str], Refusal] = {}
 
-    def count(self, uses: Iterable[SecretUse]) -> None:
-        """Count the secrets of one request."""
+    def count(self, uses: Iterable[SecretUse], host: str, status: int | None) -> None:
+        """Count the secrets of one request to a host, which answered with this status."""
         for name in {one.secret for one in uses}:
             self._used[name] = Used(self._used.get(name, Used()).uses + 1, self._clock())
+            if status == REFUSED:
+                self._refusals[name, host] = Refusal(self._clock(), host)
+            elif status is not None and status < ERROR:
+                self._refusals.pop((name, host), None)
+
+    def refusal(self, name: str) -> Refusal | None:
+        """Return the last refusal of a secret by a server that has not accepted it since."""
+        found = (one for (secret, _), one in dict(self._refusals).items() if secret == name)
+        return max(found, default=None)
 
     def write(self) -> None:
         """Write the counts if they have changed. If that fails, they are written next time."""

@@ -1,4 +1,4 @@
-"""Fetch the branches of a clone into the project's repository, as `box/NAME/BRANCH`."""
+"""Fetch the branches and stashes of a clone into the project's repository, as `box/NAME/BRANCH`."""
 
 import fcntl
 import os
@@ -23,11 +23,11 @@ TAKEN = "another reference is in the way: git update-ref -d {}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A branch of a clone that has other commits than at its start.
+    """A branch of a clone that has other commits than at its start, or a stash.
 
     `reference` is its place in the project's repository, `before` the commit there, "" for none. `commits` counts those
     that are new since the clone was made, `new` those of them that `before` does not have. `rewritten`: it no longer
-    has the commit `before`.
+    has the commit `before`. `stash`: it is a stash, whose commits are git's own.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Branch:
     commits: int = 0
     new: int = 0
     rewritten: bool = False
+    stash: bool = False
 
     @property
     def is_fetched(self) -> bool:
@@ -66,7 +67,8 @@ def read_status(volume: CloneVolume, clone: Clone, repository: HostRepository) -
         if other := _in_the_way(reference, present):
             refused[name] = TAKEN.format(other)
             continue
-        branches.append(Branch(name=name, reference=reference, commit=commit, before=present.get(reference, "")))
+        before, stash = present.get(reference, ""), name in listing.stashes
+        branches.append(Branch(name=name, reference=reference, commit=commit, before=before, stash=stash))
     return CloneStatus(branches=tuple(branches), listing=replace(listing, refused=refused))
 
 

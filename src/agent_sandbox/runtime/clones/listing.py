@@ -1,4 +1,4 @@
-"""Parse what a clone lists: its branches, and the files that are in no commit. The agent decides all of it. Pure."""
+"""Parse what a clone lists: branches, stashes, and files that are in no commit. The agent decides all of it. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 from agent_sandbox.printable import UNSEEN
 
-HEADS = "refs/heads/"
+HEADS, STASH = "refs/heads/", "refs/stash"
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}", re.ASCII)
 MOST_BRANCHES = 1000
+# A stash is fetched as `stash-COMMIT`: its number changes with each new one.
+STASH_DIGITS = 10
+# Under this name, commits are fetched that were made with a detached HEAD and are in no branch.
+DETACHED = "detached"
 LONGEST = 200
 # What git forbids in a reference (git-check-ref-format), and what it forbids at the start of a branch.
 FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|^-|^@$|^/|/$|\.$|(?:^|/)\.|\.lock(?:/|$)")
@@ -19,11 +23,12 @@ CHANGED, IGNORED = "changed", "ignored"
 class Listing:
     """What a clone has: commits by branch, and files that are in no commit.
 
-    `refused` are branches whose names are not used, with the reason. `head` is the checked-out branch, "" without one.
-    `complete`: all files were listed.
+    `stashes` are the names of those branches that are stashes. `refused` are branches whose names are not used, with
+    the reason. `head` is the checked-out branch, "" without one. `complete`: all files were listed.
     """
 
     branches: Mapping[str, str]
+    stashes: frozenset[str]
     refused: Mapping[str, str]
     head: str
     changed: tuple[str, ...]
@@ -38,21 +43,26 @@ def parse_listing(data: bytes, *, complete: bool = True) -> Listing:
     lines = before.splitlines() if before.isascii() else before.split("\n")
     found: dict[str, str] = {}
     refused: dict[str, str] = {}
+    stashes: set[str] = set()
     head = ""
     for line in lines:
         first, _, name = line.partition(" ")
         if first == "HEAD":
             head = name.removeprefix(HEADS)
-        elif name.startswith(HEADS):
-            branch = name.removeprefix(HEADS)
+        elif name.startswith(HEADS) or (name in (STASH, "HEAD") and first not in found.values()):
+            others = {STASH: f"stash-{first[:STASH_DIGITS]}", "HEAD": DETACHED}
+            branch = others.get(name, name.removeprefix(HEADS))
             why = _refusal(branch, first, found)
             if why:
                 refused[branch] = why
-            else:
-                found[branch] = first
+                continue
+            found[branch] = first
+            if name == STASH:
+                stashes.add(branch)
     files = after.split("\0")
     return Listing(
         branches=found,
+        stashes=frozenset(stashes),
         refused=refused,
         head=head if head in found else "",
         changed=tuple(_files(files[:-1], ignored=False)),

@@ -40,11 +40,19 @@ git symbolic-ref HEAD "$6"
 git reset --hard --quiet
 """
 
-# Prints the branches, the checked-out branch, and after a NUL each changed, untracked and ignored file.
+# Prints the branches, a detached HEAD with commits of its own, the checked-out branch, the stashes, and after a NUL
+# each changed, untracked and ignored file.
 LIST = r"""
 export GIT_OPTIONAL_LOCKS=0 GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1
 git --git-dir=.git for-each-ref --count=1001 --format='%(objectname) %(refname)' refs/heads || exit 3
-printf 'HEAD %s\n\0' "$(git --git-dir=.git symbolic-ref --quiet HEAD)"
+if ! git --git-dir=.git symbolic-ref --quiet HEAD >/dev/null; then
+  unnamed=$(git --git-dir=.git rev-list --max-count=1 HEAD --not --branches --tags --remotes --)
+  [ -z "$unnamed" ] || printf '%s HEAD\n' "$(git --git-dir=.git rev-parse HEAD)"
+fi
+printf 'HEAD %s\n' "$(git --git-dir=.git symbolic-ref --quiet HEAD)"
+git --git-dir=.git for-each-ref --format='%(objectname) %(refname)' refs/stash
+git --git-dir=.git rev-list --walk-reflogs --max-count=1001 refs/stash -- 2>/dev/null | sed 's|$| refs/stash|'
+printf '\0'
 exec git --git-dir=.git --work-tree=. -c core.fsmonitor=false -c core.hooksPath=/dev/null status --porcelain=v1 -z \
   --untracked-files=normal --ignored=traditional --no-renames --ignore-submodules=none
 """

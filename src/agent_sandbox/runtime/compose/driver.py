@@ -43,9 +43,9 @@ class ComposeDriver:
         """List compose projects with our images or volumes."""
         return stacks(self.engine)
 
-    def usage(self, found: Sequence[Container]) -> Usage:
+    def usage(self, found: Sequence[Container], *, disk: bool = True) -> Usage:
         """Ask for statistics and for the disk that is used."""
-        return usage(self.engine, found)
+        return usage(self.engine, found, disk=disk)
 
     def intruders(self, found: Sequence[Container], project: str) -> Intruders:
         """Ask for the networks' members and for containers in the stack's namespaces."""

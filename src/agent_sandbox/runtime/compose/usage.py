@@ -15,12 +15,13 @@ SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKMGTP]?)(i?)B")
 UNITS = ("", "K", "M", "G", "T", "P")
 
 
-def usage(engine: Engine, found: Sequence[Container]) -> Usage:
-    """Ask for the memory of the running ones among these containers, and for the size of all volumes."""
+def usage(engine: Engine, found: Sequence[Container], *, disk: bool = True) -> Usage:
+    """Ask for the memory of the running ones among these containers, and with `disk` for the size of all volumes."""
     running = [container.id for container in found if container.state == "running"]
     with ThreadPoolExecutor() as pool:
         memory = pool.submit(_memory, engine, running)
-        return Usage(disk=volume_sizes(engine, seconds=SECONDS), memory=memory.result())
+        sizes = volume_sizes(engine, seconds=SECONDS) if disk else None
+        return Usage(disk=sizes, memory=memory.result())
 
 
 def _memory(engine: Engine, ids: Sequence[str]) -> Mapping[str, int] | None:

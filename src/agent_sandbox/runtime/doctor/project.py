@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import DIGEST_LABEL
+from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.host.agents import built_in, known_agents, load_manifest
@@ -17,6 +18,7 @@ from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.installed import bound_by, images_of, is_own
+from agent_sandbox.runtime.sources.fetch import Host, fetch
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.runtime.webhook.outcome import last_failure
 
@@ -81,17 +83,29 @@ def _closed(path: Path) -> bool:
 
 
 def webhook(machine: Machine) -> Iterator[CheckResult]:
-    """Check the file about the webhook, if there is one, and whether the last message about this project arrived."""
+    """Check the webhook's file, if there is one, its key, and whether the last message about this project arrived."""
     from agent_sandbox.runtime.webhook.webhook_file import read_webhook, webhook_file  # noqa: PLC0415 - few have one
 
     file, failure = webhook_file(os.environ), last_failure(machine.project.root, os.environ)
     if file is None:
         return
-    shown = read_webhook(file, machine.project.root).shown
-    if failure:
+    root = machine.project.root
+    spec = read_webhook(file, root)
+    if missing := _problem_of_key(spec.key, root):
+        yield warn("webhook", missing, f"fix `key` in {file}, or what it names: no question is sent without the key")
+    elif failure:
         yield warn("webhook", f"the last message did not arrive: {failure.why} ({failure.time})", f"edit {file}")
     else:
-        yield ok("webhook", f"questions are sent to {shown}")
+        yield ok("webhook", f"questions are sent to {spec.shown}")
+
+
+def _problem_of_key(source: str, root: Path) -> str:
+    """Return why the webhook's key has no value, or an empty string."""
+    try:
+        fetch("the webhook's key", source, Host(root=root, environ=os.environ))
+    except UserError as error:
+        return "; ".join(problem.what for problem in error.problems)
+    return ""
 
 
 def images(machine: Machine) -> CheckResult:

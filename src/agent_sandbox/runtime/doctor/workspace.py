@@ -7,6 +7,7 @@ from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
 from agent_sandbox.runtime.init.facts import homes
+from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.listing import ignores_case
 from agent_sandbox.runtime.protect.mount_checks import (
@@ -34,7 +35,7 @@ def mounts(machine: Machine) -> Iterator[CheckResult]:
     for path in inside.lost:
         yield fail("mounts", f"{path}: {REPLACED}", LOOK)
     if inside.cut_off:
-        yield fail("mounts", inside.cut_off, "agent-sandbox up")
+        yield fail("mounts", inside.cut_off, f"agent-sandbox up{path_option(machine.project.root, os.environ)}")
     intruders = driver.intruders(found, name)
     yield from (fail("mounts", CONNECTED, mending) for mending in intruders.connected)
     yield from (fail("mounts", STRANGER, mending) for mending in intruders.strangers)

@@ -45,8 +45,8 @@ class Driver(Protocol):
     def stacks(self) -> tuple[StackFound, ...]:
         """Return every stack of ours that the engine has, of any user, sorted by name."""
 
-    def usage(self, found: Sequence[Container]) -> Usage:
-        """Measure the running containers and all volumes."""
+    def usage(self, found: Sequence[Container], *, disk: bool = True) -> Usage:
+        """Measure the running containers, and with `disk` all volumes."""
 
     def intruders(self, found: Sequence[Container], project: str) -> Intruders:
         """Return what is connected to the stack's networks and namespaces but is not part of it."""

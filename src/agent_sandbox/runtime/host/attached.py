@@ -4,6 +4,7 @@ The program is a client of the engine: a signal would end only the client, and w
 """
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -23,7 +24,9 @@ PASS_SECONDS = 15.0
 ATTEMPTS = 3
 GRACE = 2.0  # seconds; what it ran may just have ended
 READ_SECONDS = 10.0  # after its end, for what it printed last
-STDIN = 0
+STDIN, STDOUT = 0, 1
+# `docker` says so when a signal has ended its plugin, compose.
+PLUGIN_ENDED = 255
 CHUNK = 1 << 16
 
 
@@ -119,6 +122,15 @@ def _ended_by(client: subprocess.Popen[bytes]) -> Iterator[int]:
     """Yield the signal that ended the client, which did not pass it on."""
     if client.returncode < 0:
         yield -client.returncode
+    elif client.returncode == PLUGIN_ENDED and _is_unread(STDOUT):
+        yield signal.SIGPIPE
+
+
+def _is_unread(pipe: int) -> bool:
+    """Return whether the reader of a pipe has closed it, as `| head` does."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
 
 def _exit_code(code: int) -> int:

@@ -32,6 +32,10 @@ RESIZED_SECONDS = 0.3  # until a program has noticed a change of the size, throu
 CANCEL = b"\x18\x1b\\"
 # Ends what would hide a part of the overlay: held updates, margins, inserting, other character sets, protected cells.
 PLAIN = b'\x1b[?2026l\x1b[?6l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f\x1b[0"q'
+# Colours that a program cannot redefine, unlike the default ones and the palette. For a terminal that does not know
+# them, the numbers of the background turn off bold, underline and concealment.
+COLOURS = b"\x1b[0;38;2;230;230;230;48;2;22;24;28m"
+BOLD, NOT_BOLD = b"\x1b[1m", b"\x1b[22m"
 # Modes set and reset, and those of the alternate screen of full-screen programs, which has no second one.
 MODES = re.compile(rb"\x1b\[\?(?P<modes>[0-9;]*+)(?P<on>[hl])")
 ALTERNATE = {b"1049", b"1047", b"47"}
@@ -43,7 +47,10 @@ class Overlay(Protocol):
     """What is shown over the program."""
 
     def lines(self, columns: int) -> Sequence[str]:
-        """Return the lines to show, none longer than the terminal is wide; nothing if the program is to be seen."""
+        """Return the lines to show, without styles and none longer than the terminal is wide. The first is the title.
+
+        Nothing means that the program is to be seen.
+        """
 
     def signal(self) -> bytes:
         """Return the bytes that alert the user through the terminal, once for each new thing to show."""
@@ -267,8 +274,9 @@ class PtySession:
             self._draw(lines)
 
     def _draw(self, lines: list[str]) -> None:
-        shown = "\r\n".join(lines).encode("utf-8", "replace")
-        _write(self._target, b"\x1b[0m\x1b[2J\x1b[H" + shown)
+        title, *rest = (line.encode("utf-8", "replace") for line in lines)
+        shown = b"\r\n".join((BOLD + title + NOT_BOLD, *rest))
+        _write(self._target, COLOURS + b"\x1b[2J\x1b[H" + shown)
         self._shown, self._wanted = lines, 0.0
 
     def _hide(self) -> None:

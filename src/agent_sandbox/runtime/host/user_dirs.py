@@ -28,8 +28,12 @@ def state_directory(environ: Mapping[str, str]) -> Path:
 
 def state_file(folder: str, path: Path, environ: Mapping[str, str]) -> Path:
     """Return the file in a folder of the user's state that is about this path."""
-    name = hashlib.sha256(str(path.absolute()).encode("utf-8", "surrogateescape")).hexdigest()
-    return state_directory(environ) / folder / f"{name}.json"
+    return state_directory(environ) / folder / f"{_digest(path.absolute())}.json"
+
+
+def state_name(root: Path) -> str:
+    """Return what names the files and folders of the user's state that are about the project in this directory."""
+    return _digest(root)[:32]
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path | None:
@@ -52,6 +56,10 @@ def layer_folders(environ: Mapping[str, str]) -> dict[str, Path]:
     """Return the policy directories of the user and the organisation, by layer name, lowest first."""
     user = config_directory(environ)
     return ({"user": user} if user else {}) | {"organisation": ORGANISATION}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()
 
 
 def _place(environ: Mapping[str, str], variable: str, below_home: str) -> Path | None:

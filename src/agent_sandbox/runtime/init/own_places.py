@@ -50,7 +50,7 @@ def own_mounts(
     problems: list[Problem] = []
     away = tuple(others)
     for path, read_only in asked:
-        source = _place(project, path, environ)
+        source = place_of(project, path, environ)
         target = _target(path, source)
         why = _refusal(project, source, environ, away) or _target_refusal(path, target)
         if not why and not read_only and (acted_on := _acted_on(source)):
@@ -75,7 +75,7 @@ def _replaceable(mounts: Sequence[OwnMount]) -> Iterator[str]:
                 yield f"{one.source} is in {other.source}, where the agent could replace it by a link to another place"
 
 
-def _place(project: Path, path: str, environ: Mapping[str, str]) -> Path:
+def place_of(project: Path, path: str, environ: Mapping[str, str]) -> Path:
     """Return the absolute path without following links, except in the user's home directory itself."""
     if path.startswith("~/"):
         home = home_directory(environ) or Path("/nonexistent")

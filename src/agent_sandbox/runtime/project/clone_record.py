@@ -4,9 +4,7 @@ A clone is a project of its own, whose directory in the user's state holds only 
 of this is out of the agent's reach.
 """
 
-import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -17,7 +15,7 @@ from pathlib import Path
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import problem_of, write_all
-from agent_sandbox.runtime.host.user_dirs import state_directory
+from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 
 FOLDER = "clones"
 # A part of the names of directories, references and stacks.
@@ -122,8 +120,7 @@ def forget_clone(clone: Clone) -> None:
 
 
 def _folder(project: Path, environ: Mapping[str, str]) -> Path:
-    name = hashlib.sha256(os.fsencode(project.resolve())).hexdigest()[:16]
-    return state_directory(environ).resolve() / FOLDER / name
+    return state_directory(environ).resolve() / FOLDER / state_name(project.resolve())[:16]
 
 
 def _in(folder: Path) -> Iterator[Clone]:

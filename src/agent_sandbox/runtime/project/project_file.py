@@ -20,6 +20,7 @@ SETUP_KEY = "setup"
 BASE_KEY = "base_image"
 BESIDE_KEY = "beside"
 PORTS_KEY = "ports"
+MOUNTS_KEY = "mounts"
 
 
 def project_files(root: Path) -> dict[str, str]:
@@ -71,6 +72,13 @@ def ports_of(text: str) -> tuple[tuple[int, int], ...]:
     from agent_sandbox.projectfile.ports import parse_port  # noqa: PLC0415 - most projects have none
 
     return tuple(found for port in ports if (found := parse_port(str(port))))
+
+
+def read_only_mounts_of(text: str) -> tuple[str, ...]:
+    """Return the paths outside the project that a project file lets the agent read and not write."""
+    mounts = _value(text, MOUNTS_KEY)
+    written = (one for one in mounts if isinstance(one, dict)) if isinstance(mounts, list) else ()
+    return tuple(str(one.get("path", "")) for one in written if one.get("read_only", "true") == "true")
 
 
 def files_run_by(text: str) -> list[str]:

@@ -4,9 +4,7 @@ A record stores the texts, to show changes, and copies of the stack files. The e
 project's files.
 """
 
-import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from pathlib import Path
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import problem_of, write_all
-from agent_sandbox.runtime.host.user_dirs import state_directory
+from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 from agent_sandbox.runtime.project.trust_snapshot import FILES_KEY, Standing, own_numbers
 
 RECORD = "trusted.json"
@@ -85,7 +83,7 @@ class Store:
             yield from sorted((one for one in found if one), key=lambda standing: standing.root)
 
     def _place(self, root: Path) -> Path:
-        return self.folder / hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+        return self.folder / state_name(root)
 
     def _read(self, place: Path) -> Standing | None:
         try:

@@ -14,7 +14,7 @@ from agent_sandbox.runtime.git.git_config import settings_of
 from agent_sandbox.runtime.git.repositories import GIT
 from agent_sandbox.runtime.git.worktree import has_usual_name
 from agent_sandbox.runtime.host.files import problem_of, read_bytes, write_all
-from agent_sandbox.runtime.host.user_dirs import state_directory
+from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import has_two_names, read_only_mounts
 from agent_sandbox.runtime.protect.protected import is_real
@@ -123,7 +123,7 @@ def _folder(environ: Mapping[str, str]) -> Path:
 
 
 def _name(root: Path) -> str:
-    return f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.json"
+    return f"{state_name(root.resolve())}.json"
 
 
 def _stamps(root: Path, paths: Iterable[str]) -> dict[str, str]:

@@ -3,9 +3,7 @@
 A manifest has the digest of each file; the content of text files is kept beside it, to show and restore it.
 """
 
-import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +11,7 @@ from pathlib import Path
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.host.files import problem_of, write_all
-from agent_sandbox.runtime.host.user_dirs import state_directory
+from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 from agent_sandbox.runtime.review.scan import Seen
 
 FOLDER = "review"
@@ -98,4 +96,4 @@ def _bounded(baseline: Baseline) -> Iterable[tuple[str, Mapping[str, object]]]:
 
 
 def _folder(root: Path, environ: Mapping[str, str]) -> Path:
-    return state_directory(environ) / FOLDER / hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]
+    return state_directory(environ) / FOLDER / state_name(root.resolve())

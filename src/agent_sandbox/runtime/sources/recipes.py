@@ -4,7 +4,6 @@ They are commands that run on the host machine, so they are in the user's state 
 user may write others, for several projects, into a file.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,7 @@ from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import problem_of
-from agent_sandbox.runtime.host.user_dirs import state_directory
+from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 
 OTHERS_MAY_WRITE = 0o022
 
@@ -73,7 +72,7 @@ class Recipes:
 
     @property
     def _file(self) -> Path:
-        return self.folder / f"{hashlib.sha256(os.fsencode(self.root)).hexdigest()[:32]}.json"
+        return self.folder / f"{state_name(self.root)}.json"
 
     def _save(self, recipes: Iterable[Recipe]) -> None:
         said = {"root": str(self.root), "recipes": [asdict(one) for one in recipes]}

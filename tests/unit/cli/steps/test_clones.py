@@ -12,6 +12,8 @@ from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import clones_of, save_clone
 from agent_sandbox.runtime.project.installed import open_project, read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import Gaps, is_in_volume, look_over
+from agent_sandbox.runtime.review.baseline import load_baseline
+from agent_sandbox.runtime.review.changes import find_changes
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from clone_worlds import HereDriver, commit, git, with_clone_driver
 from fake_stack import trust
@@ -220,6 +222,17 @@ def test_a_clone_without_its_project_is_a_problem(project: Path, driver: HereDri
     assert driver.steps
 
 
+@pytest.mark.usefixtures("driver")
+def test_the_projects_files_are_recorded_for_review_when_its_first_clone_is_made(project: Path) -> None:
+    (project / "Makefile").write_text("old\n")
+    entered()
+    (project / "Makefile").write_text("merged\n")
+    entered("fix-2")
+    baseline = load_baseline(project, os.environ)
+    assert baseline is not None
+    assert [change.path for change in find_changes(project, baseline).changes] == ["Makefile"]
+
+
 def test_what_would_be_lost_with_a_clone_is_reported(
     project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -230,10 +243,14 @@ def test_what_would_be_lost_with_a_clone_is_reported(
     assert capsys.readouterr().err == ""
     commit(driver.folder)
     git(driver.folder, "update-ref", "refs/heads/z\u200b", "HEAD")
+    (driver.folder / "a.txt").write_text("stashed\n")
+    git(driver.folder, "stash", "push", "--quiet")
+    stash = git(driver.folder, "rev-parse", "refs/stash")[:10]
     (driver.folder / "new").write_text("")
     report_unfetched(clone)
     assert capsys.readouterr().err == (
         "not fetched: commits of main: agent-sandbox fetch fix-1\n"
+        f"not fetched: the stashes stash-{stash}: agent-sandbox fetch fix-1\n"
         "not fetched: z\\u200b: its name contains invisible characters\n"
         "not committed: 1 file: new\n"
     )

@@ -161,6 +161,6 @@ class MoreRules(RuleSet):
 def test_neither_is_another_part_of_the_whole(policy_of: PolicyOf) -> None:
     policy = policy_of("")
     assert again(replace(policy, rules=MoreRules())) == policy
-    for rules in (MoreRules(more=1), RuleSet(settings={"level": ["a", "b"]})):
+    for rules in (MoreRules(more=1), RuleSet(settings={"http1": ["a", "b"]})):
         with pytest.raises(NotEncodableError):
             encode_policy(replace(policy, rules=rules))

@@ -3,7 +3,7 @@ from collections.abc import Callable
 from agent_sandbox.policy.compiler.compile import compile_policy, offered
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.engine.policy import Policy
-from agent_sandbox.policy.explain.matching_services import matching_services
+from agent_sandbox.policy.explain.matching_services import ServiceIndex, matching_services
 from agent_sandbox.policy.http.request import Request
 
 
@@ -31,3 +31,19 @@ def test_a_service_that_is_named_already_is_not_offered_again(
     policy = compile_policy([layer_of("services: [x]")], services)
     offers = offered({"x": layer_of("domains: [a.test]")})
     assert matching_services(request_of("POST https://a.test/"), offers, policy) == ()
+
+
+def test_the_index_finds_all_services_with_rules_about_a_host(layer_of: Callable[..., Layer]) -> None:
+    services = offered(
+        {
+            "exact": layer_of("domains: [a.test, b.test]"),
+            "below": layer_of('domains: ["*.a.test"]'),
+            "both": layer_of('domains: [{host: a.test, rules: [{methods: [GET]}]}, "*.b.test"]'),
+            "denied": layer_of('deny: ["x.a.test"]'),
+            "other": layer_of("domains: [z.test]"),
+        }
+    )
+    about = ServiceIndex(services).about
+    assert about("x.a.test") == {name: services[name] for name in ("below", "denied")}
+    for host in ("a.test", "b.test", "x.a.test", "x.b.test", "z.test", "test", "nobody.example"):
+        assert [*about(host)] == [name for name, policy in services.items() if policy.index.rules_for(host)]

@@ -9,7 +9,7 @@ from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 PIP = PackageManager(
     tool="pip", service="python", clients=("pip/",), paths=(parse_path_pattern(PathKind.GLOB, "/**/simple/*/"),)
 )
-APT = replace(PIP, tool="apt", service="debian", clients=("Debian APT",), paths=())
+APT = replace(PIP, tool="apt", service="debian", clients=("debian apt",), paths=())
 
 
 @pytest.mark.parametrize(

@@ -75,3 +75,16 @@ async def test_a_client_that_keeps_talking_is_not_listened_to_for_ever(monkeypat
     )
     writer.close()
     assert transport.written == b"bye"
+
+
+async def test_a_client_that_sends_much_is_not_listened_to_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "LINGER_SECONDS", 60.0)
+    monkeypatch.setattr(subject, "LINGER_BYTES", 10)
+    reader, writer, transport = memory_streams()
+    transport.ends_reading = False
+    reader.feed_data(b"x" * 10)
+    await Rejection(lambda _: None, PeekableReader(reader, Place(Held())), writer).kill(
+        AuditRecord(event=Event.RAW_TUNNEL), b"bye"
+    )
+    writer.close()
+    assert transport.written == b"bye"

@@ -7,6 +7,7 @@ import pytest
 from OpenSSL import SSL
 
 from agent_sandbox.proxy.lane.byte_stream import HELD_BYTES, ByteStream
+from agent_sandbox.proxy.net.linger_close import LINGER_BYTES
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, TlsStart
 from lane_stage import SECURE, Pair, pair_of_sockets, untrusting
@@ -191,7 +192,7 @@ async def test_the_last_answer_arrives_although_the_other_side_still_sends(kind:
     stream, reader, end = await kind(tmp_path)
     stream.write(b"no")
     lingering = asyncio.create_task(stream.linger(5.0))
-    end.write(MANY)
+    end.write(MANY[: LINGER_BYTES // 2])
     assert await reader.read() == b"no"
     end.transport.abort()
     await lingering
@@ -202,6 +203,14 @@ async def test_lingering_ends_after_its_time() -> None:
     stream, reader, _ = await both()
     await stream.linger(0.01)
     assert (await reader.read(), stream.ended) == (b"", False)
+
+
+async def test_lingering_ends_after_a_megabyte() -> None:
+    stream, _, end = await both()
+    lingering = asyncio.create_task(stream.linger(5.0))
+    end.write(bytes(2 * LINGER_BYTES))
+    await asyncio.wait_for(lingering, 4.0)
+    assert not stream.ended
 
 
 async def test_data_and_the_end_may_come_together(tmp_path: Path) -> None:

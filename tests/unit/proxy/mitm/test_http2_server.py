@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import h2.events
+import pytest
 from h2.settings import SettingCodes
 
 from agent_sandbox.proxy.limits import Limits
@@ -79,6 +80,21 @@ def test_fields_of_requests_that_are_over_count_no_longer() -> None:
         client.request(path="/" + "y" * 2_000)
         client.server_sends(OK)
     assert (log.reasons, client.client in client.closed) == ([], False)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_fields_of_requests_that_were_answered_early_count_until_they_end(*, ends: bool) -> None:
+    log = Malformed()
+    client = Http2Wire(log, limits=Limits(held_bytes=5_000))
+    for number in (1, 3, 5):
+        client.h2.send_headers(number, [*HTTP2_FIELDS, ("x", "y" * 2_000)])
+        client.client_sends(client.h2.data_to_send())
+        client.server_sends(OK)
+        client.events()
+        if ends:
+            client.h2.end_stream(number)
+            client.client_sends(client.h2.data_to_send())
+    assert log.reasons == ([] if ends else ["too many header fields in the requests under way"])
 
 
 def test_a_malformed_request_is_logged() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, override
 
 import h2.config
 import h2.connection
+import h2.events
 import pytest
 from mitmproxy.http import Headers
 from mitmproxy.proxy import events
@@ -24,7 +25,7 @@ from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
-from layer_harness import PLAIN, Deny, LetThrough, Wait, Wire
+from layer_harness import HTTP2_FIELDS, PLAIN, Deny, Http2Wire, LetThrough, Wait, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -241,6 +242,50 @@ def test_an_upload_goes_on_behind_no_answer_that_came_early(policy: Callable[[st
     assert stage.replace() == 1
     assert (stage.ended.ended, stage.wire.reset) == (["200", NO_MORE], stage.wire.servers)
     assert stage.wire.client in stage.wire.closed
+
+
+CHUNKED_OK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize("answer", [OK, CHUNKED_OK])
+@pytest.mark.parametrize("closes", [False, True])
+def test_an_early_answer_is_sent_whole_and_the_rest_of_the_request_is_read(answer: bytes, *, closes: bool) -> None:
+    stream = Stream()
+    wire = Wire(PLAIN, stream)
+    wire.client_sends(POST + b"half")
+    assert wire.server_sends(answer) == answer
+    if closes:
+        wire.closes(wire.servers[0])
+    wire.client_sends(b"a body")
+    assert wire.to_server.endswith(b"half" if closes else b"halfa body")
+    wire.client_sends(GET)
+    assert wire.server_sends(OK) == answer + OK
+    assert (stream.ended, wire.client in wire.closed, len(wire.servers)) == (["200", "200"], False, 1 + closes)
+
+
+def test_an_early_answer_over_http2_ends_before_its_request_does() -> None:
+    client = Http2Wire()
+    client.h2.send_headers(1, HTTP2_FIELDS)
+    client.h2.send_data(1, b"half")
+    client.client_sends(client.h2.data_to_send())
+    client.server_sends(CHUNKED_OK)
+    assert [type(event) for event in client.events()][-1] is h2.events.StreamEnded
+    client.h2.send_data(1, b"rest", end_stream=True)
+    client.client_sends(client.h2.data_to_send())
+    assert client.to_server.endswith(b"4\r\nrest\r\n0\r\n\r\n")
+    assert client.layer.idle
+
+
+def test_a_client_that_cancels_its_request_behind_an_early_answer_ends_the_server_connection() -> None:
+    stream = Stream()
+    client = Http2Wire(stream)
+    client.h2.send_headers(1, HTTP2_FIELDS)
+    client.client_sends(client.h2.data_to_send())
+    client.server_sends(OK)
+    client.events()
+    client.h2.reset_stream(1)
+    client.client_sends(client.h2.data_to_send())
+    assert (stream.ended, client.reset, client.layer.idle) == (["200"], client.servers, True)
 
 
 def test_a_websocket_that_is_no_longer_allowed_is_closed(policy: Callable[[str], Policy]) -> None:

@@ -30,6 +30,7 @@ from agent_sandbox.proxy.secrets.store import (
     troubled,
     uptime,
 )
+from agent_sandbox.proxy.secrets.uses import Refusal
 from table_tests import each
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 
 VALUE = "correct horse"
 put_from_file = partial(put_sourced, source="file")
+ACCEPTED = {"refused_by": "", "refused": None}
+
+
+def never(_: str) -> None:
+    """Say that no server refused the secret."""
 
 
 def test_what_is_put_is_read_by_its_owner_alone(tmp_path: Path) -> None:
@@ -153,8 +159,8 @@ def test_a_new_tmpfs_has_no_value(volume: Path) -> None:
     expected = Unresolved(name="t", hosts=("a.test",), why=NOT_YET)
     assert (read_secret(volume, "t"), listed(volume)) == (expected, [expected])
     put_secret(volume, "other", ["a.test"], b"correct horse")
-    row = {"name": "t", "hosts": ("a.test",), "problem": NOT_YET, "expires": None}
-    assert troubled(volume) == [row]
+    row = {"name": "t", "hosts": ("a.test",), "problem": NOT_YET, "expires": None, **ACCEPTED}
+    assert troubled(volume, never) == [row]
 
 
 def test_after_its_source_failed_the_previous_value_is_not_used(volume: Path) -> None:
@@ -224,12 +230,23 @@ def test_a_time_of_day_that_is_off_neither_expires_a_value_nor_keeps_it(
 
 def test_a_value_that_expires_soon_is_reported(volume: Path) -> None:
     put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() + 90)
-    assert troubled(volume) == []
+    assert troubled(volume, never) == []
     put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() + 50)
-    (row,) = troubled(volume)
+    (row,) = troubled(volume, never)
     expires = row.pop("expires")
     assert isinstance(expires, float)
-    assert (row, expires > time.time()) == ({"name": "t", "hosts": ("a.test",), "problem": ""}, True)
+    assert (row, expires > time.time()) == ({"name": "t", "hosts": ("a.test",), "problem": "", **ACCEPTED}, True)
+
+
+def test_a_value_that_a_server_refuses_is_reported_until_it_is_replaced(volume: Path) -> None:
+    put_secret(volume, "t", ["a.test"], b"correct horse")
+    now = time.time()
+    assert troubled(volume, lambda _: Refusal(now - 60, "a.test")) == []
+    found = troubled(volume, lambda _: Refusal(now + 60, "a.test"))
+    row = {"name": "t", "hosts": ("a.test",), "problem": "", "expires": None}
+    assert found == [{**row, "refused_by": "a.test", "refused": now + 60}]
+    put_unresolved(volume, "t", ["a.test"])
+    assert troubled(volume, lambda _: Refusal(now + 60, "a.test")) == [{**row, "problem": FAILED, **ACCEPTED}]
 
 
 def test_an_expired_value_is_not_returned(tmp_path: Path) -> None:

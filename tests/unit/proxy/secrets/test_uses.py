@@ -5,27 +5,28 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.proxy.audit.record import SecretUse
-from agent_sandbox.proxy.secrets.uses import Used, Uses, read_uses, uses_file
+from agent_sandbox.proxy.secrets.uses import Refusal, Used, Uses, read_uses, uses_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ONE, OTHER = (SecretUse(secret=name, kind="raw", source="env", age=0.0) for name in ("one", "other"))
+HOST = "a.test"
 
 
 def test_uses_are_counted_across_restarts(tmp_path: Path) -> None:
     file = tmp_path / "uses.json"
     for now in (5.0, 7.0):
         uses = Uses(file, clock=lambda now=now: now)  # type: ignore[misc] # a default binds it
-        uses.count([ONE])
-        uses.count([ONE, ONE, OTHER] if now > 5 else [])
+        uses.count([ONE], HOST, 200)
+        uses.count([ONE, ONE, OTHER] if now > 5 else [], HOST, 200)
         uses.write()
     assert read_uses(file) == {"one": Used(3, 7.0), "other": Used(1, 7.0)}
 
 
 def test_a_request_with_the_same_secret_twice_is_one_use(tmp_path: Path) -> None:
     uses = Uses(tmp_path / "uses.json", clock=lambda: 5.0)
-    uses.count([ONE, ONE])
+    uses.count([ONE, ONE], HOST, 200)
     uses.write()
     assert read_uses(tmp_path / "uses.json") == {"one": Used(1, 5.0)}
 
@@ -38,7 +39,7 @@ def test_counting_starts_again_if_the_file_is_damaged(tmp_path: Path, text: str)
 
 def test_counts_that_cannot_be_written_are_written_later(tmp_path: Path) -> None:
     uses = Uses(tmp_path / "private" / "uses.json", clock=lambda: 5.0)
-    uses.count([ONE])
+    uses.count([ONE], HOST, 200)
     uses.write()
     (tmp_path / "private").mkdir()
     uses.write()
@@ -52,6 +53,21 @@ def test_uses_are_written_beside_the_secrets_and_not_among_them(tmp_path: Path) 
     for name in ("secrets", "private"):
         (tmp_path / name).mkdir()
     uses = Uses(uses_file(tmp_path / "secrets"))
-    uses.count([ONE])
+    uses.count([ONE], HOST, 200)
     uses.write()
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.json")] == ["private/secret-uses.json"]
+
+
+def test_a_refusal_lasts_until_that_server_accepts_the_secret(tmp_path: Path) -> None:
+    now = [5.0]
+    uses = Uses(tmp_path / "uses.json", clock=lambda: now[0])
+    uses.count([ONE, OTHER], HOST, 401)
+    now[0] = 7.0
+    uses.count([ONE], "b.test", 401)
+    for status in (None, 403, 404, 500):
+        uses.count([ONE], "b.test", status)
+    assert uses.refusal("one") == Refusal(7.0, "b.test")
+    uses.count([ONE], "b.test", 204)
+    assert uses.refusal("one") == Refusal(5.0, HOST)
+    uses.count([ONE], HOST, 200)
+    assert (uses.refusal("one"), uses.refusal("other")) == (None, Refusal(5.0, HOST))

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -11,9 +12,6 @@ from agent_sandbox.proxy.tls import contexts as subject
 from agent_sandbox.proxy.tls.authority import Authority, load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls, TlsStart
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def tunnel(host: str) -> Tunnel:
@@ -154,6 +152,21 @@ def test_hosts_that_were_not_used_for_long_are_forgotten(authority: Authority, m
     for host in ("a.test", "b.test", "a.test", "c.test"):
         client_tls._context(host)
     assert list(client_tls._contexts) == ["a.test", "c.test"]
+
+
+def test_hosts_that_come_and_go_leave_no_memory(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "REMEMBERED_HOSTS", 20)
+    client_tls = ClientTls(authority, now=now_utc)
+    before = 0
+    for number in range(300):  # if they were kept, they would take 22 KB each
+        client_tls._context(f"{number}.test")
+        before = before or (resident() if number == 100 else 0)
+    assert resident() - before < 2_000_000
+
+
+def resident() -> int:
+    """How much memory this process has."""
+    return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]) * 1024
 
 
 def test_openssls_reading_of_the_name_is_asked_for(authority: Authority, tmp_path: Path) -> None:

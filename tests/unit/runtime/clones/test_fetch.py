@@ -29,6 +29,40 @@ def test_new_commits_come_under_the_clones_name_and_nothing_else_changes(world: 
     assert (git(world.host, "for-each-ref"), (world.host / ".git" / "config").read_text()) == before
 
 
+def test_each_stash_is_fetched_once_and_can_be_applied(world: World) -> None:
+    """One of them has a file that git did not track."""
+    (world.work / "a.txt").write_text("stashed\n")
+    git(world.work, "stash", "push", "--quiet")
+    first = git(world.work, "rev-parse", "stash@{0}")
+    (world.work / "new.txt").write_text("new\n")
+    git(world.work, "stash", "push", "--quiet", "--include-untracked")
+    second = git(world.work, "rev-parse", "stash@{0}")
+    assert [(one.commit, one.stash) for one in world.fetch()] == [(second, True), (first, True)]
+    assert world.fetched() == {f"refs/remotes/box/fix-1/stash-{one[:10]}": one for one in (first, second)}
+    assert all(one.is_fetched for one in world.status().branches)
+    git(world.host, "fsck", "--strict")
+    for one in (first, second):
+        git(world.host, "stash", "apply", "--quiet", f"box/fix-1/stash-{one[:10]}")
+    assert ((world.host / "a.txt").read_text(), (world.host / "new.txt").read_text()) == ("stashed\n", "new\n")
+
+
+def test_a_stash_without_a_log_is_fetched_too(world: World) -> None:
+    (world.work / "a.txt").write_text("stashed\n")
+    git(world.work, "stash", "push", "--quiet")
+    (world.work / ".git" / "logs" / "refs" / "stash").unlink()
+    assert [one.stash for one in world.fetch()] == [True]
+
+
+def test_commits_of_a_detached_head_are_fetched(world: World) -> None:
+    git(world.work, "switch", "--quiet", "--detach")
+    assert world.status().branches == ()
+    new = commit(world.work)
+    (branch,) = world.fetch()
+    assert (branch.new, world.fetched()) == (1, {"refs/remotes/box/fix-1/detached": new})
+    git(world.work, "branch", "topic")
+    assert [one.name for one in world.status().branches] == ["topic"]
+
+
 def test_branches_without_a_new_commit_are_not_fetched(world: World) -> None:
     assert world.status().branches == ()
     assert world.fetch() == ()

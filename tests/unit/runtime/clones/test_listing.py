@@ -51,13 +51,36 @@ def test_a_branch_with_an_odd_name_is_refused(name: str, why: str) -> None:
     assert found.refused == {name: why}
 
 
+def test_stashes_are_named_by_their_commits_because_their_numbers_change() -> None:
+    second = "2" * 40
+    text = "".join(f"{one} refs/stash\n" for one in (COMMIT, COMMIT, second))  # the last one is in the log as well
+    found = parse_listing(f"{text}HEAD refs/heads/main\n\0".encode())
+    assert found.branches == {"stash-1111111111": COMMIT, "stash-2222222222": second}
+    assert (found.stashes, dict(found.refused)) == (frozenset(found.branches), {})
+
+
+def test_a_branch_named_as_a_stash_keeps_its_place() -> None:
+    same = "1" * 39 + "2"
+    found = parse_listing(f"{same} refs/heads/stash-1111111111\n{COMMIT} refs/stash\n-- refs/stash\n\0".encode())
+    assert (found.branches, found.stashes) == ({"stash-1111111111": same}, frozenset())
+    assert found.refused == {
+        "stash-1111111111": "its name differs from another branch only in case",
+        "stash---": "it does not name a commit",
+    }
+
+
+def test_commits_of_a_detached_head_are_listed_unless_a_branch_has_them() -> None:
+    assert parse_listing(f"{COMMIT} HEAD\n\0".encode()).branches == {"detached": COMMIT}
+    assert parse_listing(f"{COMMIT} refs/heads/main\n{COMMIT} HEAD\n\0".encode()).branches == {"main": COMMIT}
+
+
 def test_what_is_not_a_commit_is_refused() -> None:
     found = parse_listing(b"-- refs/heads/a\n1234 refs/heads/b\n\0")
     assert (found.branches, [*found.refused]) == ({}, ["a", "b"])
 
 
 def test_other_references_and_a_head_that_no_branch_has_are_left_out() -> None:
-    found = parse_listing(f"{COMMIT} refs/tags/x\n{COMMIT} HEAD\nHEAD refs/heads/gone\n\0".encode())
+    found = parse_listing(f"{COMMIT} refs/tags/x\nHEAD refs/heads/gone\n\0".encode())
     assert (found.branches, found.refused, found.head) == ({}, {}, "")
 
 

@@ -152,6 +152,11 @@ def test_the_webhook_is_checked_where_there_is_one(
     file = folder / "agent-sandbox" / "webhook.yaml"
     file.parent.mkdir()
     file.write_text("version: 1\nurl: https://hooks.test/secret-path\nkey: env:KEY\n")
+    monkeypatch.delenv("KEY", raising=False)
+    missing = "the source of the webhook's key gives no value: the variable KEY is not set"
+    fix = f"fix `key` in {file}, or what it names: no question is sent without the key"
+    assert [*checks.webhook(machine)] == [warn("webhook", missing, fix)]
+    monkeypatch.setenv("KEY", "correct-horse-battery")
     assert [*checks.webhook(machine)] == [ok("webhook", "questions are sent to https://hooks.test")]
     save_failure(machine.project.root, Failure(why="it answers 500", time="2026-01-02T10:00:00Z"), os.environ)
     what = "the last message did not arrive: it answers 500 (2026-01-02T10:00:00Z)"

@@ -40,6 +40,22 @@ def test_what_ends_the_client_is_passed_on(tmp_path: Path, name: str, passed: st
     assert attend(f"kill -{name} $$; {FOREVER}", tmp_path) == (code, [passed])
 
 
+@pytest.mark.parametrize(("read", "code", "passed"), [(False, 141, ["TERM"]), (True, 255, [])])
+def test_a_command_whose_output_nobody_reads_any_more_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, read: bool, code: int, passed: list[str]
+) -> None:
+    reader, writer = os.pipe()
+    monkeypatch.setattr(attached, "STDOUT", writer)
+    if not read:
+        os.close(reader)
+    try:
+        assert attend("exit 255", tmp_path) == (code, passed)
+        assert attend("exit 3", tmp_path)[0] == 3
+    finally:
+        for end in (reader, writer) if read else (writer,):
+            os.close(end)
+
+
 def test_a_signal_beside_the_clients_end_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Both arrive while the first signal is passed on.
     monkeypatch.setattr(attached, "_wait", lambda client, received: received.put(attached.ENDED * client.wait()))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # What ends an incomplete string of the program's, and what would hide a part of the question.
 ENDS, PLAIN = re.escape(subject.CANCEL), re.escape(subject.PLAIN)
-DRAWN = PLAIN + rb"\x1b\[0m\x1b\[2J\x1b\[Hwaits"
+COLOURED = re.escape(subject.COLOURS)
+DRAWN = PLAIN + COLOURED + rb"\x1b\[2J\x1b\[H\x1b\[1mwaits"
 SHOWN = ENDS + rb"\x1b\[\?1049h" + DRAWN
 HIDDEN = rb"\x1b\[0m\x1b\[\?1049l"
 
@@ -194,7 +195,7 @@ def test_a_question_is_shown_over_the_program_and_a_key_goes_to_it(seat: Seat) -
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
-        seat.sees(rb"\x07" + SHOWN + rb" 80\r\nsecond")
+        seat.sees(rb"\x07" + SHOWN + rb" 80\x1b\[22m\r\nsecond")
         time.sleep(0.05)
         seat.types(b"pasted text")
         time.sleep(0.05)
@@ -312,6 +313,21 @@ def test_a_program_that_fills_the_screen_draws_it_anew(seat: Seat, monkeypatch: 
         while :; do sleep 0.1; done
     """
     assert seat.run(script, act) == 130
+
+
+def test_a_question_has_colours_that_a_program_cannot_change(seat: Seat) -> None:
+    def act() -> None:
+        seat.sees(b"ready")
+        seat.asks()
+        # No default colour and no number of the palette, and the styles of the program are reset.
+        seat.sees(rb"\x1b\[0;38;2;230;230;230;48;2;22;24;28m\x1b\[2J\x1b\[H\x1b\[1mwaits 80\x1b\[22m\r\nsecond$")
+        time.sleep(0.05)
+        seat.types(b"d")
+        seat.sees(HIDDEN)
+        seat.types(b"\r")
+
+    black = r"\033]10;#000\033\\\033]11;#000\033\\\033]4;7;#000\033\\\033[8;30;40m"
+    assert seat.run(f"printf '{black}ready'; read x", act) == 0
 
 
 def test_a_terminal_without_a_size_shows_questions(seat: Seat) -> None:

@@ -1,3 +1,4 @@
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from agent_sandbox.runtime.host.user_dirs import (
     layer_folders,
     state_directory,
     state_file,
+    state_name,
 )
 from table_tests import each
 
@@ -35,6 +37,11 @@ def test_without_a_home_state_has_a_place_all_the_same() -> None:
     assert state_directory({}) == Path("/tmp/agent-sandbox-state")  # noqa: S108 - what is left
     assert state_directory({"USER": "me"}) == Path("/tmp/agent-sandbox-me")  # noqa: S108 - the same
     assert state_directory({"HOME": "/home/me"}) == Path("/home/me/.local/state/agent-sandbox")
+
+
+def test_a_project_has_the_same_name_in_all_folders_of_the_state() -> None:
+    assert state_name(Path("/home/me/app")) == hashlib.sha256(b"/home/me/app").hexdigest()[:32]
+    assert state_name(Path("/home/me/\udcff")) != state_name(Path("/home/me/\udcfe"))
 
 
 def test_each_path_has_a_file_of_its_own_whatever_its_name() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import sys
 from contextlib import suppress
@@ -122,6 +124,37 @@ def test_a_sandbox_that_breaks_the_protocol_closes_every_port(tmp_path: Path) ->
     assert "(it opens a connection), so all ports were closed" in str(raised.value)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((ADDRESS, opened[0].here), timeout=5)
+
+
+def test_connections_end_with_the_sandbox(tmp_path: Path) -> None:
+    """A stack that is stopped ends the command of the engine: clients are cut off, and nothing waits."""
+
+    async def main() -> tuple[bytes, str]:
+        connected = asyncio.Event()
+
+        async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connected.set()
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_server(wait, ADDRESS, 0) as server, asyncio.timeout(20):
+            inside = server.sockets[0].getsockname()[1]
+            opened: asyncio.Queue[Forward] = asyncio.Queue()
+            box = ("sh", "-c", 'echo $$ >pid; exec "$@" 2>/dev/null', "sh", *BOX)
+            wanted = [Forward(here=0, inside=inside)]
+            running = asyncio.create_task(forward(box, tmp_path, wanted, opened=opened.put_nowait))
+            reader, writer = await asyncio.open_connection(ADDRESS, (await opened.get()).here)
+            await connected.wait()
+            os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+            said = await running
+            try:
+                rest = await reader.read()
+            except ConnectionResetError:
+                rest = b""
+            writer.close()
+            return rest, said
+
+    assert asyncio.run(main()) == (b"", "")
 
 
 @pytest.mark.parametrize("filled", ["stdout", "stderr"])

@@ -138,6 +138,48 @@ def test_more_than_a_window_passes_in_both_directions() -> None:
     assert run(main) == sent
 
 
+def test_a_listener_that_sends_before_it_reads_gets_and_sends_all() -> None:
+    """Neither side's data waits for the other's, although each is more than a window."""
+
+    async def send_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(64):
+            writer.write(bytes(CHUNK))
+            await writer.drain()
+        writer.write(AMOUNT.pack(len(await reader.read(-1))))
+        writer.close()
+
+    async def main() -> tuple[int, bytes]:
+        port = await serve(send_first)
+        async with relays() as host, asyncio.timeout(20):
+            reader, writer = await through(host, port)
+            writer.write(bytes(3 * WINDOW))
+            writer.write_eof()
+            got = await reader.read()
+            return len(got), got[-AMOUNT.size :]
+
+    assert run(main) == (64 * CHUNK + AMOUNT.size, AMOUNT.pack(3 * WINDOW))
+
+
+def test_a_listener_that_ends_its_half_still_reads() -> None:
+    async def main() -> tuple[bytes, bytes]:
+        heard: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def end_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write_eof()
+            heard.put_nowait(await reader.read())
+            writer.close()
+
+        port = await serve(end_first)
+        async with relays() as host, asyncio.timeout(20):
+            reader, writer = await through(host, port)
+            got = await reader.read()
+            writer.write(b"after its end")
+            writer.write_eof()
+            return got, await heard.get()
+
+    assert run(main) == (b"", b"after its end")
+
+
 def test_a_client_that_does_not_read_holds_up_no_other() -> None:
     async def flood(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(100):

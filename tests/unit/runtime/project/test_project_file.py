@@ -13,6 +13,7 @@ from agent_sandbox.runtime.project.project_file import (
     files_run_by,
     made_of,
     project_files,
+    read_only_mounts_of,
     setup_of,
 )
 from table_tests import each
@@ -73,6 +74,19 @@ def test_the_base_image_is_a_name(text: str, image: str) -> None:
 )
 def test_the_setup_script_is_in_the_project(text: str, path: str) -> None:
     assert setup_of(text) == path
+
+
+@each(
+    ("text", "paths"),
+    [
+        ("mounts: [{path: ../a}, {path: ~/b, read_only: true}]", ("../a", "~/b")),
+        ("mounts: [{path: ../a, read_only: false}, {path: ../b, read_only: 1}, 5]", ()),
+        ("mounts: 5", ()),
+        ("version: 1", ()),
+    ],
+)
+def test_only_mounts_that_cannot_be_written_are_read_only(text: str, paths: tuple[str, ...]) -> None:
+    assert read_only_mounts_of(text) == paths
 
 
 def test_the_setup_script_is_read_too_and_no_link_is_followed(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class CopyQuestion:
         title = f"{self._name}: the sandbox wants to copy {self._size} to your clipboard"
         keys = ("  y  copy it", "  n  do not copy it", "  x  do not copy it, and do not ask again in this terminal")
         return [
-            f"\x1b[1m{title[:width]}\x1b[0m",
+            title[:width],
             "",
             *(line[:width] for line in self._preview(width)),
             "",

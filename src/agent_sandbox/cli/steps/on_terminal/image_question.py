@@ -134,7 +134,7 @@ class ImageQuestion:
         title, about, keys = _question(pending)
         title = f"{self._name}: {title}"
         return [
-            f"\x1b[1m{title[:width]}\x1b[0m",
+            title[:width],
             "",
             *(f"  {_shortened(printable(one), width - 2)}" for one in about),
             "",

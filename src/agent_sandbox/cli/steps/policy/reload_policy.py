@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,15 @@ from typing import Any
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.steps.clone_policy import keeps_own_policy, update_policy
-from agent_sandbox.cli.steps.execute import backend, driver, require_running
+from agent_sandbox.cli.steps.execute import backend, driver, is_running, require_running
 from agent_sandbox.cli.steps.policy.policy_file import require_policy
+from agent_sandbox.cli.steps.running_clones import running_clones
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.fetch import one_at_a_time
-from agent_sandbox.runtime.project.clone_record import Clone, clone_at, clones_of
+from agent_sandbox.runtime.project.clone_record import Clone, clone_at
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.proxy.control import ask_stack
@@ -41,8 +41,8 @@ def reload_stack(path: Path | None, *, yes: str = "") -> Answer:
     except UserError as error:
         raise UserError([*error.problems, *_what_holds(project)]) from error
     project = open_trusted(project.root, cwd=Path.cwd(), yes=yes)
-    running = [*_running(project)]
-    own = {"ok": True} if running and not _is_running(project) else require_loaded(_asked(project, "reload"))
+    running = running_clones(project.root)
+    own = {"ok": True} if running and not is_running(project, "proxy") else require_loaded(_asked(project, "reload"))
     return {**own, "clones": [_of_clone(*one) for one in running]} if running else own
 
 
@@ -52,18 +52,6 @@ def _update(clone: Clone, *, yes: str = "") -> None:
         if not keeps_own_policy(clone) and open_store(os.environ).load(clone.project):
             open_trusted(clone.project, cwd=Path.cwd(), yes=yes)
         update_policy(clone)
-
-
-def _running(project: Project) -> Iterator[tuple[Clone, Project]]:
-    for clone in clones_of(project.root, os.environ):
-        with suppress(UserError):  # one that was never filled
-            own = open_project(clone.root, cwd=clone.root)
-            if _is_running(own):
-                yield clone, own
-
-
-def _is_running(project: Project) -> bool:
-    return any(one.service == "proxy" and one.state == "running" for one in driver().observe(project.name))
 
 
 def _of_clone(clone: Clone, own: Project) -> Answer:

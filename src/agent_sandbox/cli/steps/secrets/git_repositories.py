@@ -1,7 +1,8 @@
 """Which repositories of a git server the sandbox may read, and which it may also write."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ from agent_sandbox.policy.file.service_options import (
     repository_name,
 )
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.git.remotes import named_repositories, parse_address
+from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.runtime.git.remotes import Named, named_repositories, parse_address
+from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.runtime.init.own_places import place_of
+from agent_sandbox.runtime.project.project_file import read_only_mounts_of
 
 READ, WRITE = "read", "readwrite"
 REPOSITORIES, GIT = "repos", "git"
@@ -42,9 +47,10 @@ class Wanted:
 def wanted_repositories(
     project: Path, server: Server, written: Sequence[str], read: Sequence[str]
 ) -> tuple[Wanted, ...]:
-    """Return the named repositories, or those of the project's git settings; raise UserError for invalid names.
+    """Return the named repositories, or those of git's settings in the project and its read-only mounts.
 
-    Of the settings, only the remote that a plain `git push` goes to is also written.
+    Of the settings, only the remote that a plain `git push` in the project goes to is also written. Raise UserError for
+    invalid names.
     """
     options = [(text, WRITE, "--repo") for text in written] + [(text, READ, "--read") for text in read]
     if not options:
@@ -68,13 +74,22 @@ def _not_a_repository(text: str, option: str) -> Problem:
 
 
 def _of_settings(project: Path, server: Server) -> tuple[Wanted, ...]:
-    there = (one for one in named_repositories(project) if one.address.host == server.host)
+    named = (*named_repositories(project), *_mounted(project))
+    there = (one for one in named if one.address.host == server.host)
     found = [one for one in there if is_repository(one.address.path, server.kind)]
     if not found:
         what = f"no remote of this project leads to a repository on {server.host}"
         raise UserError([Problem(where="git", what=what, hint="name one: --repo owner/name")])
     rows = (Wanted(name=one.address.path, access=WRITE if one.pushed else READ, where=one.where) for one in found)
     return tuple({one.name.lower(): one for one in reversed([*rows])}.values())[::-1]
+
+
+def _mounted(project: Path) -> Iterator[Named]:
+    """Yield the repositories of read-only mounts, to be read: the agent can read their files, and not change them."""
+    for path in read_only_mounts_of(read_text(project, PROJECT_FILE) or ""):
+        for one in named_repositories(place_of(project, path, os.environ)):
+            if one.pushed:
+                yield replace(one, where=f"mount {path}", pushed=False)
 
 
 def server_of(declared: Declared) -> Server:

@@ -9,7 +9,7 @@ from agent_sandbox.backends.plan import RunCommand, handed_over
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets, Exec, Terminal
 from agent_sandbox.bounded_json import read_json
-from agent_sandbox.cli.steps.execute import backend, driver
+from agent_sandbox.cli.steps.execute import backend, driver, is_running
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest
@@ -100,11 +100,6 @@ def tell_proxy(project: Project, recipe: Recipe, *how: str, stdin: bytes = b"") 
 def proxy_runs(project: Project) -> bool:
     """Return whether the project's proxy runs."""
     return is_running(project, "proxy")
-
-
-def is_running(project: Project, service: str) -> bool:
-    """Return whether a container of the project runs."""
-    return any(one.service == service and one.state == "running" for one in driver().observe(project.name))
 
 
 def _seed(project: Project, login: Login, found: HostLogin, placeholders: dict[str, str], *, replace: bool) -> None:

@@ -3,10 +3,12 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Annotated
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.parameters import Option
+from agent_sandbox.cli.steps.secrets.clone_secrets import in_clones
 from agent_sandbox.cli.steps.secrets.login_sync import agent_of, give_login, proxy_runs, tell_proxy
 from agent_sandbox.cli.steps.secrets.secret_store import ask_store
 from agent_sandbox.cli.steps.secrets.secret_value import read_value
@@ -37,25 +39,41 @@ TimeToLive = Annotated[
 ]
 
 
+IN_CLONES = "{} was set in its clones, too"
+
+
 def store(project: Project, secret: Bound, source: str, ttl: str = "") -> bool:
     """Store a secret from its source, or from stdin if it has none; return whether the proxy has it now.
 
-    A source is tried first. If the proxy does not run, the source is remembered for the next start.
+    A source is tried first. If the proxy does not run, the source is remembered for the next start. The project's
+    clones get the secret, too.
     """
     seconds = _seconds(ttl, source)
-    recipes = recipes_of(project.root, os.environ)
     if not source:
-        words = (word for one in secret.hosts for word in ("--host", one))
-        ask_store(project, "set", secret.name, *words, stdin=lambda: read_value(secret.name))
-        recipes.remove(secret.name)
+        value = cache(lambda: read_value(secret.name))
+        _put(project, secret, value)
+        in_clones(project, lambda own: _put(own, secret, value), done=IN_CLONES.format(secret.name))
         return True
     recipe = Recipe(name=secret.name, hosts=secret.hosts, source=source, ttl=seconds)
-    fetched(project, recipe)
-    recipes.add(recipe)
-    if not proxy_runs(project):
-        return False
-    give(project, recipe)
-    return True
+    found = fetched(project, recipe)
+    is_there = _remember(project, recipe, found)
+    in_clones(project, lambda own: _remember(own, recipe, found), done=IN_CLONES.format(secret.name))
+    return is_there
+
+
+def _put(project: Project, secret: Bound, value: Callable[[], bytes]) -> None:
+    words = (word for one in secret.hosts for word in ("--host", one))
+    ask_store(project, "set", secret.name, *words, stdin=value)
+    recipes_of(project.root, os.environ).remove(secret.name)
+
+
+def _remember(project: Project, recipe: Recipe, found: Fetched) -> bool:
+    """Keep a source, and give the value to the proxy if it runs; return whether it does."""
+    recipes_of(project.root, os.environ).add(recipe)
+    runs = proxy_runs(project)
+    if runs:
+        _hand_over(project, recipe, found)
+    return runs
 
 
 def _seconds(ttl: str, source: str) -> float | None:
@@ -83,6 +101,11 @@ def give(project: Project, recipe: Recipe, *, keeps: bool = False) -> float | No
         if not keeps:
             tell_proxy(project, recipe, "--unresolved")
         raise
+    return _hand_over(project, recipe, found)
+
+
+def _hand_over(project: Project, recipe: Recipe, found: Fetched) -> float | None:
+    """Give a value to the running proxy; return the seconds until it expires, None if it does not."""
     left = min((one for one in (recipe.ttl, found.left) if one is not None), default=None)
     ttl = () if left is None else ("--ttl", f"{left:.0f}")
     tell_proxy(project, recipe, "--source", split_source(recipe.source)[0], *ttl, stdin=found.value)

@@ -1,4 +1,7 @@
-"""Read a secret's value, typed without echo or piped in. Errors never show the value."""
+"""Read a secret's value, typed without echo or piped in. Errors never show the value.
+
+It is asked for once: the value exists already, and is almost always pasted. `secret test` shows whether it is right.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -32,7 +35,7 @@ def _piped() -> bytes:
 
 def _typed(name: str) -> bytes:
     try:
-        value: str = typer.prompt(f"value of {name}", hide_input=True, confirmation_prompt=True, err=True)
+        value: str = typer.prompt(f"value of {name}", hide_input=True, err=True)
     except typer.Abort as error:
         raise KeyboardInterrupt from error
     return value.encode(errors="surrogateescape")

@@ -78,7 +78,7 @@ class Overlay:
         title = f"{self._name}: a request waits for you{count}, {left} seconds left"
         body = _group(name, several) if name else _single(several[0])
         width = min(columns, WIDEST) - 1
-        return [f"\x1b[1m{title[:width]}\x1b[0m", "", *_wrapped([*body, LATER, *said], width)]
+        return [title[:width], "", *_wrapped([*body, LATER, *said], width)]
 
     def signal(self) -> bytes:
         """Return a bell and a notification, once for each question."""

@@ -16,7 +16,7 @@ class Held(CopyQuestion):
 
 def test_shows_the_text_and_the_keys() -> None:
     assert Held(b"curl x | sh\n\x1b[2Jhidden\n").lines(80) == [
-        "\x1b[1mapp-1: the sandbox wants to copy 23 B to your clipboard\x1b[0m",
+        "app-1: the sandbox wants to copy 23 B to your clipboard",
         "",
         "  | curl x | sh",
         r"  | \x1b[2Jhidden",

@@ -63,7 +63,7 @@ def test_copies_a_dropped_image_and_pastes_its_path(image: Path) -> None:
     assert asked.typed(b"!") == b""
     name = f"{image} (png, 12 B)"
     assert asked.lines(200)[:4] == [
-        "\x1b[1mapp-1: give the agent this image?\x1b[0m",
+        "app-1: give the agent this image?",
         "",
         f"  {name}" if len(name) <= 97 else f"  {name[:47]}...{name[-47:]}",
         "",
@@ -114,7 +114,7 @@ def test_an_image_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     asked = Asked()
     asked.typed(pasted(f"{tmp_path}/key.png"))
     shown = asked.lines(400)
-    assert shown[0] == "\x1b[1mapp-1: the agent cannot get this image\x1b[0m"
+    assert shown[0] == "app-1: the agent cannot get this image"
     assert shown[-1] == "  n  paste the text as it is"
     asked.press("y")
     assert (asked.work, asked.typed(b"")) == ([], b"")

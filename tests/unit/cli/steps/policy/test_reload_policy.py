@@ -7,16 +7,14 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.proxy.reload import reload
-from agent_sandbox.cli.steps.clones import enter_clone
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report, require_loaded
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones.fetch import one_at_a_time
 from agent_sandbox.runtime.project.clone_record import clones_of
-from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.project.trust_store import open_store
-from clone_worlds import with_clone_driver
+from clone_worlds import with_clones
 from fake_docker import FakeDocker
-from fake_stack import inspected, trust, with_containers
+from fake_stack import trust, with_containers, with_running
 
 
 def test_an_answer_that_is_not_ok_is_an_error_that_says_what_is_in_force() -> None:
@@ -47,12 +45,7 @@ type PolicyOf = Callable[[str], Path]
 @pytest.fixture
 def policy_of(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> PolicyOf:
     """Make the clones fix-1 and fix-2 of a project, whose policy then changes and is trusted; return their policies."""
-    roots = {}
-    with_clone_driver(project, tmp_path_factory.mktemp("clones"), monkeypatch)
-    for name in ("fix-1", "fix-2"):
-        made = enter_clone(open_project(None, cwd=project), name, extra_ca=None, quiet=True, dry_run=False).project
-        assert made is not None
-        roots[name] = made.root
+    roots = with_clones(project, tmp_path_factory.mktemp("clones"), monkeypatch, "fix-1", "fix-2")
     edit(project / ".devcontainer" / "policy.yaml", "example.com")
     trust(project)
     return lambda name: roots[name] / ".devcontainer" / "policy.yaml"
@@ -65,10 +58,7 @@ def edit(policy: Path, host: str) -> None:
 def proxies(docker: FakeDocker, *running: str) -> FakeDocker:
     """Have the proxies of the stacks whose names start so, and let all of them load their policy."""
     docker.says("agent_sandbox.proxy reload", out=json.dumps({"ok": True, "digest": "0123456789abcdef"}))
-    for stack in running:
-        docker.says(f"com.docker.compose.project={stack}", out="1\n")
-    docker.says("inspect --type container", out=json.dumps([inspected("proxy", "healthy")]))
-    return docker.says("ps --all")
+    return with_running(docker, *running)
 
 
 LOADED = "policy loaded, digest 0123456789ab\n"

@@ -10,11 +10,12 @@ from typing import override
 
 import pytest
 
+from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.sources import github_app
 from agent_sandbox.runtime.sources.github_app import FORM
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from fake_docker import FakeDocker
-from fake_stack import with_containers
+from fake_stack import trust, with_containers
 from github_app import APP, LIFE, github
 from repositories import repository
 from run_cli import Ask
@@ -96,6 +97,26 @@ class Typed(io.StringIO):
     @override
     def isatty(self) -> bool:
         return True
+
+
+def test_a_repository_that_is_mounted_can_be_read(running: FakeDocker, ask: Ask, project: Path) -> None:
+    config = '[remote "origin"]\n\turl = https://github.com/{0}\n[remote "x"]\n\turl = https://github.com/x/x\n'
+    for name in ("shared", "written"):
+        folder = project.parent / f"{project.name}-{name}"
+        (repository(folder) / "config").write_text(config.format(f"them/{name}"))
+    mounts = f"[{{path: ../{project.name}-shared}}, {{path: ../{project.name}-written, read_only: false}}]"
+    (project / PROJECT_FILE).write_text(f"version: 1\nmounts: {mounts}\n")
+    trust(project)
+    answer = ask("secret", "setup", "github")
+    assert answer.code == 0, answer.err
+    assert [line for line in answer.err.splitlines() if " only: " in line or " write: " in line] == [
+        "read and write: Me/app (remote origin)",
+        "read only: them/app (remote upstream)",
+        "read only: them/lib (submodule lib)",
+        f"read only: them/shared (mount ../{project.name}-shared)",
+    ]
+    assert "{name: them/shared, access: read}" in policy(project)
+    assert told(running) == ["set github.token --host github.com --host api.github.com --folder /state/secrets"]
 
 
 @pytest.mark.parametrize("answer", ["y\n", "\n", ""])
@@ -285,9 +306,9 @@ def test_the_token_of_an_app_is_for_the_repositories_that_were_shown(
         assert source_of(project) == f"github-app:{APP}:{key} Me/app"
         assert ask("secret", "setup", "github", "--read", "Me/lib").code == 0
         assert source_of(project) == f"github-app:{APP}:{key} Me/app Me/lib:read"
-        assert [wish["repositories"] for wish in server.wishes] == [["app"], ["app"], ["app", "lib"], ["app", "lib"]]
+        assert [wish["repositories"] for wish in server.wishes] == [["app"], ["app", "lib"]]
         assert ask("secret", "setup", "github", "--read", "Me/lib").code == 0
-        assert len(server.wishes) == 4
+        assert len(server.wishes) == 2
 
 
 def source_of(project: Path) -> str:

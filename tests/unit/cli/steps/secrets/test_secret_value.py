@@ -73,7 +73,7 @@ def test_what_no_header_could_hold_is_refused_and_not_shown(said: bytes, problem
     assert list(caught.value.problems) == problems
 
 
-def test_at_a_terminal_it_is_asked_for_twice_without_an_echo(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_a_terminal_it_is_asked_for_once_without_an_echo(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, dict[str, bool]]] = []
 
     def prompt(text: str, **how: bool) -> str:
@@ -83,7 +83,7 @@ def test_at_a_terminal_it_is_asked_for_twice_without_an_echo(monkeypatch: pytest
     monkeypatch.setattr(sys, "stdin", Person())
     monkeypatch.setattr(typer, "prompt", prompt)
     assert read_value("x") == VALUE
-    assert asked == [("value of x", {"hide_input": True, "confirmation_prompt": True, "err": True})]
+    assert asked == [("value of x", {"hide_input": True, "err": True})]
 
 
 @each("typed", ["pässwörter", "correct horse\udcff"])

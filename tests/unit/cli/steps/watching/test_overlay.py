@@ -49,7 +49,7 @@ def test_a_question_is_shown_with_its_keys() -> None:
     seat = Seat()
     assert seat.shows() == []
     assert seat.asks(ASKED) == [
-        "\x1b[1mapp-1: a request waits for you, 60 seconds left\x1b[0m",
+        "app-1: a request waits for you, 60 seconds left",
         "",
         "  POST https://new.test/x",
         "    with a body of 2MB",
@@ -108,9 +108,7 @@ def test_nothing_is_answered_that_has_just_appeared_or_is_not_shown() -> None:
 
 def test_escape_leaves_the_question_to_others() -> None:
     seat = Seat()
-    assert seat.asks(ASKED, replace(ASKED, id=4))[0] == (
-        "\x1b[1mapp-1: a request waits for you, 1 of 2, 60 seconds left\x1b[0m"
-    )
+    assert seat.asks(ASKED, replace(ASKED, id=4))[0] == ("app-1: a request waits for you, 1 of 2, 60 seconds left")
     seat.overlay.press("escape")
     assert "60 seconds" in seat.shows()[0]
     seat.now += 3
