@@ -20,14 +20,13 @@ from benchmarks.table import Row
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PATHS = ("lane", "mitmproxy")
 ROUNDS = 3
 CONNECTIONS, REQUESTS, FAR = 60, 300, 7
 CROWD, TURNS = 32, 40
 IDLE = 300
 ONE_WAY = 0.015
 DOWN = 200 * 1024 * 1024
-# Python that the proxy runs before it starts.
-LANE = "from agent_sandbox.proxy.lane import choice; choice.http1_of = lambda policy: 'lane'"
 
 WANTED = (
     ("connection", "CPU per new TLS connection and GET", "us", "<= 2,000 us"),
@@ -126,17 +125,18 @@ def delayed(port: int) -> Iterator[int]:
 
 def rows() -> list[Row]:
     """Measure both paths in turn."""
-    figures: dict[str, defaultdict[str, list[float]]] = {LANE: defaultdict(list), "": defaultdict(list)}
+    figures: dict[str, defaultdict[str, list[float]]] = {path: defaultdict(list) for path in PATHS}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         port = stack.enter_context(upstream(folder))
         away = stack.enter_context(delayed(port))
         for turn in range(ROUNDS):
-            for code in (LANE, "") if turn % 2 == 0 else ("", LANE):
-                with ours(folder, port, without=code) as server, ours(folder, away, without=code) as far:
+            for path in PATHS if turn % 2 == 0 else PATHS[::-1]:
+                by = f"settings: {{http1: {path}}}\n"
+                with ours(folder, port, more=by) as server, ours(folder, away, more=by) as far:
                     new_connections(Client(server))
-                    measure(server, far, figures[code])
-    lane, other = figures[LANE], figures[""]
+                    measure(server, far, figures[path])
+    lane, other = (figures[path] for path in PATHS)
     return [
         Row(figure=title, unit=unit, ours=lane[key], other=other[key], beside="mitmproxy", goal=goal)
         for key, title, unit, goal in WANTED

@@ -25,6 +25,7 @@ CONNECTIONS = 40
 REQUESTS = 600
 BODY = 200 * 1024 * 1024
 BLOCK = b"x" * 1024 * 1024
+MITMPROXY = "settings: {http1: mitmproxy}\n"  # most shims are in its path
 
 REQUEST, CONNECTION, DOWN, UP = "kept-alive request", "new connection", "200 MB down", "200 MB up"
 START, IDLE, STOP = "start", "idle memory", "stop"
@@ -32,7 +33,6 @@ EXCHANGE = (REQUEST, CONNECTION)
 BODIES = (DOWN, UP)
 # The figures that each shim was made for. The last row is the noise: it changes nothing.
 MADE_FOR: dict[str, tuple[str, ...]] = {
-    "import_stubs": (START, IDLE),
     "exit without unloading": (STOP,),
     "type check of messages off": (REQUEST,),
     "EngineOptions": EXCHANGE,
@@ -91,7 +91,7 @@ def spent(server: Server, figure: str) -> float:
 
 def started(folder: Path, port: int, without: str) -> dict[str, float]:
     """Return what a start and a stop cost."""
-    with ours(folder, port, without=without) as server:
+    with ours(folder, port, without=without, more=MITMPROXY) as server:
         begun, memory = server.cpu(), server.memory()
         return {START: 1000 * begun, IDLE: memory, STOP: 1000 * (server.stop() - begun)}
 
@@ -115,7 +115,9 @@ def measured(folder: Path, port: int, shim: str) -> list[Row]:
     traffic = [figure for figure in figures if figure in TRAFFIC]
     if traffic:
         with contextlib.ExitStack() as stack:
-            servers = {on: stack.enter_context(ours(folder, port, without=code[on])) for on in (True, False)}
+            servers = {
+                on: stack.enter_context(ours(folder, port, without=code[on], more=MITMPROXY)) for on in (True, False)
+            }
             for server in servers.values():
                 connections(Client(server))
             for turn in range(ROUNDS):

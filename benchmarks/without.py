@@ -7,10 +7,6 @@ proxy's modules are imported, in an order that only the snippet knows.
 from __future__ import annotations
 
 WITHOUT = {
-    "import_stubs": """
-import mitmproxy.proxy.layers.quic
-import mitmproxy.proxy.layers.http._http3
-""",
     "exit without unloading": """
 import agent_sandbox.proxy.__main__ as program
 program.leave = lambda code: sys.exit(code)

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack, nullcontext
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
 from answering import SWITCH, nobody_answers
 from attack_stand import Stand, start_stand
+from proxy_stand import PATHS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(scope="module", params=PATHS)
+def http1(request: pytest.FixtureRequest) -> str:
+    """What serves HTTP/1.1 in the proxies of a test. All tests that need it run once with each; see `one_path`."""
+    path: str = request.param
+    return path
 
 
 @pytest.fixture(scope="session")
-def whole_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    """One proxy for all attacks of a run: it has to take them all."""
-    with start_stand(tmp_path_factory.mktemp("stand")) as stand:
-        yield stand
+def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, bool], Stand]]:
+    """Few proxies for all attacks of a run: each has to take them all. In one of two, nobody is asked."""
+    with ExitStack() as stack:
 
+        @cache
+        def start(http1: str, unasked: bool) -> Stand:  # noqa: FBT001 - a key
+            with nobody_answers() if unasked else nullcontext():
+                return stack.enter_context(start_stand(tmp_path_factory.mktemp("stand"), http1=http1))
 
-@pytest.fixture(scope="session")
-def unasked_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    """Another, where nobody is asked."""
-    with nobody_answers(), start_stand(tmp_path_factory.mktemp("unasked")) as stand:
-        yield stand
+        yield start
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +48,8 @@ def unasked(request: pytest.FixtureRequest) -> Iterator[bool]:
 
 
 @pytest.fixture
-def stand(request: pytest.FixtureRequest, unasked: bool) -> Stand:  # noqa: FBT001 - a fixture
+def stand(stands: Callable[[str, bool], Stand], http1: str, unasked: bool) -> Stand:  # noqa: FBT001 - a fixture
     """The stand, with nothing on its records."""
-    stand: Stand = request.getfixturevalue("unasked_stand" if unasked else "whole_stand")
+    stand = stands(http1, unasked)
     stand.forget()
     return stand

@@ -18,7 +18,7 @@ import pytest
 from answering import nobody_answers
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, read_answer
+from proxy_stand import get, one_path, read_answer
 from watching import Person
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     type Learn = Callable[[int], None]
 
 # A host for each test: one that was denied is not asked about again for a while.
-HOSTS = tuple(f"h{number}.example.test" for number in range(20))
+HOSTS = tuple(f"h{number}.example.test" for number in range(60))
 POLICY = """\
 version: 1
 domains: [allowed.test]
@@ -49,10 +49,10 @@ WHY = "policy.yaml:5 requires a person to allow this: it cannot be undone"
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy that asks about hosts that are not listed, and the server that all its hosts are."""
     names = ("allowed.test", *HOSTS)
-    with nobody_answers(), start_pair(tmp_path_factory.mktemp("asking"), POLICY, names=names) as pair:
+    with nobody_answers(), start_pair(tmp_path_factory.mktemp("asking"), POLICY, names=names, http1=http1) as pair:
         yield pair
 
 
@@ -216,6 +216,7 @@ def test_identical_requests_share_a_question_and_one_answer_allows_one(
     assert sorted(answer.result(5)[0] for answer in answers) == [200, 403, 403]
 
 
+@one_path
 def test_other_streams_of_the_connection_are_not_held_up(pair: Pair, person: Person, host: str) -> None:
     with pair.proxy.tls(host, alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -411,9 +412,9 @@ def test_no_request_can_start_learning(pair: Pair, client: Client, host: str) ->
 
 
 @pytest.fixture
-def asks(tmp_path: Path) -> Iterator[Pair]:
+def asks(tmp_path: Path, http1: str) -> Iterator[Pair]:
     """A proxy with a rule that asks about a part of what another rule allows."""
-    with nobody_answers(), start_pair(tmp_path, ASKS, names=("asks.test",)) as pair:
+    with nobody_answers(), start_pair(tmp_path, ASKS, names=("asks.test",), http1=http1) as pair:
         yield pair
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, read_all, read_answer, read_head
+from proxy_stand import get, one_path, read_all, read_answer, read_head
 from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ LARGE = b"40\r\n" + bytes(0x40) + b"\r\n"  # two of them are more than is allowe
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy whose policy bounds bodies."""
-    with start_pair(tmp_path_factory.mktemp("bodies"), POLICY) as pair:
+    with start_pair(tmp_path_factory.mktemp("bodies"), POLICY, http1=http1) as pair:
         pair.server.answers["/ws"] = echo
         yield pair
 
@@ -121,6 +121,7 @@ def test_the_next_request_on_the_connection_is_decided_anew(pair: Pair) -> None:
     ]
 
 
+@one_path
 def test_a_body_of_http2_is_counted_by_its_data(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -171,6 +172,7 @@ def test_a_header_that_connection_names_is_forwarded_as_it_was_decided(pair: Pai
     )
 
 
+@one_path
 @pytest.mark.parametrize(("kinds", "status"), [(["good"], "200"), (["good", "bad"], "403"), ([], "403")])
 def test_headers_of_http2_are_decided_by_the_same_names(proxy: ProxyProcess, kinds: list[str], status: str) -> None:
     sent = [("content-type", "application/json"), *(("x-kind", kind) for kind in kinds)]

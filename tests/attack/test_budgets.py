@@ -13,7 +13,7 @@ import pytest
 from capture_server import ok
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, read_all, read_head
+from proxy_stand import get, one_path, read_all, read_head
 from websocket_client import echo, frame, handshake, switch
 
 if TYPE_CHECKING:
@@ -38,10 +38,9 @@ domains:
 LIMIT = 20 * 1024
 
 
-@pytest.fixture(scope="module", params=["mitmproxy", "lane"])
-def pair(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Pair]:
-    policy = POLICY.replace("settings: {", f"settings: {{http1: {request.param}, ")
-    with start_pair(tmp_path_factory.mktemp("budgets"), policy, names=NAMES) as started:
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+    with start_pair(tmp_path_factory.mktemp("budgets"), POLICY, names=NAMES, http1=http1) as started:
         yield started
 
 
@@ -95,6 +94,7 @@ def test_a_service_has_one_budget_that_no_other_entry_lifts(tmp_path: Path) -> N
     assert line["reason"].startswith("the budget at policy.yaml:2 is used up: 3 requests per day; it resets at ")
 
 
+@one_path
 def test_streams_of_http2_count_like_requests(pair: Pair) -> None:
     with pair.proxy.tls("streams.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)

@@ -1,7 +1,4 @@
-"""Much that comes and goes: dropped connections, resets at each byte, endless heads, new names. Nothing of it stays.
-
-Each proxy serves HTTP/1.1 over one of the two paths; `AGENT_SANDBOX_HTTP1` replaces both.
-"""
+"""Much that comes and goes: dropped connections, resets at each byte, endless heads, new names. Nothing of it stays."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 WAVE, WAVES = 500, 20 if IS_DEEP else 4  # of dropped connections: ten thousand, or two
 NAMED = 500 if IS_DEEP else 70
 RESET = struct.pack("ii", 1, 0)
-POLICY = 'version: 1\nsettings: {http1: %s}\ndomains: [allowed.test, "*.wild.test"]\n'
+POLICY = 'version: 1\ndomains: [allowed.test, "*.wild.test"]\n'
 # Every name below wild.test leads to the server. A small cache of certificates fills up sooner.
 SABOTAGE = """
 import pathlib, sys
@@ -47,11 +44,11 @@ dialler.Dialler.__init__.__kwdefaults__.update(connect=here)
 """
 
 
-@pytest.fixture(scope="module", params=["lane", "mitmproxy"])
-def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy that has served each kind of connection once."""
     folder = tmp_path_factory.mktemp("churn")
-    with start_pair(folder, POLICY % request.param, names=(*NAMES, "*.wild.test"), sabotage=SABOTAGE) as pair:
+    with start_pair(folder, POLICY, names=(*NAMES, "*.wild.test"), sabotage=SABOTAGE, http1=http1) as pair:
         (folder / "port").write_text(str(pair.server.port))
         yield pair
 

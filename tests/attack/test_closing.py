@@ -51,9 +51,9 @@ def taken_unread() -> int:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy with few places."""
-    with start_pair(tmp_path_factory.mktemp("closing"), POLICY, sabotage=LIMITS) as pair:
+    with start_pair(tmp_path_factory.mktemp("closing"), POLICY, sabotage=LIMITS, http1=http1) as pair:
         # More than the socket takes, by less than the proxy reads ahead.
         pair.server.answers["/large"] = ok(bytes(taken_unread() + 150_000))
         yield pair

@@ -63,7 +63,7 @@ class Stand:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Stand]:
     """All of it, once."""
     folder, other = tmp_path_factory.mktemp("company"), tmp_path_factory.mktemp("other")
     make_authority(folder, [*NAMES, "secure.corp.test"])
@@ -87,6 +87,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
             resolve=resolve,
             sabotage=FINDS_NOBODY + IMPATIENT,
             more=(f"--layer=user={user}/policy.yaml",),
+            http1=http1,
         )
         yield Stand(stack.enter_context(proxy), first, second, secure, server, plain, evil)
 
@@ -286,7 +287,7 @@ def test_a_client_s_own_credentials_for_a_proxy_are_not_passed_on(stand: Stand) 
     assert [head for head in heads if b"bWluZ" in head] == []
 
 
-def test_a_proxy_that_opens_all_tls_sees_what_is_allowed_and_signs_for_it(tmp_path: Path) -> None:
+def test_a_proxy_that_opens_all_tls_sees_what_is_allowed_and_signs_for_it(tmp_path: Path, http1: str) -> None:
     (tmp_path / "theirs").mkdir()
     user = tmp_path / "user"
     user.mkdir()
@@ -300,7 +301,9 @@ def test_a_proxy_that_opens_all_tls_sees_what_is_allowed_and_signs_for_it(tmp_pa
             (user / "policy.yaml").write_text(f"settings: {{upstream: {{proxy: 'http://{FIRST}', ca: ca.pem}}}}")
             resolve = {("first.corp.test", 3128): company.port}
             layer = (f"--layer=user={user}/policy.yaml",)
-            with ProxyProcess(tmp_path, OK_ALONE, resolve=resolve, sabotage=FINDS_NOBODY, more=layer) as proxy:
+            with ProxyProcess(
+                tmp_path, OK_ALONE, resolve=resolve, sabotage=FINDS_NOBODY, more=layer, http1=http1
+            ) as proxy:
                 assert b"200" in proxy.ask("allowed.test", get("/ok/1", "allowed.test")).partition(b"\r\n")[0]
                 assert b"403" in proxy.ask("allowed.test", get("/no", "allowed.test")).partition(b"\r\n")[0]
                 with proxy.tls("allowed.test", alpn=("h2",)) as stream:

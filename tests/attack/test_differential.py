@@ -24,6 +24,7 @@ from agent_sandbox.policy import parse_request
 from http2client import Http2Client
 from independent_parsers import read_by_h11, read_by_mitmproxy
 from proxy_pair import Pair, start_pair
+from proxy_stand import one_path
 
 if TYPE_CHECKING:
     import socket
@@ -43,9 +44,9 @@ SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy, and the server that all its hosts are."""
-    with start_pair(tmp_path_factory.mktemp("differential"), POLICY) as pair:
+    with start_pair(tmp_path_factory.mktemp("differential"), POLICY, http1=http1) as pair:
         yield pair
 
 
@@ -202,6 +203,7 @@ def heading(method: bytes, authority: bytes, path: bytes) -> list[tuple[str, str
     return [(name, value.decode("latin-1")) for name, value in named.items()]
 
 
+@one_path
 @SHARED
 @given(
     st.tuples(sometimes(b"POST", ambiguous_parts.VERBS), sometimes(b"allowed.test", ambiguous_parts.AUTHORITIES)),

@@ -23,7 +23,7 @@ from agent_sandbox.proxy.limits import Limits
 from capture_server import ok
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import HTTP1, get, read_all, read_answer, read_head
+from proxy_stand import get, one_path, read_all, read_answer, read_head
 from websocket_client import handshake, switch
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ dialler.Dialler.__init__.__kwdefaults__.update(connect=slowly)
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy that can be given a bad hour."""
     folder = tmp_path_factory.mktemp("endurance")
-    with start_pair(folder, POLICY, sabotage=SABOTAGE) as pair:
+    with start_pair(folder, POLICY, sabotage=SABOTAGE, http1=http1) as pair:
         (folder / "port").write_text(str(pair.plain.port))
         yield pair
 
@@ -116,7 +116,7 @@ def test_five_thousand_idle_connections_harm_their_owner_alone(pair: Pair) -> No
         assert pair.proxy.memory() - before < 64 * MIB
 
 
-def test_one_connection_that_asks_hundreds_of_hosts_holds_few_of_them(pair: Pair) -> None:
+def test_one_connection_that_asks_hundreds_of_hosts_holds_few_of_them(pair: Pair, http1: str) -> None:
     files = Path(f"/proc/{pair.proxy.process.pid}/fd")
     before, most = len([*files.iterdir()]), 0
     with pair.proxy.connect() as connection:
@@ -124,7 +124,7 @@ def test_one_connection_that_asks_hundreds_of_hosts_holds_few_of_them(pair: Pair
             connection.sendall(other(number).replace(b"Connection: close\r\n", b""))
             assert read_answer(connection)[0] == 200
             most = max(most, len([*files.iterdir()]))
-    shared = Limits().pool_connections if HTTP1 == "lane" else 0
+    shared = Limits().pool_connections if http1 == "lane" else 0
     assert (most - before < 20 + shared, pair.plain.connections) == (True, 200)
 
 
@@ -300,6 +300,7 @@ FLOODS = {
 }
 
 
+@one_path
 @pytest.mark.parametrize("flood", FLOODS)
 def test_a_flood_of_http2_frames_is_bounded(pair: Pair, flood: str) -> None:
     before = pair.proxy.memory()
@@ -311,6 +312,7 @@ def test_a_flood_of_http2_frames_is_bounded(pair: Pair, flood: str) -> None:
         assert pair.proxy.memory() - before < 32 * MIB
 
 
+@one_path
 def test_fields_that_unpack_to_many_times_their_size_are_refused(pair: Pair) -> None:
     before = pair.proxy.memory()
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:

@@ -11,14 +11,14 @@ import pytest
 
 from capture_server import Capture
 from certificates import make_authority
-from proxy_stand import HTTP1, ProxyProcess, get, read_all, read_head
+from proxy_stand import ProxyProcess, get, read_all, read_head
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
     from pathlib import Path
 
-BODY_STEP = "_decide" if HTTP1 == "lane" else "request"
+BODY, BODY_STEPS = "the step of a body", {"lane": "_decide", "mitmproxy": "request"}
 POLICY = "version: 1\ndomains: [{host: allowed.test, rules: [{max_body: 10}]}]\n"
 # Each of these raises what the file says, when the file names it.
 TAMPERED = """
@@ -90,7 +90,7 @@ class Sabotage:
 
 
 @pytest.fixture(scope="module")
-def sabotage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sabotage]:
+def sabotage(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Sabotage]:
     """Start it once; faults come and go, and it has to go on."""
     folder = tmp_path_factory.mktemp("faults")
     file = folder / "fault"
@@ -99,7 +99,9 @@ def sabotage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sabotage]:
     with Capture(certificate=folder / "leaf.pem") as capture:
         resolve = {("allowed.test", 443): capture.port}
         tampered = TAMPERED.replace("{file}", str(file))
-        with ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority, sabotage=tampered) as proxy:
+        with ProxyProcess(
+            folder, POLICY, resolve=resolve, upstream_ca=authority, sabotage=tampered, http1=http1
+        ) as proxy:
             yield Sabotage(proxy, capture, file)
 
 
@@ -120,7 +122,7 @@ def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: st
     [
         *(
             "requestheaders",
-            BODY_STEP,
+            BODY,
             "decide_tunnel",
             "what_it_carries",
             "is_passthrough",
@@ -129,8 +131,11 @@ def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: st
         *("tls_start_client", "tls_established_client", "tls_start_server"),
     ],
 )
-def test_a_fault_on_the_way_to_the_server_lets_no_request_through(sabotage: Sabotage, name: str, error: str) -> None:
-    answer = sabotage.ask_with(f"{name} {error}")
+def test_a_fault_on_the_way_to_the_server_lets_no_request_through(
+    sabotage: Sabotage, name: str, error: str, http1: str
+) -> None:
+    fault = BODY_STEPS[http1] if name == BODY else name
+    answer = sabotage.ask_with(f"{fault} {error}")
     assert not answer.startswith(b"HTTP/1.1 200")
     assert sabotage.capture.requests == []
 

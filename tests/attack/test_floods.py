@@ -13,7 +13,7 @@ from h2.settings import SettingCodes
 from capture_server import ok
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, read_all, read_answer, read_head
+from proxy_stand import get, one_path, read_all, read_answer, read_head
 from websocket_client import frame, handshake, switch
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ POLICY = 'version: 1\ndomains: [allowed.test, "*.wild.test"]\n'
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    with start_pair(tmp_path_factory.mktemp("floods"), POLICY) as pair:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+    with start_pair(tmp_path_factory.mktemp("floods"), POLICY, http1=http1) as pair:
         yield pair
 
 
@@ -128,6 +128,7 @@ def test_frames_of_http2_without_number_keep_nobody_waiting(tmp_path: Path, conn
         assert served > (time.monotonic() - started) / 2
 
 
+@one_path
 def test_fields_that_vary_are_not_remembered_for_a_client_that_would_remember_all(pair: Pair) -> None:
     count = iter(range(1_000))
 
@@ -181,6 +182,7 @@ def test_messages_of_websockets_are_not_held_until_they_are_whole(pair: Pair) ->
         assert pair.proxy.memory() - before < 16 * MIB
 
 
+@one_path
 def test_a_long_field_of_an_answer_over_http2_keeps_nobody_waiting(pair: Pair) -> None:
     pair.server.answers["/long"] = ok(b"x", b"X: " + b"y" * 250_000)
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
@@ -191,14 +193,16 @@ def test_a_long_field_of_an_answer_over_http2_keeps_nobody_waiting(pair: Pair) -
 
 
 @pytest.mark.parametrize("alpn", [(), ("h2",)])
-def test_downloads_that_nobody_reads_hold_less_the_more_there_are(tmp_path: Path, alpn: tuple[str, ...]) -> None:
+def test_downloads_that_nobody_reads_hold_less_the_more_there_are(
+    tmp_path: Path, alpn: tuple[str, ...], http1: str
+) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (64 * MIB))
         pour(stream, bytes(MIB), most=64 * MIB, seconds=2)
 
     small = "from agent_sandbox.proxy import limits\nlimits.Limits.__init__.__kwdefaults__.update(crowd=8)"
     with contextlib.ExitStack() as stack:
-        pair = stack.enter_context(start_pair(tmp_path, POLICY, sabotage=small))
+        pair = stack.enter_context(start_pair(tmp_path, POLICY, sabotage=small, http1=http1))
         pair.server.answers["/large"] = play
         before = pair.proxy.memory()
         for _ in range(48):
@@ -223,6 +227,7 @@ def frame_of_http2(kind: int, flags: int, data: bytes) -> bytes:
     return len(data).to_bytes(3) + bytes((kind, flags)) + (1).to_bytes(4) + data
 
 
+@one_path
 def test_header_blocks_of_table_sizes_alone_keep_nobody_waiting(pair: Pair) -> None:
     headers, continuation, end_headers = 1, 9, 4
     most = b" " * 16_384  # each byte sets the size of the table to 0
@@ -240,6 +245,7 @@ def test_header_blocks_of_table_sizes_alone_keep_nobody_waiting(pair: Pair) -> N
         assert_others_are_served(pair)
 
 
+@one_path
 def test_fields_that_are_the_same_in_all_requests_are_not_held_for_each(pair: Pair) -> None:
     pair.server.answers["/api/x"] = lambda *_: time.sleep(3)
     big = [*fields(), *[("x-same", "y" * 3_900)] * 15]

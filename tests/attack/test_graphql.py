@@ -12,7 +12,7 @@ import pytest
 
 from http2client import Http2Client, fields
 from proxy_pair import HURRY, Pair, start_pair
-from proxy_stand import get, read_answer, read_head
+from proxy_stand import get, one_path, read_answer, read_head
 
 if TYPE_CHECKING:
     import socket
@@ -32,9 +32,9 @@ JSON = "Content-Type: application/json"
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy whose policy reads GraphQL."""
-    with start_pair(tmp_path_factory.mktemp("graphql"), POLICY, sabotage=HURRY) as pair:
+    with start_pair(tmp_path_factory.mktemp("graphql"), POLICY, sabotage=HURRY, http1=http1) as pair:
         yield pair
 
 
@@ -244,6 +244,7 @@ def test_what_was_decided_is_held_against_a_new_policy_too(pair: Pair) -> None:
     del pair.server.answers["/graphql"]
 
 
+@one_path
 def test_streams_of_http2_are_read_in_the_same_way(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)

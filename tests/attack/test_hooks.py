@@ -24,7 +24,7 @@ from agent_sandbox.proxy.lane import body, relay, serving, steps, upstream
 from agent_sandbox.proxy.mitm import flows
 from capture_server import ok
 from proxy_pair import Pair, start_pair
-from proxy_stand import HTTP1, get, read_answer, read_head
+from proxy_stand import PATHS, get, read_answer, read_head
 from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ def hooks() -> list[str]:
     return sorted(found)
 
 
-def mapping() -> dict[str, str]:
+def mapping(http1: str) -> dict[str, str]:
     """Find the functions between the hooks and the wire; return their modules by their names."""
-    modules = (steps, serving, relay, upstream, body) if HTTP1 == "lane" else (flows,)
+    modules = (steps, serving, relay, upstream, body) if http1 == "lane" else (flows,)
     return dict(sorted((name, module.__name__) for module in modules for name in functions_of(module)))
 
 
@@ -175,7 +175,7 @@ class Sabotage:
 
 
 @pytest.fixture(scope="module")
-def sabotage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sabotage]:
+def sabotage(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Sabotage]:
     """Start it once; faults come and go, and it has to go on."""
     folder = tmp_path_factory.mktemp("hooks")
     file = folder / "fault"
@@ -187,9 +187,9 @@ def sabotage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sabotage]:
     def leave(stream: socket.socket, _: bytes) -> None:
         stream.sendall(ok(b"whole"))
 
-    functions = repr([(place, name) for name, place in mapping().items()])
+    functions = repr([(place, name) for name, place in mapping(http1).items()])
     tampered = TAMPERED.replace("{file}", str(file)).replace("{functions}", functions)
-    with start_pair(folder, POLICY, sabotage=tampered) as pair:
+    with start_pair(folder, POLICY, sabotage=tampered, http1=http1) as pair:
         pair.server.answers |= {"/plain": ok(b"whole"), "/graphql": ok(b"whole"), "/plain/half": half, "/ws": echo}
         pair.server.answers["/plain/leave"] = leave
         yield Sabotage(pair, file)
@@ -265,7 +265,9 @@ def test_nothing_gets_through_a_hook_that_falls_over(sabotage: Sabotage, hook: s
 
 @pytest.mark.parametrize("error", ERRORS[:2])
 @pytest.mark.parametrize("when", ["", ":after"])
-@pytest.mark.parametrize("name", mapping())
+@pytest.mark.parametrize(
+    ("http1", "name"), [(path, name) for path in PATHS for name in mapping(path)], indirect=["http1"], scope="module"
+)
 def test_nothing_gets_through_where_flows_are_mapped_and_a_function_falls_over(
     sabotage: Sabotage, name: str, when: str, error: str
 ) -> None:

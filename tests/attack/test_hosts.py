@@ -82,10 +82,10 @@ def test_letters_in_disguise_are_another_host_and_so_they_are_called(stand: Stan
 
 
 @pytest.mark.parametrize("written", ["b\u00fccher.wild.example", "xn--bcher-kva.wild.example"])
-def test_a_name_in_another_alphabet_is_one_host_by_its_punycode(tmp_path: Path, written: str) -> None:
+def test_a_name_in_another_alphabet_is_one_host_by_its_punycode(tmp_path: Path, written: str, http1: str) -> None:
     host = "xn--bcher-kva.wild.example"
     policy = f"version: 1\ndomains: [{written}]\n"
-    with Capture() as capture, ProxyProcess(tmp_path, policy, resolve={(host, 80): capture.port}) as proxy:
+    with Capture() as capture, ProxyProcess(tmp_path, policy, resolve={(host, 80): capture.port}, http1=http1) as proxy:
         assert proxy.say(get(f"http://{host.upper()}/", host)).startswith(b"HTTP/1.1 200")
         assert proxy.line(event="request")["host"] == host
         assert capture.requests[0].field("host") == [host]
@@ -143,12 +143,12 @@ dialler.Dialler.__init__.__kwdefaults__.update(connect=connect)
 
 
 @pytest.fixture(scope="module")
-def open_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Capture]]:
+def open_proxy(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[tuple[ProxyProcess, Capture]]:
     """A proxy whose policy allows every host, and a server that nothing may reach all the same."""
     with Capture() as capture:
         policy = f"version: 1\nallow_all: true\ndomains: [{{host: '*', ports: [80, 443, {capture.port}]}}]\n"
         sabotage = INSIDE.format(port=capture.port)
-        with ProxyProcess(tmp_path_factory.mktemp("open"), policy, sabotage=sabotage) as proxy:
+        with ProxyProcess(tmp_path_factory.mktemp("open"), policy, sabotage=sabotage, http1=http1) as proxy:
             assert json.loads(proxy.command("status").stdout)["policy"]["problems"] == []
             yield proxy, capture
 
@@ -205,9 +205,13 @@ def test_the_refusal_says_what_kind_of_address_it_was(open_proxy: tuple[ProxyPro
     assert b"the proxy connects only to public addresses, unless `host_services` names a private one" in answer
 
 
-def test_no_policy_can_allow_an_inner_address(open_proxy: tuple[ProxyProcess, Capture], tmp_path: Path) -> None:
+def test_no_policy_can_allow_an_inner_address(
+    open_proxy: tuple[ProxyProcess, Capture], tmp_path: Path, http1: str
+) -> None:
     _, capture = open_proxy
-    with ProxyProcess(tmp_path, "version: 1\ndomains: [127.0.0.1]\nhost_services: {x: {to: 127.0.0.1:80}}\n") as proxy:
+    with ProxyProcess(
+        tmp_path, "version: 1\ndomains: [127.0.0.1]\nhost_services: {x: {to: 127.0.0.1:80}}\n", http1=http1
+    ) as proxy:
         said = json.loads(proxy.command("status").stdout)["policy"]["problems"]
         assert "127.0.0.1 is not a public address" in said[0]
         assert "127.0.0.1 is not a private address" in said[1]

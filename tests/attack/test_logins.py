@@ -37,11 +37,11 @@ def policy(more: str = "") -> str:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("logins")
     for name in ("secrets", "run"):
         (folder / "state" / name).mkdir(parents=True)
-    with start_pair(folder, policy(), names=[API, ENDPOINT, OTHER]) as pair:
+    with start_pair(folder, policy(), names=[API, ENDPOINT, OTHER], http1=http1) as pair:
         yield pair
 
 

@@ -13,7 +13,7 @@ import yaml
 from capture_server import ok
 from http2client import Http2Client, fields
 from proxy_pair import HURRY, Pair, start_pair
-from proxy_stand import get, read_answer
+from proxy_stand import get, one_path, read_answer
 from table_tests import each
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ EVENTS = b"Content-Type: text/event-stream"
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy whose policy reads MCP."""
-    with start_pair(tmp_path_factory.mktemp("mcp"), POLICY, sabotage=HURRY) as pair:
+    with start_pair(tmp_path_factory.mktemp("mcp"), POLICY, sabotage=HURRY, http1=http1) as pair:
         yield pair
 
 
@@ -302,6 +302,7 @@ def test_chunks_of_any_size_are_one_message(pair: Pair) -> None:
             assert read_answer(stream)[0] == status
 
 
+@one_path
 def test_streams_of_http2_are_read_in_the_same_way(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)

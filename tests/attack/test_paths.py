@@ -132,7 +132,7 @@ def test_the_log_has_no_query_in_it_no_field_and_no_body(stand: Stand) -> None:
     assert "hunter2" not in json.dumps(stand.proxy.lines)
 
 
-def test_a_denial_that_rests_on_query_or_header_logs_no_value(tmp_path: Path) -> None:
+def test_a_denial_that_rests_on_query_or_header_logs_no_value(tmp_path: Path, http1: str) -> None:
     policy = """version: 1
 domains:
 - host: allowed.test
@@ -140,7 +140,7 @@ domains:
   - {path: {exact: /q}, query: {exact: {page: "1"}}}
   - {path: {exact: /h}, headers: {authorization: none}}
 """
-    with ProxyProcess(tmp_path, policy) as proxy:
+    with ProxyProcess(tmp_path, policy, http1=http1) as proxy:
         proxy.say(get("http://allowed.test/q?page=1&token=hunter2&hunter2", "allowed.test"))
         proxy.say(get("http://allowed.test/h", "allowed.test", "Authorization: Bearer hunter2"))
         reason = proxy.line(path="/q")["reason"]

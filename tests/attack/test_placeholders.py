@@ -47,10 +47,10 @@ def sample(service: str, host: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("keys")
     (folder / "state" / "secrets").mkdir(parents=True)
-    with start_pair(folder, policy_for("anthropic"), names=[*HOSTS, OTHER]) as pair:
+    with start_pair(folder, policy_for("anthropic"), names=[*HOSTS, OTHER], http1=http1) as pair:
         yield pair
 
 

@@ -43,11 +43,11 @@ dialler.Dialler.__init__.__kwdefaults__.update(resolve=resolve, connect=connect)
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Capture]]:
+def stand(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[tuple[ProxyProcess, Capture]]:
     """A proxy in such a company."""
     with Capture() as inside:
         sabotage = WORLD.format(port=inside.port)
-        with ProxyProcess(tmp_path_factory.mktemp("places"), POLICY, sabotage=sabotage) as proxy:
+        with ProxyProcess(tmp_path_factory.mktemp("places"), POLICY, sabotage=sabotage, http1=http1) as proxy:
             yield proxy, inside
 
 
@@ -124,8 +124,10 @@ dialler.Dialler.__init__.__kwdefaults__.update(resolve=resolve)
 
 
 @pytest.mark.parametrize("entrance", ["listening", "tls", "http"])
-def test_a_place_that_leads_to_the_proxy_itself_is_not_asked_for_ever(tmp_path: Path, entrance: str) -> None:
-    with ProxyProcess(tmp_path, "version: 1\n", sabotage=OURS) as proxy:
+def test_a_place_that_leads_to_the_proxy_itself_is_not_asked_for_ever(
+    tmp_path: Path, entrance: str, http1: str
+) -> None:
+    with ProxyProcess(tmp_path, "version: 1\n", sabotage=OURS, http1=http1) as proxy:
         _, port = proxy.entrance(entrance)
         proxy.policy_file.write_text(f"version: 1\nhost_services:\n  loop: {{to: 'loop.internal:{port}'}}\n")
         assert proxy.command("reload").returncode == 0

@@ -13,7 +13,7 @@ import pytest
 
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import ProxyProcess, get, read_all, read_answer, read_head
+from proxy_stand import ProxyProcess, get, one_path, read_all, read_answer, read_head
 from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy, and the server that all its hosts are."""
-    with start_pair(tmp_path_factory.mktemp("reload"), BOTH) as pair:
+    with start_pair(tmp_path_factory.mktemp("reload"), BOTH, http1=http1) as pair:
         pair.server.answers |= {"/ws": echo, "/events": tick, "/kept": tick, "/silent": stay_silent}
         yield pair
 
@@ -142,6 +142,7 @@ def test_a_websocket_ends_and_another_one_goes_on(proxy: ProxyProcess) -> None:
     assert (line["decision"], line["reason"]) == ("deny", "the policy was reloaded: no rule allows host allowed.test")
 
 
+@one_path
 def test_of_the_streams_of_http2_those_end_that_are_no_longer_allowed(proxy: ProxyProcess) -> None:
     with proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -154,6 +155,7 @@ def test_of_the_streams_of_http2_those_end_that_are_no_longer_allowed(proxy: Pro
     assert "aborted" in proxy.line(path="/kept")["reason"]
 
 
+@one_path
 def test_a_whole_http2_connection_ends_with_its_host(proxy: ProxyProcess) -> None:
     with proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)

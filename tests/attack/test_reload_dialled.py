@@ -13,7 +13,7 @@ import pytest
 from capture_server import Capture
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import ProxyProcess, get, read_all, read_answer
+from proxy_stand import ProxyProcess, get, one_path, read_all, read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,9 +45,9 @@ dialler.Dialler.__init__.__kwdefaults__["resolve"] = resolve
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy that dials slowly, and the server that all its hosts are."""
-    with start_pair(tmp_path_factory.mktemp("dialled"), BOTH, sabotage=SLOW) as pair:
+    with start_pair(tmp_path_factory.mktemp("dialled"), BOTH, sabotage=SLOW, http1=http1) as pair:
         yield pair
 
 
@@ -90,6 +90,7 @@ def test_who_waits_long_for_a_server_hears_at_once_that_it_is_denied_now(pair: P
     assert (line["decision"], line["status"], line["reason"]) == ("deny", 403, wanted)
 
 
+@one_path
 def test_of_two_streams_that_wait_for_one_server_the_denied_one_hears_so_at_once(pair: Pair) -> None:
     with pair.proxy.tls("b.wild.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -105,14 +106,14 @@ def test_of_two_streams_that_wait_for_one_server_the_denied_one_hears_so_at_once
     assert (line["decision"], line["status"]) == ("deny", 403)
 
 
-def test_no_request_reaches_a_place_that_lies_elsewhere_now(tmp_path: Path) -> None:
+def test_no_request_reaches_a_place_that_lies_elsewhere_now(tmp_path: Path, http1: str) -> None:
     with Capture() as old, socket.create_server(("127.0.0.2", old.port)) as new:
         reached: list[bytes] = []
         threading.Thread(target=answer_once, args=(new, reached), daemon=True).start()
         place = "version: 1\nhost_services:\n  ollama: {{to: '{to}:{port}'}}\n"
         request = f"GET http://ollama:{old.port}/%s HTTP/1.1\r\nHost: ollama:{old.port}\r\n\r\n"
         with (
-            ProxyProcess(tmp_path, place.format(to="host", port=old.port), sabotage=TWO_PLACES) as proxy,
+            ProxyProcess(tmp_path, place.format(to="host", port=old.port), sabotage=TWO_PLACES, http1=http1) as proxy,
             proxy.connect() as connection,
         ):
             connection.sendall((request % "first").encode())

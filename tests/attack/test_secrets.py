@@ -26,7 +26,7 @@ from capture_server import ok
 from http2client import Http2Client, fields
 from http2server import Http2Server
 from proxy_pair import Pair, start_pair
-from proxy_stand import ProxyProcess, get, read_answer, read_head
+from proxy_stand import ProxyProcess, get, one_path, read_answer, read_head
 from websocket_client import handshake, switch
 
 if TYPE_CHECKING:
@@ -83,11 +83,11 @@ def shows(data: bytes) -> list[bytes]:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy that has a secret for one host of two."""
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "state" / "secrets").mkdir(parents=True)
-    with start_pair(folder, POLICY) as pair:
+    with start_pair(folder, POLICY, http1=http1) as pair:
         yield pair
 
 
@@ -216,12 +216,12 @@ def test_no_name_that_is_forged_collects_it(pair: Pair, tunnel: str, sni: str, h
     assert (pair.server.requests, shows(bytes(pair.server.raw))) == ([], [])
 
 
-def test_a_server_that_cannot_prove_its_name_is_not_sent_it(tmp_path: Path) -> None:
+def test_a_server_that_cannot_prove_its_name_is_not_sent_it(tmp_path: Path, http1: str) -> None:
     (tmp_path / "state" / "secrets").mkdir(parents=True)
     put_secret(tmp_path / "state" / "secrets", "tracker.token", ["c.test"], VALUE.encode())
-    with start_pair(tmp_path, POLICY.replace('"*.wild.test"', "c.test")) as pair:
+    with start_pair(tmp_path, POLICY.replace('"*.wild.test"', "c.test"), http1=http1) as pair:
         override = f"--resolve=c.test:443:127.0.0.1:{pair.server.port}"
-        with ProxyProcess(tmp_path, pair.proxy.policy, more=(override,)) as proxy:
+        with ProxyProcess(tmp_path, pair.proxy.policy, more=(override,), http1=http1) as proxy:
             assert proxy.ask("c.test", get("/x", "c.test")).startswith(b"HTTP/1.1 502")
         assert shows(bytes(pair.server.raw)) == []
 
@@ -513,6 +513,7 @@ def test_an_echo_over_a_websocket_is_not_seen(pair: Pair) -> None:
     assert pair.proxy.line(path="/issues/ws")["secrets"][0]["secret"] == "tracker.token"
 
 
+@one_path
 def test_streams_of_http2_are_filled_in_the_same_way(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)

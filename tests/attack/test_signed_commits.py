@@ -76,13 +76,13 @@ class Stand:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def whole(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Stand]:
     folder = tmp_path_factory.mktemp("signing")
     subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"), check=True)
     key = key_on_one_line((folder / "key").read_bytes())
     (folder / "state/secrets").mkdir(parents=True)
     (folder / "repository").mkdir()
-    with ProxyProcess(folder, POLICY) as proxy:
+    with ProxyProcess(folder, POLICY, http1=http1) as proxy:
         stand = Stand(proxy, folder, key)
         written = (folder / "state/ca/gitconfig").read_text()
         (folder / "gitconfig").write_text(f"{written.replace(PROGRAM, str(SIGN))}[user]\n\tname = Me\n\temail = {ME}\n")
@@ -200,7 +200,7 @@ def test_a_secret_that_is_bound_to_a_server_never_signs(stand: Stand) -> None:
     assert (status, "git.signing-key is not of the form EMAIL KEY" in answer) == (502, True)
 
 
-def test_a_rule_cannot_send_the_key_to_the_proxys_own_name(stand: Stand) -> None:
+def test_a_rule_cannot_send_the_key_to_the_proxys_own_name(stand: Stand, http1: str) -> None:
     """Another policy, whose project names that host as a server of its own."""
     header = "{X-Key: {secret: git.signing-key, transform: {type: raw}}}"
     transform = f"schemes: [https], transform: {{request: {{headers: {header}}}}}"
@@ -208,7 +208,7 @@ def test_a_rule_cannot_send_the_key_to_the_proxys_own_name(stand: Stand) -> None
     folder = stand.folder / "other"
     (folder / "state/secrets").mkdir(parents=True)
     put_secret(folder / "state/secrets", "git.signing-key", [OWN], f"{ME} {stand.key}".encode())
-    with ProxyProcess(folder, policy) as proxy:
+    with ProxyProcess(folder, policy, http1=http1) as proxy:
         with proxy.tls(OWN) as stream:
             stream.sendall(get("/", OWN, "Accept: text/plain"))
             assert b"Reason: a key that signs commits is sent to no server\n" in read_answer(stream)[1]

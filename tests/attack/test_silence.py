@@ -46,9 +46,9 @@ def chat(stream: socket.socket, _: bytes) -> None:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy that soon loses patience with who is silent."""
-    with start_pair(tmp_path_factory.mktemp("silence"), POLICY, sabotage=SHORT) as pair:
+    with start_pair(tmp_path_factory.mktemp("silence"), POLICY, sabotage=SHORT, http1=http1) as pair:
         pair.server.answers |= {"/speak": speak, "/silent": fall_silent, "/ws": chat}
         yield pair
 

@@ -19,7 +19,7 @@ import pytest
 
 from capture_server import ok
 from http2client import Http2Client, fields
-from proxy_stand import get, read_all, read_answer, read_head
+from proxy_stand import get, one_path, read_all, read_answer, read_head
 from websocket_client import echo, frame, handshake, switch
 
 if TYPE_CHECKING:
@@ -204,6 +204,7 @@ def test_a_server_that_leaves_in_the_middle_is_noticed_at_once(stand: Stand) -> 
     assert "aborted" in stand.proxy.line(path="/api/half")["reason"]
 
 
+@one_path
 def test_every_http2_stream_is_decided(stand: Stand) -> None:
     with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -224,6 +225,7 @@ def test_every_http2_stream_is_decided(stand: Stand) -> None:
     assert {tuple(request.field("host")) for request in stand.allowed.requests} == {("allowed.test",)}
 
 
+@one_path
 @pytest.mark.parametrize(
     "request_",
     [
@@ -254,6 +256,7 @@ def test_malformed_http2_request_is_not_forwarded(stand: Stand, request_: list[t
     stand.assert_nothing_got_out()
 
 
+@one_path
 def test_an_http2_body_without_a_length_stays_a_body_on_http1(stand: Stand) -> None:
     smuggled = b"GET /admin HTTP/1.1\r\nHost: allowed.test\r\n\r\n"
     with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
@@ -263,6 +266,7 @@ def test_an_http2_body_without_a_length_stays_a_body_on_http1(stand: Stand) -> N
     assert smuggled in stand.allowed.requests[0].body
 
 
+@one_path
 def test_streams_that_are_cancelled_by_the_hundred_end_the_connection(stand: Stand) -> None:
     with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -276,6 +280,7 @@ def test_streams_that_are_cancelled_by_the_hundred_end_the_connection(stand: Sta
     assert stand.proxy.ask("allowed.test", get("/api/x", "allowed.test")).startswith(b"HTTP/1.1 200")
 
 
+@one_path
 def test_ten_thousand_streams_at_once_end_the_connection(stand: Stand) -> None:
     before = stand.proxy.memory()
     with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:

@@ -13,7 +13,7 @@ import pytest
 
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get
+from proxy_stand import get, one_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,9 +39,9 @@ def breaking(head: bytes) -> Callable[[socket.socket, bytes], None]:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
     """A proxy, and a server that breaks off at /sized, /chunked and /endless."""
-    with start_pair(tmp_path_factory.mktemp("truncation"), POLICY) as pair:
+    with start_pair(tmp_path_factory.mktemp("truncation"), POLICY, http1=http1) as pair:
         pair.server.answers |= {f"/{name}": breaking(head) for name, head in HEADS.items()}
         yield pair
 
@@ -77,6 +77,7 @@ def test_half_an_answer_does_not_look_whole(pair: Pair, how: str, *, secure: boo
     assert "aborted: " in pair.proxy.line(path=f"/{how}")["reason"]
 
 
+@one_path
 @pytest.mark.parametrize("how", HEADS)
 def test_half_an_answer_resets_its_stream(pair: Pair, how: str) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:

@@ -14,19 +14,18 @@ from agent_sandbox.policy.engine.decide import allows, decide, decide_connect
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.decide.streamer import Streamer
+from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.exchange import open_exchange
 from agent_sandbox.proxy.exchange.hooks import hook_table
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm.options import EngineOptions
-from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.secrets.injector import Injector
 from agent_sandbox.proxy.secrets.store import put_secret
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
 from client_hellos import hello
+from lane_stage import pair_of_sockets
 from layer_harness import PLAIN, Http2Wire, Wire
-from memory_streams import memory_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,16 +155,13 @@ domains:
 
 
 class Front:
-    """A proxy whose servers answer from memory."""
+    """A proxy, a client and the server, over socket pairs."""
 
     def __init__(self, policy: Policy) -> None:
-        self.server, writer, self.to_server = memory_streams()
-        self.writer = writer
         engine = Engine(
             hooks=hook_table(*addons(policy)),
             dialler=cast("Dialler", self),
             limits=Limits(),
-            options=EngineOptions(),
             record=lambda _: None,
             policy=lambda: policy,
         )
@@ -173,35 +169,40 @@ class Front:
 
     async def dial(self, _: str, __: int) -> Streams:
         """Connect to the one server."""
-        return self.server, self.writer
+        return self._dialled
 
-    async def serve(self, *pieces: bytes) -> bytes:
-        """Serve a client that sends this and leaves; return what it got."""
-        reader, writer, transport = memory_streams()
-        serving = asyncio.create_task(self.front.serve(reader, writer))
+    async def serve(self, *pieces: bytes, answer: bytes = b"") -> tuple[bytes, bytes]:
+        """Serve a client that sends this; return what the server got, and what the client got."""
+        (reader, writer), theirs = await pair_of_sockets()
+        self._dialled, (from_proxy, to_proxy) = await pair_of_sockets()
+        serving = asyncio.create_task(self.front.serve(*theirs))
         for piece in pieces:
-            reader.feed_data(piece)
+            writer.write(piece)
             await asyncio.sleep(0.01)
-        reader.feed_eof()
-        if not self.server.at_eof():
-            self.server.feed_eof()
+        forwarded = await from_proxy.readuntil(pieces[-1])
+        to_proxy.write(answer)
+        to_proxy.write_eof()
+        got = await reader.readuntil(answer) if answer else b""
+        for end in (writer, to_proxy):
+            end.close()
         await serving
-        self.writer.close()
-        return transport.written
+        return forwarded, got
 
 
-async def test_a_connect_is_one_question_and_the_request_in_it_another(policy: Callable[[str], Policy]) -> None:
-    front = Front(policy(RULES))
-    front.server.feed_data(OK)
+@pytest.mark.parametrize("http1", ["lane", "mitmproxy"])
+async def test_a_connect_is_one_question_and_the_request_in_it_another(
+    policy: Callable[[str], Policy], http1: str
+) -> None:
+    front = Front(policy(f"{RULES}settings: {{http1: {http1}}}\n"))
     with counted() as calls:
-        got = await front.serve(b"CONNECT a.test:80 HTTP/1.1\r\nHost: a.test:80\r\n\r\n", GET)
-    assert got.endswith(OK)
+        forwarded, got = await front.serve(b"CONNECT a.test:80 HTTP/1.1\r\nHost: a.test:80\r\n\r\n", GET, answer=OK)
+    assert (forwarded, got.endswith(OK)) == (GET, True)
     assert calls == {"decide_connect": 1, "decide": 1}
 
 
 async def test_a_passthrough_is_one_question(policy: Callable[[str], Policy]) -> None:
-    front = Front(policy(RULES))
+    front, begun = Front(policy(RULES)), hello(b"b.test")
     with counted() as calls:
-        await front.serve(b"CONNECT b.test:443 HTTP/1.1\r\nHost: b.test:443\r\n\r\n", hello(b"b.test"))
-    assert front.to_server.written == hello(b"b.test")
+        forwarded, _ = await front.serve(b"CONNECT b.test:443 HTTP/1.1\r\nHost: b.test:443\r\n\r\n", begun)
+    assert forwarded == begun
     assert calls == {"decide_connect": 1}

@@ -19,12 +19,11 @@ from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.decide.access_log import AccessLog
 from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.decide.streamer import Streamer
+from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.hooks import hook, hook_table
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm import http1_client
-from agent_sandbox.proxy.mitm.options import EngineOptions
-from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.secrets.redaction import secret_encodings
 from independent_parsers import read_by_h11
@@ -178,7 +177,6 @@ class Connection:
             hooks=hook_table(self.enforcer, Echoing(), Streamer(), AccessLog(audit_log, clock=lambda: 0.0)),
             dialler=cast("Dialler", self),
             limits=Limits(),
-            options=EngineOptions(),
             record=audit_log.record,
             policy=lambda: policy,
             turns=Unhurried(lambda: 0.0),

@@ -9,12 +9,11 @@ import ssl
 from typing import TYPE_CHECKING, Self, cast, override
 
 from agent_sandbox.policy import Decision, Effect
+from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.lane.session import LaneSession
 from agent_sandbox.proxy.lane.upstream import pool_of
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm.options import EngineOptions
-from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -117,7 +116,6 @@ class LaneStage:
             hooks=hooks_of(*(addons or (LetThrough(),)), self.notes),
             dialler=cast("Dialler", self),
             limits=limits or Limits(),
-            options=EngineOptions(),
             record=self.lines.append,
             policy=lambda: self.policy,
         )

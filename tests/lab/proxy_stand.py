@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import pytest
+
 from answering import SWITCH, Answering
 
 if TYPE_CHECKING:
@@ -22,10 +24,14 @@ if TYPE_CHECKING:
 
 SECONDS = 5.0
 DENIED_WITHIN = 2.0
-# With `AGENT_SANDBOX_HTTP1=lane`, every proxy serves HTTP/1.1 over that path, whatever its policy says.
-HTTP1 = os.environ.get("AGENT_SANDBOX_HTTP1", "mitmproxy")
+# What can serve HTTP/1.1. A proxy uses one of them for everything, whatever its policy says, if `http1` names it.
+PATHS = ("lane", "mitmproxy")
+# For attacks that a client makes over HTTP/2.
+one_path = pytest.mark.parametrize("http1", PATHS[:1], indirect=True, scope="module")
 FORCED = """
 from agent_sandbox.proxy.lane import choice
+if {http1!r} == "mitmproxy":
+    import agent_sandbox.proxy.mitm.session  # not while a test waits for its first answer
 choice.http1_of = lambda policy: {http1!r}
 """
 LISTEN = tuple(f"--{entrance}=127.0.0.1:0" for entrance in ("listen", "tls", "http", "dns"))
@@ -35,13 +41,15 @@ LISTEN = tuple(f"--{entrance}=127.0.0.1:0" for entrance in ("listen", "tls", "ht
 class ProxyProcess:
     """`python -P -m agent_sandbox.proxy run` with a policy; `resolve` leads names to stand-ins.
 
-    `sabotage` is Python that runs in the process before the proxy does; `more` are further options.
+    `http1` is one of `PATHS`; by default the policy chooses. `sabotage` is Python that runs in the process before the
+    proxy does; `more` are further options.
     """
 
     folder: Path
     policy: str
     resolve: Mapping[tuple[str, int], int] = field(default_factory=dict)
     upstream_ca: Path | None = None
+    http1: str = ""
     sabotage: str = ""
     more: tuple[str, ...] = ()
     lines: list[dict[str, Any]] = field(default_factory=list)
@@ -58,7 +66,7 @@ class ProxyProcess:
         self.policy_file.write_text(self.policy)
         overrides = [f"--resolve={host}:{port}:127.0.0.1:{to}" for (host, port), to in self.resolve.items()]
         trusting = [f"--upstream-ca={self.upstream_ca}"] if self.upstream_ca else []
-        forced = FORCED.format(http1=HTTP1) if HTTP1 != "mitmproxy" else ""
+        forced = FORCED.format(http1=self.http1) if self.http1 else ""
         start = f"{self.sabotage}{forced}\nfrom agent_sandbox.proxy.__main__ import main\nraise SystemExit(main())"
         command = [sys.executable, "-c", start, "run", f"--policy={self.policy_file}"]
         self.process = subprocess.Popen(

@@ -30,6 +30,7 @@ from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
 from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.decide.warmup import warm_up
+from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.hooks import Hooks, hook_table
 from agent_sandbox.proxy.exchange.quotas import Budgets, boot
 from agent_sandbox.proxy.front.dns import NameServer
@@ -37,9 +38,6 @@ from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.front.listeners import Opened, open_entrances
 from agent_sandbox.proxy.front.transparent import Transparent
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm import bulk_tls, http1_client, http2_client
-from agent_sandbox.proxy.mitm.options import EngineOptions
-from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.net.sockets import address_of, listen
 from agent_sandbox.proxy.reload.policy_store import Load, PolicyStore
 from agent_sandbox.proxy.reload.reloader import Reloader
@@ -70,9 +68,6 @@ WRITE_SECONDS = 1.0
 async def run(settings: Settings, limits: Limits) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP reloads the policy."""
     signals = _Signals()
-    http1_client.install()
-    http2_client.install()
-    bulk_tls.install()
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
@@ -207,7 +202,6 @@ def _engine(  # noqa: PLR0913, PLR0917 - all that it connects
             is_itself=loop_guard.is_at,
         ),
         limits=limits,
-        options=EngineOptions(tcp_timeout=limits.idle_seconds),
         record=audit_log.record,
         policy=lambda: store.current,
         spender=budgets.spender,

@@ -10,11 +10,11 @@ from agent_sandbox.policy import Decision, Policy
 from agent_sandbox.proxy.audit.audit_log import source_port
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
+from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.front.connect import ConnectDeniedError, Opened, decide_tunnel
 from agent_sandbox.proxy.front.first_bytes import judged, whole_head
 from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.front.rejection import Rejection
-from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter
 from agent_sandbox.proxy.net.linger_close import closing_with, linger_close
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
@@ -92,7 +92,7 @@ class ExplicitProxy:
         else:
             from agent_sandbox.proxy.lane.choice import open_session  # noqa: PLC0415 - not needed to start
 
-            session = open_session(self._engine, tunnel, peekable, writer)
+            session = await open_session(self._engine, tunnel, peekable, writer)
             with self._connections.holding(session), closing_with(writer, session.abort):
                 await session.handle_client()
 

@@ -13,8 +13,8 @@ from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Cause, Decision, Effect, Policy
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import UNDECIDED
+from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.exchange import Meter, Outcome
-from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.net.bulk_reader import BulkReader
 from agent_sandbox.proxy.net.linger_close import linger_close
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader

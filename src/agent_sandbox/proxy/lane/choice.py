@@ -6,8 +6,10 @@ Most clients that offer HTTP/2 offer HTTP/1.1 as well, and get that from the lan
 import asyncio
 from typing import Protocol
 
-from agent_sandbox.policy import Policy
-from agent_sandbox.proxy.mitm.session import Engine, Session
+from agent_sandbox.policy import Policy, decide_connect
+from agent_sandbox.proxy.exchange.engine import Engine
+from agent_sandbox.proxy.lane.session import LaneSession
+from agent_sandbox.proxy.mitm.loading import load_session
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import Reviewed
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -24,13 +26,17 @@ class ClientSession(Reviewed, Protocol):
         """Serve requests until the connection ends."""
 
 
-def open_session(engine: Engine, tunnel: Tunnel, reader: PeekableReader, writer: asyncio.StreamWriter) -> ClientSession:
+async def open_session(
+    engine: Engine, tunnel: Tunnel, reader: PeekableReader, writer: asyncio.StreamWriter
+) -> ClientSession:
     """Return what serves the connection, by its first bytes and the policy in force."""
-    if http1_of(engine.policy()) == "lane" and not may_need_http2(tunnel, reader.ahead):
-        from agent_sandbox.proxy.lane.session import LaneSession  # noqa: PLC0415 - most policies do not need it
-
+    policy = engine.policy()
+    if http1_of(policy) == "lane" and not may_need_http2(tunnel, reader.ahead):
         return LaneSession(engine, tunnel, reader, writer)
-    return Session(engine, tunnel, reader, writer)
+    session = await load_session()
+    if tunnel.decision is not None and engine.policy() is not policy:  # a reload does not review this connection yet
+        tunnel.decision = decide_connect(engine.policy(), host=tunnel.host, port=tunnel.port)
+    return session(engine, tunnel, reader, writer)
 
 
 def http1_of(policy: Policy) -> str:

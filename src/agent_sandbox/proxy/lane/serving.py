@@ -8,6 +8,7 @@ from http import HTTPStatus
 import h11
 
 from agent_sandbox.proxy.exchange.denial import Page
+from agent_sandbox.proxy.exchange.engine import LINGER_SECONDS, Engine
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.lane.body import Body, closes, head_bytes, request_body
@@ -17,7 +18,6 @@ from agent_sandbox.proxy.lane.relay import BrokenError, KilledError, NoAnswerErr
 from agent_sandbox.proxy.lane.sharing import asks_for_own
 from agent_sandbox.proxy.lane.steps import Steps
 from agent_sandbox.proxy.lane.upstream import Upstream, from_pool, reach, to_pool
-from agent_sandbox.proxy.mitm.session import LINGER_SECONDS, Engine
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
 from agent_sandbox.proxy.wire.http1_head import RequestHead as Parsed

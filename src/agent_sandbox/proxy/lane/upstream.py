@@ -10,10 +10,10 @@ from typing import Any
 from OpenSSL import SSL
 
 from agent_sandbox.policy import Policy
+from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.lane.byte_stream import ByteStream, do_nothing
 from agent_sandbox.proxy.lane.steps import Steps
-from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.tls.contexts import HTTP1, TlsStart

@@ -5,11 +5,9 @@ import logging
 import socket
 import struct
 import time
-from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast, override
+from typing import Any, cast, override
 
 from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, mode_specs, server
@@ -17,60 +15,31 @@ from mitmproxy.proxy import commands, events, mode_specs, server
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.engine.rule import Rule
-from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.proxy.audit.record import AuditRecord
-from agent_sandbox.proxy.exchange.exchange import Spend, spend_freely
-from agent_sandbox.proxy.exchange.hooks import Hooks
+from agent_sandbox.proxy.exchange.engine import LINGER_SECONDS, Engine
 from agent_sandbox.proxy.exchange.review import outlived
-from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination, PolicyReplaced, Resumed
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ, BulkReader
-from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.net.linger_close import linger_close
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tls.contexts import HTTP2
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, NotReached
+from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
 from agent_sandbox.proxy.upstream.proxy_connect import Streams
 
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.upstream.pool import ServerPool
-
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-LINGER_SECONDS = 1.0
 REGULAR = mode_specs.ProxyMode.parse("regular")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """The objects that all sessions share."""
-
-    hooks: Hooks
-    dialler: Dialler
-    limits: Limits
-    options: EngineOptions
-    record: Callable[[AuditRecord], None]
-    policy: Callable[[], Policy]
-    spender: Callable[[Sequence[Budgeted]], Spend] = lambda _: spend_freely
-    sessions: set[object] = field(default_factory=set)
-    turns: FairScheduler = field(default_factory=lambda: FairScheduler(time.monotonic))
-    # At most one: that of the lane, once it has served a client.
-    pools: "list[ServerPool[Any]]" = field(default_factory=list)
-
-    @property
-    def crowded(self) -> float:
-        """The number of sessions relative to `Limits.crowd`; above 1, each session may buffer less."""
-        return len(self.sessions) / self.limits.crowd
 
 
 class Session(server.LiveConnectionHandler):
     """Runs mitmproxy's layers over one socket."""
 
     def __init__(self, engine: Engine, tunnel: Tunnel, reader: PeekableReader, writer: asyncio.StreamWriter) -> None:
-        super().__init__(_as_stream(reader), writer, as_mitmproxy(engine.options), REGULAR)
+        options = EngineOptions(tcp_timeout=engine.limits.idle_seconds)
+        super().__init__(_as_stream(reader), writer, as_mitmproxy(options), REGULAR)
         self._engine = engine
         self._tunnel = tunnel
         self._place = reader.place

@@ -42,7 +42,7 @@ def test_a_digest_tells_what_a_policy_does_not_how_it_is_written(policy_of: Poli
     [
         "deny: [c.test]",
         "settings: {block_status: 418}",
-        "settings: {http1: lane}",
+        "settings: {http1: mitmproxy}",
         "settings: {sign_commits: git.key}",
         "allow: [GET https://c.test/]",
     ],

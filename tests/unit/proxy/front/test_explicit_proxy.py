@@ -9,12 +9,11 @@ import pytest
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Policy, decide_connect
+from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.front import explicit_proxy as subject
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, is_own
 from agent_sandbox.proxy.lane import choice
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm.options import EngineOptions
-from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.pool import ServerPool
@@ -23,7 +22,7 @@ from memory_streams import memory_streams
 from table_tests import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.net.peekable_reader import PeekableReader
@@ -32,6 +31,15 @@ if TYPE_CHECKING:
 CONNECT = b"CONNECT a.test:443 HTTP/1.1\r\n\r\n"
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 HTTP = b"GET /x HTTP/1.1\r\n"
+
+
+def opening(session: Callable[..., object]) -> Callable[..., Awaitable[object]]:
+    """Return what opens such a session."""
+
+    async def open_session(*connection: object) -> object:
+        return session(*connection)
+
+    return open_session
 
 
 class Stage:
@@ -49,7 +57,6 @@ class Stage:
             hooks=hooks_of(),
             dialler=cast("Dialler", None),
             limits=limits or Limits(),
-            options=EngineOptions(),
             record=self.lines.append,
             policy=lambda: policy,
         )
@@ -74,7 +81,7 @@ class Stage:
             def abort(self) -> None:
                 """Do nothing."""
 
-        monkeypatch.setattr(choice, "open_session", Session)
+        monkeypatch.setattr(choice, "open_session", opening(Session))
 
     async def serve(self, *pieces: bytes, end: bool = True) -> bytes:
         """Serve a client that says this; return what it is told."""
@@ -244,7 +251,7 @@ async def test_when_the_proxy_stops_what_is_open_is_ended_and_who_said_nothing_y
             """Wait."""
             await over.wait()
 
-    monkeypatch.setattr(choice, "open_session", Session)
+    monkeypatch.setattr(choice, "open_session", opening(Session))
     serving = asyncio.create_task(stage.serve(CONNECT, HTTP, end=False))
     for _ in range(5):
         await asyncio.sleep(0)

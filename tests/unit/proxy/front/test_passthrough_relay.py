@@ -9,11 +9,10 @@ import pytest
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Decision, Effect, Policy, decide_connect
+from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.exchange import OverBudget, Spend, spend_freely
 from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm.options import EngineOptions
-from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
@@ -86,7 +85,6 @@ class Stage:
             hooks=hooks_of(),
             dialler=cast("Dialler", self),
             limits=limits or Limits(),
-            options=EngineOptions(),
             record=self.lines.append,
             policy=lambda: policy,
             spender=lambda budgeted: spend if budgeted else spend_freely,

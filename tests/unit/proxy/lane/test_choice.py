@@ -3,10 +3,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from agent_sandbox.policy import decide_connect
+from agent_sandbox.proxy.lane import choice
 from agent_sandbox.proxy.lane.choice import may_need_http2, open_session
 from agent_sandbox.proxy.lane.session import LaneSession
 from agent_sandbox.proxy.mitm.session import Session
@@ -51,7 +54,7 @@ def test_a_client_that_may_need_http2_is_left_to_mitmproxy(tunnel: Tunnel, hello
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("domains: [a.test]", Session),
+        ("domains: [a.test]", LaneSession),
         ("settings: {http1: mitmproxy}", Session),
         ("settings: {http1: lane}", LaneSession),
     ],
@@ -59,10 +62,31 @@ def test_a_client_that_may_need_http2_is_left_to_mitmproxy(tunnel: Tunnel, hello
 async def test_the_policy_chooses(policy: Callable[[str], Policy], text: str, kind: type[object]) -> None:
     engine = LaneStage(policy(text)).engine
     (reader, writer), (_, other) = await pair_of_sockets()
-    session = open_session(engine, PLAIN, PeekableReader(reader, Place(Held())), writer)
+    session = await open_session(engine, PLAIN, PeekableReader(reader, Place(Held())), writer)
     assert isinstance(session, kind)
     session.abort()
     for one in (writer, other):
         one.transport.abort()
     await asyncio.sleep(0)
     assert cast("object", session)
+
+
+async def test_a_reload_while_mitmproxy_is_imported_decides_the_tunnel_again(
+    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = [policy("domains: [a.test]"), policy("domains: [b.test]")]
+    engine = replace(LaneStage(rules[0]).engine, policy=lambda: rules[0])
+    tunnel = replace(SECURE, decision=decide_connect(rules[0], host="a.test", port=443))
+
+    async def load() -> type[Session]:
+        rules.pop(0)
+        return Session
+
+    monkeypatch.setattr(choice, "load_session", load)
+    (reader, writer), (_, other) = await pair_of_sockets()
+    session = await open_session(engine, tunnel, PeekableReader(reader, Place(Held())), writer)
+    assert isinstance(session, Session)
+    assert tunnel.refused == decide_connect(rules[0], host="a.test", port=443)
+    for one in (writer, other):
+        one.transport.abort()
+    await asyncio.sleep(0)

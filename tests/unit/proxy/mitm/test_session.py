@@ -17,11 +17,11 @@ from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm import http1_client
 from agent_sandbox.proxy.mitm import session as subject
-from agent_sandbox.proxy.mitm.options import EngineOptions
-from agent_sandbox.proxy.mitm.session import Engine, Session
+from agent_sandbox.proxy.mitm.session import Session
 from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ, LARGE_READ, SMALL_READ
 from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
@@ -72,7 +72,6 @@ class Stage:
             hooks=hooks_of(*addons),
             dialler=cast("Dialler", Dialling(self)),
             limits=limits or Limits(),
-            options=EngineOptions(),
             record=self.lines.append,
             policy=lambda: self.policy,
         )

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.proxy.exchange.engine import Engine
+from agent_sandbox.proxy.limits import Limits
+from layer_harness import hooks_of
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.upstream.dialler import Dialler
+
+
+def test_the_crowd_is_measured_against_the_limit() -> None:
+    engine = Engine(
+        hooks=hooks_of(),
+        dialler=cast("Dialler", None),
+        limits=Limits(crowd=4),
+        record=lambda _: None,
+        policy=lambda: Policy.deny_all(""),
+    )
+    engine.sessions.update(range(6))
+    assert (engine.crowded, engine.spender(())("requests", 10)) == (1.5, None)

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import asyncio
+
+from mitmproxy.proxy.layers import http, tls
+
+from agent_sandbox.proxy.import_stubs import STUBBED
+from agent_sandbox.proxy.mitm.bulk_tls import BulkServerTls
+from agent_sandbox.proxy.mitm.http1_client import StrictHttp1Client
+from agent_sandbox.proxy.mitm.http2_client import StrictHttp2Client
+from agent_sandbox.proxy.mitm.loading import _load, load_session
+from agent_sandbox.proxy.mitm.session import Session
+from imports import brought_along
+
+
+def test_a_proxy_that_starts_imports_nothing_of_mitmproxy() -> None:
+    modules = brought_along("import agent_sandbox.proxy.run, agent_sandbox.proxy.lane.choice")
+    assert {name for name in modules if name.startswith("mitmproxy")} == {*STUBBED}
+
+
+async def test_the_session_is_loaded_with_our_classes_in_mitmproxys_layers() -> None:
+    _load.cache_clear()  # other tests have called it
+    first, second = await asyncio.gather(load_session(), load_session())
+    assert first is second is Session
+    assert (vars(http)["Http1Client"], vars(http)["Http2Client"]) == (StrictHttp1Client, StrictHttp2Client)
+    assert tls.ServerTLSLayer is BulkServerTls
