@@ -51,7 +51,7 @@ bench = Project(root=Path.cwd(), name="bench", agents=(), owner=Owner(), images=
 """
 WATCH = f"""{LOCAL}
 from importlib import import_module
-import_module("agent_sandbox.cli.watch")._on_screen(bench, asks=True)
+import_module("agent_sandbox.cli.watch")._on_screen([bench], lambda: [bench], asks=True)
 """
 UI = f"""{LOCAL}
 from agent_sandbox.cli.steps.ui.serving import serve

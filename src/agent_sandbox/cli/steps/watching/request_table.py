@@ -1,7 +1,7 @@
 """The table of decided requests on the screen of `watch`: the newest last, a bounded number, filtered."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, override
 
 from rich.text import Text
@@ -43,11 +43,11 @@ class RequestTable(DataTable[Text]):
             return None
         return self._shown.get(self.coordinate_to_cell_key(self.cursor_coordinate).row_key)
 
-    def take(self, stack: str, record: Mapping[str, Any]) -> None:
-        """Keep a request, and show it unless the table is paused."""
-        self._entries.append((stack, record))
+    def take(self, new: Sequence[Entry]) -> None:
+        """Keep requests, and show them unless the table is paused."""
+        self._entries.extend(new)
         if not self.paused:
-            self._put((stack, record))
+            self._show(new)
 
     def narrow(self, *, stack: str | None = None, part: str | None = None) -> None:
         """Show only requests of this stack, "" for all, and those that contain this text."""
@@ -55,14 +55,20 @@ class RequestTable(DataTable[Text]):
         self._only_part = self._only_part if part is None else part.lower()
         self.clear()
         self._shown.clear()
-        for entry in self._entries:
-            self._put(entry)
+        self._show(self._entries)
 
     def toggle_pause(self) -> None:
         """Stop the list, or let it go on."""
         self.paused = not self.paused
         if not self.paused:
             self.narrow()
+
+    def _show(self, entries: Iterable[Entry]) -> None:
+        follows = self.cursor_row >= self.row_count - 1
+        for entry in entries:
+            self._put(entry)
+        if follows and self.row_count:
+            self.move_cursor(row=self.row_count - 1)  # once: it takes longer than to add a row
 
     def _put(self, entry: Entry) -> None:
         stack, record = entry
@@ -75,7 +81,6 @@ class RequestTable(DataTable[Text]):
             oldest = next(iter(self.rows))
             self.remove_row(oldest)
             self._shown.pop(oldest, None)
-        follows = self.cursor_row >= self.row_count - 1
         row = self.add_row(
             Text(when),
             Text(f"{effect}{mark}", style=HINTED if mark else STYLES.get(effect, "")),
@@ -83,5 +88,3 @@ class RequestTable(DataTable[Text]):
             Text(reason[:LONGEST]),
         )
         self._shown[row] = entry
-        if follows:
-            self.move_cursor(row=self.row_count - 1)

@@ -165,8 +165,8 @@ class WatchScreen(App[None]):
     def show_new(self) -> None:
         """Show the requests that came since the last time, and say now and then how many are not shown."""
         new, missed = self._new.take()
-        for name, record in new:
-            self._table.take(name, record)
+        if new:
+            self._table.take(new)
         self._missed += missed
         if self._missed and self._clock() >= self._quiet_until:
             self._say(f"{self._missed} decisions came too fast; agent-sandbox proxy logs has them")
