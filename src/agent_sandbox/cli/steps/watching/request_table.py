@@ -13,7 +13,7 @@ from agent_sandbox.runtime.proxy.decisions import asked, local_time, why
 if TYPE_CHECKING:
     from textual.widgets.data_table import RowKey
 
-KEPT = 1_000  # requests
+KEPT = 300  # requests: to remove one takes time for each of them
 STYLES = {"allow": "green", "deny": "bold red"}
 HINTED = "bold yellow"
 WIDEST, LONGEST = 60, 200
