@@ -11,7 +11,7 @@ import pytest
 from capture_server import Capture
 from certificates import make_authority
 from http2client import Http2Client, fields
-from proxy_stand import HTTP1, ProxyProcess, get, read_answer
+from proxy_stand import ProxyProcess, get, read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ def test_a_client_that_offers_http2_as_well_gets_http1_from_the_lane(paths: Path
         with proxy.tls(HOST, alpn=("h2",)) as stream:
             client = Http2Client(stream)
             answers += [int(client.status(client.send(*fields(path, HOST)))) for path in ("/b", "/a")]
-    assert chosen == ["http/1.1", "http/1.1" if HTTP1 == "lane" else "h2"]
+    assert chosen == ["http/1.1", "h2"]
     assert set(zip(answers[::2], answers[1::2], strict=True)) == {(403, 200)}
 
 

@@ -25,7 +25,7 @@ ATTEMPTS = 3
 GRACE = 2.0  # seconds; what it ran may just have ended
 READ_SECONDS = 10.0  # after its end, for what it printed last
 STDIN, STDOUT = 0, 1
-# `docker` says so when a signal has ended its plugin, compose.
+# The engine's client says so when a signal has ended its plugin.
 PLUGIN_ENDED = 255
 CHUNK = 1 << 16
 
