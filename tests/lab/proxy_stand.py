@@ -218,8 +218,10 @@ def read_head(connection: socket.socket) -> bytes:
 
 
 def read_answer(connection: socket.socket) -> tuple[int, bytes]:
-    """Read one response that has a Content-Length; return its status and body."""
+    """Read one response that has a Content-Length; return its status and body. Raise ConnectionError without one."""
     head = read_head(connection)
+    if not head:
+        raise ConnectionError("the connection ended without a response")
     length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or 0)
     body = b""
     while len(body) < length:
