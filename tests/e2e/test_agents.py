@@ -485,6 +485,7 @@ def test_two_sandboxes_and_the_host_machine_share_one_sign_in(
         for project in (keyless, new):
             project.sandbox("login", "claude")
             assert "Hello from the stand-in." in ask(project, "claude", signed_in("claude"), "say hi")
+    keyless.sandbox("secret", "remove", "claude.login")
     new.internet.require_keys({})
 
 
