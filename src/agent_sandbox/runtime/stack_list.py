@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -52,12 +53,23 @@ def list_stacks(driver: Driver, store: Store, *, ask: Ask, disk: bool = True) ->
     """Return every stack on the engine; `ask` asks a running proxy for its status. Without `disk`, it is unknown."""
     found = driver.stacks()
     projects = trusted_projects(store)
-    with ThreadPoolExecutor() as pool:  # the engine measures for two seconds
+    with _questions() as pool:  # the engine measures for two seconds
         used = pool.submit(driver.usage, [container for stack in found for container in stack.containers], disk=disk)
         denied = pool.map(lambda stack: _denied(stack.containers, ask), found)
         current = _current_images(driver, projects.values())
         usage = used.result()
     return tuple(_listed(one, projects, usage, current, many) for one, many in zip(found, denied, strict=True))
+
+
+@contextmanager
+def _questions() -> Iterator[ThreadPoolExecutor]:
+    """Yield a pool whose waiting questions are dropped if the block fails: Ctrl-C ends those that run."""
+    with ThreadPoolExecutor() as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def orphans(driver: Driver, store: Store) -> tuple[StackFound, ...]:

@@ -1,6 +1,7 @@
 import dataclasses
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,7 +35,9 @@ PROXY = Container(id="2", service="proxy", image="x", state="running")
 def engine(*stacks: StackFound) -> Driver:
     """Return a driver that finds these stacks and measures nothing."""
     driver = SimpleNamespace(
-        stacks=lambda: stacks, usage=lambda _found: Usage(memory=None, disk=None), labels_of=lambda _names: {}
+        stacks=lambda: stacks,
+        usage=lambda _found, **_options: Usage(memory=None, disk=None),
+        labels_of=lambda _names: {},
     )
     return cast("Driver", driver)
 
@@ -43,6 +46,26 @@ def engine(*stacks: StackFound) -> Driver:
 def store(tmp_path: Path) -> Store:
     """Return an empty trust store."""
     return Store(folder=tmp_path / "trust", owners=frozenset({os.geteuid()}))
+
+
+def test_ctrl_c_asks_no_further_proxy(store: Store) -> None:
+    many = [StackFound(name=f"app-{number}", containers=(PROXY,)) for number in range(200)]
+    pressed, asked = threading.Event(), []
+
+    def ask(proxy: Container) -> dict[str, Any]:
+        asked.append(proxy)
+        pressed.wait(10)
+        return {}
+
+    def press(_found: object, *, disk: bool) -> Usage:
+        raise KeyboardInterrupt(disk)
+
+    driver = cast("Any", engine(*many))
+    driver.usage = press
+    threading.Timer(0.1, pressed.set).start()
+    with pytest.raises(KeyboardInterrupt):
+        list_stacks(driver, store, ask=ask)
+    assert len(asked) < len(many)
 
 
 def test_an_unknown_stack_has_the_directory_that_its_containers_name(tmp_path: Path, store: Store) -> None:

@@ -25,6 +25,8 @@ def test_only_running_containers_are_measured(docker: FakeDocker) -> None:
     assert stats.split()[-1] == RUNNING.id
     assert usage(DOCKER, [STOPPED]) == Usage(memory={}, disk={})
     assert docker.calls[2:] == ["system df --verbose --format {{json .Volumes}}"]
+    assert usage(DOCKER, [STOPPED], disk=False) == Usage(memory={}, disk=None)
+    assert len(docker.calls) == 3
 
 
 @pytest.mark.parametrize("out", ["", "{}x", '{"ID": "1"}', "[1]"])
