@@ -155,7 +155,7 @@ def _digest(rules: RuleSet) -> str:
     settings = rules.in_force
     asked = [f"asks about {settings.ask} for {settings.ask_timeout}"] if settings.ask else []
     asked += sorted(f"{one.key}: {one.budget}" for one in rules.budgets)
-    served = [f"served by {settings.http1}"] if settings.http1 != "lane" else []
+    served = [f"served by {settings.http1}"] if settings.http1 != "auto" else []
     signed = [f"signs commits with {settings.sign_commits}"] if settings.sign_commits else []
     general = f"{settings} {rules.always_inspects}"
     return _hashed([general, *restrictions, *_lines(rules.rules), *places, *asked, *served, *signed])

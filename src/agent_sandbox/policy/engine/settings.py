@@ -29,7 +29,7 @@ class Settings:
     ask: str = field(default="", repr=False)
     ask_timeout: int = field(default=60, repr=False)
     ask_uploads: int = field(default=-1, repr=False)
-    http1: Literal["lane", "mitmproxy"] = field(default="lane", repr=False)
+    http1: Literal["auto", "lane", "mitmproxy"] = field(default="auto", repr=False)
     sign_commits: str = field(default="", repr=False)
 
     @property

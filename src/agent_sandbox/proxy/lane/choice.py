@@ -1,6 +1,6 @@
 """Choose what serves a client connection: our own HTTP/1.1 path, or mitmproxy, which also speaks HTTP/2.
 
-Most clients that offer HTTP/2 offer HTTP/1.1 as well, and get that from the lane.
+A client that offers both versions gets HTTP/2 by default, and HTTP/1.1 with `settings: {http1: lane}`.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ async def open_session(
 ) -> ClientSession:
     """Return what serves the connection, by its first bytes and the policy in force."""
     policy = engine.policy()
-    if http1_of(policy) == "lane" and not may_need_http2(tunnel, reader.ahead):
+    if not wants_mitmproxy(tunnel, reader.ahead, http1=http1_of(policy)):
         return LaneSession(engine, tunnel, reader, writer)
     session = await load_session()
     if tunnel.decision is not None and engine.policy() is not policy:  # a reload does not review this connection yet
@@ -44,12 +44,21 @@ def http1_of(policy: Policy) -> str:
     return policy.settings.http1
 
 
-def may_need_http2(tunnel: Tunnel, hello: bytes) -> bool:
-    """Return whether the client may speak only HTTP/2, by its first bytes; True if they cannot be parsed."""
+def wants_mitmproxy(tunnel: Tunnel, hello: bytes, *, http1: str) -> bool:
+    """Return whether mitmproxy serves the client, by its first bytes and the setting `http1`.
+
+    It does if the client offers HTTP/2; with `lane`, only if it offers nothing else. It also does if the bytes cannot be
+    parsed.
+    """
+    if http1 == "mitmproxy":
+        return True
     if tunnel.carries is not Carries.TLS:
         return False
     try:
         parsed = read_hello(hello)
     except BadHelloError:
         return True
-    return parsed is None or (OFFERS_HTTP2 in parsed.protocols and OFFERS_HTTP1 not in parsed.protocols)
+    if parsed is None:
+        return True
+    both = OFFERS_HTTP1 in parsed.protocols
+    return OFFERS_HTTP2 in parsed.protocols and not (both and http1 == "lane")

@@ -76,7 +76,7 @@ def test_a_program_gets_the_rules_as_json(policy: Path, capsys: pytest.CaptureFi
             "upstream": None,
             "ask": "",
             "ask_timeout": 60,
-            "http1": "lane",
+            "http1": "auto",
             "sign_commits": "",
         },
     }

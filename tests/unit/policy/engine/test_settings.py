@@ -14,6 +14,6 @@ def test_what_is_said_stands() -> None:
 def test_settings_are_dumped_as_plain_data() -> None:
     upstream = Upstream(layer="user")
     usual = {"block_status": 403, "inspect": True, "reload": "restart", "upstream": None, "ask": "", "ask_timeout": 60}
-    usual |= {"http1": "lane", "sign_commits": ""}
+    usual |= {"http1": "auto", "sign_commits": ""}
     assert dump_settings(Settings()) == usual
     assert dump_settings(Settings(upstream=upstream))["upstream"] == upstream.dumped()

@@ -10,7 +10,7 @@ import pytest
 
 from agent_sandbox.policy import decide_connect
 from agent_sandbox.proxy.lane import choice
-from agent_sandbox.proxy.lane.choice import may_need_http2, open_session
+from agent_sandbox.proxy.lane.choice import open_session, wants_mitmproxy
 from agent_sandbox.proxy.lane.session import LaneSession
 from agent_sandbox.proxy.mitm.session import Session
 from agent_sandbox.proxy.net.connection_limit import Held, Place
@@ -40,15 +40,21 @@ def real_hello(*protocols: str) -> bytes:
         (OPEN, b"GET http://a.test/ HTTP/1.1\r\n", False),
         (SECURE, real_hello("http/1.1"), False),
         (SECURE, real_hello(), False),
-        (SECURE, real_hello("h2", "http/1.1"), False),
+        (SECURE, real_hello("h2", "http/1.1"), True),
         (SECURE, real_hello("h2"), True),
         (SECURE, real_hello("h2", "other"), True),
         (SECURE, b"", True),
         (SECURE, b"no TLS", True),
     ],
 )
-def test_a_client_that_may_need_http2_is_left_to_mitmproxy(tunnel: Tunnel, hello: bytes, *, wanted: bool) -> None:
-    assert may_need_http2(tunnel, hello) is wanted
+def test_a_client_that_offers_http2_is_left_to_mitmproxy(tunnel: Tunnel, hello: bytes, *, wanted: bool) -> None:
+    assert wants_mitmproxy(tunnel, hello, http1="auto") is wanted
+    assert wants_mitmproxy(tunnel, hello, http1="mitmproxy")
+
+
+@pytest.mark.parametrize("others", [["http/1.1"], ["http/1.1", "other"], []])
+def test_a_client_that_offers_both_gets_http1_if_the_policy_says_so(others: list[str]) -> None:
+    assert wants_mitmproxy(SECURE, real_hello("h2", *others), http1="lane") is not bool(others)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +63,7 @@ def test_a_client_that_may_need_http2_is_left_to_mitmproxy(tunnel: Tunnel, hello
         ("domains: [a.test]", LaneSession),
         ("settings: {http1: mitmproxy}", Session),
         ("settings: {http1: lane}", LaneSession),
+        ("settings: {http1: auto}", LaneSession),
     ],
 )
 async def test_the_policy_chooses(policy: Callable[[str], Policy], text: str, kind: type[object]) -> None:
