@@ -2,8 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -121,11 +121,8 @@ def run(  # noqa: PLR0913 - each is an option
             from agent_sandbox.cli.steps.reported_run import run_reported  # noqa: PLC0415 - only then
 
             return run_reported(project, manifest.name, *command, before=before)
-        try:
+        with nullcontext() if quiet else _unreviewed_after(project):
             return _attach(project, command, asks=ask)
-        finally:
-            if not quiet:
-                _report_unreviewed(project)
 
 
 def _attach(project: Project, command: Sequence[str], *, asks: bool) -> int:
@@ -137,11 +134,16 @@ def _attach(project: Project, command: Sequence[str], *, asks: bool) -> int:
     return 0
 
 
-def _report_unreviewed(project: Project) -> None:
-    from agent_sandbox.cli.steps.unreviewed import report_unreviewed  # noqa: PLC0415 - only after the agent
+@contextmanager
+def _unreviewed_after(project: Project) -> Iterator[None]:
+    """Print what is left to review when the block ends, however it ends."""
+    try:
+        yield
+    finally:
+        from agent_sandbox.cli.steps.unreviewed import report_unreviewed  # noqa: PLC0415 - only after the agent
 
-    with suppress(UserError):  # `review` reports it; the agent's exit code stays
-        report_unreviewed(project.root)
+        with suppress(UserError):  # `review` reports it; the agent's exit code stays
+            report_unreviewed(project.root)
 
 
 def _print_plan(project: Project, starting: Callable[[], int], command: Sequence[str], *, removes: bool) -> int:
