@@ -47,8 +47,8 @@ def http1_of(policy: Policy) -> str:
 def wants_mitmproxy(tunnel: Tunnel, hello: bytes, *, http1: str) -> bool:
     """Return whether mitmproxy serves the client, by its first bytes and the setting `http1`.
 
-    It does if the client offers HTTP/2; with `lane`, only if it offers nothing else. It also does if the bytes cannot be
-    parsed.
+    It does if the client offers HTTP/2; with `lane`, only if it offers nothing else. It also does if the bytes cannot
+    be parsed.
     """
     if http1 == "mitmproxy":
         return True

@@ -1,4 +1,4 @@
-"""Import mitmproxy when a connection first needs it: most of its layers serve no HTTP/1.1 client of the lane."""
+"""Import mitmproxy when a connection first needs it. Clients that speak HTTP/1.1 do not."""
 
 import asyncio
 from functools import cache

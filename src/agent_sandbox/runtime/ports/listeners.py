@@ -13,7 +13,7 @@ from pathlib import Path
 CONNECTED, LISTENING = "01", "0A"
 # 127.0.0.11: the engine's own name server, which every container has.
 NAME_SERVER = "0B00007F"
-# How the kernel begins an address of IPv4 in a socket of IPv6.
+# The prefix of an IPv4-mapped address, as the kernel writes it.
 MAPPED = "0000000000000000FFFF0000" if sys.byteorder == "little" else "00000000000000000000FFFF"
 MOST = 100
 LONGEST = 200
@@ -41,7 +41,7 @@ def clients(addresses: list[str], proc: Path = Path("/proc")) -> dict[str, str]:
 
 
 def _as_kernel_writes(address: str) -> str:
-    """Return an IPv4 address with its port as /proc/net/tcp has it: the address in the byte order of the machine."""
+    """Return an IPv4 address with its port as /proc/net/tcp writes it: the address in the byte order of the machine."""
     host, _, port = address.rpartition(":")
     return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{int(port):04X}"
 
@@ -60,7 +60,7 @@ def _rows(proc: Path):  # type: ignore[no-untyped-def]  # noqa: ANN202 - as abov
         except OSError:
             continue
         for words in map(str.split, lines):
-            # A program may have a socket of IPv6 for a connection of IPv4.
+            # A program may use an IPv6 socket for an IPv4 connection.
             yield [words[0], words[1].removeprefix(MAPPED), *words[2:]]
 
 

@@ -1,4 +1,4 @@
-"""Do with the secrets of a project's clones what was done with the project's own."""
+"""Apply a change of a project's secrets to its clones."""
 
 import os
 from collections.abc import Callable

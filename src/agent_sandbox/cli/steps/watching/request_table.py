@@ -58,7 +58,7 @@ class RequestTable(DataTable[Text]):
         self._show(self._entries)
 
     def toggle_pause(self) -> None:
-        """Stop the list, or let it go on."""
+        """Pause the table, or resume it."""
         self.paused = not self.paused
         if not self.paused:
             self.narrow()

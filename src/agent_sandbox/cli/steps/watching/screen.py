@@ -344,7 +344,7 @@ class WatchScreen(App[None]):
     def action_pause(self) -> None:
         """Stop the list of requests, or let it go on."""
         self._table.toggle_pause()
-        self._say("paused" if self._table.paused else "goes on")
+        self._say("paused" if self._table.paused else "resumed")
 
     def action_filter(self) -> None:
         """Ask for a text that the shown requests contain."""
