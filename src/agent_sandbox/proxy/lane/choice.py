@@ -4,19 +4,21 @@ Most clients that offer HTTP/2 offer HTTP/1.1 as well, and get that from the lan
 """
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agent_sandbox.policy import Policy, decide_connect
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.lane.session import LaneSession
+from agent_sandbox.proxy.lane.steps import Steps
 from agent_sandbox.proxy.mitm.loading import load_session
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import Reviewed
+from agent_sandbox.proxy.tls.contexts import HTTP1, HTTP2
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.client_hello import BadHelloError, read_hello
 
-# In an ALPN extension.
-OFFERS_HTTP1, OFFERS_HTTP2 = b"\x08http/1.1", b"\x02h2"
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.mitm.session import Session
 
 
 class ClientSession(Reviewed, Protocol):
@@ -33,10 +35,19 @@ async def open_session(
     policy = engine.policy()
     if http1_of(policy) == "lane" and not may_need_http2(tunnel, reader.ahead):
         return LaneSession(engine, tunnel, reader, writer)
-    session = await load_session()
+    session = await _load_session(engine, tunnel)
     if tunnel.decision is not None and engine.policy() is not policy:  # a reload does not review this connection yet
         tunnel.decision = decide_connect(engine.policy(), host=tunnel.host, port=tunnel.port)
     return session(engine, tunnel, reader, writer)
+
+
+async def _load_session(engine: Engine, tunnel: Tunnel) -> "type[Session]":
+    """Import mitmproxy. Raises ConnectionAbortedError if that fails: nothing can serve the connection."""
+    try:
+        return await load_session()
+    except Exception as error:
+        Steps(engine.hooks, tunnel, engine.record).fault(f"mitmproxy cannot be imported: {error}", error)
+        raise ConnectionAbortedError from error
 
 
 def http1_of(policy: Policy) -> str:
@@ -52,4 +63,14 @@ def may_need_http2(tunnel: Tunnel, hello: bytes) -> bool:
         parsed = read_hello(hello)
     except BadHelloError:
         return True
-    return parsed is None or (OFFERS_HTTP2 in parsed.protocols and OFFERS_HTTP1 not in parsed.protocols)
+    return parsed is None or (HTTP2 in (offered := _offered(parsed.protocols)) and HTTP1 not in offered)
+
+
+def _offered(extension: bytes) -> set[bytes]:
+    """Return the names in an ALPN extension. OpenSSL refuses a malformed one later."""
+    names, at = set(), 2
+    while at < len(extension):
+        end = at + 1 + extension[at]
+        names.add(extension[at + 1 : end])
+        at = end
+    return names
