@@ -285,6 +285,49 @@ def test_both_paths_treat_an_answer_before_the_end_of_its_request_the_same(name:
     assert (b"GET " in lane.forwarded) is (name not in {"half a body", "until the end"})
 
 
+@each(
+    "rest",
+    [
+        *(b"5\r\nhello\r\n0\r\n\r\n", b"zz\r\n", b"1\r\n!\r\n0\r\n\r\n", b"0\r\nX: y\r\n\r\n"),
+        b"fffffffffffffffff\r\n",
+    ],
+)
+def test_a_request_that_is_denied_after_its_answer_is_the_last(rest: bytes, both: BothPaths) -> None:
+    head = get("/small", NAME, "Transfer-Encoding: chunked", method="POST").replace(b"Connection: close\r\n", b"")
+    answer = Answer(pieces=(EARLY["a length"],), early=True)
+    lane, other = both.seen((TUNNEL, head + b"5\r\nhello\r\n", rest + REQUESTS["allowed"]), (answer,))
+    assert_same(lane, other)
+    assert lane.returned.endswith(EARLY["a length"])
+    assert b"GET " not in lane.forwarded
+    assert [line["decision"] for line in lane.records] == ["allow", "deny"]
+
+
+# What a client may send to get HTTP/2 without ALPN.
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+H2C = get("/a", NAME, "Upgrade: h2c", "HTTP2-Settings: AAMAAABk").replace(b": close", b": Upgrade, HTTP2-Settings")
+ACCEPTED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+
+
+@each(
+    "packets",
+    [
+        *((PREFACE,), (TUNNEL, PREFACE), (TUNNEL, PREFACE[:5], PREFACE[5:])),
+        *((TUNNEL, H2C, PREFACE), (TUNNEL, H2C + PREFACE)),
+        *(
+            (TUNNEL, PREFACE.replace(b"2.0\r\n", b"1.1\r\nHost: allowed.test\r\n")),
+            (TUNNEL, b"PRI /a HTTP/2.0\r\n\r\n"),
+        ),
+    ],
+)
+@each("accepts", [False, True])
+def test_no_path_speaks_http2_without_tls(packets: tuple[bytes, ...], both: BothPaths, *, accepts: bool) -> None:
+    lane, other = both.seen(packets, (Answer(pieces=(ACCEPTED,)),) if accepts else ())
+    assert_same(lane, other)
+    assert lane.closed
+    for trace in (b"PRI", b"h2c", b"HTTP2-Settings"):
+        assert trace not in lane.forwarded
+
+
 @each("name", REQUESTS)
 def test_both_paths_treat_a_request_the_same(name: str, both: BothPaths) -> None:
     assert_same(*both.seen((TUNNEL, REQUESTS[name])))

@@ -23,7 +23,7 @@ from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.hooks import hook, hook_table
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm import http1_client
+from agent_sandbox.proxy.mitm.loading import load_session
 from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.secrets.redaction import secret_encodings
 from independent_parsers import read_by_h11
@@ -272,7 +272,7 @@ class BothPaths:
     """The same bytes through both paths, one after the other."""
 
     def __init__(self, folder: Path, policy: str) -> None:
-        http1_client.install()
+        asyncio.run(load_session())  # in a thread, which the first connection would wait for
         self.policies = {}
         for name in PATHS:
             file = folder / name / "policy.yaml"  # records name the file

@@ -4,19 +4,21 @@ A client that offers both versions gets HTTP/2 by default, and HTTP/1.1 with `se
 """
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agent_sandbox.policy import Policy, decide_connect
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.lane.session import LaneSession
+from agent_sandbox.proxy.lane.steps import Steps
 from agent_sandbox.proxy.mitm.loading import load_session
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import Reviewed
+from agent_sandbox.proxy.tls.contexts import HTTP1, HTTP2
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.client_hello import BadHelloError, read_hello
 
-# In an ALPN extension.
-OFFERS_HTTP1, OFFERS_HTTP2 = b"\x08http/1.1", b"\x02h2"
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.mitm.session import Session
 
 
 class ClientSession(Reviewed, Protocol):
@@ -33,10 +35,19 @@ async def open_session(
     policy = engine.policy()
     if not wants_mitmproxy(tunnel, reader.ahead, http1=http1_of(policy)):
         return LaneSession(engine, tunnel, reader, writer)
-    session = await load_session()
+    session = await _load_session(engine, tunnel)
     if tunnel.decision is not None and engine.policy() is not policy:  # a reload does not review this connection yet
         tunnel.decision = decide_connect(engine.policy(), host=tunnel.host, port=tunnel.port)
     return session(engine, tunnel, reader, writer)
+
+
+async def _load_session(engine: Engine, tunnel: Tunnel) -> "type[Session]":
+    """Import mitmproxy. Raises ConnectionAbortedError if that fails: nothing can serve the connection."""
+    try:
+        return await load_session()
+    except Exception as error:
+        Steps(engine.hooks, tunnel, engine.record).fault(f"mitmproxy cannot be imported: {error}", error)
+        raise ConnectionAbortedError from error
 
 
 def http1_of(policy: Policy) -> str:
@@ -60,5 +71,15 @@ def wants_mitmproxy(tunnel: Tunnel, hello: bytes, *, http1: str) -> bool:
         return True
     if parsed is None:
         return True
-    both = OFFERS_HTTP1 in parsed.protocols
-    return OFFERS_HTTP2 in parsed.protocols and not (both and http1 == "lane")
+    offered = _offered(parsed.protocols)
+    return HTTP2 in offered and not (HTTP1 in offered and http1 == "lane")
+
+
+def _offered(extension: bytes) -> set[bytes]:
+    """Return the names in an ALPN extension. OpenSSL refuses a malformed one later."""
+    names, at = set(), 2
+    while at < len(extension):
+        end = at + 1 + extension[at]
+        names.add(extension[at + 1 : end])
+        at = end
+    return names

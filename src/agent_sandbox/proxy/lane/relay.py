@@ -100,7 +100,7 @@ class Relay:
         try:
             why = await self._send_all(server, chunked=chunked)
         except h11.ProtocolError as error:
-            why = ClientLeftError() if self._client.ended else self._denied(f"malformed body: {error}")
+            why = ClientLeftError() if self._client.ended else self._malformed(f"malformed body: {error}")
         except Exception as error:  # noqa: BLE001 - raised by the exchange instead
             why = error
         finally:
@@ -130,7 +130,10 @@ class Relay:
         while await self._body.read():
             pass
 
-    def _denied(self, reason: str) -> AbortedError:
+    def _malformed(self, reason: str) -> AbortedError | BrokenError:
+        if self._exchange.written:  # the response was sent whole
+            self._steps.run("malformed", reason)
+            return BrokenError(reason)
         denial = self._exchange.denial(reason, status=400)
         self._exchange.abort(denial)
         return AbortedError(denial)

@@ -186,8 +186,13 @@ class StrictStream(HttpStream, ExchangeOwner):
     def _cut(self, reason: str) -> Commands:
         flow = self._flow
         flow.error = Error(reason)
-        yield HttpErrorHook(flow)
-        yield SendHttp(ResponseProtocolError(self.stream_id, reason, ErrorCode.KILL), self.context.client)
+        cut = SendHttp(ResponseProtocolError(self.stream_id, reason, ErrorCode.KILL), self.context.client)
+        if self._is_answered:  # while the hook runs, the connection might go on to the next request
+            yield cut
+            yield HttpErrorHook(flow)
+        else:
+            yield HttpErrorHook(flow)
+            yield cut
         flow.live = False
         self.client_state = self.server_state = self.state_errored
         yield DropStream(self.stream_id)

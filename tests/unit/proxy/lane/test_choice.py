@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import decide_connect
 from agent_sandbox.proxy.lane import choice
 from agent_sandbox.proxy.lane.choice import open_session, wants_mitmproxy
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent_sandbox.policy import Policy
+    from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.tunnel import Tunnel
 
 
@@ -43,6 +45,9 @@ def real_hello(*protocols: str) -> bytes:
         (SECURE, real_hello("h2", "http/1.1"), True),
         (SECURE, real_hello("h2"), True),
         (SECURE, real_hello("h2", "other"), True),
+        (SECURE, real_hello("\x0a\x0a", "http/1.1", "h2", "h2"), True),
+        (SECURE, real_hello("h2", "x\x08http/1.1"), True),
+        (SECURE, real_hello("other", "x\x02h2"), False),
         (SECURE, b"", True),
         (SECURE, b"no TLS", True),
     ],
@@ -94,6 +99,26 @@ async def test_a_reload_while_mitmproxy_is_imported_decides_the_tunnel_again(
     session = await open_session(engine, tunnel, PeekableReader(reader, Place(Held())), writer)
     assert isinstance(session, Session)
     assert tunnel.refused == decide_connect(rules[0], host="a.test", port=443)
+    for one in (writer, other):
+        one.transport.abort()
+    await asyncio.sleep(0)
+
+
+async def test_a_failed_import_of_mitmproxy_ends_the_connection_and_is_recorded(
+    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def load() -> type[Session]:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(choice, "load_session", load)
+    records: list[AuditRecord] = []
+    engine = replace(LaneStage(policy("settings: {http1: mitmproxy}")).engine, record=records.append)
+    (reader, writer), (_, other) = await pair_of_sockets()
+    with pytest.raises(ConnectionAbortedError):
+        await open_session(engine, PLAIN, PeekableReader(reader, Place(Held())), writer)
+    assert [record.event for record in records] == [Event.FAULT]
+    assert records[0].reason.startswith("mitmproxy cannot be imported: ")
+    assert not engine.sessions
     for one in (writer, other):
         one.transport.abort()
     await asyncio.sleep(0)

@@ -24,3 +24,12 @@ async def test_the_session_is_loaded_with_our_classes_in_mitmproxys_layers() -> 
     assert first is second is Session
     assert (vars(http)["Http1Client"], vars(http)["Http2Client"]) == (StrictHttp1Client, StrictHttp2Client)
     assert tls.ServerTLSLayer is BulkServerTls
+
+
+async def test_a_connection_that_ends_during_the_import_does_not_stop_it() -> None:
+    _load.cache_clear()
+    first = asyncio.create_task(load_session())
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await load_session() is Session
+    assert (await asyncio.gather(first, return_exceptions=True))[0].__class__ is asyncio.CancelledError
