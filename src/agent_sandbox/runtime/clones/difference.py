@@ -21,9 +21,17 @@ PLAIN = (
 
 def difference(checked: CheckedObjects, clone: Clone, branch: Branch, shape: Iterable[str] = PATCH) -> str:
     """Return what a branch changes since the clone was made, as text with unprintable characters in it."""
-    base = _base(checked, clone, branch)
+    parents = _parents(checked, branch.commit) if branch.stash else ()
+    if len(parents) < 2:  # it is not what git makes as a stash
+        return _compared(checked, clone, _base(checked, clone, branch), branch.commit, shape)
+    # `git stash apply` brings what differs from the first parent, and all files of the third: those not tracked.
+    tracked = _compared(checked, clone, parents[0], branch.commit, shape)
+    return tracked + "".join(_compared(checked, clone, _empty_tree(checked), one, shape) for one in parents[2:])
+
+
+def _compared(checked: CheckedObjects, clone: Clone, base: str, commit: str, shape: Iterable[str]) -> str:
     with TemporaryFile(prefix="agent-sandbox-") as file:
-        words = ("-c", "core.quotePath=true", "diff-tree", *PLAIN, *shape, base, branch.commit)
+        words = ("-c", "core.quotePath=true", "diff-tree", *PLAIN, *shape, base, commit)
         done = checked.run(*words, into=file, most=MOST_BYTES)
         if done.code not in (0, TOO_MUCH):
             raise UserError([Problem(where=clone.name, what=f"git diff-tree failed: {last_line(done.err)}")])
@@ -32,9 +40,18 @@ def difference(checked: CheckedObjects, clone: Clone, branch: Branch, shape: Ite
     return f"{text.rpartition('\n')[0]}\n{CUT}\n" if done.code else text
 
 
+def _parents(checked: CheckedObjects, commit: str) -> tuple[str, ...]:
+    """Return the first three parents of a commit; git ignores more in a stash."""
+    return tuple(checked.run("rev-list", "--max-count=1", "--parents", commit, "--").out.split()[1:4])
+
+
 def _base(checked: CheckedObjects, clone: Clone, branch: Branch) -> str:
     """Return the commit to compare with: where the branch left what the clone started with, or an empty tree."""
     own = clone.started.get(f"{HEADS}{branch.name}")
     started = sorted(checked.has([own] if own else [*clone.started.values()]))
     found = checked.run("merge-base", branch.commit, *started).out.strip() if started else ""
-    return found or checked.run("hash-object", "-t", "tree", "--stdin").out.strip()
+    return found or _empty_tree(checked)
+
+
+def _empty_tree(checked: CheckedObjects) -> str:
+    return checked.run("hash-object", "-t", "tree", "--stdin").out.strip()

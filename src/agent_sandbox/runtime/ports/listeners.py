@@ -72,7 +72,9 @@ def _commands(proc: Path, inodes: set[str]) -> dict[str, str]:
             for handle in (folder / "fd").iterdir():
                 target = str(handle.readlink())
                 if target in wanted:
-                    words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+                    # Only the start: it may have megabytes, and a program may have a socket open a million times.
+                    with (folder / "cmdline").open("rb", buffering=0) as file:
+                        words = file.read(LONGEST * 4).replace(b"\0", b" ").decode("utf-8", "replace")
                     found[wanted[target]] = words.strip()[:LONGEST]
         except OSError:
             continue

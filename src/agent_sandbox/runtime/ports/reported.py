@@ -13,6 +13,7 @@ from agent_sandbox.projectfile.ports import HIGHEST
 from agent_sandbox.runtime.ports.forward import started
 
 LONGEST = 200  # of a command
+LONGEST_REPORT = 1 << 20  # characters: a hundred addresses with commands have far fewer
 # A report is read at most this often.
 SECONDS = 0.5
 
@@ -33,12 +34,17 @@ def parse_report(text: str) -> tuple[Listening, ...] | None:
             Listening(
                 port=_port(one["port"]),
                 addresses=tuple(map(str, one["addresses"])),
-                command=str(one["command"])[:LONGEST],
+                command=_one_spaced(str(one["command"])),
             )
             for one in read_json(text)
         )
     except (ValueError, LookupError, TypeError):
         return None
+
+
+def _one_spaced(command: str) -> str:
+    """Return the start of a command without runs of spaces: with them, it would wrap and look like another line."""
+    return " ".join(command[:LONGEST].split())
 
 
 def _port(value: object) -> int:
@@ -50,12 +56,12 @@ def _port(value: object) -> int:
 def parse_clients(text: str, asked: Collection[str]) -> dict[str, str]:
     """Return the commands of a report about clients, by address; only of those that were asked for, and bounded."""
     try:
-        said = read_json(text)
+        said = read_json(text) if len(text) <= LONGEST_REPORT else None
     except ValueError:
         return {}
     pairs = said.items() if isinstance(said, dict) else ()
     return {
-        address: printable(command[:LONGEST])
+        address: printable(_one_spaced(command))
         for address, command in pairs
         if address in asked and isinstance(command, str)
     }

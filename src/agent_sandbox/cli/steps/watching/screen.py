@@ -23,6 +23,7 @@ from agent_sandbox.cli.steps.watching.connection import LAYERS, SETTLE_SECONDS, 
 from agent_sandbox.cli.steps.watching.details import question_lines, record_lines
 from agent_sandbox.cli.steps.watching.policy_line import edit, policy_line, suggested_rule
 from agent_sandbox.cli.steps.watching.request_table import Entry, RequestTable
+from agent_sandbox.policytools.edit.insertion import written
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.decisions import is_probe
@@ -333,8 +334,9 @@ class WatchScreen(App[None]):
             text = suggested_rule(connection.project.root, chosen).rule.text
         else:
             raise UserError([NOT_DENIED])
-        self.copy_to_clipboard(f"- {text}")
-        self._say(f"copied, if your terminal allows it: - {text}")
+        entry = f"- {written(text)}"
+        self.copy_to_clipboard(entry)
+        self._say(f"copied, if your terminal allows it: {entry}")
 
     def action_grants(self) -> None:
         """List the grants in force."""

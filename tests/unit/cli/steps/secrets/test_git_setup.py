@@ -119,6 +119,18 @@ def test_a_repository_that_is_mounted_can_be_read(running: FakeDocker, ask: Ask,
     assert told(running) == ["set github.token --host github.com --host api.github.com --folder /state/secrets"]
 
 
+@pytest.mark.usefixtures("running")
+def test_a_mount_that_was_added_since_the_project_was_trusted_names_no_repository(ask: Ask, project: Path) -> None:
+    """A project file can come with a commit, and without a terminal nobody is asked about the repositories."""
+    folder = project.parent / f"{project.name}-other"
+    (repository(folder) / "config").write_text('[remote "origin"]\n\turl = https://github.com/me/private\n')
+    trust(project)
+    (project / PROJECT_FILE).write_text(f"version: 1\nmounts: [{{path: ../{folder.name}}}]\n")
+    answer = ask("secret", "setup", "github")
+    assert "read only: them/lib (submodule lib)" in answer.err
+    assert "me/private" not in answer.err + policy(project)
+
+
 @pytest.mark.parametrize("answer", ["y\n", "\n", ""])
 def test_at_a_terminal_the_repositories_of_the_settings_are_asked_about(
     running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch, answer: str

@@ -79,6 +79,18 @@ def test_an_editor_in_the_project_is_not_run(programs: Path) -> None:
         editor_command(HERE, {"PATH": str(programs), "EDITOR": "hx"}, project=programs.parent)
 
 
+def test_an_editor_in_the_project_is_not_run_by_its_path_either(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(programs)
+    (tmp_path / "vim").symlink_to(programs / "hx")
+    for editor in ("./hx", f"../{programs.name}/hx", str(programs / "hx"), str(tmp_path / "vim")):
+        with pytest.raises(UserError):
+            editor_command(HERE, {"PATH": "/usr/bin", "EDITOR": editor}, project=programs.parent)
+    program, *_ = editor_command(HERE, {"PATH": "/usr/bin", "EDITOR": str(programs / "hx")}, project=Path("/p"))
+    assert program == str(programs / "hx")
+
+
 def test_the_editor_runs_beside_the_policy(programs: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAID", str(programs / "said"))
     place = policy_line(project, {})
