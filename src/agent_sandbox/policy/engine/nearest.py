@@ -11,6 +11,7 @@ from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.policy.engine.rule import Readings, Rule
 from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION
 from agent_sandbox.policy.http.mcp_message import ANY_MESSAGE
+from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.host_pattern import Reach
 
@@ -34,7 +35,7 @@ def no_rule_for_request(request: Request, readings: Readings, index: HostIndex) 
     differences = list(rule.differences(request, readings))
     all_but_the_body = rule.matches(request._replace(operation=ANY_OPERATION, message=ANY_MESSAGE), readings)
     cause = Cause.OPERATION if all_but_the_body else Cause.REQUEST
-    denial = _denial(cause, f"host {request.host} is allowed, {_are_not(differences)}", rule)
+    denial = _denial(cause, f"host {request.host} is allowed, {_are_not(differences)}", rule, _shown(rule, request))
     inject = rule.conditions.inject
     return replace(denial, wants=f"{inject.secrets} ({rule.origin})") if inject else denial
 
@@ -102,8 +103,15 @@ def _beyond(restriction: Restriction, within: Decision) -> Decision:
     )
 
 
-def _denial(cause: Cause, reason: str, nearest: Rule) -> Decision:
-    near = f"{nearest.origin} allows {nearest}"
+def _shown(rule: Rule, request: Request) -> str:
+    """Return the rule as text. For a method such as PROPFIND, "any method" would be wrong."""
+    if rule.conditions.methods != STANDARD or request.method in STANDARD:
+        return str(rule)
+    return f"any standard method{str(rule).removeprefix('any method')}"
+
+
+def _denial(cause: Cause, reason: str, nearest: Rule, shown: str = "") -> Decision:
+    near = f"{nearest.origin} allows {shown or nearest}"
     return Decision(effect=Effect.DENY, rule=None, origin=None, reason=f"{reason}: {near}", near_miss=near, cause=cause)
 
 

@@ -120,7 +120,7 @@ def test_a_rule_decides(policy_of: PolicyOf, request_of: RequestOf, line: str, d
         ("GET https://evil.test/", "no rule allows host evil.test"),
         (
             "TRACE https://a.test/",
-            "host a.test is allowed, method TRACE is not: policy.yaml:3 allows any method a.test",
+            "host a.test is allowed, method TRACE is not: policy.yaml:3 allows any standard method a.test",
         ),
         (
             "POST http://api.test/v1/items",
