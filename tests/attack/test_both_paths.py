@@ -305,7 +305,7 @@ def test_a_request_that_is_denied_after_its_answer_is_the_last(rest: bytes, both
 # What a client may send to get HTTP/2 without ALPN.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 H2C = get("/a", NAME, "Upgrade: h2c", "HTTP2-Settings: AAMAAABk").replace(b": close", b": Upgrade, HTTP2-Settings")
-ACCEPTED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
 
 
 @each(
@@ -321,7 +321,7 @@ ACCEPTED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade:
 )
 @each("accepts", [False, True])
 def test_no_path_speaks_http2_without_tls(packets: tuple[bytes, ...], both: BothPaths, *, accepts: bool) -> None:
-    lane, other = both.seen(packets, (Answer(pieces=(ACCEPTED,)),) if accepts else ())
+    lane, other = both.seen(packets, (Answer(pieces=(SWITCHED,)),) if accepts else ())
     assert_same(lane, other)
     assert lane.closed
     for trace in (b"PRI", b"h2c", b"HTTP2-Settings"):
