@@ -220,8 +220,11 @@ def read_head(connection: socket.socket) -> bytes:
 def read_answer(connection: socket.socket) -> tuple[int, bytes]:
     """Read one response that has a Content-Length; return its status and body."""
     head = read_head(connection)
+    assert head, "the connection has ended without an answer"
     length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or 0)
     body = b""
     while len(body) < length:
-        body += connection.recv(length - len(body))
+        piece = connection.recv(length - len(body))
+        assert piece, f"the connection has ended after {len(body)} bytes of {length}"
+        body += piece
     return int(head.split()[1]), body
