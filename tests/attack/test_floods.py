@@ -192,7 +192,9 @@ def test_a_long_field_of_an_answer_over_http2_keeps_nobody_waiting(pair: Pair) -
         assert_others_are_served(pair)
 
 
-@pytest.mark.parametrize("alpn", [(), ("h2",)])
+@pytest.mark.parametrize(
+    ("http1", "alpn"), [("lane", ()), ("mitmproxy", ()), ("mitmproxy", ("h2",))], indirect=["http1"], scope="module"
+)
 def test_downloads_that_nobody_reads_hold_less_the_more_there_are(
     tmp_path: Path, alpn: tuple[str, ...], http1: str
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy_stand import PATHS, get, read_all
+from proxy_stand import get, one_path, read_all
 
 if TYPE_CHECKING:
     from attack_stand import Stand
@@ -127,7 +127,7 @@ def test_other_spellings_of_the_same_host_are_the_same_host(stand: Stand, host: 
     stand.proxy.line(decision="allow", host="allowed.test")
 
 
-@pytest.mark.parametrize("http1", PATHS[1:], indirect=True, scope="module")  # the other one serves curl over HTTP/1.1
+@one_path
 def test_each_stream_of_http2_is_held_to_the_tunnels_host(stand: Stand) -> None:
     curl = [
         *("curl", "-s", "--http2", "--max-time", "5", "-o", "/dev/null", "-w", "%{http_code} %{http_version}\n"),
