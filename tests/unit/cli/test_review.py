@@ -84,7 +84,8 @@ def test_the_hook_of_the_docs_stops_git_until_the_changes_are_reviewed(
 ) -> None:
     """Git starts hooks with variables of its own, and `pre-push` with a pipe as its stdin."""
     program = (outside := tmp_path_factory.mktemp("outside")) / "agent-sandbox"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m agent_sandbox "$@"\n')
+    start = f'PYTHONPATH={ROOT}/src exec {sys.executable} -P -m agent_sandbox "$@"'
+    program.write_text(f"#!/bin/sh\n{start}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{outside}:/usr/bin:/bin")
     git(changed, "init", "--quiet", "--initial-branch=main")

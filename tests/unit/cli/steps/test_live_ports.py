@@ -96,7 +96,7 @@ def test_what_starts_to_listen_is_reported_once_and_what_is_open_is_not(
 ) -> None:
     monkeypatch.setattr(reported, "SECONDS", 0)
     said = talked(capsys, typed, reports=[[], [3, 80], [3, 80, 5000]], types="", until_="5000")
-    assert said == ["3 listens in the sandbox: serve\\x1b\\x0a3", "5000 listens in the sandbox: another user's program"]
+    assert said == ["3 listens in the sandbox: serve\\x1b 3", "5000 listens in the sandbox: another user's program"]
 
 
 def test_a_report_of_many_ports_prints_a_few(capsys: pytest.CaptureFixture[str], typed: int) -> None:

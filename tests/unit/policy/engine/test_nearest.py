@@ -187,3 +187,10 @@ def test_among_more_rules_than_are_compared_those_for_the_path_come_first(
         "policy.yaml:24 allows PUT a.test/b/...",
         "policy.yaml:14 allows PUT a.test/long/10",
     ]
+
+
+def test_a_rule_without_methods_is_said_to_allow_the_standard_ones(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    index = policy_of("domains: [a.test]").index
+    told = no_rule_for_request(request_of("PROPFIND https://a.test/"), ("/",), index)
+    assert told is not None
+    assert told.near_miss == "policy.yaml:1 allows any standard method a.test"

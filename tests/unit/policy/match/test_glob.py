@@ -24,6 +24,7 @@ from table_tests import each
         ("/a/**/z", "/a/z", "yes"),
         ("/a/**/z", "/a/b/c/z", "yes"),
         ("/a/**/z", "/a/z/b", "no"),
+        ("/a/**/y/z", "/a/b/z", "no"),
         ("/a/b", "/a/b/c", "no"),
         ("/a/b/**/z", "/a", "no"),
         ("/a/**/b/**", "/a/x/b/y", "yes"),

@@ -424,6 +424,19 @@ async def test_a_request_body_that_ends_early_ends_the_request(
         )
 
 
+async def test_a_malformed_rest_of_a_request_that_has_its_response_ends_the_connection(stage: Stage) -> None:
+    async with stage() as on:
+        on.send(POST)
+        reader, writer = await on.server()
+        await on.get(b"\r\n\r\n", reader=reader)
+        writer.write(OK)
+        assert await on.get(OK[-4:]) == OK
+        on.send(b"no chunk\r\n")
+        assert await on.get() in (b"", b"reset")
+        await on.over()
+        assert len(on.notes.said) == 1
+
+
 async def test_a_cancelled_body_is_not_a_whole_one(stage: Stage) -> None:
     class Cancel(LetThrough):
         @hook
