@@ -93,7 +93,7 @@ def wrong(pair: Pair, what: str) -> Iterator[None]:
         switch_.unlink()
 
 
-def assert_well(pair: Pair, *, seconds: float = 2) -> None:
+def assert_well(pair: Pair, *, seconds: float = 5) -> None:
     """Others are served, and what is denied is denied, without delay."""
     started = time.monotonic()
     assert pair.proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 200")
