@@ -287,8 +287,7 @@ def test_a_hangup_reloads_as_the_command_does(proxy: ProxyProcess) -> None:
 def test_a_hangup_with_an_invalid_file_keeps_the_policy(proxy: ProxyProcess) -> None:
     proxy.policy_file.write_text("version: 7\n")
     proxy.process.send_signal(signal.SIGHUP)
-    line = proxy.line(event="policy")
-    assert line["decision"] == "deny"
+    line = proxy.line(event="policy", decision="deny")  # a record of the last reload may come late
     assert line["reason"].startswith(f"policy not reloaded, the file has problems: {proxy.policy_file}:1:10: ")
     assert proxy.ask("allowed.test", get("/", "allowed.test")).startswith(b"HTTP/1.1 200")
 
