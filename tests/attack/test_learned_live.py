@@ -108,8 +108,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def desk(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """A desk whose proxy has the policy from before."""
+    tmp_path = tmp_path_factory.mktemp("a")  # short, because the name of a socket is bounded
     monkeypatch.setattr(fake_forge, "ROOT", tmp_path / "forge")
     (tmp_path / "project" / ".devcontainer").mkdir(parents=True)
     authority = make_authority(tmp_path, HOSTS)
