@@ -58,7 +58,7 @@ def restart(project: Project) -> float:
 
 @contextmanager
 def started_project(what: str) -> Iterator[Project | None]:
-    """Run a project's stack and a container that plays the internet, to measure this; None if there is no engine."""
+    """Start a project's stack and a stand-in for the internet; without an engine, print a line and yield None."""
     if not engine_answers():
         print(f"left out: {what}, since no Docker engine answers here", file=sys.stderr)
         yield None

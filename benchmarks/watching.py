@@ -58,7 +58,7 @@ for one in threads: one.join()
 print(sum(sent))
 """
 
-SIZES = count(10_000)  # of responses, each in a path of its own
+SIZES = count(10_000)  # response sizes; each is used once, so that no two requests share a path
 
 Figures = defaultdict[str, list[float]]
 # Sends a request for a path that waits for a person; returns when it was sent, and when its response came.

@@ -49,7 +49,7 @@ def read_log(project: Project, on_line: Callable[[str], None], *argv: str) -> No
 def _alone(project: Project, proxy: Container | None, argv: Sequence[str]) -> Plan:
     volume = f"{project.name}_{LOG_KEY}"
     if volume not in driver().leftovers(project.name)["volumes"]:
-        raise UserError([replace(not_running(project), what="there is no audit log yet")])
+        raise UserError([replace(not_running(project), what="no audit log yet: the stack has not run")])
     image = proxy.image if proxy else proxy_name()
     if not driver().labels_of((image,)):
         what = f"the image {image}, which reads the audit log, is missing"

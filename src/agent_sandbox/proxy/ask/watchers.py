@@ -1,7 +1,7 @@
 """Those who watch: each gets the audit records as they come, and the open questions and grants after each change.
 
-A watcher that reads slowly loses records, and is told how many. The questions are sent whole each time, ahead of the
-records that wait: none is lost, and none waits for a flood.
+A watcher that reads slowly misses records, and is told how many. After each change, all open questions are sent before
+the queued records, so a flood of records neither loses nor delays a question.
 """
 
 import asyncio

@@ -98,7 +98,8 @@ def _log(git: Path, update: Update, message: str) -> None:
         stack.callback(os.close, handle)
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            raise UserError([Problem(where=str(git / path), what="not a regular file of its own", hint="remove it")])
+            what = "not a regular file, or a hard link to another one"
+            raise UserError([Problem(where=str(git / path), what=what, hint="remove it")])
         os.write(handle, line.encode("utf-8"))
 
 

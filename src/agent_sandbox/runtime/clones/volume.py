@@ -40,8 +40,8 @@ git symbolic-ref HEAD "$6"
 git reset --hard --quiet
 """
 
-# Prints the branches, a detached HEAD with commits of its own, the checked-out branch, the stashes, and after a NUL
-# each changed, untracked and ignored file.
+# Prints the branches, the HEAD if it is detached and has commits that no branch has, the checked-out branch and the
+# stashes; then a NUL, and each changed, untracked and ignored file.
 LIST = r"""
 export GIT_OPTIONAL_LOCKS=0 GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1
 git --git-dir=.git for-each-ref --count=1001 --format='%(objectname) %(refname)' refs/heads || exit 3

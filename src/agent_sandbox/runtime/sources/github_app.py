@@ -47,7 +47,7 @@ CONTENTS = "contents"
 
 
 class NoTokenError(ValueError):
-    """Why there is no token; `hint` says how to fix it."""
+    """No token could be fetched. The message says why, `hint` how to fix it."""
 
     def __init__(self, why: str, hint: str = "") -> None:
         super().__init__(why)

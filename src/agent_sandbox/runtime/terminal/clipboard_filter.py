@@ -2,8 +2,8 @@
 
 Terminals differ in where a control string begins and ends. So a string is held until it is complete, and written again
 in one form that all of them read alike: it begins with ESC, contains no control character, and ends with BEL or ST.
-What is incomplete, ambiguous or too long is dropped. All other output stays the same, in valid UTF-8: a byte that is
-not UTF-8 is no control, because the terminal gets a replacement for it.
+What is incomplete, ambiguous or too long is dropped. All other output is passed on as valid UTF-8: each invalid byte is
+replaced, so that no terminal reads it as a control character.
 """
 
 import base64

@@ -68,7 +68,7 @@ def test_the_log_of_a_stopped_stack_is_read_without_starting_it(
 @pytest.mark.parametrize(
     ("volumes", "problem"),
     [
-        ("app-1_state\n", "app-1: there is no audit log yet; agent-sandbox up"),
+        ("app-1_state\n", "app-1: no audit log yet: the stack has not run; agent-sandbox up"),
         ("app-1_log\n", f"app-1: the image {proxy_name()}, which reads the audit log, is missing; agent-sandbox build"),
     ],
 )

@@ -74,7 +74,7 @@ def test_a_log_with_a_second_name_is_not_written(host: Path) -> None:
     (host / "other").write_text("")
     log.hardlink_to(host / "other")
     with (
-        pytest.raises(UserError, match="not a regular file of its own; remove it"),
+        pytest.raises(UserError, match="not a regular file, or a hard link to another one; remove it"),
         locked_references(host / ".git", [update(host, "main")], ""),
     ):
         pass

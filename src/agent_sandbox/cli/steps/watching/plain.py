@@ -127,7 +127,7 @@ class Plain:
         elif word not in WORDS:
             emit_lines(HELP)
         elif question is None or number not in self._shown:
-            self._say(f"there is no question {number}: the client left, it was answered, or it timed out")
+            self._say(f"question {number} is no longer open: it was answered, it timed out, or the client left")
         elif word in LAYERS:
             connection.allow_in(LAYERS[word], question)
         else:

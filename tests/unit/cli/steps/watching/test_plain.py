@@ -151,7 +151,7 @@ def test_with_several_stacks_a_line_begins_with_the_number_of_one(
         "2. connected; these requests wait for your answer: unlisted",
         "2. done",
         which,
-        "2. there is no question 9: the client left, it was answered, or it timed out",
+        "2. question 9 is no longer open: it was answered, it timed out, or the client left",
         which,
     ]
     assert said.out.splitlines() == [
@@ -191,7 +191,7 @@ def test_an_answer_names_its_question(seat: Seat, text: str, given: tuple[object
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("a", HELP[0]), ("3x", HELP[0]), ("4a", "there is no question 4: "), ("", "")]
+    ("text", "said"), [("a", HELP[0]), ("3x", HELP[0]), ("4a", "question 4 is no longer open: "), ("", "")]
 )
 def test_anything_else_answers_nothing(seat: Seat, text: str, said: str) -> None:
     seat.screen.report(State(questions=(question(3),)))
@@ -205,7 +205,7 @@ def test_a_question_of_a_proxy_that_restarted_cannot_be_answered(seat: Seat) -> 
     seat.screen.lost("the proxy does not answer; trying again")
     assert seat.types("3a")
     assert seat.connection.given == []
-    assert seat.sees[-1].startswith("there is no question 3")
+    assert seat.sees[-1].startswith("question 3 is no longer open")
 
 
 def test_errors_are_printed(seat: Seat) -> None:
