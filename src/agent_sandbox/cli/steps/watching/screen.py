@@ -137,7 +137,7 @@ class WatchScreen(App[None]):
         """Show what a connection reports: questions at once, requests at the next interval."""
         match found:
             case State() | Reply():
-                self.call_from_thread(self.show, name, found)
+                self.call_later(self.show, name, found)
             case Dropped(count=count):
                 self._new.miss(count)
             case _ if not is_probe(found):
@@ -145,7 +145,7 @@ class WatchScreen(App[None]):
 
     def lost(self, name: str, why: str) -> None:
         """Show that a connection is gone; its questions mean nothing to a new proxy."""
-        self.call_from_thread(self._lost, name, why)
+        self.call_later(self._lost, name, why)
 
     def _lost(self, name: str, why: str) -> None:
         stack = self._stacks[name]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
@@ -342,4 +343,14 @@ async def test_reports_come_from_another_thread(*, lost: bool) -> None:
         thread.start()
         while thread.is_alive():
             await pilot.pause()
+        await pilot.pause()
         assert (len(seat.questions), seat.said) == ((0, ["gone"]) if lost else (1, []))
+
+
+async def test_reports_that_come_after_the_screen_has_closed_are_dropped() -> None:
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)):
+        pass
+    await asyncio.to_thread(seat.screen.lost, "app-1", "gone")
+    await asyncio.to_thread(seat.screen.report, "app-1", State(questions=(ASKED,)))
+    assert seat.said == []
