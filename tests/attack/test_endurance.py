@@ -109,10 +109,10 @@ def other(number: int, path: str = "/x") -> bytes:
 def test_five_thousand_idle_connections_harm_their_owner_alone(pair: Pair) -> None:
     before = pair.proxy.memory()
     with contextlib.ExitStack() as stack:
-        for _ in range(5_000):
-            last = stack.enter_context(pair.proxy.connect())
-            last.sendall(b"CONNECT allowed.test:443 HTTP/1.1\r\nHost: allowed.test:443\r\n\r\n")
-        assert read_head(last).startswith(b"HTTP/1.1 200")  # all are idle now
+        connections = [stack.enter_context(pair.proxy.connect()) for _ in range(5_000)]
+        for connection in connections:
+            connection.sendall(b"CONNECT allowed.test:443 HTTP/1.1\r\nHost: allowed.test:443\r\n\r\n")
+        assert read_head(connections[-1]).startswith(b"HTTP/1.1 200")  # all are idle now
         assert_well(pair)
         assert json.loads(pair.proxy.command("status").stdout)["connections"] <= 1_024
         assert pair.proxy.memory() - before < 64 * MIB
