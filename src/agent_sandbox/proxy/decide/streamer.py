@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from agent_sandbox.policy.http.path import readings
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked
@@ -60,7 +61,7 @@ class Streamer:
 
     def _filter(self, exchange: Exchange, status: int, fields: Fields) -> "BodyFilter | None":
         """Return what changes the body of a response, None if nothing has to."""
-        is_batch = exchange.secrets and exchange.path.lower().endswith(BATCH) and 200 <= status < 300
+        is_batch = exchange.secrets and 200 <= status < 300 and _is_batch(exchange.path)
         if not (exchange.shows_tool or is_batch):
             return None
         # Few policies need them.
@@ -77,6 +78,11 @@ class Streamer:
         """Redact trailers too."""
         if exchange.trailers is not None and exchange.echoes:
             exchange.trailers = _redacted(exchange.trailers, exchange.echoes)
+
+
+def _is_batch(path: str) -> bool:
+    """Return whether a git server may take this path for that of a batch. Rails ignores a slash at the end."""
+    return any(way.lower().rstrip("/").endswith(BATCH) for way in readings(path))
 
 
 def _has_body(method: bytes, status: int) -> bool:

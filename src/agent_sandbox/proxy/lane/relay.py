@@ -45,8 +45,8 @@ class Relay:
     """Relays one exchange.
 
     `is_begun`: the head of the response was sent. `is_endless`: only the end of the connection ends the response.
-    `is_reusable`: the server connection may carry another request of this client, and if `is_shareable`, of any, for
-    so many seconds. `keeps_client`: the client's connection may carry another request.
+    `is_reusable`: the server connection may carry another request of this client. `is_shareable`: then also one of any
+    other client, within `seconds`. `keeps_client`: the client's connection may carry another request.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - whom it connects

@@ -184,6 +184,8 @@ HIDDEN = b'{"header": {"Authorization": "Basic ********"}}'
     [
         ("/o/r.git/info/lfs/objects/batch", (USE,), 200, HIDDEN),
         ("/o/r.git/info/LFS/objects/Batch", (USE,), 200, HIDDEN),
+        ("/o/r.git/info/lfs/objects/batch/", (USE,), 200, HIDDEN),
+        ("/o/r.git/info/lfs/objects/batch;x", (USE,), 200, HIDDEN),
         ("/o/r.git/info/lfs/objects/batch", (), 200, BATCH),
         ("/o/r.git/info/lfs/objects/batch/x", (USE,), 200, BATCH),
         ("/o/r.git/info/lfs/objects/batch", (USE,), 404, BATCH),
