@@ -79,7 +79,7 @@ class Planner(Protocol):
 
 
 def handed_over(plan: Plan) -> HandOver:
-    """Return the step that hands over, of a plan that has one.
+    """Return the step that hands over; the plan must have exactly one.
 
     >>> handed_over((HandOver(argv=("zsh",), cwd=Path("/")),)).argv
     ('zsh',)

@@ -185,9 +185,9 @@ class CopySecrets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyCache:
-    """Replace the content of a volume with that of another, both of ~/.cache, in a container of the agents' image.
+    """Replace the content of `target` with that of `source`, both volumes of ~/.cache.
 
-    The volume that it makes if it does not exist belongs to the stack.
+    A container of the agents' image does this. If `target` does not exist, it is created as a volume of the stack.
     """
 
     image: str

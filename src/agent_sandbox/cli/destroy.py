@@ -107,7 +107,7 @@ def _forget(project: Project, clone: Clone | None) -> None:
 
 
 def _report_secrets(project: Project, clone: Clone | None) -> None:
-    """Name the secrets that are gone, but that the policy, which stays, still needs."""
+    """List the removed secrets that the policy, which stays, still needs."""
     if clone:  # its files are gone, too
         return
     from agent_sandbox.policytools.unset_secrets import kinds_of  # noqa: PLC0415 - with the policy compiler

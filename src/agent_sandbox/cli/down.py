@@ -28,7 +28,7 @@ def down(
     dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> None:
-    """Stop the stack and remove its containers; the agent's state and the shell history stay. Clones run on."""
+    """Stop the stack and remove its containers; the agent's state and the shell history stay. Clones keep running."""
     if all_:
         _stop_all(dry_run=dry_run, quiet=quiet)
         return

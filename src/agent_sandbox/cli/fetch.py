@@ -45,7 +45,7 @@ def fetch(name: Name = "", *, path: ProjectPath = None, most: Most = "", json: J
     for clone in chosen_clones(name, path):
         try:
             results.append((clone, *_fetch(clone, size)))
-        except UserError as error:  # one clone's failure keeps no other one back
+        except UserError as error:  # the other clones are still fetched
             problems += error.problems
             continue
         if not json:

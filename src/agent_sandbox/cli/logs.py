@@ -1,8 +1,8 @@
 """`agent-sandbox logs [SERVICE...]`."""
 
 import json as jsonlib
-import os
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,6 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, driver, not_running
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.refusals import NOT_COUNTED, read_refusals
 
@@ -81,8 +80,7 @@ def show_refusals(project: Project, *, tail: int | None, json: bool) -> int:
     """Print what the firewall refused, the last one last."""
     found = read_refusals(driver(), driver().observe(project.name), now=datetime.now(UTC))
     if found is None:
-        hint = f"agent-sandbox up{path_option(project.root, os.environ)}"
-        raise UserError([Problem(where=project.name, what="the firewall is not running", hint=hint)])
+        raise UserError([replace(not_running(project), what="the firewall is not running")])
     if not found.counted:
         what, _, hint = NOT_COUNTED.partition("; ")
         raise UserError([Problem(where="firewall", what=what, hint=hint)])

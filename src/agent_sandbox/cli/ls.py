@@ -41,7 +41,7 @@ MEASURED = ("memory", "disk")
 UNITS = ((timedelta(days=1), "d"), (timedelta(hours=1), "h"), (timedelta(minutes=1), "m"), (timedelta(seconds=1), "s"))
 
 
-Watch = Annotated[bool, Option(help="Show them until Ctrl-C; with --json, print a line for each change.")]
+Watch = Annotated[bool, Option(help="Keep the list up to date until Ctrl-C; with --json, print a line per change.")]
 
 
 def ls(*, watch: Watch = False, json: Json = False) -> int:

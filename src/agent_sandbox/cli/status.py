@@ -38,7 +38,7 @@ COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 HINTED = "hints (not decisions) about {} requests since the proxy started; the last:"
 CHECKED = "; {starts} more by the sandbox's own checks"
 REFUSED = "refused  {} by the firewall in the last day: agent-sandbox logs{} --firewall"
-UNSEEN = "{} is not trusted: agent-sandbox trust"
+UNSEEN = "{} {} not trusted: agent-sandbox trust{}"
 UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs{} --denied"
 LEARNS = "policy learn allows what no rule denies for {} more: agent-sandbox policy learn stop{}"
 CLOCK = f"the proxy's clock is {{}}, so certificates fail: set the clock of the {HOST}"
@@ -159,7 +159,6 @@ def as_text(found: Status) -> Iterator[str]:
     """Yield the status as text."""
     project = found.project
     width = max((len(c.condition) for c in found.containers), default=0)
-    unseen = [f"trust   {UNSEEN.format(', '.join(found.unseen))}"] if found.unseen else []
     digest = (found.host_digest[:12],) if found.host_digest else ()
     clone = clone_at(project.root, os.environ)
     place = f"{clone.name}, a clone of {short_path(clone.project)}" if clone else str(project.root)
@@ -168,7 +167,9 @@ def as_text(found: Status) -> Iterator[str]:
     requests = found.proxy.get("requests", {})
     counts = [f"{COUNTED}{CHECKED if requests['starts'] else ''}".format(**requests)] if requests else []
     yield styled((project.name, "title"), f"  {' '.join(project.agents)}  {place}")
-    yield from unseen
+    if found.unseen:
+        verb = "are" if len(found.unseen) > 1 else "is"
+        yield f"trust   {UNSEEN.format(', '.join(found.unseen), verb, option)}"
     shown = [one for one in found.containers if not (one.service.startswith(FIREWALL) and one.ready)]
     names = max((len(one.service) for one in shown), default=0)
     yield from (_container_line(container, max(names, LEAST), width) for container in shown)
@@ -255,7 +256,7 @@ def _secrets(found: Status, option: str) -> Iterator[str]:
         source = f" ({found.sources[one['name']]})" if one["name"] in found.sources else ""
         if one.get("refused_by"):
             sync = f"renew it there, then agent-sandbox secret sync{option}"
-            fix = sync if source else "agent-sandbox secret set replaces it"
+            fix = sync if source else f"agent-sandbox secret set{option} replaces it"
             yield f"secret  {one['name']} was refused by {one['refused_by']}{_at(one.get('refused'))}{source}: {fix}"
         else:
             trouble = f"has no value now: {one['problem']}" if one["problem"] else "expires soon"
@@ -328,12 +329,12 @@ def _refused(found: Status, option: str) -> Iterator[str]:
 def _workspace(found: Status, option: str) -> Iterator[str]:
     if found.inside.cut_off:
         yield f"closed  {found.inside.cut_off}: agent-sandbox up{option}"
-    yield from (f"open    {path}: {REPLACED}: agent-sandbox up" for path in found.inside.lost)
+    yield from (f"open    {path}: {REPLACED}: agent-sandbox up{option}" for path in found.inside.lost)
     yield from (f"open    {CONNECTED}: {mending}" for mending in found.connected)
     yield from (f"open    {STRANGER}: {mending}" for mending in found.strangers)
     yield from (f"open    {SHARING}: {mending}" for mending in found.sharing)
     if found.gaps.unprotected:
         paths = listed([one.path for one in found.gaps.unprotected])
-        yield f"open    {paths}: not protected: agent-sandbox doctor"
+        yield f"open    {paths}: not protected: agent-sandbox doctor{option}"
     if found.gaps.unsearched:
-        yield f"open    {listed(found.gaps.unsearched)}: not searched for repositories: agent-sandbox doctor"
+        yield f"open    {listed(found.gaps.unsearched)}: not searched for repositories: agent-sandbox doctor{option}"

@@ -14,6 +14,7 @@ from agent_sandbox.policy.file.fields import Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.checks import TEXT, BaseImage, FileName, invalid, matching, require_text
+from agent_sandbox.projectfile.ports import HIGHEST
 from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import LIMITS, MIB, MOST_CPUS, MOST_MEMORY, MOST_PIDS
 from agent_sandbox.stack.model import Healthcheck, Limits
@@ -21,7 +22,6 @@ from agent_sandbox.stack.workspace import Beside
 
 MOST_SERVICES, MOST_ITEMS = 10, 50
 LONGEST_VALUE = 4000
-MOST_PORT = 65_535
 MOST_SECONDS = 3600
 DEFAULT = Limits(memory=2048 * MIB, cpus=2, pids=1024, files=16_384)
 LEAST: Mapping[str, float] = {"memory": 16 * MIB, "cpus": 0.1, "pids": 16}
@@ -78,8 +78,8 @@ def _port(value: object) -> int:
     match = PORT.fullmatch(text)
     if match and match[2] not in (None, "tcp"):
         raise invalid(f"{safe_repr(text)}: services are reached by TCP only", f"write {match[1]}, or remove it")
-    if not match or not 0 < int(match[1]) <= MOST_PORT:
-        raise invalid(f"not a port: {safe_repr(text)}", f"write one number from 1 to {MOST_PORT}")
+    if not match or not 0 < int(match[1]) <= HIGHEST:
+        raise invalid(f"not a port: {safe_repr(text)}", f"write one number from 1 to {HIGHEST}")
     return int(match[1])
 
 
@@ -236,13 +236,13 @@ class BesideSpec(Strict):
         if self.shared_memory > self.limits.memory:
             more = LIMITS["memory"].shown(self.limits.memory)
             raise invalid(
-                f"`shm_size` is more than the memory of the service, {more}", "raise `mem_limit`, or lower it"
+                f"`shm_size` is more than the memory of the service, {more}", "raise `mem_limit`, or lower `shm_size`"
             )
         return self
 
     @property
     def shared_memory(self) -> int:
-        """The size of /dev/shm in bytes, 0 if the file does not say it."""
+        """The size of /dev/shm in bytes, 0 if the file does not set it."""
         size: int = LIMITS["memory"].read(self.shm_size) if self.shm_size is not None else 0
         return size
 

@@ -36,7 +36,7 @@ CONTROLLERS = {
             env={"CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1"},
         ),
     ),
-    # Its devtools record traces. What has no name goes to the output directory.
+    # Its devtools record traces. A file that gets no name is written to the output directory.
     "playwright": Controller(
         package="@playwright/mcp",
         version="0.0.83",

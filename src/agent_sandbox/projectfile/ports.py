@@ -3,7 +3,7 @@
 import re
 
 HIGHEST = 65_535
-FIRST_FREE = 1024  # those below are for root
+FIRST_FREE = 1024  # those below need root
 FORM = re.compile(r"(?:(\d{1,5}):)?(\d{1,5})", re.ASCII)
 
 # A port of the host machine, and the port of the sandbox that it leads to.

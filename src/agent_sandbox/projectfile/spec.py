@@ -171,7 +171,7 @@ def _port(value: object) -> Pair:
     if not found or not found[0]:
         raise invalid(f"not a port: {safe_repr(text or str(value))}", 'write 3000, or "8080:3000"')
     if found[0] < FIRST_FREE:
-        raise invalid(f"port {found[0]} of this machine is for root", f'write "{found[0] + 8000}:{found[1]}"')
+        raise invalid(f"port {found[0]} of this machine needs root", f'write "{found[0] + 8000}:{found[1]}"')
     return found
 
 

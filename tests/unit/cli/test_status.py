@@ -194,7 +194,9 @@ def test_what_the_user_has_not_looked_at_is_told(
     assert json.loads(capsys.readouterr().out)["unseen"] == [".devcontainer/docker-compose.yml"]
 
 
-def test_what_the_agent_could_write_is_told(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_agent_could_write_is_told(
+    up: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     up.says("exec agent0000000", out=".git/config\n", code=1)
     for name in (".envrc", ".mcp.json", ".nvimrc", ".exrc", "mise.toml", "lefthook.yml"):
         (project / name).write_text("")
@@ -206,6 +208,12 @@ def test_what_the_agent_could_write_is_told(up: FakeDocker, project: Path, capsy
     assert exit_code(lambda: status(json=True)) == 0
     workspace = json.loads(capsys.readouterr().out)["workspace"]
     assert (workspace["lost"], len(workspace["unprotected"])) == ([".git/config"], 6)
+    clone = Clone(project=Path("/home/me/app"), name="fix-1", root=project, title="app-fix-1")
+    monkeypatch.setattr("agent_sandbox.cli.status.clone_at", lambda *_: clone)
+    assert exit_code(status) == 0
+    replaced, unprotected = capsys.readouterr().out.splitlines()[5:7]
+    assert replaced.endswith(": agent-sandbox up --path fix-1")
+    assert unprotected.endswith(": agent-sandbox doctor --path fix-1")
 
 
 def test_directories_that_were_not_searched_are_told(
@@ -275,6 +283,11 @@ def test_a_clone_is_named_with_its_project_and_with_the_reload_of_its_policy(
     policy.write_text("domainz: []\n")
     assert exit_code(status) == 0
     assert "invalid: agent-sandbox policy check --path fix-1; " in capsys.readouterr().out
+    file = project / ".devcontainer" / "docker-compose.yml"
+    file.write_text(f"{file.read_text()}# mine\n")
+    assert exit_code(status) == 0
+    untrusted = ".devcontainer/docker-compose.yml, .devcontainer/policy.yaml are not trusted"
+    assert capsys.readouterr().out.splitlines()[1] == f"trust   {untrusted}: agent-sandbox trust --path fix-1"
 
 
 def test_an_edited_policy_is_told_with_what_loads_it(
@@ -485,7 +498,7 @@ def test_a_service_that_came_back_is_told_with_how_often_and_why(
 
 
 def test_a_secret_without_a_value_is_reported_and_one_that_expires_or_is_refused(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+    project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipes_of(project, os.environ).add(Recipe(name="the.key", hosts=("a.test",), source="pass t"))
     failed = {"name": "the.key", "hosts": ["a.test"], "problem": "its source failed", "expires": None}
@@ -504,3 +517,7 @@ def test_a_secret_without_a_value_is_reported_and_one_that_expires_or_is_refused
     ]
     assert exit_code(lambda: status(json=True)) == 0
     assert json.loads(capsys.readouterr().out)["secrets"] == [failed, expiring, *both]
+    clone = Clone(project=Path("/home/me/app"), name="fix-1", root=project, title="app-fix-1")
+    monkeypatch.setattr("agent_sandbox.cli.status.clone_at", lambda *_: clone)
+    assert exit_code(status) == 0
+    assert f"{at}: agent-sandbox secret set --path fix-1 replaces it\n" in capsys.readouterr().out

@@ -95,7 +95,7 @@ DURATION = "write `10s`, `1m30s` or `500ms`, up to `1h`"
 ONE_LINE = "is not one line of text; write it in quotes; a service gets no variables of your shell"
 LINKED = "`links` names a service without `expose`: db; list its ports under its `expose`"
 SIZE = "size: a number with k, m or g, as in `4g`"
-RAISE = "raise `mem_limit`, or lower it"
+RAISE = "raise `mem_limit`, or lower `shm_size`"
 CIRCLE = "each service waits for those that it links to"
 MANY = ", ".join(f"s{number}: {{image: debian}}" for number in range(11))
 

@@ -65,7 +65,7 @@ def test_an_editor_is_a_value_of_its_kind() -> None:
         ("ports: [true]", [f"f:1:9: not a port: 'True'; {PORT}"]),
         ("ports: [70000]", [f"f:1:9: not a port: '70000'; {PORT}"]),
         ("ports: [53/udp]", ["f:1:9: not a port: '53/udp'; remove it: only TCP ports answer on this machine"]),
-        ("ports: [80]", ['f:1:9: port 80 of this machine is for root; write "8080:80"']),
+        ("ports: [80]", ['f:1:9: port 80 of this machine needs root; write "8080:80"']),
         (
             "ports: [3000, '3000:80']",
             ['f:1:8: port 3000 of this machine is listed twice; write "HERE:PORT" with another one'],

@@ -7,7 +7,7 @@ from typer.core import TyperCommand
 
 BRACES = str.maketrans("", "", "{}")
 TYPE = re.compile(r" <.*>$")
-# Around a placeholder that says by itself what is optional and repeated; the place of the dots depends on typer.
+# Brackets around a placeholder that already shows what is optional and repeated. Where the dots are depends on typer.
 TWICE = re.compile(r"\[(\[.*\])(?:\]\.\.\.|\.\.\.\])")
 
 

@@ -24,7 +24,7 @@ NOT_KEPT = "note: the downloads of the setup script could not be kept for other 
 
 
 def cache_key(own: Project, repository: HostRepository, start: Start) -> str:
-    """Return what identifies all that the setup of a clone works with; "" without a setup script or a valid policy."""
+    """Return a hash of all that the setup of a clone depends on; "" without a setup script or a valid policy."""
     if own.setup not in own.made_of:
         return ""
     try:

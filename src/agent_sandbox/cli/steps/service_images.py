@@ -1,4 +1,4 @@
-"""The images of services beside the sandbox that come from a registry: asked about if large, and always the same."""
+"""Pull the images of services beside the sandbox: ask about large ones, and refuse one that changed."""
 
 import os
 import sys

@@ -24,7 +24,7 @@ OPEN = "everyone who can connect to {} can read the names of the hosts"
 
 Listen = Annotated[
     str,
-    Option(help="Serve them at /metrics until Ctrl-C; a port alone is one of 127.0.0.1.", metavar="[ADDRESS:]PORT"),
+    Option(help="Serve the metrics at /metrics until Ctrl-C; a port alone means 127.0.0.1.", metavar="[ADDRESS:]PORT"),
 ]
 
 
@@ -35,9 +35,8 @@ def metrics(*, listen: Listen = "", file: LogFile = None, path: ProjectPath = No
     of agent-sandbox.
     """
     if file and listen:
-        raise UserError(
-            [Problem(where="--file", what="--listen serves the metrics of a running stack", hint="leave out one")]
-        )
+        what = "--listen serves the metrics of a running stack"
+        raise UserError([Problem(where="--file", what=what, hint="leave one of them out")])
     if find_spec(PACKAGE) is None:
         hint = "install agent-sandbox with the extra `metrics`; agent-sandbox traffic top --json prints totals"
         raise UserError(

@@ -26,8 +26,8 @@ To = Annotated[
 def spans(*, to: To = "", path: ProjectPath = None) -> int:
     """Send a span to OpenTelemetry for each request of the running stack, until Ctrl-C.
 
-    Spans have host, method, decision, rule, status and sizes; no path, query or secret. OTEL_EXPORTER_OTLP_HEADERS can
-    have headers for the receiver, as `NAME=VALUE,NAME=VALUE`.
+    Spans have host, method, decision, rule, status and sizes; no path, query or secret. To send headers to the
+    receiver, set OTEL_EXPORTER_OTLP_HEADERS to `NAME=VALUE,NAME=VALUE`.
     """
     try:
         url = parse_url(to)

@@ -16,7 +16,7 @@ from agent_sandbox.runtime.host.user_dirs import config_directory
 from agent_sandbox.runtime.policies.layers import FILE
 from agent_sandbox.runtime.project.installed import bound_by
 
-ELSEWHERE = "this also holds in your other projects: agent-sandbox proxy reload, where a sandbox runs"
+ELSEWHERE = "this also applies to your other projects: agent-sandbox proxy reload, in those that run"
 
 
 class RuleLayer(StrEnum):

@@ -27,7 +27,8 @@ from agent_sandbox.runtime.sources.recipes import Recipe
 LOOK_SECONDS = 2.0
 # Between two attempts: a client that cannot refresh must not be started again and again.
 AGAIN_SECONDS = 60.0
-# Before `status` warns about a value that is used for an hour. AWS's programs refresh keys in their last ten minutes.
+# A value is fetched again this long before it expires: before `status` warns about one that is used for an hour, but
+# not before AWS's programs refresh their keys, in the last ten minutes.
 EARLY_SECONDS = 540.0
 
 

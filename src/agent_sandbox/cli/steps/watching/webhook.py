@@ -73,7 +73,7 @@ class Webhook:
             open_now = {one.id for one in state.questions}
             self._closed.extend(sorted(self._sent - open_now))
             self._sent &= open_now
-        self._rouse()
+            self._rouse()
 
     def record(self, record: Mapping[str, Any]) -> None:
         """Take a decision; only answers are sent."""
@@ -81,7 +81,7 @@ class Webhook:
             return
         with self._lock:
             self._answers.append({name: str(record.get(name, "")) for name in ("host", "method", "decision", "reason")})
-        self._rouse()
+            self._rouse()
 
     def end(self) -> None:
         """Stop sending."""
@@ -90,6 +90,7 @@ class Webhook:
         self._turn.release()
 
     def _rouse(self) -> None:
+        """Have the thread look, and start it when there is something to send; the caller holds the lock."""
         if self._thread is None and (self._state.questions or self._answers):
             self._thread = threading.Thread(target=self._send_all, daemon=True)
             self._thread.start()
@@ -149,8 +150,8 @@ class Webhook:
         return Message(questions=questions, closed=closed, answers=said) if questions or closed or said else None
 
     def _failed(self, why: str) -> bool:
-        time = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        save_failure(self._root, Failure(why=why, time=time), self._environ)
+        now = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        save_failure(self._root, Failure(why=why, time=now), self._environ)
         return False
 
 
