@@ -27,6 +27,7 @@ from agent_sandbox.proxy.mitm.loading import load_session
 from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.secrets.redaction import secret_encodings
 from independent_parsers import read_by_h11
+from proxy_stand import PATHS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +55,6 @@ TUNNEL = b"CONNECT allowed.test:80 HTTP/1.1\r\nHost: allowed.test:80\r\n\r\n"
 SWITCH = (
     b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n"
 )
-PATHS = ("lane", "mitmproxy")
 ECHOED = "sk-proj-aB3dE5fG7hI9aB3dE5fG7hI9"
 ECHOES = secret_encodings(ECHOED, KINDS["bearer"])
 QUIET = 12  # steps of the loop in which nothing arrives anywhere: more than any message takes

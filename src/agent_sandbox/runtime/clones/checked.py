@@ -89,7 +89,10 @@ class CheckedObjects:
         """Raise UserError if a commit has too many paths. Each tree is read once, however many commits have it."""
         trees: dict[str, Tree] = {}
         asked = "".join(f"{commit}^{{tree}}\n" for commit in commits).encode("ascii")
-        roots = {*self.run("cat-file", "--batch-check=%(objectname)", stdin=asked).out.split()}
+        done = self.run("cat-file", "--batch-check=%(objectname)", stdin=asked)
+        if done.code:
+            raise UserError([self._problem(INCOMPLETE)])
+        roots = {*done.out.split()}
         wanted, left = roots, MOST_TREES
         for _ in range(MOST_LEVELS):
             if not wanted:
@@ -112,7 +115,10 @@ class CheckedObjects:
             for line in file:
                 name, kind, *size = line.decode("ascii").split()
                 data = file.read(int(size[0]) + 1)[:-1] if size else b""
-                trees[name] = parse_tree(data, HASH_BYTES[self.repository.kind]) if kind == "tree" else Tree()
+                try:
+                    trees[name] = parse_tree(data, HASH_BYTES[self.repository.kind]) if kind == "tree" else Tree()
+                except ValueError as error:
+                    raise UserError([self._problem(DAMAGED.format("a tree is cut off"))]) from error
         return left
 
     def count(self, commit: str, before: Sequence[str]) -> int:

@@ -21,7 +21,7 @@ PLAIN = (
 
 def difference(checked: CheckedObjects, clone: Clone, branch: Branch, shape: Iterable[str] = PATCH) -> str:
     """Return what a branch changes since the clone was made, as text with unprintable characters in it."""
-    parents = _parents(checked, branch.commit) if branch.stash else ()
+    parents = _parents(checked, clone, branch.commit) if branch.stash else ()
     if len(parents) < 2:  # it is not what git makes as a stash
         return _compared(checked, clone, _base(checked, clone, branch), branch.commit, shape)
     # `git stash apply` brings what differs from the first parent, and all files of the third: those not tracked.
@@ -34,15 +34,18 @@ def _compared(checked: CheckedObjects, clone: Clone, base: str, commit: str, sha
         words = ("-c", "core.quotePath=true", "diff-tree", *PLAIN, *shape, base, commit)
         done = checked.run(*words, into=file, most=MOST_BYTES)
         if done.code not in (0, TOO_MUCH):
-            raise UserError([Problem(where=clone.name, what=f"git diff-tree failed: {last_line(done.err)}")])
+            raise UserError([_failed(clone, "diff-tree", done.err)])
         file.seek(0)
         text = file.read(MOST_BYTES).decode("utf-8", "surrogateescape")
     return f"{text.rpartition('\n')[0]}\n{CUT}\n" if done.code else text
 
 
-def _parents(checked: CheckedObjects, commit: str) -> tuple[str, ...]:
+def _parents(checked: CheckedObjects, clone: Clone, commit: str) -> tuple[str, ...]:
     """Return the first three parents of a commit; git ignores more in a stash."""
-    return tuple(checked.run("rev-list", "--max-count=1", "--parents", commit, "--").out.split()[1:4])
+    done = checked.run("rev-list", "--max-count=1", "--parents", commit, "--")
+    if done.code:
+        raise UserError([_failed(clone, "rev-list", done.err)])
+    return tuple(done.out.split()[1:4])
 
 
 def _base(checked: CheckedObjects, clone: Clone, branch: Branch) -> str:
@@ -55,3 +58,7 @@ def _base(checked: CheckedObjects, clone: Clone, branch: Branch) -> str:
 
 def _empty_tree(checked: CheckedObjects) -> str:
     return checked.run("hash-object", "-t", "tree", "--stdin").out.strip()
+
+
+def _failed(clone: Clone, command: str, said: str) -> Problem:
+    return Problem(where=clone.name, what=f"git {command} failed: {last_line(said)}")

@@ -35,6 +35,8 @@ def parse_tree(data: bytes, hash_bytes: int) -> Tree:
         nul = data.index(b"\0", at)
         mode, _, name = data[at:nul].partition(b" ")
         at = nul + 1 + hash_bytes
+        if at > len(data):
+            raise ValueError("the last hash is cut off")
         if mode in DIRECTORY:
             folders.append((len(name) + 1, data[nul + 1 : at].hex()))
         else:

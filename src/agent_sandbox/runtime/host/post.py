@@ -101,16 +101,23 @@ def _ended_after(connection: HTTPConnection, seconds: float) -> Iterator[None]:
 
 
 def _connection(url: SplitResult, seconds: float) -> HTTPConnection:
-    """Return a connection, through the proxy that this machine's environment names for the host."""
+    """Return a connection, through the proxy that this machine's environment names for the host.
+
+    It always gets a port: without one, `http.client` takes the last group of an IPv6 address for it.
+    """
     host = url.hostname or ""
     if url.scheme == "http":
-        return HTTPConnection(host, url.port, timeout=seconds)
+        return HTTPConnection(host, url.port or 80, timeout=seconds)
     context = ssl.create_default_context()
     said = "" if proxy_bypass(host) else getproxies().get("https", "")
-    proxy = urlsplit(said if "//" in said else f"//{said}")
+    try:
+        proxy = urlsplit(said if "//" in said else f"//{said}")
+        port = proxy.port or 80
+    except ValueError as error:
+        raise NotSentError("https_proxy is not a valid URL") from error
     if not proxy.hostname:
-        return HTTPSConnection(host, url.port, timeout=seconds, context=context)
-    connection = HTTPSConnection(proxy.hostname, proxy.port or 80, timeout=seconds, context=context)
+        return HTTPSConnection(host, url.port or 443, timeout=seconds, context=context)
+    connection = HTTPSConnection(proxy.hostname, port, timeout=seconds, context=context)
     login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode() if proxy.username else b""
     connection.set_tunnel(
         host, url.port or 443, {"Proxy-Authorization": f"Basic {b64encode(login).decode()}"} if login else None

@@ -75,7 +75,7 @@ class PtySession:
         source: int = 0,
         target: int = 1,
     ) -> None:
-        self._overlay, self._passed, self._entered = overlay, passed, typed
+        self._overlay, self._output_filter, self._input_filter = overlay, passed, typed
         self._source, self._target = source, target
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
@@ -205,7 +205,7 @@ class PtySession:
         return True
 
     def _type(self, data: bytes) -> None:
-        if data := self._entered(data):
+        if data := self._input_filter(data):
             self._typed = time.monotonic()
             self._to_program += data
             self._write_program()
@@ -227,7 +227,7 @@ class PtySession:
             return False
         if not data:
             return False
-        data = self._passed(data)
+        data = self._output_filter(data)
         self.write(data)
         self._written = time.monotonic()
         for found in MODES.finditer(self._tail + data):

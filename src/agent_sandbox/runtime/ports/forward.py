@@ -129,7 +129,10 @@ async def forward(
 async def started(
     argv: Sequence[str], cwd: Path, *, stderr: int = PIPE
 ) -> AsyncIterator[tuple[asyncio.StreamReader, Process]]:
-    """Run a command of the engine; yield a reader of its stdout, and the process. With PIPE, read its stderr, too."""
+    """Run a command of the engine; yield a reader of its stdout, and the process.
+
+    With PIPE, the caller has to read its stderr.
+    """
     ours, theirs = os.pipe()
     pipe = os.fdopen(ours, "rb", buffering=0)
     widen(pipe)

@@ -41,7 +41,7 @@ def load_kinds(file: Path = TABLE) -> tuple[tuple[Kind, re.Pattern[str], re.Patt
         *(
             (
                 Kind(name=row["kind"], why=row["why"]),
-                _pattern("(?:.*/)?", map(translate, map(str.casefold, row.get("names", ())))),
+                _pattern("(?s:.*/)?", map(translate, map(str.casefold, row.get("names", ())))),
                 _pattern("", map(translate, map(str.casefold, row.get("paths", ())))),
             )
             for row in _yaml(file)
@@ -55,7 +55,7 @@ def _protected() -> Iterator[str]:
     rows = [row["path"] for row in _yaml(PROTECTED)["workspace"]]
     for path in (*rows, *(row.path for row in host_reads())):
         if path not in OWN:
-            yield re.escape(path.casefold()).replace(r"\*", "[^/]*") + r"(?:/.*)?\Z"
+            yield re.escape(path.casefold()).replace(r"\*", "[^/]*") + r"(?s:/.*)?\Z"
 
 
 def _yaml(file: Path) -> Any:  # noqa: ANN401 - one of our tables

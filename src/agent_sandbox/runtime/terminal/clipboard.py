@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_sandbox.runtime.copying.tree import RefusedError
 from agent_sandbox.runtime.host.process import capture
 from agent_sandbox.runtime.host.program_path import program_path
-from agent_sandbox.runtime.terminal.image import MOST_BYTES, Image, image_of
+from agent_sandbox.runtime.terminal.image import MOST_BYTES, TOO_LARGE, Image, image_of
 
 SECONDS = 3.0
 NAME = "the image on your clipboard"
@@ -60,7 +60,7 @@ def clipboard_image(environ: Mapping[str, str], *, project: Path) -> Image | Non
             try:
                 return image_of(NAME, read(printed))
             except RefusedError as error:
-                if error.what.startswith("is larger"):
+                if error.what == TOO_LARGE:
                     raise
     return None
 

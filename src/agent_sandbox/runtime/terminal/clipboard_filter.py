@@ -30,7 +30,7 @@ BEGINNING = re.compile(
 C1 = re.compile(rb"\xc2([\x80-\x9f])")
 ESC, BEL, CANCELS = 0x1B, 0x07, b"\x18\x1a"
 # OSC, DCS, APC, PM and SOS, as they follow ESC; a C1 control is 0x40 higher.
-STRINGS, CSI, ST = b"]P_^X", b"[", b"\\"
+STRINGS, ST = b"]P_^X", b"\\"
 CONTROLS = bytes((*range(0x20), 0x7F))
 REPLACEMENT = "\ufffd".encode()
 # OSC strings: a number and perhaps a semicolon, or the old ones for titles.

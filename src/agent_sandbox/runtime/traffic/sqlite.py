@@ -43,7 +43,7 @@ CREATE TABLE secrets (
     age_s INTEGER NOT NULL
 )"""
 SCHEMA = {"records": RECORDS, "secrets": SECRETS}
-# Without what later versions of the log added: a new column would refuse the database of an earlier export.
+# Without the fields that were added later: with a new column, the database of an earlier export would be refused.
 COLUMNS = tuple(field.name for field in fields(Record) if field.name not in {"secrets", "hint", "headers"})
 ADD = f"INSERT OR IGNORE INTO records VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - only question marks
 ADD_USE = f"INSERT INTO secrets VALUES ({', '.join('?' * (1 + len(fields(Use))))})"  # noqa: S608 - the same

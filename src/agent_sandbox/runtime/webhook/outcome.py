@@ -69,9 +69,11 @@ class SenderLock:
             return True  # twice is better than never
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             os.close(handle)
             return False
+        except OSError:
+            pass  # a file system without locks
         self._handle = handle
         return True
 

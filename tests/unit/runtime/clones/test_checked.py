@@ -1,14 +1,18 @@
 import os
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.clones import checked as checking
 from agent_sandbox.runtime.clones.checked import NOT_TAKEN, checked_objects
 from agent_sandbox.runtime.clones.host_repository import open_repository
+from agent_sandbox.runtime.host.process import Finished, capture
 from clone_worlds import World, commit, git, make_world
 
 
@@ -79,3 +83,26 @@ def test_the_projects_directory_may_have_any_name(tmp_path: Path) -> None:
     first = commit(host)
     with checked_objects(open_repository(host), "fix-1") as checked:
         assert checked.has([first]) == {first}
+
+
+def test_a_tree_of_the_project_that_is_cut_off_is_refused(world: World) -> None:
+    """The agent of the project's own sandbox may have written it."""
+    making = ("git", "hash-object", "-t", "tree", "--literally", "-w", "--stdin")
+    made = subprocess.run(making, cwd=world.host, input=b"40000 a\0" + bytes(19), capture_output=True, check=True)
+    bad = git(world.host, "commit-tree", "-m", "x", made.stdout.decode().strip())
+    with (
+        checked_objects(world.repository, "fix-1") as checked,
+        pytest.raises(UserError, match="its objects did not pass git's checks: a tree is cut off"),
+    ):
+        checked.require_complete([bad], [bad])
+
+
+def test_commits_whose_trees_git_does_not_name_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(argv: Sequence[str], **options: Any) -> Finished:  # noqa: ANN401 - as capture has them
+        done = capture(argv, **options)
+        return replace(done, code=128, out="") if "--batch-check=%(objectname)" in argv else done
+
+    monkeypatch.setattr(checking, "capture", failing)
+    commits = [*world.clone.started.values()]
+    with checked_objects(world.repository, "fix-1") as checked, pytest.raises(UserError, match="incomplete"):
+        checked.require_complete(commits, commits)

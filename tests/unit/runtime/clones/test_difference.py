@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones import difference as module
 from agent_sandbox.runtime.clones.difference import CUT, STAT, difference
-from agent_sandbox.runtime.clones.fetch import checked_branches
+from agent_sandbox.runtime.clones.fetch import Branch, checked_branches
 from clone_worlds import World, commit, git, make_world
 
 
@@ -77,3 +78,12 @@ def test_a_stash_is_compared_with_its_parent_and_what_only_looks_like_one_with_t
     git(world.work, "update-ref", "refs/stash", plain)
     (text,) = shown(world, stat=True).values()
     assert text == " c.txt | 1 +\n 1 file changed, 1 insertion(+)\n"
+
+
+def test_a_stash_whose_parents_git_does_not_name_is_not_shown(world: World) -> None:
+    missing = Branch(name="stash-1", reference="", commit="1" * 40, before="", stash=True)
+    with (
+        checked_branches(world.volume, world.clone, world.repository, world.status()) as (checked, _),
+        pytest.raises(UserError, match="fix-1: git rev-list failed: bad object 1111"),
+    ):
+        difference(checked, world.clone, missing)

@@ -15,6 +15,8 @@ def test_a_tree_has_its_files_the_length_of_their_names_and_its_directories() ->
 def test_a_tree_that_is_cut_off_is_an_error() -> None:
     with pytest.raises(ValueError, match="subsection not found"):
         parse_tree(b"100644 a", 20)
+    with pytest.raises(ValueError, match="the last hash is cut off"):
+        parse_tree(FOLDER + bytes(19), 20)
 
 
 def test_the_length_is_that_of_the_list_of_all_paths() -> None:

@@ -1,4 +1,5 @@
 import threading
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import override
 from urllib.parse import urlsplit
@@ -123,3 +124,24 @@ def test_the_machines_own_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None
     assert "Proxy-Authorization: Basic YW5hOnBhc3Mh\r\n" in proxy.said
     monkeypatch.setenv("https_proxy", f"127.0.0.1:{proxy.port}")
     assert send("https://hooks.example.com/") == "cannot be reached: connection refused"
+
+
+def test_a_proxy_variable_that_is_not_a_url_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    for said in ("http://proxy.test:port", "http://[proxy"):
+        monkeypatch.setenv("https_proxy", said)
+        assert send("https://hooks.example.com/") == "https_proxy is not a valid URL"
+
+
+@pytest.mark.parametrize(("scheme", "port"), [("http", 80), ("https", 443)])
+def test_an_ipv6_address_without_a_port_gets_the_usual_one(
+    scheme: str, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def connect(connection: HTTPConnection) -> None:
+        asked.append((connection.host, connection.port))
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(HTTPConnection, "connect", connect)
+    assert send(f"{scheme}://[::1]/hook") == "cannot be reached: connectionrefusederror"
+    assert asked == [("::1", port)]

@@ -26,6 +26,8 @@ from agent_sandbox.runtime.review.kinds import kind_of, load_kinds
         (".vscode/tasks.json", "host"),
         (".VSCode/deep/settings.json", "host"),
         (".mcp.json", "host"),
+        (".vscode/a\nb.json", "host"),
+        ("a\nb/Makefile", "build"),
         (".claude/settings.json", "host"),
         (".cursor/hooks.json", "host"),
         ("lefthook.yml", "host"),

@@ -1,4 +1,8 @@
+import errno
+import fcntl
 from pathlib import Path
+
+import pytest
 
 from agent_sandbox.runtime.webhook.outcome import Failure, SenderLock, forget_failure, last_failure, save_failure
 
@@ -44,3 +48,14 @@ def test_one_at_a_time_sends(tmp_path: Path) -> None:
     first.release()
     first.release()
     assert second.take()
+
+
+def test_each_sends_where_the_file_system_has_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_locks(_handle: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+    locks = [SenderLock(tmp_path, {"XDG_STATE_HOME": str(tmp_path)}) for _ in range(2)]
+    assert all(lock.take() for lock in locks)
+    for lock in locks:
+        lock.release()
