@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ from agent_talks import TALKS, Talk
 from chromium import PROGRAMS
 from fake_forge import ROOT as FORGE
 from people import on_page, read_first, sees, sees_on_page, watching
-from real_stacks import STANDIN_ADDRESS, agent_sandbox, run
+from real_stacks import ROOT, STANDIN_ADDRESS, agent_sandbox, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -441,6 +442,14 @@ git clone -q https://github.com/me/app.git; git clone -q https://github.com/me/l
 cd app; {COMMIT}; git push -q; cd ../lib; cat README; {COMMIT}; git push 2>&1 || true"""
 
 
+def promised() -> list[list[str]]:
+    """Return the words of the commands after `agent-sandbox` with which the page on Claude Code signs it in."""
+    page = (ROOT / "docs" / "agents" / "claude.md").read_text()
+    block = page.partition("## Sign in, and push")[2].partition("```sh\n")[2].partition("```")[0]
+    commands = [shlex.split(line, comments=True) for line in block.splitlines()]
+    return [words for program, *words in commands if program == "agent-sandbox"]
+
+
 @pytest.fixture(scope="module")
 def new(projects: Projects) -> Project:
     """A project of a new user's, after `init`."""
@@ -455,11 +464,13 @@ def test_four_commands_sign_claude_in_and_let_it_push_and_no_search_finds_a_toke
     access = sign_in.write(tmp_path, "of-the-day")
     refresh = json.loads((tmp_path / sign_in.file).read_text())["claudeAiOauth"]["refreshToken"]
     project.internet.require_keys({sign_in.api: access, "github.com": BASIC})
-    project.sandbox("login", "claude")
-    project.sandbox("secret", "setup", "github", "--repo", "me/app", "--read", "me/lib", piped=GIT_TOKEN)
+    init, login, setup, start = promised()
+    assert init == ["init", "claude"]  # what made the project
+    project.sandbox(*login)
+    project.sandbox(*setup, piped=GIT_TOKEN)
 
     def answer(prompt: str) -> str:
-        return project.sandbox("run", "claude", "--", "-p", prompt).stdout
+        return project.sandbox(*start, "--", "-p", prompt).stdout
 
     assert "Hello from the stand-in." in answer("say hi")
     placeholder = access_of(json.loads(project.exec("cat", "/home/dev/.claude/.credentials.json").stdout))
