@@ -23,7 +23,7 @@ from agent_sandbox.runtime.clones.volume import CloneVolume
 from agent_sandbox.runtime.host import process
 from agent_sandbox.runtime.project.clone_record import Clone
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -31,8 +31,8 @@ from agent_sandbox.runtime.sources.all_recipes import recipes_for
 from agent_sandbox.runtime.status import SHOWN, Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.runtime.webhook.outcome import last_failure
+from agent_sandbox.stack.containers import FIREWALL
 from agent_sandbox.stack.engine import HOST
-from agent_sandbox.stack.services.beside import FIREWALL
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 HINTED = "hints (not decisions) about {} requests since the proxy started; the last:"

@@ -14,7 +14,8 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.project.installed import limits_said
-from agent_sandbox.runtime.protect.mount_checks import Gaps, Inside, look_inside, look_over
+from agent_sandbox.runtime.protect.gaps import Gaps, look_over
+from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside
 from agent_sandbox.runtime.proxy.decisions import is_probe
 from agent_sandbox.runtime.refusals import Refusals, read_refusals
 from agent_sandbox.runtime.webhook.outcome import Failure

@@ -7,7 +7,7 @@ from agent_sandbox.cli.exec import exec as execute
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.runtime.host import attached
 from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.stack.services.agent import ENTER
+from agent_sandbox.stack.containers import ENTER
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 

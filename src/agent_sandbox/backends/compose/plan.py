@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
-from agent_sandbox.agents.manifest import HOME
+from agent_sandbox.agents.home import HOME
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
@@ -33,8 +33,20 @@ from agent_sandbox.backends.verbs import (
     Verb,
 )
 from agent_sandbox.images import BASE_IMAGE, DIGEST_LABEL, Image
-from agent_sandbox.stack.services.agent import CLONE, ENTER, PASS_SIGNAL, SESSION, SETUP, WORKSPACE
-from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, PROXY_USER, SECRETS, SECRETS_KEY
+from agent_sandbox.stack.containers import (
+    CLONE,
+    CONTROL,
+    ENTER,
+    LOG,
+    PASS_SIGNAL,
+    PROGRAM,
+    PROXY_USER,
+    SECRETS,
+    SECRETS_KEY,
+    SESSION,
+    SETUP,
+    WORKSPACE,
+)
 
 type Question = Logs | AskImage | AskProxy | AskSecrets | InClone | ReadTraffic
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 
 from agent_sandbox.backends.verbs import Exec, Terminal
-from agent_sandbox.stack.services.agent import ENTER
+from agent_sandbox.stack.containers import ENTER
 
 # The type of the terminal, and whether it shows 24-bit colours.
 PASSED_ON = ("TERM", "COLORTERM")

@@ -31,8 +31,8 @@ from agent_sandbox.backends.verbs import (
     Verb,
 )
 from agent_sandbox.images import Image
-from agent_sandbox.stack.services.agent import ENTER, SETUP
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.containers import ENTER, SETUP
+from agent_sandbox.stack.recorded import Owner
 from table_tests import each
 
 PLANNER = ComposePlanner()
