@@ -97,6 +97,10 @@ class HereDriver:
         """Return the containers of the clone's stack."""
         return self.containers
 
+    def find(self, _project: str, service: str) -> Container | None:
+        """Return one of them."""
+        return next((one for one in self.containers if one.service == service), None)
+
     def runs(self, service: str) -> bool:
         """Return whether a container of the clone's stack runs."""
         return any(one.service == service and one.state == "running" for one in self.containers)

@@ -276,11 +276,25 @@ class ComposePlanner:
         variables = (
             word for name, value in {**verb.environment, **session}.items() for word in ("--env", f"{name}={value}")
         )
-        within = (*self.compose_argv(project), "exec")
+        on_terminal: tuple[str, ...]
+        without: tuple[str, ...]
+        within: tuple[str, ...]
+        if verb.container:  # a tenth of a second faster than compose, which reads the stack file first
+            within, container = (self.program, "exec", "--interactive"), verb.container
+            on_terminal, without = ("--tty",), ()
+        else:
+            within, container = (*self.compose_argv(project), "exec"), "agent"
+            on_terminal, without = (), ("-T",)
         return HandOver(
-            argv=(*within, *_tty(verb.terminal), *variables, "agent", *verb.argv),
+            argv=(
+                *within,
+                *(without if verb.terminal is Terminal.NONE else on_terminal),
+                *variables,
+                container,
+                *verb.argv,
+            ),
             cwd=project.root,
-            pass_signal=(*within, "-T", "agent", PASS_SIGNAL, verb.session) if verb.session else (),
+            pass_signal=(*within, *without, container, PASS_SIGNAL, verb.session) if verb.session else (),
         )
 
     def compose_argv(self, project: Project) -> tuple[str, ...]:
@@ -313,10 +327,6 @@ def _csv_field(text: str) -> str:
 
 def _wait() -> tuple[str, ...]:
     return ("--wait", "--wait-timeout", str(START_SECONDS))
-
-
-def _tty(terminal: Terminal) -> tuple[str, ...]:
-    return ("-T",) if terminal is Terminal.NONE else ()
 
 
 def _logs(verb: Logs) -> Iterator[str]:

@@ -8,7 +8,7 @@ from agent_sandbox.backends.compose.plan import ComposePlanner
 from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose import intruders
-from agent_sandbox.runtime.compose.containers import containers, leftovers, stacks
+from agent_sandbox.runtime.compose.containers import container_of, containers, leftovers, stacks
 from agent_sandbox.runtime.compose.engine import DOCKER, Engine
 from agent_sandbox.runtime.compose.faults import known_fault
 from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer, StackFound, Usage
@@ -31,6 +31,10 @@ class ComposeDriver:
     def observe(self, project: str) -> tuple[Container, ...]:
         """List the project's containers."""
         return containers(self.engine, project)
+
+    def find(self, project: str, service: str) -> Container | None:
+        """Ask for the container by its name."""
+        return container_of(self.engine, project, service)
 
     def stacks(self) -> tuple[StackFound, ...]:
         """List compose projects with our images or volumes."""

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,7 @@ def _known(project: Project) -> tuple[Image, ...]:
     return (*images, *own, *beside_images_in(project.made_of))
 
 
+@lru_cache(maxsize=4)  # cached: a command reads the stack file for several things
 def _document(text: str, file: Path) -> Mapping[str, Any]:
     from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - only commands about a stack need YAML
 

@@ -254,6 +254,21 @@ def test_a_session_has_a_command_that_passes_signals_to_it() -> None:
     )
 
 
+@each(("terminal", "options"), [(Terminal.ATTACHED, ("--interactive", "--tty")), (Terminal.NONE, ("--interactive",))])
+def test_a_known_container_is_entered_without_compose(terminal: Terminal, options: tuple[str, ...]) -> None:
+    verb = Exec(argv=("zsh",), terminal=terminal, session="abc", container="0123")
+    assert PLANNER.plan(PROJECT, verb) == (
+        HandOver(
+            argv=("docker", "exec", *options, "--env", "AGENT_SANDBOX_SESSION=abc", "0123", "zsh"),
+            cwd=ROOT,
+            pass_signal=(
+                *("docker", "exec", "--interactive", "0123"),
+                *("/usr/local/lib/agent-sandbox/pass-signal", "abc"),
+            ),
+        ),
+    )
+
+
 def test_files_outside_the_project_are_named_in_full() -> None:
     project = replace(PROJECT, files=(*PROJECT.files, Path("/elsewhere/more.yml")))
     assert PLANNER.compose_argv(project) == (*COMPOSE, "--file", "/elsewhere/more.yml")
