@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
@@ -28,11 +29,11 @@ from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.proxy.secrets import time_of
 from agent_sandbox.runtime.refusals import NOT_COUNTED
 from agent_sandbox.runtime.sources.all_recipes import recipes_for
-from agent_sandbox.runtime.status import SHOWN, Loaded, Status, look
+from agent_sandbox.runtime.status import SHOWN, Loaded, Status, ask_all, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.runtime.webhook.outcome import last_failure
+from agent_sandbox.stack.containers import FIREWALL
 from agent_sandbox.stack.engine import HOST
-from agent_sandbox.stack.services.beside import FIREWALL
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 HINTED = "hints (not decisions) about {} requests since the proxy started; the last:"
@@ -74,19 +75,24 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
 
     project = open_project(path, cwd=Path.cwd())
     load = cache(lambda: load_here(project.policy, os.environ))
-    found = look(
-        driver(),
-        project,
-        ask=lambda proxy, argv: ask_stack(driver(), backend().plan(project, AskProxy(argv=argv, container=proxy.id))),
-        digest=lambda: load().digest,
-        missing_services=missing_services(project, load),
-        unmounted_layers=unmounted_layers(project, os.environ),
-        stale_services=stale_services(project.policy, this_machine(os.environ, project=project.root)),
-        unseen=unseen_in(project.root, os.environ),
-        sources=_sources(project.root),
-        webhook=last_failure(project.root, os.environ),
-        clones=names_of_running(project.root),
-    )
+
+    def ask(proxy: Container, argv: tuple[str, ...]) -> Mapping[str, Any]:
+        return ask_stack(driver(), backend().plan(project, AskProxy(argv=argv, container=proxy.id)))
+
+    with ThreadPoolExecutor() as pool:  # the engine answers while the files are read
+        answers = pool.submit(ask_all, pool, driver(), project, ask=ask)
+        found = look(
+            project,
+            answers=answers.result,
+            digest=lambda: load().digest,
+            missing_services=missing_services(project, load),
+            unmounted_layers=unmounted_layers(project, os.environ),
+            stale_services=stale_services(project.policy, this_machine(os.environ, project=project.root)),
+            unseen=unseen_in(project.root, os.environ),
+            sources=_sources(project.root),
+            webhook=last_failure(project.root, os.environ),
+            clones=names_of_running(project.root),
+        )
     if json:
         emit_json(as_json(found))
     else:

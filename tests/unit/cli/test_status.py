@@ -32,8 +32,7 @@ def up(project: Path, docker: FakeDocker) -> FakeDocker:
         "reason": "no",
     }
     answer = {"policy": {"digest": digest}, "requests": {"allowed": 1, "denied": 2, "starts": 3}}
-    docker.says("agent_sandbox.proxy status", out=json.dumps(answer))
-    docker.says("agent_sandbox.proxy denials --count 200", out=json.dumps({"denials": [denial]}))
+    docker.says("agent_sandbox.proxy status --denials 200", out=json.dumps({**answer, "denials": [denial]}))
     return with_containers(docker, proxy="healthy", agent="healthy")
 
 

@@ -9,7 +9,7 @@ from agent_sandbox.cli.up import up
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.protect.snapshot import record
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 

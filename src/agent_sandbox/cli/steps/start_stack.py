@@ -35,7 +35,7 @@ from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import bounded_volumes, images_of, read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import is_in_volume, look_inside
 from agent_sandbox.runtime.protect.snapshot import record
-from agent_sandbox.stack.services.beside import FIREWALL
+from agent_sandbox.stack.containers import FIREWALL
 
 FOLDER = str(Path(STACK).parent)
 POLL_SECONDS = 0.5
