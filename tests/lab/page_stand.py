@@ -143,9 +143,9 @@ class SocketConnection:
         words = {"verb": "answer", "id": number, "scope": scope, "who": "ana"}
         self._say({**words, "seconds": seconds} if seconds else words)
 
-    def answer_for(self, number: int, word: str) -> None:
+    def answer_for(self, question: Question, word: str) -> None:
         """Answer with one of the words of `SCOPES`."""
-        self.answer(number, SCOPES[word], seconds=HOUR if word == "hour" else None)
+        self.answer(question.id, SCOPES[word], seconds=HOUR if word == "hour" else None)
 
 
 def question(number: int = 3, **more: Any) -> Question:

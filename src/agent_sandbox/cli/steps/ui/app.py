@@ -43,7 +43,6 @@ PAUSE_SECONDS = 0.1  # between two pieces of news
 ALIVE_SECONDS = 15.0
 ASSETS = files("agent_sandbox.cli.steps.ui") / "assets"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-LASTING = frozenset({"hour", "stop"})
 GONE = "this request no longer waits: the client left, it was answered, or it timed out"
 
 
@@ -53,7 +52,7 @@ class Answers(Protocol):
     def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
         """Send an answer."""
 
-    def answer_for(self, number: int, word: str) -> None:
+    def answer_for(self, question: Question, word: str) -> None:
         """Answer with one of the words of `SCOPES`."""
 
 
@@ -124,9 +123,9 @@ class Server:
 
     async def _answer(self, said: Mapping[str, Any]) -> Response:
         question, word = self._question(said), _text(said, "word")
-        if word not in SCOPES or (word in LASTING and not question.lasting):
+        if word not in SCOPES:
             raise RequestError(HTTPStatus.BAD_REQUEST, "no such answer")
-        await _done(lambda: self._answers.answer_for(question.id, word))
+        await _done(lambda: self._answers.answer_for(question, word))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def _end(self, said: Mapping[str, Any]) -> Response:

@@ -19,6 +19,7 @@ from watching import Answers
 
 GONE = "this request no longer waits: the client left, it was answered, or it timed out"
 REQUEST = "GET https://new.test/x"
+NO_RULE = "https://new.test/x: no rule can express exactly this request; allow it once, or deny it"
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def stand(answers: Answers) -> Iterator[PageStand]:
     """A server whose stack has open questions and a grant."""
     with PageStand(answers) as stand:
         grant = Grant(id=5, rule="GET https://old.test/**", who="ana", seconds_left=None)
-        stand.feed.report(open_state(question(), question(99), grants=(grant,)))
+        stand.feed.report(open_state(question(), question(99), question(4, rule=""), grants=(grant,)))
         yield stand
 
 
@@ -55,7 +56,9 @@ def test_questions_are_answered_and_grants_ended(stand: PageStand, answers: Answ
     ("line", "body", "status", "why"),
     [
         ("answer", {"id": 3, "request": "GET https://other.test/", "word": "once"}, 409, GONE),
-        ("answer", {"id": 4, "request": REQUEST, "word": "once"}, 409, GONE),
+        ("answer", {"id": 5, "request": REQUEST, "word": "once"}, 409, GONE),
+        ("answer", {"id": 4, "request": REQUEST, "word": "hour"}, 409, NO_RULE),
+        ("answer", {"id": 4, "request": REQUEST, "word": "stop"}, 409, NO_RULE),
         ("answer", {"id": True, "request": REQUEST, "word": "once"}, 409, GONE),
         ("answer", {"id": "3", "request": REQUEST, "word": "once"}, 409, GONE),
         ("answer", {"id": 3, "request": REQUEST, "word": "everything"}, 400, "no such answer"),
@@ -87,7 +90,7 @@ def test_the_news_go_on_from_where_a_page_stopped(stand: PageStand) -> None:
     news = stand.news(session)
     first = next(news)
     assert (first["name"], first["connected"], first["cursor"]) == ("app-1", True, 0)
-    assert [group["questions"][0]["id"] for group in first["state"]["groups"]] == [3, 99]
+    assert [group["questions"][0]["id"] for group in first["state"]["groups"]] == [3, 99, 4]
     stand.feed.report(record())
     assert [one["number"] for one in next(news)["records"]] == [1]
     stand.feed.report(State())
