@@ -216,10 +216,14 @@ def test_a_question_without_a_rule_to_show_is_only_about_this_request(seat: Seat
     ]
     for word in "hspu":
         assert seat.types(f"3{word}")
-    assert seat.sees == [
-        "error: https://new.test/x: no rule can express exactly this request",
-        "  hint: allow it once, or deny it",
-    ] * 4
+    assert (
+        seat.sees
+        == [
+            "error: https://new.test/x: no rule can express exactly this request",
+            "  hint: allow it once, or deny it",
+        ]
+        * 4
+    )
     assert seat.types("3a")
     assert seat.connection.given == [(3, "once", None)]
 
