@@ -329,10 +329,11 @@ def test_two_agents_work_on_two_branches_at_once_each_with_its_own_database(day:
         assert [one.result().stdout.endswith(" (Claude Code)\n") for one in made] == [True, True]
         day.connect(*BRANCHES)
         talks = [
-            pool.submit(day.also, command, "--", "-p", piped=WORK.replace("NAME", name))
+            pool.submit(day.also, command, "--json", "--", "-p", piped=WORK.replace("NAME", name))
             for name, command in runs.items()
         ]
-        assert [one.result().stdout for one in talks] == [f"RESULT: Tea {name}\n" for name in BRANCHES]
+        said = [json.loads(one.result().stdout) for one in talks]
+    assert [(one["exit_code"], one["result"]) for one in said] == [(0, f"RESULT: Tea {name}\n") for name in BRANCHES]
     assert day.inside('psql "$DATABASE_URL" -tAc "TABLE items"') == "Tea\n"
     for name in BRANCHES:
         (agent,) = json.loads(run("docker", "inspect", f"{day.stacks()[name]}-agent-1").stdout)
