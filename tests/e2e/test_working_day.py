@@ -80,8 +80,8 @@ class Day:
 
     def __init__(self, path: Path, internet: Internet) -> None:
         self.path, self.internet, self.left = path, internet, commands()
-        environment = {**os.environ, "PS1": "HOST$ ", "TERM": "xterm-256color"}
-        self.terminal = TypedShell(("bash", "--norc", "--noprofile"), environment, path)
+        environment = {**os.environ, "PS1": "HOST$ ", "TERM": "xterm-256color", "NO_COLOR": "1"}
+        self.terminal = TypedShell(("bash", "--norc", "--noprofile"), environment, path, columns=200)
         self.terminal.read("", until=re.compile(PROMPT))
 
     def take(self, *commands: str) -> None:
