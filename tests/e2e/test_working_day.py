@@ -108,10 +108,9 @@ class Day:
         """Run a command that no block of the page has."""
         return run("sh", "-c", f"{command} {shlex.join(more)}", cwd=self.path, check=check, piped=piped)
 
-    def inside(self, script: str, *, clone: str = "") -> str:
-        """Run a script in the sandbox, or in that of a clone; return what it prints."""
-        where = ("--path", clone) if clone else ()
-        return self.also("agent-sandbox exec", *where, "--", "sh", "-ec", script).stdout
+    def inside(self, script: str) -> str:
+        """Run a script in the sandbox; return what it prints."""
+        return self.also("agent-sandbox exec", "--", "sh", "-ec", script).stdout
 
     def call(self, server: str, *calls: list[object]) -> list[list[str]]:
         """Call the tools of an MCP server inside, as an agent's settings name it; return the texts of each answer."""
@@ -143,11 +142,11 @@ class Day:
     def end(self) -> None:
         """Remove all that is left on the engine, and the images that nothing else uses."""
         self.terminal.close()
-        services = json.loads(agent_sandbox("status", "--json", cwd=self.path).stdout)["services"]
+        status = agent_sandbox("status", "--json", cwd=self.path, check=False).stdout
+        images = {one["image"] for one in json.loads(status or '{"services": []}')["services"]}
         for words in (("--path", "fix-1"), ("--path", "fix-2"), ()):
             agent_sandbox("destroy", *words, "--yes", cwd=self.path, check=False)
-        own = {one["image"] for one in services if one["image"].startswith(OWN)}
-        run("docker", "image", "rm", "--force", *own, check=False)
+        run("docker", "image", "rm", "--force", *(one for one in images if one.startswith(OWN)), check=False)
 
 
 def own(folder: Path) -> None:
