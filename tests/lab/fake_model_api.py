@@ -2,6 +2,7 @@
 
 A conversation without a model: a prompt that holds `run>>COMMAND<<` is answered with a call of the client's shell tool,
 and the tool's result comes back as the final text, so a test reads what the command printed inside the sandbox.
+Anthropic's API also calls other tools, one after the other: `call>>TOOL {"its": "arguments"}<<`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 COMMAND = re.compile(r"run>>(.*?)<<", re.DOTALL)
+CALL = re.compile(r"call>>(\S+) (.*?)<<", re.DOTALL)
 GREETING = "Hello from the stand-in."
 
 
@@ -30,6 +32,15 @@ class Run:
     """The model asks for a command to be run."""
 
     command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The model calls a tool by its name."""
+
+    tool: str
+    arguments: Any
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +112,9 @@ def anthropic(body: Any) -> Json | Events:
     results = "\n".join(texts(part.get("content", "")) for part in parts if part["type"] == "tool_result")
     prompts = "\n".join(part["text"] for part in parts if part["type"] == "text")
     shell, schema = shell_tool(body.get("tools", []))
-    block, delta, stop = anthropic_block(next_turn(prompts if shell else "", results), shell, schema)
+    answered = sum(part["type"] == "tool_result" for part in parts)
+    turn = next_call(prompts if shell else "", answered) or next_turn(prompts if shell else "", results)
+    block, delta, stop = anthropic_block(turn, shell, schema)
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "usage": usage}
     if not body.get("stream"):
@@ -116,13 +129,20 @@ def anthropic(body: Any) -> Json | Events:
     ])  # fmt: skip
 
 
-def anthropic_block(turn: Say | Run, shell: str, schema: Any) -> tuple[Any, Any, str]:
+def next_call(prompts: str, answered: int) -> Call | None:
+    """Return the call that follows those that were answered, or None."""
+    found = CALL.findall(prompts)[answered:]
+    return Call(tool=found[0][0], arguments=json.loads(found[0][1]), number=answered) if found else None
+
+
+def anthropic_block(turn: Say | Run | Call, shell: str, schema: Any) -> tuple[Any, Any, str]:
     """Return a turn as (content block, its one delta, stop reason)."""
     if isinstance(turn, Say):
         return {"type": "text", "text": ""}, {"type": "text_delta", "text": turn.text}, "end_turn"
-    call = arguments(schema, turn.command)
-    block = {"type": "tool_use", "id": "toolu_1", "name": shell, "input": {}}
-    return block, {"type": "input_json_delta", "partial_json": json.dumps(call)}, "tool_use"
+    if isinstance(turn, Run):
+        turn = Call(tool=shell, arguments=arguments(schema, turn.command), number=1)
+    block = {"type": "tool_use", "id": f"toolu_{turn.number}", "name": turn.tool, "input": {}}
+    return block, {"type": "input_json_delta", "partial_json": json.dumps(turn.arguments)}, "tool_use"
 
 
 def as_parts(content: Any) -> list[Any]:
