@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 COMMAND = re.compile(r"run>>(.*?)<<", re.DOTALL)
+# Aider's models have no tools. They write files, and Aider shows them the output of its test command when that fails.
+EDITS, OUTPUT = "SEARCH/REPLACE", "And got this output:"
+EDIT = """\
+run.sh
+```sh
+<<<<<<< SEARCH
+=======
+{}
+>>>>>>> REPLACE
+```
+"""
 GREETING = "Hello from the stand-in."
 
 
@@ -56,6 +67,15 @@ def next_turn(prompts: str, results: str) -> Say | Run:
     return Say(text=f"RESULT: {results}" if results else GREETING)
 
 
+def next_edit(prompts: str) -> Say:
+    """Decide what a model without tools does: it writes the command into a file."""
+    _, has_run, output = prompts.partition(OUTPUT)
+    wanted = COMMAND.search(prompts)
+    if wanted and not has_run:
+        return Say(text=EDIT.format(wanted[1]))
+    return Say(text=f"RESULT: {output}" if has_run else GREETING)
+
+
 def shell_tool(tools: Sequence[Any]) -> tuple[str, Any]:
     """Return the name and the parameters' schema of the tool that runs a command, or an empty name."""
     for tool in tools:
@@ -67,6 +87,8 @@ def shell_tool(tools: Sequence[Any]) -> tuple[str, Any]:
 
 
 SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema")
+# How long a client waits for a command, in milliseconds.
+PATIENCE = {"timeout_ms": 60_000, "yield_time_ms": 60_000}
 FILLERS = {"string": "asked for by the test", "boolean": False, "integer": 10000, "number": 10000, "array": []}
 
 
@@ -76,6 +98,8 @@ def arguments(schema: Any, command: str) -> dict[str, Any]:
     for name, kind in schema["properties"].items():
         if name in ("command", "cmd"):
             said[name] = ["bash", "-c", command] if kind.get("type") == "array" else command
+        elif name in PATIENCE:
+            said[name] = PATIENCE[name]
         elif name in schema.get("required", ()):
             said[name] = kind["enum"][0] if kind.get("enum") else FILLERS[str(kind.get("type")).lower()]
     return said
@@ -135,7 +159,8 @@ def completions(body: Any) -> Json | Events:
     results = "\n".join(texts(message["content"]) for message in messages if message["role"] == "tool")
     prompts = "\n".join(texts(message["content"]) for message in messages if message["role"] == "user")
     shell, schema = shell_tool(body.get("tools", []))
-    delta, stop = completions_delta(next_turn(prompts if shell else "", results), shell, schema)
+    turn = next_edit(prompts) if EDITS in str(messages) else next_turn(prompts if shell else "", results)
+    delta, stop = completions_delta(turn, shell, schema)
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     head = {"id": "chat_1", "created": 1, "model": body["model"]}
     if not body.get("stream"):
