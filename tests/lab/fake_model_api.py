@@ -87,13 +87,13 @@ def shell_tool(tools: Sequence[Any]) -> tuple[str, Any]:
 
 
 SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema")
-# How long a client waits for a command, in milliseconds.
-PATIENCE = {"timeout_ms": 60_000, "yield_time_ms": 60_000}
+# How long Codex waits for a command before it goes on without it: a person may be asked meanwhile.
+PATIENCE = {"yield_time_ms": 30_000}
 FILLERS = {"string": "asked for by the test", "boolean": False, "integer": 10000, "number": 10000, "array": []}
 
 
 def arguments(schema: Any, command: str) -> dict[str, Any]:
-    """Return a call's arguments: the command, and something for whatever else is required."""
+    """Return a call's arguments: the command, time for it, and something for whatever else is required."""
     said: dict[str, Any] = {}
     for name, kind in schema["properties"].items():
         if name in ("command", "cmd"):
