@@ -159,7 +159,8 @@ def completions(body: Any) -> Json | Events:
     results = "\n".join(texts(message["content"]) for message in messages if message["role"] == "tool")
     prompts = "\n".join(texts(message["content"]) for message in messages if message["role"] == "user")
     shell, schema = shell_tool(body.get("tools", []))
-    turn = next_edit(prompts) if EDITS in str(messages) else next_turn(prompts if shell else "", results)
+    has_edits = not shell and EDITS in str(messages)
+    turn = next_edit(prompts) if has_edits else next_turn(prompts if shell else "", results)
     delta, stop = completions_delta(turn, shell, schema)
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     head = {"id": "chat_1", "created": 1, "model": body["model"]}
