@@ -86,7 +86,7 @@ def current_login(login: Login, host: Host, *, platform: str = sys.platform, clo
     hint = f"run `{' '.join(login.sign_in)}` on this machine, then agent-sandbox secret sync"
     what = f"this login has expired{problem}"
     if found.access != before.access:
-        what = f"by the clock of this machine, this login has expired, although {login.renew[0]} has just refreshed it"
+        what = "by the clock of this machine, this login has expired, although the client has just refreshed it"
         hint = "set the clock, then agent-sandbox secret sync"
     raise UserError([Problem(where=str(login_file(login, host)), what=what, hint=hint)])
 

@@ -212,7 +212,7 @@ def test_an_expired_login_says_how_to_sign_in_again(
 def test_a_clock_by_which_a_new_token_has_expired_is_wrong(host: Host, file: Path, tmp_path: Path) -> None:
     client(tmp_path, f"printf %s '{said('a new token', left=-3600)}' >{file}")
     write(file, said(left=-7200))
-    what = "by the clock of this machine, this login has expired, although client has just refreshed it"
+    what = "by the clock of this machine, this login has expired, although the client has just refreshed it"
     assert told(host) == [f"{file}: {what}; set the clock, then agent-sandbox secret sync"]
 
 
