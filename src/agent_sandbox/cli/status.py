@@ -14,13 +14,13 @@ from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.decision_line import decision_table
 from agent_sandbox.cli.steps.execute import backend, driver
-from agent_sandbox.cli.steps.running_clones import names_of_running
+from agent_sandbox.cli.steps.running_clones import clones_that_run
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, short_path
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.cut_off import CUT_OFF, cut_off
 from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.project.clone_record import clone_at
+from agent_sandbox.runtime.project.clone_record import clone_at, path_option
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHARING, STRANGER, listed
 from agent_sandbox.runtime.proxy.clock import clock_off
@@ -92,7 +92,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
             unseen=unseen_in(project.root, os.environ),
             sources=_sources(project.root),
             webhook=last_failure(project.root, os.environ),
-            clones=names_of_running(project.root),
+            clones=tuple(one.name for one in clones_that_run(project.root)),
         )
     if json:
         emit_json(as_json(found))
@@ -169,7 +169,7 @@ def as_text(found: Status) -> Iterator[str]:
     digest = (found.host_digest[:12],) if found.host_digest else ()
     clone = clone_at(project.root, os.environ)
     place = f"{clone.name}, a clone of {short_path(clone.project)}" if clone else str(project.root)
-    option = f" --path {clone.name}" if clone else ""
+    option = path_option(project.root, os.environ, cwd=Path.cwd())
     policy = (", ".join(_policy_files(found)), *digest, _said(found.loaded, option))
     requests = found.proxy.get("requests", {})
     counts = [f"{COUNTED}{CHECKED if requests['starts'] else ''}".format(**requests)] if requests else []

@@ -81,7 +81,7 @@ def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = Fal
             raise failure
         run_setup(project, quiet=quiet)
     except KeyboardInterrupt:
-        option = path_option(project.root, os.environ)
+        option = path_option(project.root, os.environ, cwd=Path.cwd())
         again, stop = f"agent-sandbox up{option}", f"agent-sandbox down{option}"
         say(f"interrupted: run `{again}` again, or `{stop}` to stop what was started")
         return INTERRUPTED
