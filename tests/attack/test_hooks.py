@@ -185,6 +185,11 @@ class Sabotage:
         finally:
             self.file.write_text("")
 
+    def forget(self) -> None:
+        """Drop what the server got, and the lines so far: the last is one that `faults` waited for."""
+        self.pair.server.forget()
+        self.pair.proxy.lines.clear()
+
     def reached(self) -> set[str]:
         """Return the marks that were left, once."""
         mark = self.file.with_name(f"{self.file.name}.reached")
@@ -278,7 +283,7 @@ ASKED: dict[str, tuple[Callable[[Pair], bool], bool]] = {
 def test_nothing_gets_through_a_hook_that_falls_over(sabotage: Sabotage, hook: str, error: str) -> None:
     reached, name = False, hook.partition(".")[2]
     for what, tried in sabotage.leading_to(hook).items():
-        sabotage.pair.forget()
+        sabotage.forget()
         with sabotage.fault(hook, error):
             through = tried(sabotage.pair)
             time.sleep(0.03)  # some run when the client is gone
@@ -300,7 +305,7 @@ def test_nothing_gets_through_where_flows_are_mapped_and_a_function_falls_over(
 ) -> None:
     reached, once_passed = False, name.rpartition(".")[2] in WHEN_ALL_HAS_PASSED
     for what, tried in sabotage.leading_to(name + when).items():
-        sabotage.pair.forget()
+        sabotage.forget()
         with sabotage.fault(name + when, error):
             through = tried(sabotage.pair)
             time.sleep(0.03)  # some run when the client is gone
