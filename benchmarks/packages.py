@@ -50,7 +50,8 @@ def run(*argv: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> N
 
 def clean(folder: Path) -> dict[str, str]:
     """Return an environment without proxies and settings of npm and pip."""
-    kept = {name: value for name, value in os.environ.items() if not re.search(r"(?i)proxy|^pip_|^npm_|_cert|_ca_", name)}
+    theirs = re.compile(r"(?i)proxy|^pip_|^npm_|_cert|_ca_")
+    kept = {name: value for name, value in os.environ.items() if not theirs.search(name)}
     none = {f"npm_config_{kind}config": str(folder / f"{kind}.npmrc") for kind in ("user", "global")}
     return {**kept, **none, "PIP_CONFIG_FILE": os.devnull, "HOME": str(folder)}
 

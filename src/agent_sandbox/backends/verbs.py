@@ -51,10 +51,14 @@ class Build:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Up:
-    """Build missing images and start all services until healthy; recreate the containers in `anew`."""
+    """Build missing images and start all services until healthy; recreate the containers in `anew`.
+
+    With `only`, start these services and those that they need, and remove none.
+    """
 
     build: Build
     anew: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Plan for Docker Compose, with the same files that plain `docker compose` and editors use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
@@ -99,7 +99,7 @@ class ComposePlanner:
                 remove = ("rm", "--stop", "--force")
                 removed = (self._run(project, f"removing {name}", *remove, name) for name in verb.anew)
                 # The old containers use their images until the stack has restarted.
-                steps = (*self._images(verb.build), *removed, self._up(project), self._replaced)
+                steps = (*self._images(verb.build), *removed, self._up(project, verb.only), self._replaced)
             case Create():
                 steps = (self._run(project, "creating the stack", "create", "--no-build", "--remove-orphans"),)
             case Down():
@@ -176,8 +176,9 @@ class ComposePlanner:
         if verb.cache is Cache.IGNORE:
             yield "--no-cache"
 
-    def _up(self, project: Project) -> RunCommand:
-        return self._run(project, "starting the stack", "up", "--detach", "--no-build", "--remove-orphans", *_wait())
+    def _up(self, project: Project, only: Sequence[str]) -> RunCommand:
+        which = (*_wait(), *only) if only else ("--remove-orphans", *_wait())
+        return self._run(project, "starting the stack", "up", "--detach", "--no-build", *which)
 
     def pull(self, project: Project, verb: Pull) -> Plan:
         """Return the steps that pull an image by its digest."""

@@ -53,9 +53,8 @@ def _alone(project: Project, proxy: Container | None, argv: Sequence[str]) -> Pl
     image = proxy.image if proxy else proxy_name()
     if not driver().labels_of((image,)):
         what = f"the image {image}, which reads the audit log, is missing"
-        raise UserError(
-            [Problem(where=project.name, what=what, hint=f"agent-sandbox build{path_option(project.root, os.environ)}")]
-        )
+        option = path_option(project.root, os.environ, cwd=Path.cwd())
+        raise UserError([Problem(where=project.name, what=what, hint=f"agent-sandbox build{option}")])
     read = (*PROGRAM, "log", "--file", LOG, *argv)
     return backend().plan(
         project, AskImage(image=image, argv=read, volumes={str(Path(LOG).parent): volume}, user=PROXY_USER)

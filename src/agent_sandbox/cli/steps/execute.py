@@ -1,6 +1,7 @@
 """Execute a plan, or print it for `--dry-run`."""
 
 import os
+from pathlib import Path
 from typing import NoReturn
 
 from agent_sandbox.backends.plan import Plan, Planner, describe
@@ -82,7 +83,7 @@ def not_running(project: Project) -> Problem:
 def _path_option(project: Project) -> str:
     from agent_sandbox.runtime.project.clone_record import path_option  # noqa: PLC0415 - only for messages
 
-    return path_option(project.root, os.environ)
+    return path_option(project.root, os.environ, cwd=Path.cwd())
 
 
 def require_running(project: Project, service: str) -> Container:

@@ -26,8 +26,8 @@ def running_clones(root: Path) -> tuple[tuple[Clone, Project], ...]:
         return tuple(one for one, runs in zip(found, run, strict=True) if runs)
 
 
-def names_of_running(root: Path) -> tuple[str, ...]:
-    """Return the names of the clones of a project that run; none if a record is damaged: other commands report it."""
+def clones_that_run(root: Path) -> tuple[Clone, ...]:
+    """Return the clones of a project that run; none if a record is damaged: other commands report it."""
     with suppress(UserError):
-        return tuple(clone.name for clone, _ in running_clones(root))
+        return tuple(clone for clone, _ in running_clones(root))
     return ()

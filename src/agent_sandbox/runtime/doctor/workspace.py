@@ -32,7 +32,8 @@ def mounts(machine: Machine) -> Iterator[CheckResult]:
     for path in inside.lost:
         yield fail("mounts", f"{path}: {REPLACED}", LOOK)
     if inside.cut_off:
-        yield fail("mounts", inside.cut_off, f"agent-sandbox up{path_option(machine.project.root, os.environ)}")
+        option = path_option(machine.project.root, os.environ, cwd=machine.cwd)
+        yield fail("mounts", inside.cut_off, f"agent-sandbox up{option}")
     intruders = driver.intruders(found, name)
     yield from (fail("mounts", CONNECTED, mending) for mending in intruders.connected)
     yield from (fail("mounts", STRANGER, mending) for mending in intruders.strangers)

@@ -150,6 +150,8 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
     assert PLANNER.plan(PROJECT, Up(build=build)) == (*images, start, replaced)
     removed = replace(start, argv=(*COMPOSE, "rm", "--stop", "--force", "agent"), purpose="removing agent")
     assert PLANNER.plan(PROJECT, Up(build=build, anew=("agent",))) == (*images, removed, start, replaced)
+    alone = replace(start, argv=(*COMPOSE, "up", "--detach", "--no-build", "--wait", "--wait-timeout", "120", "agent"))
+    assert PLANNER.plan(PROJECT, Up(build=build, only=("agent",))) == (*images, alone, replaced)
 
 
 def test_destroy_removes_the_volumes_too_that_no_file_names_any_more() -> None:
