@@ -34,8 +34,8 @@ from certificates import make_authority  # found just above
 ROUNDS = 3
 ONE_WAY = 0.01
 NEAR = "localhost"  # the registry's name without a proxy
-NODE = {"jest": "29.7.0", "eslint": "9.17.0", "webpack": "5.97.1", "webpack-cli": "5.1.4"}  # with all they need: 404
-PYTHON = "jupyterlab==4.3.4"  # with all that it needs: 91
+NODE = {"jest": "29.7.0", "eslint": "9.17.0", "webpack": "5.97.1", "webpack-cli": "5.1.4"}  # with all they need: 403
+PYTHON = "jupyterlab==4.3.4"  # with all that it needs: 90
 PIP = (sys.executable, "-m", "pip")
 
 type Install = Callable[[Path, str, tuple[str, Path] | None], None]
