@@ -16,7 +16,7 @@ from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.project.image_digests import record_digests, recorded_digests
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.size_text import size_text
-from agent_sandbox.stack.services.beside import is_beside
+from agent_sandbox.stack.containers import is_beside
 
 # A larger download is asked about.
 LARGE = 1_000_000_000

@@ -71,9 +71,10 @@ class ExplicitProxy:
 
     async def serve_by(self, opening: Opening, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection. `opening` decides where it leads and returns the tunnel, None if it is refused."""
-        client, port, *_ = writer.get_extra_info("peername") or ("", 0)
+        address, port, *_ = writer.get_extra_info("peername") or ("", 0)
         source_port.set(port)
-        with self._registry.admit(client, writer.transport.abort) as place:
+        client = f"{address}:{port}"
+        with self._registry.admit(address, writer.transport.abort) as place:
             peekable = PeekableReader(reader, place)
             try:
                 tunnel = await opening(peekable, writer, client)

@@ -53,7 +53,7 @@ class Stage:
         self.sessions: list[tuple[Tunnel, bytes]] = []
         decision = decide_connect(policy, host="a.test", port=443)
         self.tunnel = Tunnel(
-            client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=443, decision=decision
+            client="10.0.0.3:5", carries=Carries.HTTP, host="a.test", port=443, decision=decision
         )  # where `CONNECT` leads
         engine = Engine(
             hooks=hooks_of(),
@@ -107,7 +107,7 @@ def stage(policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch) -> S
 
 async def test_what_is_no_connect_is_a_request_to_the_proxy(stage: Stage) -> None:
     assert await stage.serve(b"C", b"OPY http://") == b""
-    assert stage.sessions == [(Tunnel(client="10.0.0.3", carries=Carries.PROXY), b"COPY http://")]
+    assert stage.sessions == [(Tunnel(client="10.0.0.3:5", carries=Carries.PROXY), b"COPY http://")]
 
 
 async def test_a_client_that_says_nothing_is_let_go(stage: Stage) -> None:

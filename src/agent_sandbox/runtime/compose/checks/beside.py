@@ -11,7 +11,7 @@ from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.engine import MISSING, json_lines
 from agent_sandbox.runtime.driver.result import CheckResult, ok, warn
 from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.stack.services.beside import is_beside
+from agent_sandbox.stack.containers import is_beside
 
 FORMAT = '{"user": {{json .Config.User}}, "digests": {{json .RepoDigests}}}'
 ROOT = {"", "root", "0"}
