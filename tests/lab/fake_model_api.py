@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 
 COMMAND = re.compile(r"run>>(.*?)<<", re.DOTALL)
 CALL = re.compile(r"call>>(\S+) (.*?)<<", re.DOTALL)
+# Aider's models have no tools. They write files, and Aider shows them the output of its test command when that fails.
+EDITS, OUTPUT = "SEARCH/REPLACE", "And got this output:"
+EDIT = """\
+run.sh
+```sh
+<<<<<<< SEARCH
+=======
+{}
+>>>>>>> REPLACE
+```
+"""
 GREETING = "Hello from the stand-in."
 
 
@@ -65,6 +76,15 @@ def next_turn(prompts: str, results: str) -> Say | Run:
     if wanted and not results:
         return Run(command=wanted[1])
     return Say(text=f"RESULT: {results}" if results else GREETING)
+
+
+def next_edit(prompts: str) -> Say:
+    """Decide what a model without tools does: it writes the command into a file."""
+    _, has_run, output = prompts.partition(OUTPUT)
+    wanted = COMMAND.search(prompts)
+    if wanted and not has_run:
+        return Say(text=EDIT.format(wanted[1]))
+    return Say(text=f"RESULT: {output}" if has_run else GREETING)
 
 
 def shell_tool(tools: Sequence[Any]) -> tuple[str, Any]:
@@ -159,7 +179,9 @@ def completions(body: Any) -> Json | Events:
     results = "\n".join(texts(message["content"]) for message in messages if message["role"] == "tool")
     prompts = "\n".join(texts(message["content"]) for message in messages if message["role"] == "user")
     shell, schema = shell_tool(body.get("tools", []))
-    delta, stop = completions_delta(next_turn(prompts if shell else "", results), shell, schema)
+    has_edits = not shell and EDITS in str(messages)
+    turn = next_edit(prompts) if has_edits else next_turn(prompts if shell else "", results)
+    delta, stop = completions_delta(turn, shell, schema)
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     head = {"id": "chat_1", "created": 1, "model": body["model"]}
     if not body.get("stream"):

@@ -37,7 +37,7 @@ from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import bounded_volumes, images_of, read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import is_in_volume, look_inside
 from agent_sandbox.runtime.protect.snapshot import record
-from agent_sandbox.stack.services.beside import FIREWALL, is_beside
+from agent_sandbox.stack.containers import FIREWALL, is_beside
 
 FOLDER = str(Path(STACK).parent)
 POLL_SECONDS = 0.5
@@ -81,7 +81,7 @@ def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = Fal
             raise failure
         run_setup(project, quiet=quiet)
     except KeyboardInterrupt:
-        option = path_option(project.root, os.environ)
+        option = path_option(project.root, os.environ, cwd=Path.cwd())
         again, stop = f"agent-sandbox up{option}", f"agent-sandbox down{option}"
         say(f"interrupted: run `{again}` again, or `{stop}` to stop what was started")
         return INTERRUPTED

@@ -31,8 +31,8 @@ from agent_sandbox.backends.verbs import (
     Verb,
 )
 from agent_sandbox.images import Image
-from agent_sandbox.stack.services.agent import ENTER, SETUP
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.containers import ENTER, SETUP
+from agent_sandbox.stack.recorded import Owner
 from table_tests import each
 
 PLANNER = ComposePlanner()
@@ -253,6 +253,21 @@ def test_a_session_has_a_command_that_passes_signals_to_it() -> None:
         argv=(*COMPOSE, "exec", "--env", "TERM=x", "--env", "AGENT_SANDBOX_SESSION=abc", "agent", "zsh"),
         cwd=ROOT,
         pass_signal=(*COMPOSE, "exec", "-T", "agent", "/usr/local/lib/agent-sandbox/pass-signal", "abc"),
+    )
+
+
+@each(("terminal", "options"), [(Terminal.ATTACHED, ("--interactive", "--tty")), (Terminal.NONE, ("--interactive",))])
+def test_a_known_container_is_entered_without_compose(terminal: Terminal, options: tuple[str, ...]) -> None:
+    verb = Exec(argv=("zsh",), terminal=terminal, session="abc", container="0123")
+    assert PLANNER.plan(PROJECT, verb) == (
+        HandOver(
+            argv=("docker", "exec", *options, "--env", "AGENT_SANDBOX_SESSION=abc", "0123", "zsh"),
+            cwd=ROOT,
+            pass_signal=(
+                *("docker", "exec", "--interactive", "0123"),
+                *("/usr/local/lib/agent-sandbox/pass-signal", "abc"),
+            ),
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.up import up
 from agent_sandbox.runtime.protect.snapshot import leave_pending, read_held
 from agent_sandbox.runtime.review.baseline import load_baseline
-from agent_sandbox.stack.services.agent import HEALTHY
+from agent_sandbox.stack.containers import HEALTHY
 from fake_docker import FakeDocker
 from fake_stack import inspected, trust, with_inspected
 
