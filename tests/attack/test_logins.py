@@ -53,16 +53,10 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    use(started, policy())
+    started.proxy.reload(policy())
     started.server.answers.clear()
     started.forget()
     return started
-
-
-def use(pair: Pair, text: str) -> None:
-    pair.proxy.policy_file.write_text(text)
-    done = pair.proxy.command("reload")
-    assert done.returncode == 0, done.stdout
 
 
 def sign_in(pair: Pair, token: str | None = TOKEN, seconds: float = 1000) -> Mapping[str, str]:
@@ -278,7 +272,7 @@ def test_a_bearer_of_the_clients_own_is_denied_or_passes_untouched_as_the_policy
     sign_in(pair)
     assert ask(pair, bearer("environment-secret"))[0] == 403
     assert pair.server.requests == []
-    use(pair, policy(", on_existing_header: keep"))
+    pair.proxy.reload(policy(", on_existing_header: keep"))
     ask(pair, bearer("environment-secret"))
     (request,) = pair.server.requests
     assert request.field("authorization") == ["Bearer environment-secret"]
