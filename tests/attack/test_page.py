@@ -17,11 +17,11 @@ from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.runtime.proxy.control import ask_socket
-from agent_sandbox.runtime.proxy.reports import Dropped
+from agent_sandbox.runtime.proxy.reports import Dropped, Grant
 from agent_sandbox.runtime.traffic.record import Record, read_record
 from answering import nobody_answers
 from chromium import PROGRAMS, Chromium
-from page_stand import PageStand, SocketConnection, open_state, question, record
+from page_stand import NAME, PageStand, SocketConnection, open_state, question, record
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_answer
 from watching import Answers
@@ -38,6 +38,11 @@ FREEZE = "performance.now = () => {now}"
 STOP = "performance.now = ((now) => () => now)(performance.now() + 1000)"
 LATER = "(() => { const now = performance.now.bind(performance); performance.now = () => now() + 1000 })()"
 HOSTILE = "/<img src=x onerror=document.title='owned'>\u202e&lt;\x1b[2J" + "a" * 5_000
+CHOOSE = """(() => {{
+    const choice = document.getElementById("stack");
+    choice.value = "{name}";
+    choice.dispatchEvent(new Event("input"));
+}})()"""
 QUESTIONS = "document.querySelectorAll('#question-list > li').length"
 STATUS = "document.getElementById('status').textContent"
 
@@ -68,7 +73,7 @@ def stand(pair: Pair) -> Iterator[PageStand]:
         put(read_short_rule(Effect.ALLOW, [rule]), pair.proxy.policy_file)
         assert ask_socket(connection.path, "reload")["ok"]
 
-    with PageStand(connection, Rules(pair.proxy.folder.parent, write_rule)) as stand, connection.to(stand.feed):
+    with PageStand(connection, Rules(pair.proxy.folder.parent, write_rule)) as stand, connection.to(stand):
         yield stand
 
 
@@ -193,7 +198,7 @@ def test_a_key_or_click_counts_only_when_nothing_has_moved_for_a_moment(
     browser.open(made_up.address)
     browser.until("document.getElementById('name').textContent === 'app-1'")
     browser.value(FREEZE.format(now=10_000))
-    made_up.feed.report(open_state(question()))
+    made_up.report(open_state(question()))
     browser.until(f"{QUESTIONS} === 1")
     click = "document.querySelector('#question-list button').click()"
     browser.value(click)
@@ -201,7 +206,7 @@ def test_a_key_or_click_counts_only_when_nothing_has_moved_for_a_moment(
     for now in (10_000, 10_699, 11_398, 12_097, 12_796):
         browser.value(FREEZE.format(now=now))
         browser.press("a")
-    made_up.feed.report(open_state(question(), question(4, host="b.test", url="https://b.test/")))
+    made_up.report(open_state(question(), question(4, host="b.test", url="https://b.test/")))
     browser.until(f"{QUESTIONS} === 2")
     browser.value(click)
     assert answers.given == []
@@ -213,7 +218,7 @@ def test_a_key_or_click_counts_only_when_nothing_has_moved_for_a_moment(
     assert answers.given == [(3, "once", None), (3, "deny", None)]
     # What is found out later about a question moves the buttons below it.
     noted = (question(sender="curl <b>x</b>", risks=("an address",)), question(4, host="b.test", url="https://b.test/"))
-    made_up.feed.report(open_state(*noted))
+    made_up.report(open_state(*noted))
     browser.until("document.querySelectorAll('#question-list .notes p').length === 2")
     browser.value(click)
     browser.until(f"{STATUS}.startsWith('not sent')")
@@ -224,11 +229,11 @@ def test_a_key_or_click_counts_only_when_nothing_has_moved_for_a_moment(
 
 def test_what_the_sandbox_wrote_is_text(browser: Chromium, made_up: PageStand) -> None:
     browser.open(made_up.address)
-    made_up.feed.report(record(path=HOSTILE, method=HOSTILE, host=HOSTILE, reason=HOSTILE, rule=HOSTILE, tool=HOSTILE))
-    made_up.feed.report(
+    made_up.report(record(path=HOSTILE, method=HOSTILE, host=HOSTILE, reason=HOSTILE, rule=HOSTILE, tool=HOSTILE))
+    made_up.report(
         open_state(question(url=HOSTILE, reason=HOSTILE, details=HOSTILE, rule=HOSTILE[:1_000], sender=HOSTILE))
     )
-    made_up.feed.report(Dropped(count=3))
+    made_up.report(Dropped(count=3))
     browser.until(f"{QUESTIONS} === 1 && document.querySelectorAll('#rows tr').length === 1")
     browser.value("document.querySelector('#rows .request').click()")
     browser.until("document.getElementById('dialog').open")
@@ -248,8 +253,8 @@ def test_a_flood_leaves_a_bounded_table_and_an_answer(browser: Chromium, made_up
     browser.open(made_up.address)
     browser.until("document.getElementById('name').textContent === 'app-1'")
     for number in range(20_000):
-        made_up.feed.report(record(number))
-    made_up.feed.report(open_state(question()))
+        made_up.report(record(number))
+    made_up.report(open_state(question()))
     browser.until(f"{QUESTIONS} === 1")
     answer(browser, "d")
     browser.until(f"{STATUS}.startsWith('denied')")
@@ -297,8 +302,8 @@ def test_hosts_and_policy_of_today_are_shown(browser: Chromium, pair: Pair, answ
 
 
 def test_everything_can_be_done_with_the_keyboard(browser: Chromium, made_up: PageStand, answers: Answers) -> None:
-    made_up.feed.report(record())
-    made_up.feed.report(open_state(question(), question(4, host="b.test", url="https://b.test/")))
+    made_up.report(record())
+    made_up.report(open_state(question(), question(4, host="b.test", url="https://b.test/")))
     browser.open(made_up.address)
     browser.until(f"{QUESTIONS} === 2 && document.querySelectorAll('#rows tr').length === 1")
     reached = []
@@ -319,13 +324,53 @@ def test_everything_can_be_done_with_the_keyboard(browser: Chromium, made_up: Pa
     assert answers.given == [(4, "deny", None)]
 
 
+def test_several_stacks_are_on_one_page(browser: Chromium, made_up: PageStand, answers: Answers) -> None:
+    """Questions of all at the top; an answer is for its stack alone, although the numbers are the same."""
+    other = Answers()
+    made_up.report(record())
+    made_up.report(open_state(question()))
+    browser.open(made_up.address)
+    browser.until(f"{QUESTIONS} === 1 && document.getElementById('choice').hidden")
+    made_up.add("app-2", other)
+    made_up.report(record(2), name="app-2")
+    made_up.report(
+        open_state(question(), grants=(Grant(id=5, rule="GET https://a.test/**", who="ana", seconds_left=9),)),
+        name="app-2",
+    )
+    browser.until(f"{QUESTIONS} === 2 && document.querySelectorAll('#rows tr').length === 2")
+    titles = "[...document.querySelectorAll('h1, #question-list h3, #grant-list li')].map((one) => one.textContent)"
+    waits = [f"app-{number}: GET https://new.test/x" for number in (1, 2)]
+    assert browser.value(titles) == ["2 stacks", *waits, "app-2: GET https://a.test/** 1 minutes left, by ana End"]
+    browser.press("j")
+    answer(browser, "d")
+    browser.until(f"{STATUS} === 'denied: app-2: GET https://new.test/x'")
+    browser.value("document.querySelector('#grant-list button').click()")
+    browser.value(CHOOSE.format(name="app-2"))
+    browser.until("document.querySelectorAll('#rows tr').length === 1")
+    assert browser.value("document.getElementById('rows').innerText").split()[2:5] == [
+        "app-2",
+        "GET",
+        "https://new.test/2",
+    ]
+    browser.value("document.querySelector('[data-view=policy]').click()")
+    browser.until("document.getElementById('policy-note').textContent !== 'reading the log'")
+    browser.value(CHOOSE.format(name=""))
+    browser.until("document.getElementById('policy-note').textContent === 'choose one stack above'")
+    made_up.feed.lost("app-2", "app-2: the proxy does not answer; trying again")
+    browser.until(f"{QUESTIONS} === 1")
+    asking = "app-1 asks about: unlisted; app-2 not connected to the proxy"
+    assert browser.value("document.getElementById('asking').textContent") == asking
+    assert (answers.given, other.given) == ([], [(3, "deny", None), (5, "end", None)])
+
+
 def test_every_control_has_a_name(browser: Chromium, made_up: PageStand) -> None:
-    made_up.feed.report(record())
-    made_up.feed.report(open_state(question()))
+    made_up.add("app-2", Answers())
+    made_up.report(record())
+    made_up.report(open_state(question()))
     browser.open(made_up.address)
     browser.until(f"{QUESTIONS} === 1 && document.querySelectorAll('#rows tr').length === 1")
     nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
-    roles = {"button", "searchbox", "checkbox", "region", "table", "columnheader", "heading"}
+    roles = {"button", "combobox", "searchbox", "checkbox", "region", "table", "columnheader", "heading"}
     named = [(one["role"]["value"], one["name"]["value"]) for one in nodes if one["role"]["value"] in roles]
     assert {role for role, _ in named} >= roles - {"region"}
     assert [role for role, name in named if not name and role != "table"] == []
@@ -373,7 +418,7 @@ class _Answer(BaseHTTPRequestHandler):
 
 
 STEAL = """<!doctype html><title>trying</title><iframe id=frame src="http://{page}/"></iframe><script>
-const body = JSON.stringify({{id: 3, request: "GET https://new.test/x", word: "once"}});
+const body = JSON.stringify({{stack: "app-1", id: 3, request: "GET https://new.test/x", word: "once"}});
 const tries = [
   fetch("http://{page}/api/answer", {{method: "POST", credentials: "include", mode: "no-cors", body}}),
   fetch("http://{page}/api/answer", {{method: "POST", credentials: "include", body,
@@ -392,7 +437,7 @@ Promise.allSettled(tries).then((done) => {{
 def test_a_page_of_the_sandbox_on_another_port_gets_the_cookie_and_nothing_by_it(
     browser: Chromium, made_up: PageStand, answers: Answers
 ) -> None:
-    made_up.feed.report(open_state(question()))
+    made_up.report(open_state(question()))
     browser.open(made_up.address)
     browser.until(f"{QUESTIONS} === 1")
     with Neighbour() as neighbour:
@@ -404,7 +449,7 @@ def test_a_page_of_the_sandbox_on_another_port_gets_the_cookie_and_nothing_by_it
         browser.value(f"location.href = 'http://{made_up.authority}/'")
         browser.until("document.body.innerText.includes('another page sent this request')")
     stolen = next(cookie for cookie in neighbour.cookies if "agent-sandbox-ui" in cookie)
-    words = {"id": 3, "request": "GET https://new.test/x", "word": "once"}
+    words = {"stack": NAME, "id": 3, "request": "GET https://new.test/x", "word": "once"}
     assert made_up.send("POST /api/answer", {"Cookie": stolen}, body=words).status == 401
     assert answers.given == []
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from agent_sandbox.cli.steps.ui.app import Server
+from agent_sandbox.cli.steps.ui.app import Desk, Server
 from agent_sandbox.cli.steps.ui.feed import Feed
 from agent_sandbox.cli.steps.ui.guard import ADDRESS
 from agent_sandbox.cli.steps.ui.rules import Rules
@@ -18,7 +18,7 @@ from agent_sandbox.cli.steps.ui.serving import web_server
 from agent_sandbox.cli.steps.ui.sessions import Sessions
 from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.connection import HOUR, SCOPES
-from agent_sandbox.runtime.proxy.reports import Grant, Question, State, read_report
+from agent_sandbox.runtime.proxy.reports import Grant, Question, Report, State, read_report
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agent_sandbox.cli.steps.ui.app import Answers
 
 
+NAME = "app-1"
 NOWHERE = Path("/nowhere")
 
 
@@ -45,10 +46,9 @@ class PageStand:
         self.feed, self.sessions = Feed(), Sessions(clock=lambda: self.now)
         self._listener = socket.create_server((ADDRESS, 0))
         self.port = self._listener.getsockname()[1]
-        rules = rules or Rules(NOWHERE, lambda *_: None)
-        today = today or Today(NOWHERE, lambda _: None)
-        server = Server("app-1", feed=self.feed, answers=answers, sessions=self.sessions, rules=rules, today=today)
-        self._server = web_server(server.app(self.port))
+        self._page = Server(feed=self.feed, sessions=self.sessions)
+        self.add(NAME, answers, rules, today)
+        self._server = web_server(self._page.app(self.port))
 
     def __enter__(self) -> Self:
         """Start it. Its socket listens already."""
@@ -60,6 +60,15 @@ class PageStand:
         self.feed.end()
         self._server.end()
         self._listener.close()
+
+    def add(self, name: str, answers: Answers, rules: Rules | None = None, today: Today | None = None) -> None:
+        """Show one more stack."""
+        rules = rules or Rules(NOWHERE, lambda *_: None)
+        self._page.add(name, Desk(answers=answers, rules=rules, today=today or Today(NOWHERE, lambda _: None)))
+
+    def report(self, found: Report, *, name: str = NAME) -> None:
+        """Report this about a stack."""
+        self.feed.report(name, found)
 
     @property
     def authority(self) -> str:
@@ -116,11 +125,11 @@ class SocketConnection:
         self._socket = socket.socket(socket.AF_UNIX)
 
     @contextmanager
-    def to(self, feed: Feed) -> Iterator[None]:
+    def to(self, stand: PageStand) -> Iterator[None]:
         """Subscribe, and pass everything on until the block ends."""
         self._socket.connect(str(self.path))
         self._say({"verb": "subscribe", "answers": True})
-        reader = threading.Thread(target=self._read, args=(feed,), daemon=True)
+        reader = threading.Thread(target=self._read, args=(stand,), daemon=True)
         reader.start()
         try:
             yield
@@ -129,11 +138,11 @@ class SocketConnection:
             reader.join(10)
             self._socket.close()
 
-    def _read(self, feed: Feed) -> None:
+    def _read(self, stand: PageStand) -> None:
         with self._socket.makefile("r", encoding="utf-8") as lines:
             for line in lines:
                 if (found := read_report(line)) is not None:
-                    feed.report(found)
+                    stand.report(found)
 
     def _say(self, words: Mapping[str, object]) -> None:
         self._socket.sendall(json.dumps(words).encode() + b"\n")
@@ -143,9 +152,9 @@ class SocketConnection:
         words = {"verb": "answer", "id": number, "scope": scope, "who": "ana"}
         self._say({**words, "seconds": seconds} if seconds else words)
 
-    def answer_for(self, number: int, word: str) -> None:
+    def answer_for(self, question: Question, word: str) -> None:
         """Answer with one of the words of `SCOPES`."""
-        self.answer(number, SCOPES[word], seconds=HOUR if word == "hour" else None)
+        self.answer(question.id, SCOPES[word], seconds=HOUR if word == "hour" else None)
 
 
 def question(number: int = 3, **more: Any) -> Question:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Self, override
 
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
 
     from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
     from agent_sandbox.runtime.proxy.reports import Question
+
+
+def await_threads(*names: str) -> None:
+    """Wait for the threads whose functions have these names: they use what a test has prepared."""
+    end = time.monotonic() + 10
+    while any(name in thread.name for thread in threading.enumerate() for name in names):
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 class Person:

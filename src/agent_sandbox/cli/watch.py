@@ -7,7 +7,6 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated
 
 from agent_sandbox.backends.project import Project
@@ -15,16 +14,12 @@ from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
-from agent_sandbox.cli.steps.execute import require_running
 from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.cli.steps.watching.plain import HELP, Stacks, read_answers
-from agent_sandbox.cli.steps.watching.watched_stacks import Find, WatchedStacks, running_stacks
+from agent_sandbox.cli.steps.watching.watched_stacks import Find, WatchedStacks, chosen_stacks
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.tty import terminal
-from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.installed import open_project
 
-NONE = Problem(where="", what="no stack is running", hint="agent-sandbox up, in a project; agent-sandbox ls lists all")
 NO_SCREEN = "the package textual is not installed, so this prints lines; install agent-sandbox with the extra `watch`"
 
 
@@ -46,15 +41,7 @@ def watch(
     It shows the project and its running clones. On a terminal it is a screen, if agent-sandbox was installed with the
     extra `watch`; otherwise it prints lines.
     """
-    project = None if all_stacks else open_project(path, cwd=Path.cwd())
-    if path and all_stacks:
-        raise UserError([Problem(where="--all", what="cannot be combined with --path", hint="leave one of them out")])
-    first = running_stacks(project)
-    if project and not first:
-        require_running(project, "proxy")
-    if not first:
-        raise UserError([NONE])
-    find = partial(running_stacks, project)
+    first, find = chosen_stacks(path, all_stacks=all_stacks)
     if not plain and terminal() is Terminal.ATTACHED:
         if find_spec("textual"):
             return _on_screen(first, find, asks=ask)

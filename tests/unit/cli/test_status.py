@@ -32,8 +32,7 @@ def up(project: Path, docker: FakeDocker) -> FakeDocker:
         "reason": "no",
     }
     answer = {"policy": {"digest": digest}, "requests": {"allowed": 1, "denied": 2, "starts": 3}}
-    docker.says("agent_sandbox.proxy status", out=json.dumps(answer))
-    docker.says("agent_sandbox.proxy denials --count 200", out=json.dumps({"denials": [denial]}))
+    docker.says("agent_sandbox.proxy status --denials 200", out=json.dumps({**answer, "denials": [denial]}))
     return with_containers(docker, proxy="healthy", agent="healthy")
 
 
@@ -85,14 +84,18 @@ def test_services_are_shown_and_their_firewalls_only_if_they_are_not_ready(
 ) -> None:
     assert project.exists()
     states = {"db": "healthy", "firewall.db": "healthy", "web-server": "exited", "firewall.web-server": "unhealthy"}
-    with_containers(docker, agent="healthy", **states)
+    with_containers(docker, agent="healthy", **states, queue="unhealthy", later="created")
     assert exit_code(status) == 0
-    assert capsys.readouterr().out.splitlines()[1:6] == [
+    assert capsys.readouterr().out.splitlines()[1:10] == [
         "  agent               healthy             agent-sandbox/x:1",
         "  db                  healthy             agent-sandbox/x:1",
         "  firewall.web-server unhealthy           agent-sandbox/x:1",
+        "  later               created             agent-sandbox/x:1",
+        "  queue               unhealthy           agent-sandbox/x:1",
         "  web-server          exited with code 1  agent-sandbox/x:1",
-        "closed  web-server: not running: agent-sandbox up",
+        "closed  later: not running: agent-sandbox up",
+        "beside  queue unhealthy: agent-sandbox logs queue; then agent-sandbox up",
+        "beside  web-server exited with code 1: agent-sandbox logs web-server; then agent-sandbox up",
     ]
 
 

@@ -2,7 +2,6 @@ import os
 import shlex
 import signal
 import sys
-import threading
 import webbrowser
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.ui import ui
 from fake_docker import FakeDocker
 from fake_stack import with_containers
+from watching import await_threads
 
 STATE = '{"state": {"ask": "", "questions": [], "grants": []}}'
 WATCH = "watch --answers --control"
@@ -33,9 +33,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *, ask: bool = False, open_browser: boo
         monkeypatch.setattr(sys, "stdin", stdin)
         code = exit_code(lambda: ui(ask=ask, open_browser=open_browser))
         os.close(answers)
-        for thread in threading.enumerate():
-            if "offer_again" in thread.name or "watch" in thread.name:
-                thread.join(10)
+        await_threads("offer_again", "follow", "_watch")
     signal.signal(signal.SIGTTIN, before)
     return code
 

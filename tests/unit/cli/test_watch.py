@@ -3,6 +3,7 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,22 +15,24 @@ from agent_sandbox.cli.steps.watching.screen import WatchScreen
 from agent_sandbox.cli.watch import watch
 from fake_docker import FakeDocker
 from fake_stack import with_containers
+from watching import await_threads
 
 RECORD = {"time": "x", "decision": "deny", "method": "GET", "host": "b.test", "port": 443, "path": "/", "reason": "no"}
 LINE = json.dumps({"record": RECORD})
 
 
 @pytest.fixture
-def up(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have a proxy that runs."""
+def up(project: Path, docker: FakeDocker) -> Iterator[FakeDocker]:
+    """Have a proxy that runs; wait for the threads that watch it."""
     assert project.exists()
-    return with_containers(docker, proxy="healthy")
+    yield with_containers(docker, proxy="healthy")
+    await_threads("follow", "_watch")
 
 
 def test_prints_decisions_until_ctrl_c(
     up: FakeDocker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    up.says("watch --control", script=f"echo {shlex.quote(LINE)}; sleep 0.1; kill -INT {os.getpid()}; exec sleep 5")
+    up.says("watch --control", script=f"echo {shlex.quote(LINE)}; sleep 0.1; kill -INT {os.getpid()}")
     with Path(os.devnull).open(encoding="utf-8") as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
         assert exit_code(lambda: watch(plain=True)) == 130

@@ -21,7 +21,7 @@ from agent_sandbox.runtime.proxy.control import watch_stack
 from agent_sandbox.runtime.proxy.traffic import traffic_lines
 from agent_sandbox.runtime.traffic.record import Record, read_record
 from agent_sandbox.runtime.traffic.wanted import Wanted, wanted
-from agent_sandbox.stack.services.proxy import LOG, LOG_KEY, PROGRAM, PROXY_USER
+from agent_sandbox.stack.containers import LOG, LOG_KEY, PROGRAM, PROXY_USER
 
 Since = Annotated[
     str | None, Option(help="Only requests since this time: `30m`, `2h`, `7d`, or a time such as 2026-01-31T10:00.")

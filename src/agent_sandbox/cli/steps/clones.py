@@ -50,7 +50,7 @@ from agent_sandbox.runtime.project.trust_snapshot import look as read_settings
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.sources.recipes import recipes_of
-from agent_sandbox.stack.services.proxy import SECRETS_KEY
+from agent_sandbox.stack.containers import SECRETS_KEY
 
 
 class EnteredClone(NamedTuple):

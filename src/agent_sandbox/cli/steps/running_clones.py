@@ -1,7 +1,6 @@
 """Find the clones of a project that run: commands for the project leave them running."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +17,10 @@ def running_clones(root: Path) -> tuple[tuple[Clone, Project], ...]:
     for clone in clones_of(root, os.environ):
         with suppress(UserError):  # one that was never filled
             found.append((clone, open_project(clone.root, cwd=clone.root)))
+    if not found:
+        return ()
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - most projects have no clones
+
     with ThreadPoolExecutor() as pool:
         run = pool.map(lambda one: is_running(one[1], "proxy"), found)
         return tuple(one for one, runs in zip(found, run, strict=True) if runs)

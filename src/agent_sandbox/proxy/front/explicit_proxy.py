@@ -91,9 +91,13 @@ class ExplicitProxy:
             with self._connections.holding(relay), closing_with(writer, relay.abort):
                 await relay.run()
         else:
-            from agent_sandbox.proxy.lane.choice import open_session  # noqa: PLC0415 - not needed to start
+            from agent_sandbox.proxy.lane.choice import CannotServeError, open_session  # noqa: PLC0415 - not to start
 
-            session = await open_session(self._engine, tunnel, peekable, writer)
+            try:
+                session = await open_session(self._engine, tunnel, peekable, writer)
+            except CannotServeError as why:
+                await Rejection(self._engine.record, peekable, writer).fail(str(why), tunnel)
+                return
             with self._connections.holding(session), closing_with(writer, session.abort):
                 await session.handle_client()
 

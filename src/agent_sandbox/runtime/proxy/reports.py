@@ -56,7 +56,7 @@ class Question:
     @property
     def fits_policy(self) -> bool:
         """Whether an entry in the policy would answer it for good."""
-        return bool(self.rule) and not self.asked_by_rule
+        return self.lasting and not self.asked_by_rule
 
     @property
     def lasting(self) -> bool:

@@ -7,6 +7,7 @@ longer open.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Protocol
@@ -43,7 +44,6 @@ PAUSE_SECONDS = 0.1  # between two pieces of news
 ALIVE_SECONDS = 15.0
 ASSETS = files("agent_sandbox.cli.steps.ui") / "assets"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-LASTING = frozenset({"hour", "stop"})
 GONE = "this request no longer waits: the client left, it was answered, or it timed out"
 
 
@@ -53,7 +53,7 @@ class Answers(Protocol):
     def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
         """Send an answer."""
 
-    def answer_for(self, number: int, word: str) -> None:
+    def answer_for(self, question: Question, word: str) -> None:
         """Answer with one of the words of `SCOPES`."""
 
 
@@ -65,15 +65,27 @@ class RequestError(Exception):
         self.status, self.why = status, why
 
 
-class Server:
-    """The page of one stack."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What the page can do with one stack."""
 
-    def __init__(  # noqa: PLR0913 - what the page shows, and what it can do
-        self, name: str, *, feed: Feed, answers: Answers, sessions: Sessions, rules: Rules, today: Today
-    ) -> None:
-        self._name, self._feed, self._answers, self._sessions = name, feed, answers, sessions
-        self._rules, self._today = rules, today
+    answers: Answers
+    rules: Rules
+    today: Today
+
+
+class Server:
+    """The page of some stacks. `add` may be called from another thread."""
+
+    def __init__(self, *, feed: Feed, sessions: Sessions) -> None:
+        self._feed, self._sessions = feed, sessions
+        self._desks: dict[str, Desk] = {}
         self._pages = 0
+
+    def add(self, name: str, desk: Desk) -> None:
+        """Show one more stack."""
+        self._desks = {**self._desks, name: desk}
+        self._feed.add(name)
 
     def app(self, port: int) -> Guard:
         """Return the application for this port."""
@@ -81,8 +93,8 @@ class Server:
             *(Route(path, _asset(name)) for path, name in _assets().items()),
             Route(BEGIN, _post(self._begin, port), methods=["POST"]),
             Route("/api/news", self._news, methods=["GET"]),
-            Route("/api/hosts", _get(lambda: hosts_shown(self._today.hosts())), methods=["GET"]),
-            Route("/api/policy", _get(lambda: policy_shown(self._today.policy())), methods=["GET"]),
+            Route("/api/hosts", self._get(lambda today: hosts_shown(today.hosts())), methods=["GET"]),
+            Route("/api/policy", self._get(lambda today: policy_shown(today.policy())), methods=["GET"]),
             Route("/api/answer", _post(self._answer), methods=["POST"]),
             Route("/api/end", _post(self._end), methods=["POST"]),
             Route("/api/rule", _post(self._rule), methods=["POST"]),
@@ -95,7 +107,7 @@ class Server:
         if session is None:
             why = "this address was used or has expired: press Enter where agent-sandbox ui runs"
             raise RequestError(HTTPStatus.FORBIDDEN, why)
-        response = JSONResponse({"key": session.key, "name": self._name})
+        response = JSONResponse({"key": session.key})
         response.set_cookie(cookie_name(port), session.cookie, path="/", httponly=True, samesite="strict")
         return response
 
@@ -113,7 +125,7 @@ class Server:
         self._pages += 1
         try:
             while not self._feed.over:
-                news = {"name": self._name, "cursor": 0, **news_shown(self._feed.after(cursor))}
+                news = news_shown(self._feed.after(cursor))
                 yield f"data: {json.dumps({**news, 'cursor': cursor.record})}\n\n"
                 await asyncio.sleep(PAUSE_SECONDS)
                 if not self._feed.has_more(cursor):
@@ -124,40 +136,61 @@ class Server:
 
     async def _answer(self, said: Mapping[str, Any]) -> Response:
         question, word = self._question(said), _text(said, "word")
-        if word not in SCOPES or (word in LASTING and not question.lasting):
+        if word not in SCOPES:
             raise RequestError(HTTPStatus.BAD_REQUEST, "no such answer")
-        await _done(lambda: self._answers.answer_for(question.id, word))
+        answers = self._desk(said).answers
+        await _done(lambda: answers.answer_for(question, word))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def _end(self, said: Mapping[str, Any]) -> Response:
-        number = _number(said, "id")
-        if all(grant.id != number for grant in self._feed.state.grants):
+        number, answers = _number(said, "id"), self._desk(said).answers
+        if all(grant.id != number for grant in self._feed.state(_text(said, "stack")).grants):
             raise RequestError(HTTPStatus.CONFLICT, "this grant has ended")
-        await _done(lambda: self._answers.answer(number, "end"))
+        await _done(lambda: answers.answer(number, "end"))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def _rule(self, said: Mapping[str, Any]) -> Response:
         """Plan a change for a question, or for a decision that the feed still has."""
         if "id" in said:
-            question, layer = self._question(said), _layer(said)
-            return JSONResponse(change_shown(await _done(lambda: self._rules.of_question(question, layer))))
-        record = self._feed.record(_number(said, "record"))
-        if record is None:
+            question, layer, rules = self._question(said), _layer(said), self._desk(said).rules
+            return JSONResponse(change_shown(await _done(lambda: rules.of_question(question, layer))))
+        found = self._feed.decision(_number(said, "record"))
+        if found is None or found.stack != _text(said, "stack"):
             why = "the page no longer has this request: use agent-sandbox policy suggest"
             raise RequestError(HTTPStatus.CONFLICT, why)
-        return JSONResponse(change_shown(await _done(lambda: self._rules.of_record(record))))
+        rules = self._desk(said).rules
+        return JSONResponse(change_shown(await _done(lambda: rules.of_record(found.record))))
 
     async def _write(self, said: Mapping[str, Any]) -> Response:
-        printed = await _done(lambda: self._rules.write(_text(said, "change")))
+        rules = self._desk(said).rules
+        printed = await _done(lambda: rules.write(_text(said, "change")))
         return JSONResponse({"printed": [text_shown(line) for line in printed.split("\n")[:MOST_LINES]]})
 
     def _question(self, said: Mapping[str, Any]) -> Question:
-        """Return the question that an answer is about: its number, and what the page showed with it."""
+        """Return the question that an answer is about: its stack, its number, and what the page showed with it."""
         number, shown = _number(said, "id"), _text(said, "request")
-        found = next((one for one in self._feed.state.questions if one.id == number), None)
+        found = next((one for one in self._feed.state(_text(said, "stack")).questions if one.id == number), None)
         if found is None or request_shown(found) != shown:
             raise RequestError(HTTPStatus.CONFLICT, GONE)
         return found
+
+    def _desk(self, said: Mapping[str, Any]) -> Desk:
+        desk = self._desks.get(_text(said, "stack"))
+        if desk is None:
+            raise RequestError(HTTPStatus.NOT_FOUND, "no such stack on this page")
+        return desk
+
+    def _get(self, read: Callable[[Today], Mapping[str, Any]]) -> "Handler":
+        """Return an endpoint that responds with what `read` returns about a stack; `read` runs in a thread."""
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                today = self._desk(request.query_params).today
+                return JSONResponse(await _done(lambda: read(today)))
+            except RequestError as error:
+                return _refused(error)
+
+        return endpoint
 
 
 type Handler = Callable[[Request], Awaitable[Response]]
@@ -169,18 +202,6 @@ def _post[**More](act: Callable[..., Awaitable[Response]], *more: object) -> Han
     async def endpoint(request: Request) -> Response:
         try:
             return await act(await _object(request), *more)
-        except RequestError as error:
-            return _refused(error)
-
-    return endpoint
-
-
-def _get(read: Callable[[], Mapping[str, Any]]) -> Handler:
-    """Return an endpoint that responds with what `read` returns; `read` runs in a thread."""
-
-    async def endpoint(_: Request) -> Response:
-        try:
-            return JSONResponse(await _done(read))
         except RequestError as error:
             return _refused(error)
 

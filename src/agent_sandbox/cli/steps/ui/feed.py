@@ -1,4 +1,6 @@
-"""Feed the pages with the last decisions, the open questions and notes. A slow page loses decisions, never questions.
+"""Feed the pages with the last decisions of all stacks, the open questions and notes.
+
+A slow page loses decisions, never questions.
 
 Every page reads from the same bounded list, from where it stopped: nothing is kept for a page that does not read.
 """
@@ -8,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -23,58 +25,86 @@ type Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
-    """What is new since a `Cursor`. `missed` counts the decisions in between that are no longer kept."""
+class Stack:
+    """The open questions and grants of one stack, none while it is not connected."""
 
-    records: Sequence[tuple[int, Record]]
+    name: str
+    state: State = field(default_factory=State)
+    connected: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A record of a stack's proxy. The number is the feed's own."""
+
+    number: int
+    stack: str
+    record: Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What is new since a `Cursor`. `missed` counts the decisions in between that are no longer kept.
+
+    `stacks` has all stacks, or is None if none of them has changed.
+    """
+
+    decisions: Sequence[Decision]
     missed: int
-    state: State | None
-    connected: bool
+    stacks: Sequence[Stack] | None
     notes: Sequence[str]
 
 
 @dataclass(slots=True, kw_only=True)
 class Cursor:
-    """What a page has already got: the numbers of the last decision, state and note."""
+    """What a page has already got: the numbers of the last decision, change of a stack, and note."""
 
     record: int = 0
-    state: int = 0
+    change: int = 0
     note: int = 0
 
 
 class Feed:
-    """Takes what a connection reports, from any thread, and wakes the pages."""
+    """Takes what connections report about their stacks, from any thread, and wakes the pages."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._records: deque[tuple[int, Record]] = deque(maxlen=KEPT)
+        self._decisions: deque[Decision] = deque(maxlen=KEPT)
         self._notes: deque[tuple[int, str]] = deque(maxlen=NOTES)
         self._last, self._last_note, self._changes = 0, 0, 1
-        self._state, self._connected = State(), False
+        self._stacks: dict[str, Stack] = {}
         self._pages: set[Page] = set()
         self.over = False
 
-    def report(self, found: Report) -> None:
-        """Take what the connection reports."""
+    def add(self, name: str) -> None:
+        """Show one more stack, which is not connected yet."""
+        with self._lock:
+            self._set(Stack(name=name))
+        self._wake()
+
+    def _set(self, stack: Stack) -> None:
+        self._stacks[stack.name] = stack
+        self._changes += 1
+
+    def report(self, name: str, found: Report) -> None:
+        """Take what the connection of a stack reports."""
         with self._lock:
             match found:
                 case State():
-                    self._state, self._connected = found, True
-                    self._changes += 1
+                    self._set(Stack(name=name, state=found, connected=True))
                 case Reply(error=error):
                     self._note(f"not done: {error}" if error else "")
                 case Dropped(count=count):
                     self._note(f"{count} decisions came too fast; agent-sandbox proxy logs has them")
                 case _ if not is_probe(found):
                     self._last += 1
-                    self._records.append((self._last, found))
+                    self._decisions.append(Decision(number=self._last, stack=name, record=found))
         self._wake()
 
-    def lost(self, why: str) -> None:
-        """Forget the questions, which mean nothing to a new proxy."""
+    def lost(self, name: str, why: str) -> None:
+        """Forget the questions of a stack, which mean nothing to a new proxy."""
         with self._lock:
-            self._state, self._connected = State(), False
-            self._changes += 1
+            self._set(Stack(name=name))
             self._note(why)
         self._wake()
 
@@ -102,38 +132,37 @@ class Feed:
         with self._lock:
             self._pages -= {page}
 
-    @property
-    def state(self) -> State:
-        """The open questions and grants."""
-        return self._state
+    def state(self, name: str) -> State:
+        """Return the open questions and grants of a stack."""
+        with self._lock:
+            return self._stacks.get(name, Stack(name=name)).state
 
-    def record(self, number: int) -> Record | None:
+    def decision(self, number: int) -> Decision | None:
         """Return a decision, if it is still kept."""
         with self._lock:
-            return next((record for one, record in self._records if one == number), None)
+            return next((one for one in self._decisions if one.number == number), None)
 
     def after(self, cursor: Cursor) -> News:
         """Return what is new, and move the cursor."""
         with self._lock:
-            first = self._records[0][0] if self._records else self._last + 1
+            first = self._decisions[0].number if self._decisions else self._last + 1
             if cursor.record > self._last:  # an unknown number: start over
                 cursor.record = 0
             begin = max(cursor.record + 1, first)
-            new = [*islice(self._records, begin - first, begin - first + AT_ONCE)]
+            new = [*islice(self._decisions, begin - first, begin - first + AT_ONCE)]
             news = News(
-                records=new,
+                decisions=new,
                 missed=begin - cursor.record - 1 if cursor.record else 0,
-                state=self._state if cursor.state != self._changes else None,
-                connected=self._connected,
+                stacks=[*self._stacks.values()] if cursor.change != self._changes else None,
                 notes=[text for number, text in self._notes if number > cursor.note],
             )
-            cursor.record = new[-1][0] if new else begin - 1
-            cursor.state, cursor.note = self._changes, self._last_note
+            cursor.record = new[-1].number if new else begin - 1
+            cursor.change, cursor.note = self._changes, self._last_note
             return news
 
     def has_more(self, cursor: Cursor) -> bool:
         """Return whether something is new."""
-        return (cursor.record, cursor.state, cursor.note) != (self._last, self._changes, self._last_note)
+        return (cursor.record, cursor.change, cursor.note) != (self._last, self._changes, self._last_note)
 
 
 class Page:

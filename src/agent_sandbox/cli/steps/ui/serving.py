@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -11,28 +11,37 @@ import uvicorn
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.audit_log import each_record
-from agent_sandbox.cli.steps.ui.app import Server
+from agent_sandbox.cli.steps.ui.app import Desk, Server
 from agent_sandbox.cli.steps.ui.feed import Feed
 from agent_sandbox.cli.steps.ui.guard import ADDRESS, Guard
 from agent_sandbox.cli.steps.ui.rules import Rules
 from agent_sandbox.cli.steps.ui.sessions import Sessions
 from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.connection import Connection
+from agent_sandbox.cli.steps.watching.watched_stacks import Find, WatchedStacks
 
 MOST_CONNECTIONS = 64
 END_SECONDS = 5.0
 SIGNAL_SECONDS = 0.2
 
 
-def serve(project: Project, *, asks: bool, on_address: Callable[[str], None], again: Iterable[str]) -> None:
-    """Serve the page of a project's stack. `on_address` gets its address, and another one for each line of `again`."""
+def serve(
+    first: Sequence[Project],
+    find: Find,
+    *,
+    asks: bool,
+    on_address: Callable[[str], None],
+    again: Iterable[str],
+) -> None:
+    """Serve the page of these stacks, and of those that `find` returns later.
+
+    `on_address` gets its address, and another one for each line of `again`.
+    """
     feed, sessions = Feed(), Sessions()
-    connection = Connection(project, on_report=feed.report, on_lost=feed.lost)
-    rules = Rules(project.root, connection.write_rule)
-    today = Today(project.root, partial(each_record, file=None, path=project.root))
+    page = Server(feed=feed, sessions=sessions)
+    watched = WatchedStacks(partial(_connect, page, feed), answers=True, asks=asks)
     with socket.create_server((ADDRESS, 0)) as listener:
         port = listener.getsockname()[1]
-        page = Server(project.name, feed=feed, answers=connection, sessions=sessions, rules=rules, today=today)
         server = web_server(page.app(port))
 
         def offer() -> None:
@@ -43,19 +52,28 @@ def serve(project: Project, *, asks: bool, on_address: Callable[[str], None], ag
                 for _ in again:
                     offer()
 
-        def watch() -> None:
-            connection.watch(answers=True, asks=asks)
+        def follow() -> None:
+            watched.follow(first, find)
 
         try:
             server.start(listener)
             offer()
-            for work in (watch, offer_again):
+            for work in (follow, offer_again):
                 threading.Thread(target=work, daemon=True).start()
             server.wait()
         finally:
-            connection.end()
+            watched.end()
             feed.end()
             server.end()
+
+
+def _connect(page: Server, feed: Feed, project: Project) -> Connection:
+    """Show a stack on the page, and return its connection."""
+    name, root = project.name, project.root
+    connection = Connection(project, on_report=partial(feed.report, name), on_lost=partial(feed.lost, name))
+    today = Today(root, partial(each_record, file=None, path=root))
+    page.add(name, Desk(answers=connection, rules=Rules(root, connection.write_rule), today=today))
+    return connection
 
 
 def web_server(app: Guard) -> "PageServer":

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from agent_sandbox.cli.steps.ui.feed import News, Record
+from agent_sandbox.cli.steps.ui.feed import Decision, News, Stack
 from agent_sandbox.cli.steps.ui.rules import Change
 from agent_sandbox.cli.steps.ui.today import Hosts, PolicyUse, Use
 from agent_sandbox.printable import printable
 from agent_sandbox.runtime.proxy.decisions import asked, local_time, why
-from agent_sandbox.runtime.proxy.reports import LONGEST_RULE, Grant, Question, State, groups
+from agent_sandbox.runtime.proxy.reports import LONGEST_RULE, Grant, Question, groups
 from agent_sandbox.size_text import size_text
 
 LONGEST = 400
@@ -22,20 +22,21 @@ type Shown = Mapping[str, Any]
 
 
 def news_shown(news: News) -> Shown:
-    """Return news; `state` is left out if it has not changed."""
+    """Return news; `stacks` is left out if none has changed."""
     shown = {
-        "records": [record_shown(number, record) for number, record in news.records],
+        "records": [decision_shown(one) for one in news.decisions],
         "missed": news.missed,
-        "connected": news.connected,
         "notes": [text_shown(note) for note in news.notes],
     }
-    return shown if news.state is None else {**shown, "state": state_shown(news.state)}
+    return shown if news.stacks is None else {**shown, "stacks": [stack_shown(one) for one in news.stacks]}
 
 
-def record_shown(number: int, record: Record) -> Shown:
+def decision_shown(decision: Decision) -> Shown:
     """Return one decision. Its number is how the page asks for a rule."""
+    record = decision.record
     return {
-        "number": number,
+        "number": decision.number,
+        "stack": decision.stack,
         "time": text_shown(local_time(str(record.get("time", "")), shape="%H:%M:%S")),
         "request": text_shown(asked(record)),
         **{name: text_shown(record.get(name) or "") for name in TEXTS},
@@ -44,10 +45,13 @@ def record_shown(number: int, record: Record) -> Shown:
     }
 
 
-def state_shown(state: State) -> Shown:
-    """Return the questions, those of many hosts of one domain together, and the grants."""
+def stack_shown(stack: Stack) -> Shown:
+    """Return the questions of a stack, those of many hosts of one domain together, and the grants."""
+    state = stack.state
     several = groups(state.questions[:MOST_QUESTIONS])
     return {
+        "name": stack.name,
+        "connected": stack.connected,
         "ask": text_shown(state.ask),
         "groups": [
             {"name": text_shown(name), "questions": [_question(one) for one in group]} for name, group in several

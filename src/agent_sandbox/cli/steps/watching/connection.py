@@ -29,6 +29,7 @@ AGAIN_SECONDS = (1.0, 2.0, 5.0)
 HOUR = 3_600
 LAYERS = {"p": RuleLayer.PROJECT, "u": RuleLayer.USER}
 SCOPES = {"once": "once", "hour": "time", "stop": "stop", "deny": "deny"}
+LASTING = frozenset({"hour", "stop"})
 # Keys that come so soon after another question appeared were meant for the one before it.
 SETTLE_SECONDS = 0.7
 CLOSED = "the connection to the proxy is closed; it is opened again"
@@ -128,9 +129,11 @@ class Connection:
         except OSError as error:
             raise UserError([Problem(where=self.project.name, what=CLOSED)]) from error
 
-    def answer_for(self, number: int, word: str) -> None:
-        """Answer with one of the words of `SCOPES`."""
-        self.answer(number, SCOPES[word], seconds=HOUR if word == "hour" else None)
+    def answer_for(self, question: Question, word: str) -> None:
+        """Answer with one of the words of `SCOPES`. Raises UserError if there is no rule to allow for longer."""
+        if word in LASTING:
+            _require_rule(question)
+        self.answer(question.id, SCOPES[word], seconds=HOUR if word == "hour" else None)
 
     def allow_quietly(self, question: Question, layer: RuleLayer) -> str:
         """Allow it in a layer from a screen; return what the command would have printed."""
@@ -149,13 +152,17 @@ class Connection:
 
 def rule_for(question: Question) -> str:
     """Return the entry of `allow` that would answer the question for good, or raise UserError if there is none."""
-    if not question.lasting:
-        what = "no rule can express exactly this request"
-        raise UserError([Problem(where=question.url, what=what, hint="allow it once, or deny it")])
+    _require_rule(question)
     if not question.fits_policy:
         what, hint = "its rule has `ask: true`", "allow it for an hour, or remove `ask` from the policy"
         raise UserError([Problem(where=question.url, what=what, hint=hint)])
     return question.rule
+
+
+def _require_rule(question: Question) -> None:
+    if not question.lasting:
+        what = "no rule can express exactly this request"
+        raise UserError([Problem(where=question.url, what=what, hint="allow it once, or deny it")])
 
 
 @contextmanager

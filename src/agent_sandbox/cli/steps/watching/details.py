@@ -19,7 +19,7 @@ def question_lines(question: Question) -> Iterator[str]:
     yield question.reason
     if question.services:
         yield f"allowed by the service {', or '.join(question.services)}"
-    yield f"for longer than once: {question.rule}" if question.rule else NO_RULE
+    yield f"for longer than once: {question.rule}" if question.lasting else NO_RULE
     yield from question.notes
 
 

@@ -113,7 +113,7 @@ class Overlay:
                 if key in LAYERS:
                     connection.allow_quietly(question, LAYERS[key])
                 else:
-                    connection.answer_for(question.id, ANSWERS[key])
+                    connection.answer_for(question, ANSWERS[key])
         except UserError as error:
             return "; ".join(map(str, error.problems))
         return ""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.decision_line import decision_line
 from agent_sandbox.cli.steps.watching.connection import LAYERS, Connection
+from agent_sandbox.cli.steps.watching.details import NO_RULE
 from agent_sandbox.cli.terminal.output import emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import parts_of, styled
 from agent_sandbox.problems import UserError
@@ -131,7 +132,7 @@ class Plain:
         elif word in LAYERS:
             connection.allow_in(LAYERS[word], question)
         else:
-            connection.answer_for(number, ANSWERS[word])
+            connection.answer_for(question, ANSWERS[word])
 
     def _deny_all(self, domain: str, connection: Connection) -> None:
         several = next((several for name, several in groups(self._state.questions) if name == domain), ())
@@ -158,9 +159,9 @@ def _lines(question: Question, label: str) -> Iterator[str]:
     if question.services:
         yield f"     allowed by the service {', or '.join(question.services)}"
     yield from (f"     {note}" for note in question.notes)
-    if question.rule:
-        yield f"     for longer than once: {question.rule}"
-    keys = ("a once", "h hour", "s until it stops", *(("p project", "u you") if question.fits_policy else ()), "d deny")
+    yield f"     for longer than once: {question.rule}" if question.lasting else f"     {NO_RULE}"
+    lasting = ("h hour", "s until it stops") if question.lasting else ()
+    keys = ("a once", *lasting, *(("p project", "u you") if question.fits_policy else ()), "d deny")
     yield f"     {', '.join(f'{label}{question.id}{key}' for key in keys)}; {question.seconds_left} seconds left"
 
 

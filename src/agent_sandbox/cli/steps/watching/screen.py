@@ -289,7 +289,7 @@ class WatchScreen(App[None]):
         if asked is None or asked.stack.connection is None:
             return
         for question in asked.questions:
-            self._try(partial(asked.stack.connection.answer_for, question.id, word))
+            self._try(partial(asked.stack.connection.answer_for, question, word))
         if asked.name:
             self._say(f"denied {len(asked.questions)} requests under {asked.name}")
 

@@ -4,16 +4,19 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps.execute import driver
+from agent_sandbox.cli.steps.execute import driver, require_running
 from agent_sandbox.cli.steps.watching.connection import Connection
-from agent_sandbox.problems import UserError
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import clones_of
-from agent_sandbox.runtime.project.installed import trusted_projects
+from agent_sandbox.runtime.project.installed import open_project, trusted_projects
 from agent_sandbox.runtime.project.trust_store import open_store
 
+NONE = Problem(where="", what="no stack is running", hint="agent-sandbox up, in a project; agent-sandbox ls lists all")
 LOOK_SECONDS = 10.0  # between two looks for stacks that have started since
 
 type Find = Callable[[], Iterable[Project]]
@@ -55,6 +58,19 @@ class WatchedStacks:
         self._over.set()
         for connection in (*self._connections.values(),):
             connection.end()
+
+
+def chosen_stacks(path: Path | None, *, all_stacks: bool) -> tuple[Sequence[Project], Find]:
+    """Return what `running_stacks` does, and how to look again; raise UserError if nothing runs."""
+    if path and all_stacks:
+        raise UserError([Problem(where="--all", what="cannot be combined with --path", hint="leave one of them out")])
+    project = None if all_stacks else open_project(path, cwd=Path.cwd())
+    first = running_stacks(project)
+    if project and not first:
+        require_running(project, "proxy")
+    if not first:
+        raise UserError([NONE])
+    return first, partial(running_stacks, project)
 
 
 def running_stacks(project: Project | None) -> tuple[Project, ...]:

@@ -12,9 +12,9 @@ def test_only_this_machine_can_connect(served: PageStand) -> None:
 
 def test_ends_although_a_page_is_open() -> None:
     with PageStand(Answers()) as stand:
-        stand.feed.report(open_state(question()))
+        stand.report(open_state(question()))
         news = stand.news(stand.begin())
-        assert next(news)["connected"]
+        assert next(news)["stacks"][0]["connected"]
     assert [*news] == []
 
 

@@ -1,13 +1,26 @@
-from agent_sandbox.cli.steps.ui.feed import News
-from agent_sandbox.cli.steps.ui.shown import LONGEST, MOST_QUESTIONS, news_shown, record_shown, state_shown
-from agent_sandbox.runtime.proxy.reports import Grant
-from page_stand import open_state, question, record
+from dataclasses import replace
+
+from agent_sandbox.cli.steps.ui.feed import Decision, News, Record, Stack
+from agent_sandbox.cli.steps.ui.shown import LONGEST, MOST_QUESTIONS, Shown, decision_shown, news_shown, stack_shown
+from agent_sandbox.runtime.proxy.reports import Grant, State
+from page_stand import NAME, open_state, question, record
+
+
+def shown_state(state: State) -> Shown:
+    return stack_shown(Stack(name=NAME, state=state, connected=True))
+
+
+def shown_record(record: Record, number: int = 1) -> Shown:
+    return decision_shown(Decision(number=number, stack=NAME, record=record))
 
 
 def test_a_decision_is_shown_with_what_the_page_needs() -> None:
-    shown = record_shown(7, record(bytes_out=3, duration_ms=1.5, rule=None))
-    assert {name: shown[name] for name in ("number", "request", "decision", "status", "bytes_out", "rule")} == {
+    shown = shown_record(record(bytes_out=3, duration_ms=1.5, rule=None), 7)
+    assert {
+        name: shown[name] for name in ("number", "stack", "request", "decision", "status", "bytes_out", "rule")
+    } == {
         "number": 7,
+        "stack": NAME,
         "request": "GET https://new.test/0",
         "decision": "deny",
         "status": 403,
@@ -20,7 +33,7 @@ def test_what_the_sandbox_wrote_is_bounded_and_escaped() -> None:
     hostile = "\x1b]0;owned\x07\u202e<img src=x onerror=alert(1)>\u200b" + "a" * 1_000_000
     odd: dict[str, object] = {"time": hostile, "status": "403", "bytes_in": True, "bytes_out": -1, "duration_ms": 1e300}
     texts = dict.fromkeys(("path", "host", "reason", "method", "tool"), hostile)
-    shown = record_shown(1, {**record(), **texts, **odd})
+    shown = shown_record({**record(), **texts, **odd})
     found = [value for value in shown.values() if isinstance(value, str)]
     assert all(len(text) <= LONGEST + 3 and text.isascii() and text.isprintable() for text in found)
     assert shown["reason"].startswith("\\x1b]0;owned\\x07\\u202e<img")
@@ -28,13 +41,13 @@ def test_what_the_sandbox_wrote_is_bounded_and_escaped() -> None:
 
 
 def test_values_of_another_shape_are_text() -> None:
-    shown = record_shown(1, {"decision": ["deny"], "host": {"a": 1}, "port": None, "reason": 3})
+    shown = shown_record({"decision": ["deny"], "host": {"a": 1}, "port": None, "reason": 3})
     assert (shown["decision"], shown["host"], shown["reason"]) == ("['deny']", "{'a': 1}", "3")
 
 
 def test_questions_of_many_hosts_of_one_domain_are_one_group() -> None:
     many = [question(number, host=f"h{number}.example.test") for number in range(200)]
-    shown = state_shown(
+    shown = shown_state(
         open_state(*many, grants=(Grant(id=1, rule="GET https://a.test/**", who="ana", seconds_left=9),))
     )
     (group,) = shown["groups"]
@@ -43,16 +56,18 @@ def test_questions_of_many_hosts_of_one_domain_are_one_group() -> None:
 
 
 def test_a_question_is_shown_with_what_an_answer_repeats() -> None:
-    (group,) = state_shown(open_state(question()))["groups"]
+    (group,) = shown_state(open_state(question()))["groups"]
     assert group["questions"][0]["request"] == "GET https://new.test/x"
     assert group["questions"][0]["fits_policy"]
     assert group["questions"][0]["notes"] == []
-    (group,) = state_shown(open_state(question(sender="curl\x1b", headers="host")))["groups"]
+    (group,) = shown_state(open_state(question(sender="curl\x1b", headers="host")))["groups"]
     assert group["questions"][0]["notes"] == ["sent by (not verified): curl\\x1b", "headers: host"]
-    (group,) = state_shown(open_state(question(asked_by_rule=True)))["groups"]
+    (group,) = shown_state(open_state(question(asked_by_rule=True)))["groups"]
     assert not group["questions"][0]["fits_policy"]
 
 
-def test_a_state_that_has_not_changed_is_left_out() -> None:
-    news = News(records=[], missed=2, state=None, connected=True, notes=["\x1b[2J"])
-    assert news_shown(news) == {"records": [], "missed": 2, "connected": True, "notes": ["\\x1b[2J"]}
+def test_stacks_that_have_not_changed_are_left_out() -> None:
+    news = News(decisions=[], missed=2, stacks=None, notes=["\x1b[2J"])
+    assert news_shown(news) == {"records": [], "missed": 2, "notes": ["\\x1b[2J"]}
+    lost = {"name": NAME, "connected": False, "ask": "", "groups": [], "grants": []}
+    assert news_shown(replace(news, stacks=[Stack(name=NAME)]))["stacks"] == [lost]

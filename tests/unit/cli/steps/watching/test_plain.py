@@ -7,10 +7,9 @@ import pytest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.watching import plain as module
-from agent_sandbox.cli.steps.watching.connection import Connection
+from agent_sandbox.cli.steps.watching.connection import Connection, rule_for
 from agent_sandbox.cli.steps.watching.plain import HELP, Plain, Stacks, read_answers
-from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, State, read_report
+from agent_sandbox.runtime.proxy.reports import LONGEST_RULE, Dropped, Question, Reply, State, read_report
 from agent_sandbox.runtime.stack_list import without_directory
 
 RECORD = {"time": "x", "decision": "deny", "method": "GET", "host": "b.test", "port": 443, "path": "/", "reason": "no"}
@@ -36,9 +35,7 @@ class Answers(Connection):
     @override
     def allow_in(self, layer: RuleLayer, question: Question) -> None:
         """Keep it, or fail."""
-        if not question.rule:
-            raise UserError([Problem(where=question.url, what="no rule can express it")])
-        self.given.append((question.id, question.rule, layer))
+        self.given.append((question.id, rule_for(question), layer))
 
 
 def question(number: int, host: str = "new.test", **more: Any) -> Question:  # noqa: ANN401 - its fields
@@ -208,10 +205,27 @@ def test_a_question_of_a_proxy_that_restarted_cannot_be_answered(seat: Seat) -> 
     assert seat.sees[-1].startswith("question 3 is no longer open")
 
 
-def test_errors_are_printed(seat: Seat) -> None:
-    seat.screen.report(State(questions=(question(3, rule=""),)))
-    assert seat.types("3p")
-    assert seat.sees[-1] == "error: https://new.test/x: no rule can express it"
+@pytest.mark.parametrize("rule", ["", f"GET https://new.test/{'x' * LONGEST_RULE}"])
+def test_a_question_without_a_rule_to_show_is_only_about_this_request(seat: Seat, rule: str) -> None:
+    seat.screen.report(State(questions=(question(3, rule=rule),)))
+    assert seat.sees == [
+        "? 3  GET https://new.test/x",
+        "     no rule allows host new.test",
+        "     no rule can express this: allow once, or deny",
+        "     3a once, 3d deny; 60 seconds left",
+    ]
+    for word in "hspu":
+        assert seat.types(f"3{word}")
+    assert (
+        seat.sees
+        == [
+            "error: https://new.test/x: no rule can express exactly this request",
+            "  hint: allow it once, or deny it",
+        ]
+        * 4
+    )
+    assert seat.types("3a")
+    assert seat.connection.given == [(3, "once", None)]
 
 
 def test_a_flood_is_one_line_and_one_answer(seat: Seat) -> None:

@@ -6,6 +6,7 @@ import * as notifications from "./notifications.js";
 import * as questions from "./questions.js";
 import * as requests from "./requests.js";
 import * as rules from "./rules.js";
+import * as stacks from "./stacks.js";
 import * as views from "./views.js";
 
 const KEYS = [
@@ -21,34 +22,35 @@ const KEYS = [
 ];
 
 function news(found) {
-  find("name").textContent = found.name;
   if (found.missed) say(`${found.missed} decisions came too fast; agent-sandbox proxy logs has them`);
   requests.add(found.records);
-  if (found.state) {
-    const fresh = questions.update(found.state);
-    grants(found.state.grants);
+  if (found.stacks) {
+    stacks.update(found.stacks);
+    const fresh = questions.update(found.stacks, stacks.several());
+    grants(found.stacks);
     if (fresh.length) {
       find("alert").textContent = fresh.length === 1 ? `${fresh[0].request} waits for you` : `${fresh.length} requests wait for you`;
       notifications.about(fresh);
     }
   }
-  if (!found.connected) find("asking").textContent = "not connected to the proxy";
   if (found.notes.length) say(found.notes.at(-1));
 }
 
-function grants(all) {
+function grants(shown) {
+  const all = shown.flatMap(({ name, grants }) => grants.map((grant) => ({ ...grant, stack: name })));
   find("grants").hidden = all.length === 0;
   find("grant-list").replaceChildren(
     ...all.map((grant) => {
       const left = grant.seconds_left === null ? "until the sandbox stops" : `${Math.floor(grant.seconds_left / 60) + 1} minutes left`;
-      return element("li", {}, foreign(grant.rule, "code"), ` ${left}, by `, foreign(grant.who), " ", button("End", () => end(grant.id)));
+      const where = stacks.several() ? `${grant.stack}: ` : "";
+      return element("li", {}, where, foreign(grant.rule, "code"), ` ${left}, by `, foreign(grant.who), " ", button("End", () => end(grant)));
     }),
   );
 }
 
-async function end(id) {
+async function end({ stack, id }) {
   try {
-    await post("/api/end", { id });
+    await post("/api/end", { stack, id });
   } catch (error) {
     say(error.message);
   }
@@ -56,7 +58,7 @@ async function end(id) {
 
 function broken(why) {
   find("asking").textContent = "not connected";
-  questions.update({ ask: "", groups: [], grants: [] });
+  questions.update([], false);
   grants([]);
   say(why);
 }
@@ -67,9 +69,9 @@ function help() {
 
 async function main() {
   questions.start(rules.plan);
-  requests.start(rules.plan);
+  requests.start(rules.plan, stacks.chosen);
   notifications.start();
-  views.start();
+  views.start(stacks.chosen);
   find("help").addEventListener("click", help);
   try {
     await begin();

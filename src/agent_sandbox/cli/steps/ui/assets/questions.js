@@ -9,7 +9,7 @@ const KEYS = { a: "once", h: "hour", s: "stop", d: "deny" };
 const WORDS = { once: "allowed once", hour: "allowed for an hour", stop: "allowed until the sandbox stops", deny: "denied" };
 
 let groups = [];
-let selected = 0; // the number of the first question of a group
+let selected = ""; // the key of the first question of a group
 let moved = 0; // when the list last changed
 let typed = 0; // when a key was last pressed, or the window came to the front
 let until = new Map(); // when each question times out
@@ -22,28 +22,32 @@ export function start(writeRule) {
   setInterval(countDown, 1000);
 }
 
-export function update(state) {
-  const before = new Set(groups.flatMap((group) => group.questions.map((one) => one.id)));
+// Questions have numbers of their own in each stack; with several stacks, each is shown with the name of its stack.
+export function update(stacks, several) {
+  const before = new Set(groups.flatMap((group) => group.questions.map((one) => one.key)));
   const notes = all_notes();
   const now = performance.now();
-  groups = state.groups;
+  groups = stacks.flatMap(({ name: stack, groups }) => {
+    const whole = (one) => ({ ...one, stack, key: `${stack} ${one.id}` });
+    return groups.map((group) => ({ ...group, label: several ? `${stack}: ` : "", questions: group.questions.map(whole) }));
+  });
   const all = groups.flatMap((group) => group.questions);
-  until = new Map(all.map((one) => [one.id, now + one.seconds_left * 1000]));
+  until = new Map(all.map((one) => [one.key, now + one.seconds_left * 1000]));
   // A note that comes later moves the buttons.
-  if (all.length !== before.size || all.some((one) => !before.has(one.id)) || notes !== all_notes()) moved = now;
-  if (!groups.some((group) => first(group) === selected)) select(groups.length ? first(groups[0]) : 0);
+  if (all.length !== before.size || all.some((one) => !before.has(one.key)) || notes !== all_notes()) moved = now;
+  if (!groups.some((group) => first(group) === selected)) select(groups.length ? first(groups[0]) : "");
   draw();
-  find("asking").textContent = state.ask ? `asks about: ${state.ask}` : "asks only for rules with ask: true";
   document.title = all.length ? `(${all.length}) agent-sandbox` : "agent-sandbox";
-  return all.filter((one) => !before.has(one.id));
+  return all.filter((one) => !before.has(one.key));
 }
 
-const about_rule = (one, layer) => ({ id: one.id, request: one.request, layer });
-const all_notes = () => JSON.stringify(groups.map((group) => group.questions.map((one) => one.notes)));
-const first = (group) => group.questions[0].id;
+const about_one = ({ stack, id, request }) => ({ stack, id, request });
+const about_rule = (one, layer) => ({ ...about_one(one), layer });
+const all_notes = () => JSON.stringify(groups.map((group) => [group.label, group.questions.map((one) => one.notes)]));
+const first = (group) => group.questions[0].key;
 
-function select(id) {
-  selected = id;
+function select(key) {
+  selected = key;
   moved = performance.now();
 }
 
@@ -52,7 +56,7 @@ function draw() {
   const list = find("question-list");
   const kept = new Map([...list.children].map((child) => [child.dataset.about, child]));
   const items = groups.map((group) => {
-    const about = JSON.stringify(group.questions.map((one) => [one.id, one.request, one.details, one.rule]));
+    const about = JSON.stringify([group.label, group.questions.map((one) => [one.key, one.request, one.details, one.rule])]);
     const item = kept.get(about) ?? made(group, about);
     item.classList.toggle("selected", first(group) === selected);
     if (!group.name) show_notes(item.querySelector(".notes"), group.questions[0].notes);
@@ -74,18 +78,18 @@ function show_notes(list, notes) {
 }
 
 function made(group, about) {
-  const item = element("li", { "data-about": about, "data-id": String(first(group)) });
+  const item = element("li", { "data-about": about, "data-key": first(group) });
   const answers = element("p", { class: "buttons" });
   if (group.name) {
     const hosts = [...new Set(group.questions.map((one) => one.host))];
     item.append(
-      element("h3", {}, `${hosts.length} hosts under `, foreign(group.name)),
+      element("h3", {}, `${group.label}${hosts.length} hosts under `, foreign(group.name)),
       element("p", { class: "hosts" }, foreign(hosts.slice(0, 20).join(", ")), hosts.length > 20 ? " ..." : ""),
     );
     answers.append(button("Deny all (d)", () => clicked(group, "deny")));
   } else {
     const [one] = group.questions;
-    item.append(element("h3", {}, foreign(one.request)));
+    item.append(element("h3", {}, group.label, foreign(one.request)));
     if (one.details) item.append(element("p", {}, "with ", foreign(one.details)));
     item.append(element("p", {}, foreign(one.reason)));
     if (one.services.length) item.append(element("p", {}, "allowed by the service ", foreign(one.services.join(", or "))));
@@ -117,7 +121,7 @@ function made(group, about) {
 
 function countDown() {
   for (const item of find("question-list").children) {
-    const left = Math.round(((until.get(Number(item.dataset.id)) ?? 0) - performance.now()) / 1000);
+    const left = Math.round(((until.get(item.dataset.key) ?? 0) - performance.now()) / 1000);
     item.querySelector(".left").textContent = `${Math.max(0, left)} seconds left`;
   }
 }
@@ -133,10 +137,10 @@ function clicked(group, word) {
 }
 
 async function answer(group, word) {
-  const done = await Promise.allSettled(group.questions.map((one) => post("/api/answer", { id: one.id, request: one.request, word })));
+  const done = await Promise.allSettled(group.questions.map((one) => post("/api/answer", { ...about_one(one), word })));
   const failed = done.find((one) => one.status === "rejected");
   if (failed && !(failed.reason instanceof Refused)) say("agent-sandbox ui does not answer");
-  else say(failed ? failed.reason.message : `${WORDS[word]}: ${group.name || group.questions[0].request}`);
+  else say(failed ? failed.reason.message : `${WORDS[word]}: ${group.label}${group.name || group.questions[0].request}`);
 }
 
 const inField = (target) => target instanceof HTMLInputElement && target.type !== "checkbox";

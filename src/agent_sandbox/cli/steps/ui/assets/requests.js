@@ -8,10 +8,12 @@ const kept = []; // the oldest first
 let fresh = []; // not yet shown
 let drawing = false;
 let onRule = () => {};
+let chosen = () => "";
 
-export function start(makeRule) {
+export function start(makeRule, chosenStack) {
   onRule = makeRule;
-  for (const id of ["filter", "denied"]) find(id).addEventListener("input", redraw);
+  chosen = chosenStack;
+  for (const id of ["filter", "denied", "stack"]) find(id).addEventListener("input", redraw);
   find("paused").addEventListener("change", () => !find("paused").checked && redraw());
   find("rows").addEventListener("keydown", move);
 }
@@ -29,6 +31,7 @@ export function add(records) {
 
 function wanted(record) {
   const text = find("filter").value.toLowerCase();
+  if (chosen() && record.stack !== chosen()) return false;
   return (!find("denied").checked || record.decision === "deny") && `${record.request} ${record.reason}`.toLowerCase().includes(text);
 }
 
@@ -61,6 +64,7 @@ function row(record) {
     { class: record.decision === "deny" ? "deny" : "allow" },
     element("td", {}, record.time),
     element("td", { class: "decision" }, record.decision),
+    element("td", { class: "stack" }, record.stack),
     element("td", {}, open),
     element("td", {}, record.status === null ? "" : String(record.status)),
     element("td", { class: "reason" }, reason),
@@ -80,6 +84,7 @@ function details(record) {
   const sizes = [["sent", record.bytes_out], ["received", record.bytes_in]].filter(([, bytes]) => bytes);
   const facts = [
     ["time", record.time],
+    ["stack", record.stack],
     ["request", record.request],
     ["decision", record.decision],
     ["reason", record.reason],
@@ -91,7 +96,7 @@ function details(record) {
     ["headers", record.headers],
   ].filter(([, value]) => value !== "");
   const list = element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), foreign(String(value), "dd")]));
-  const buttons = record.decision === "deny" ? [["Make this a rule", () => onRule({ record: record.number })]] : [];
+  const buttons = record.decision === "deny" ? [["Make this a rule", () => onRule({ stack: record.stack, record: record.number })]] : [];
   show("Request", [list], buttons);
 }
 

@@ -9,14 +9,14 @@ const CLASSES = { "+": "added", "-": "removed" };
 export async function plan(about) {
   try {
     const change = await post("/api/rule", about);
-    show("Make this a rule", shown(change), [["Write it and load the policy", () => write(change)]]);
+    show("Make this a rule", shown(about.stack, change), [["Write it and load the policy", () => write(about.stack, change)]]);
   } catch (error) {
     closeDialog();
     say(error.message);
   }
 }
 
-function shown(change) {
+function shown(stack, change) {
   const lines = change.diff.map((line) => {
     const made = foreign(line);
     const names = line.startsWith("--- ") || line.startsWith("+++ ");
@@ -24,16 +24,16 @@ function shown(change) {
     return made;
   });
   return [
-    element("p", {}, change.layer === "user" ? "Your own policy, for all your projects, will allow " : "The policy of the project will allow ", foreign(change.rule, "code"), ":"),
+    element("p", {}, change.layer === "user" ? "Your own policy, for all your projects, will allow " : `The policy of ${stack} will allow `, foreign(change.rule, "code"), ":"),
     element("pre", { tabindex: "0", "aria-label": "the change of the policy file" }, ...lines),
     ...change.warnings.map((text) => element("p", { class: "warning" }, "careful: ", foreign(text))),
     ...(change.services.length ? [element("p", {}, "The service ", foreign(change.services.join(", or ")), " allows this, too, with everything else that it is for.")] : []),
   ];
 }
 
-async function write(change) {
+async function write(stack, change) {
   try {
-    const { printed } = await post("/api/write", { change: change.id });
+    const { printed } = await post("/api/write", { stack, change: change.id });
     say(printed.join("; "));
   } catch (error) {
     say(error.message);

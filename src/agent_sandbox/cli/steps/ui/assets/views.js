@@ -7,7 +7,13 @@ const SVG = "http://www.w3.org/2000/svg";
 const BAR = { width: 4, height: 24 };
 const READ = { hosts: showHosts, policy: showPolicy };
 
-export function start() {
+let chosen = () => "";
+
+export function start(chosenStack) {
+  chosen = chosenStack;
+  find("stack").addEventListener("input", () => {
+    for (const view of Object.keys(READ)) if (!find(view).hidden) read(view);
+  });
   for (const choice of document.querySelectorAll("[data-view]")) choice.addEventListener("click", () => open(choice.dataset.view));
   for (const view of Object.keys(READ)) find(`${view}-again`).addEventListener("click", () => read(view));
 }
@@ -20,9 +26,16 @@ function open(view) {
 
 async function read(view) {
   const note = find(`${view}-note`);
+  const stack = chosen();
+  if (!stack) {
+    find(`${view}-rows`).replaceChildren();
+    note.textContent = "choose one stack above";
+    return;
+  }
   note.textContent = "reading the log";
   try {
-    note.textContent = READ[view](await get(`/api/${view}`));
+    const found = await get(`/api/${view}?stack=${encodeURIComponent(stack)}`);
+    if (stack === chosen()) note.textContent = READ[view](found);
   } catch (error) {
     note.textContent = "";
     say(error.message);
