@@ -49,7 +49,7 @@ def test_a_person_sees_services_policy_and_denials(
         "  agent     healthy  agent-sandbox/x:1",
         f"policy  .devcontainer/policy.yaml {digest} loaded",
         "limits  memory 8g, cpus 4, pids 4096",
-        "requests  1 allowed, 2 denied since the proxy started; 3 more by the sandbox's own checks",
+        "requests  1 allowed, 2 denied since the proxy started; own checks: 3",
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
@@ -393,7 +393,7 @@ def test_a_stack_that_is_down_has_a_status_too(
     assert exit_code(status) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "  not running: agent-sandbox up"
-    assert lines[2].endswith(" not loaded: the proxy is not running")
+    assert lines[2].endswith(" not loaded: the proxy is down")
     monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, cwd: " --path fix-1")
     assert exit_code(status) == 0
     assert capsys.readouterr().out.splitlines()[1] == "  not running: agent-sandbox up --path fix-1"
