@@ -57,7 +57,7 @@ def read_document(login: Login, data: bytes) -> HostLogin:
 
 
 def for_proxy(login: Login, found: HostLogin | None, *, now: float) -> bytes:
-    """Return the login as the proxy gets it: the access token alone, and how it answers the client. Without a login, no token.
+    """Return the login as the proxy gets it: the access token alone, if any, and how it answers the client.
 
     The time that the token has left counts, not its date: the proxy may be in a virtual machine with another clock.
     """
