@@ -37,7 +37,7 @@ LIMITS = {
     ("--help",): (12, NO_FILES | {"dataclasses", "pathlib"}),
     EXPLAIN: (110, NO_FILES),
     CHECK: (106, NO_FILES),
-    INIT: (133, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
+    INIT: (136, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
 }
 PROXY = 187  # modules of ours, at its start
 
