@@ -17,7 +17,7 @@ from agent_sandbox.proxy.secrets.login import placeholders_of, put_login
 from agent_sandbox.proxy.secrets.placeholder import key_beside, load_placeholders
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.sources.fetch import Host
-from agent_sandbox.runtime.sources.login_document import pushed
+from agent_sandbox.runtime.sources.login_document import for_proxy
 from agent_sandbox.runtime.sources.login_host import Clock, current_login
 from capture_server import ok
 from proxy_pair import Pair, start_pair
@@ -102,7 +102,7 @@ class HostMachine:
     def sync(self, pair: Pair) -> Mapping[str, str]:
         """Give the proxy the current token; return the placeholders."""
         clock = Clock(now=self._now)
-        said = pushed(LOGIN, current_login(LOGIN, self._host, clock=clock), now=clock.now())
+        said = for_proxy(LOGIN, current_login(LOGIN, self._host, clock=clock), now=clock.now())
         secrets = pair.proxy.folder / "state" / "secrets"
         login = put_login(secrets, "claude.login", [API], said)
         return placeholders_of(login, load_placeholders(key_beside(secrets)))

@@ -35,7 +35,7 @@ from agent_sandbox.proxy.exchange.hooks import Hooks, hook_table
 from agent_sandbox.proxy.exchange.quotas import Budgets, boot
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.front.listeners import Opened, open_entrances
-from agent_sandbox.proxy.front.transparent import Transparent
+from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.sockets import address_of, listen
 from agent_sandbox.proxy.reload.policy_store import Load, PolicyStore
@@ -160,7 +160,7 @@ def _loading(settings: Settings) -> Load:
 async def _entrances(  # noqa: PLR0913, PLR0917 - as below
     settings: Settings, limits: Limits, front: ExplicitProxy, store: PolicyStore, audit_log: AuditLog, asking: Asking
 ) -> Opened:
-    transparent = Transparent(front, lambda: store.current, limits=limits, record=audit_log.record)
+    transparent = TransparentProxy(front, lambda: store.current, limits=limits, record=audit_log.record)
 
     @cache
     def names() -> "NameServer":

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from agent_sandbox.proxy.front.dns_sockets import Answer, OverTcp, OverUdp
-from agent_sandbox.proxy.front.transparent import Transparent
+from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.net.sockets import address_of, listen, listen_udp
 from agent_sandbox.proxy.settings import Entrances
 
@@ -22,7 +22,7 @@ class Opened:
             entrance.close()
 
 
-async def open_entrances(places: Entrances, transparent: Transparent, answer: Answer) -> Opened:
+async def open_entrances(places: Entrances, transparent: TransparentProxy, answer: Answer) -> Opened:
     """Listen at all addresses of `places`. Raises `UserError`."""
     servers: dict[str, asyncio.Server] = {}
     datagrams: list[asyncio.DatagramTransport] = []

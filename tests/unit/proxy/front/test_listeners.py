@@ -7,7 +7,7 @@ import pytest
 from agent_sandbox.proxy.front import listeners as subject
 from agent_sandbox.proxy.front.dns_sockets import OverUdp
 from agent_sandbox.proxy.front.listeners import open_entrances
-from agent_sandbox.proxy.front.transparent import Transparent
+from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.settings import Entrances
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 
-TRANSPARENT = Transparent(
+TRANSPARENT = TransparentProxy(
     cast("ExplicitProxy", None), cast("Any", None), limits=cast("Any", None), record=lambda _: None
 )
 
