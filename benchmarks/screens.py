@@ -35,7 +35,7 @@ from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.watching import connection
 from agent_sandbox.runtime.host import process
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 
 def plan(project, verb):
     proxy = (sys.executable, "-P", "-m", "agent_sandbox.proxy", "watch", "--control", sys.argv[1])

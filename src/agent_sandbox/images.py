@@ -10,15 +10,19 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from agent_sandbox import __version__
-from agent_sandbox.agents.manifest import HOME, AgentManifest
+from agent_sandbox.agents.home import HOME
 from agent_sandbox.agents.pin import Pins, pins_suffix
-from agent_sandbox.agents.together import Agents
 from agent_sandbox.filetree import FileTree, digest
 from agent_sandbox.resources import PACKAGE, data_root
 from agent_sandbox.stack.engine import BUILD_FILE
-from agent_sandbox.stack.workspace import Owner as Owner  # noqa: PLC0414 - backends name images by it
+from agent_sandbox.stack.recorded import Owner as Owner  # noqa: PLC0414 - backends name images by it
+
+if TYPE_CHECKING:
+    from agent_sandbox.agents.manifest import AgentManifest
+    from agent_sandbox.agents.together import Agents
 
 # The names of all images that we build start with this.
 OURS = "agent-sandbox/"
@@ -150,7 +154,7 @@ def _base_suffix(base_image: str) -> str:
     return f"-b{hashlib.sha256(base_image.encode()).hexdigest()[:12]}" if base_image else ""
 
 
-def images_for(agents: Agents, owner: Owner, base_image: str = "") -> tuple[Image, ...]:
+def images_for(agents: "Agents", owner: Owner, base_image: str = "") -> tuple[Image, ...]:
     """Return the images of a stack with these agents, in build order.
 
     If the project names a base image, there are two bases, because the firewall runs on the machine's.
@@ -201,7 +205,7 @@ def _base() -> Image:
     return Image(name=base_name(), target="base", context=_with_stages(_contexts()[1], ()))
 
 
-def _with_stages(context: FileTree, manifests: Sequence[AgentManifest]) -> FileTree:
+def _with_stages(context: FileTree, manifests: Sequence["AgentManifest"]) -> FileTree:
     """Return the context with the stages of these agents in its build file.
 
     Lines between `# for each agent` and `# end` are repeated, with an agent's name for `@AGENT@` and the kind of its

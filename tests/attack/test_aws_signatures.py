@@ -146,6 +146,24 @@ def test_a_session_token_in_a_page_of_an_error_is_redacted(stand: Stand) -> None
     assert stand.ask(S3, "/b?errors=200", *signed(stand)) == (200, f"<Token>{TOKEN}</Token>")
 
 
+def refused_by(stand: Stand) -> str:
+    """Return the host that refused the key, as `status` shows it."""
+    found = json.loads(stand.proxy.command("status").stdout)["secrets"]
+    return str(found[0]["refused_by"]) if found else ""
+
+
+def test_a_key_that_aws_refuses_is_named_until_aws_accepts_it(stand: Stand) -> None:
+    assert stand.ask(S3, "/b?errors=403", *signed(stand))[0] == 403
+    assert refused_by(stand) == ""  # it may be about the request
+    put_secret(stand.secrets, "aws.key", [S3, DYNAMO], f"{KEY_ID}:another{SECRET}".encode())
+    status, body = stand.ask(S3, "/b", *signed(stand))
+    assert (status, "<Code>SignatureDoesNotMatch</Code>" in body) == (403, True)
+    assert refused_by(stand) == S3
+    put_secret(stand.secrets, "aws.key", [S3, DYNAMO], f"{KEY_ID}:{SECRET}".encode())
+    assert stand.ask(S3, "/b", *signed(stand))[0] == 200
+    assert refused_by(stand) == ""
+
+
 def test_a_value_of_another_form_is_a_502(stand: Stand) -> None:
     put_secret(stand.secrets, "aws.key", [S3], SECRET.encode())
     status, body = stand.ask(S3, "/", *signed(stand))

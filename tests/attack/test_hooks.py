@@ -13,7 +13,7 @@ import importlib
 import pkgutil
 import ssl
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import isfunction
 from typing import TYPE_CHECKING
 
@@ -42,15 +42,18 @@ domains:
       - {path: {exact: /ws}}
       - {methods: [POST], path: {exact: /graphql}, graphql: {query: [viewer]}}
 """
-# Each hook and each function of the mapping raises what the file says, when the file names it.
+# Each hook and each function of the mapping raises what the file says, when the file names it. When it says EACH, all
+# leave their names behind instead.
 TAMPERED = """
 import asyncio, importlib, inspect, pathlib, sys
 from agent_sandbox.proxy import run
 table = run.hook_table
 def fall_over(name):
     wanted, _, error = pathlib.Path("{file}").read_text().partition(" ")
+    if wanted in ("EACH", name):
+        with pathlib.Path("{file}.reached").open("a") as reached:
+            print(name, file=reached)
     if wanted == name:
-        pathlib.Path("{file}.reached").touch()
         raise eval(error)
 def tamper(function, name):
     def tampered(*args, **kwargs):
@@ -159,22 +162,40 @@ class Sabotage:
 
     pair: Pair
     file: Path
+    on_its_way: dict[str, set[str]] = field(default_factory=dict)  # what is asked, and what that leads to
+
+    def explore(self) -> None:
+        """Learn where each request leads: a fault anywhere else cannot change what comes of it."""
+        for what, (tried, _) in ASKED.items():
+            with self.fault("EACH", ""):
+                tried(self.pair)
+                time.sleep(0.2)  # some run when the client is gone
+            self.on_its_way[what] = self.reached()
+
+    def leading_to(self, name: str) -> dict[str, Callable[[Pair], bool]]:
+        """Return what to ask to get to a hook or a function."""
+        return {what: tried for what, (tried, _) in ASKED.items() if name in self.on_its_way[what]}
 
     @contextlib.contextmanager
     def fault(self, name: str, error: str) -> Iterator[None]:
-        self.fell()  # the hooks leave their mark, too
+        self.reached()  # the hooks leave their mark, too
         self.file.write_text(f"{name} {error}")
         try:
             yield
         finally:
             self.file.write_text("")
 
-    def fell(self) -> bool:
-        """Return whether it has, once."""
+    def forget(self) -> None:
+        """Drop what the server got, and the lines so far: the last is one that `faults` waited for."""
+        self.pair.server.forget()
+        self.pair.proxy.lines.clear()
+
+    def reached(self) -> set[str]:
+        """Return the marks that were left, once."""
         mark = self.file.with_name(f"{self.file.name}.reached")
-        fell = mark.exists()
+        reached = {*mark.read_text().splitlines()} if mark.exists() else set()
         mark.unlink(missing_ok=True)
-        return fell
+        return reached
 
     def faults(self) -> list[str]:
         """Return the faults that were written down, those still on their way included."""
@@ -201,7 +222,9 @@ def sabotage(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[S
     with start_pair(folder, POLICY, sabotage=tampered, http1=http1) as pair:
         pair.server.answers |= {"/plain": ok(b"whole"), "/graphql": ok(b"whole"), "/plain/half": half, "/ws": echo}
         pair.server.answers["/plain/leave"] = leave
-        yield Sabotage(pair, file)
+        sabotage = Sabotage(pair, file)
+        sabotage.explore()
+        yield sabotage
 
 
 def ask(pair: Pair, request: bytes) -> bool:
@@ -259,8 +282,8 @@ ASKED: dict[str, tuple[Callable[[Pair], bool], bool]] = {
 @pytest.mark.parametrize("hook", hooks())
 def test_nothing_gets_through_a_hook_that_falls_over(sabotage: Sabotage, hook: str, error: str) -> None:
     reached, name = False, hook.partition(".")[2]
-    for what, (tried, _) in ASKED.items():
-        sabotage.pair.forget()
+    for what, tried in sabotage.leading_to(hook).items():
+        sabotage.forget()
         with sabotage.fault(hook, error):
             through = tried(sabotage.pair)
             time.sleep(0.03)  # some run when the client is gone
@@ -281,12 +304,12 @@ def test_nothing_gets_through_where_flows_are_mapped_and_a_function_falls_over(
     sabotage: Sabotage, name: str, when: str, error: str
 ) -> None:
     reached, once_passed = False, name.rpartition(".")[2] in WHEN_ALL_HAS_PASSED
-    for what, (tried, _) in ASKED.items():
-        sabotage.pair.forget()
+    for what, tried in sabotage.leading_to(name + when).items():
+        sabotage.forget()
         with sabotage.fault(name + when, error):
             through = tried(sabotage.pair)
             time.sleep(0.03)  # some run when the client is gone
-        fell = sabotage.fell()
+        fell = name + when in sabotage.reached()
         assert not (through and fell and not once_passed), what
         reached = reached or fell
         lines = [request.line for request in sabotage.pair.server.requests]

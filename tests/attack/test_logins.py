@@ -6,6 +6,8 @@ The stand-in answers 401 unless the real token arrives.
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,9 @@ from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.proxy.secrets.login import placeholders_of, put_login
 from agent_sandbox.proxy.secrets.placeholder import key_beside, load_placeholders
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.sources.fetch import Host
+from agent_sandbox.runtime.sources.login_document import pushed
+from agent_sandbox.runtime.sources.login_host import Clock, current_login
 from capture_server import ok
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_answer
@@ -21,6 +26,7 @@ from proxy_stand import get, read_answer
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 MANIFEST = load_manifest(data_root() / "templates", "claude")
 assert MANIFEST.login
@@ -73,6 +79,41 @@ def sign_in(pair: Pair, token: str | None = TOKEN, seconds: float = 1000) -> Map
     return placeholders_of(login, load_placeholders(key_beside(secrets)))
 
 
+class HostMachine:
+    """A machine with a clock that is off, and with the client, which refreshes its login whenever it runs."""
+
+    def __init__(self, folder: Path, *, off: float) -> None:
+        self.off = off
+        for name in ("project", "bin"):
+            (folder / name).mkdir()
+        self._host = Host(
+            root=folder / "project",
+            environ={"HOME": str(folder), LOGIN.folder: str(folder), "PATH": f"{folder}/bin:/usr/bin:/bin"},
+        )
+        self._file, self.client = folder / ".credentials.json", folder / "bin" / "claude"
+        self.client.write_text(f"#!/bin/sh\ncat {folder}/next >{self._file}\n")
+        self.client.chmod(0o755)
+        self._file.touch(0o600)
+        self._file.write_text(self._signed_in(TOKEN))
+        (folder / "next").write_text(self._signed_in(NEXT, off=0))
+
+    def _signed_in(self, token: str, off: float | None = None) -> str:
+        expires = int((self._now() if off is None else time.time() + off) + 1000) * 1000
+        tokens = {"accessToken": token, "refreshToken": "sk-ant-ort01-real", "expiresAt": expires, "scopes": []}
+        return json.dumps({"claudeAiOauth": tokens})
+
+    def _now(self) -> float:
+        return time.time() + self.off
+
+    def sync(self, pair: Pair) -> Mapping[str, str]:
+        """Give the proxy the current token; return the placeholders."""
+        clock = Clock(now=self._now)
+        said = pushed(LOGIN, current_login(LOGIN, self._host, clock=clock), now=clock.now())
+        secrets = pair.proxy.folder / "state" / "secrets"
+        login = put_login(secrets, "claude.login", [API], said)
+        return placeholders_of(login, load_placeholders(key_beside(secrets)))
+
+
 def answer_401_without(pair: Pair, *tokens: str) -> None:
     def answer(stream: socket.socket, _: bytes) -> None:
         sent = pair.server.requests[-1].field("authorization")
@@ -97,6 +138,11 @@ def refresh(pair: Pair, body: str, *fields: str, path: str = "/v1/oauth/token") 
             stream.sendall(piece)
         status, answer = read_answer(stream)
     return status, answer.decode()
+
+
+def asked_for(pair: Pair) -> set[str]:
+    """Return the paths that servers were asked for."""
+    return {one.line.split()[1] for one in pair.server.requests}
 
 
 def bearer(text: str) -> str:
@@ -132,6 +178,49 @@ def test_a_revoked_token_shows_the_client_the_servers_own_answer(pair: Pair) -> 
     mine = sign_in(pair)
     answer_401_without(pair, NEXT)
     assert ask(pair, bearer(mine["access"])) == (401, "no 41")
+
+
+@pytest.mark.parametrize("off", [7200, -7200], ids=["ahead", "behind"])
+def test_a_wrong_clock_on_the_host_machine_signs_nobody_out(pair: Pair, tmp_path: Path, off: float) -> None:
+    machine = HostMachine(tmp_path, off=off)
+    # The client dates its token by the same clock, so the time that the token has left is right.
+    mine = machine.sync(pair)
+    answer_401_without(pair, TOKEN)
+    assert ask(pair, bearer(mine["access"]))[0] == 200
+    assert 990 < json.loads(refresh(pair, grant(mine["refresh"]))[1])["expires_in"] <= 1000
+    # Somebody sets the clock. A token with a date too far ahead expires before that; then the client learns it itself.
+    machine.off = 0
+    answer_401_without(pair, NEXT)
+    assert machine.sync(pair) == mine
+    if off > 0:
+        assert ask(pair, bearer(mine["access"])) == (401, "no 41")
+        status, body = refresh(pair, grant(mine["refresh"]))
+        assert (status, json.loads(body)["access_token"]) == (200, mine["access"])
+        subprocess.run([machine.client], check=True)
+        assert machine.sync(pair) == mine
+    assert ask(pair, bearer(mine["access"]))[0] == 200
+    assert asked_for(pair) == {"/v1/models"}
+
+
+def test_a_client_whose_clock_is_ahead_refreshes_before_each_request(pair: Pair) -> None:
+    mine = sign_in(pair, seconds=1000)
+    answer_401_without(pair, TOKEN)
+    for _ in range(3):
+        status, body = refresh(pair, grant(mine["refresh"]))
+        assert (status, json.loads(body)["refresh_token"]) == (200, mine["refresh"])
+        # Not a date: the client adds it to its own clock's time.
+        assert 990 < json.loads(body)["expires_in"] <= 1000
+        assert ask(pair, bearer(mine["access"]))[0] == 200
+    assert asked_for(pair) == {"/v1/models"}
+
+
+def test_a_client_whose_clock_is_behind_sends_an_expired_placeholder_and_stays_signed_in(pair: Pair) -> None:
+    mine = sign_in(pair, seconds=0)
+    assert [ask(pair, bearer(mine["access"]))[0], refresh(pair, grant(mine["refresh"]))[0]] == [502, 502]
+    assert sign_in(pair, NEXT) == mine
+    answer_401_without(pair, NEXT)
+    assert ask(pair, bearer(mine["access"]))[0] == 200
+    assert asked_for(pair) == {"/v1/models"}
 
 
 def test_a_placeholder_never_reaches_the_real_endpoint(pair: Pair) -> None:

@@ -137,4 +137,4 @@ def test_a_place_that_leads_to_the_proxy_itself_is_not_asked_for_ever(
         line = proxy.line(event="request")
         assert (line["decision"], line["cause"]) == ("deny", "address")
         assert line["reason"] == f"loop.internal resolves to 127.0.0.1, where port {port} is the proxy itself"
-        assert len(proxy.lines) == 1
+        assert sum(one["event"] == "request" for one in proxy.lines) == 1  # the record of the reload may come late

@@ -11,9 +11,10 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.git import repositories
 from agent_sandbox.runtime.git.git_config import Patience
+from agent_sandbox.runtime.host.files import is_real
 from agent_sandbox.runtime.protect import protected
-from agent_sandbox.runtime.protect.protected import candidates, find_protected, is_real
-from agent_sandbox.stack.workspace import Access
+from agent_sandbox.runtime.protect.protected import candidates, find_protected
+from agent_sandbox.stack.recorded import Access
 from git_worlds import SHARED, acted_on, make_world
 
 if TYPE_CHECKING:

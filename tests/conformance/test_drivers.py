@@ -31,7 +31,10 @@ def states(found: Sequence[Container]) -> dict[str, str]:
 
 
 def agent_of(world: World) -> Container:
-    return next(one for one in world.driver.observe(world.project.name) if one.service == "agent")
+    found = world.driver.find(world.project.name, "agent")
+    assert found in world.driver.observe(world.project.name)
+    assert found
+    return found
 
 
 def failing(world: World) -> RunCommand:

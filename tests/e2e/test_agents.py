@@ -137,15 +137,19 @@ def test_an_agent_completes_a_conversation_with_a_key_that_it_never_has(
     assert len(together.internet.requests(host)) > before
 
 
-@pytest.mark.parametrize("name", [name for name in TALKED if TALKS[name][0].runs_commands])
+@pytest.mark.parametrize("name", TALKED)
 def test_a_command_of_an_agents_reaches_what_the_policy_allows_alone_and_learns_why(
     together: Project, keys: dict[str, str], name: str
 ) -> None:
-    assert keys
-    project = together
+    """While it runs, the memory of all processes has the placeholder of the agent's key, and not the key."""
+    project, talk = together, TALKS[name][0]
+    auth = auth_of(talk.service)
+    placeholder = project.sandbox("exec", "--", "sh", "-c", f'printf %s "${auth.env}"').stdout
     direct = f"curl -sS --noproxy '*' --max-time 5 http://{STANDIN_ADDRESS}/direct-{name}"
     through = f"curl -sS https://allowed.test/from-{name}; curl -sS https://denied.test/"
-    said = ask(project, name, TALKS[name][0], f"run>>{through}; {direct}; echo ended with $?<<")
+    with waiting(project, partial(ask, project, name, talk), f"{through}; {direct}; echo ended with $?") as answer:
+        assert in_memory(project, placeholder, keys[auth.host]) == [placeholder]
+    (said,) = answer
     assert f"/from-{name}" in said
     assert ".devcontainer/policy.yaml" in said
     assert "ended with 7" in said  # refused at once
@@ -317,17 +321,6 @@ print(*sorted(found))
 """
 
 
-def test_the_memory_of_a_running_agent_holds_the_placeholder_and_not_the_key(
-    together: Project, keys: dict[str, str]
-) -> None:
-    project, talk = together, TALKS["claude"][0]
-    auth = auth_of(talk.service)
-    placeholder = project.sandbox("exec", "--", "sh", "-c", f'printf %s "${auth.env}"').stdout
-    with waiting(project, partial(ask, project, "claude", talk), "true"):
-        found = in_memory(project, placeholder, keys[auth.host])
-    assert found == [placeholder]
-
-
 def in_memory(project: Project, *words: str) -> list[str]:
     """Return those of the words that are in the memory of a process of the agent's container, sorted."""
     command = ("exec", "-T", "--privileged", "--user", "root", "agent", "python3", "-c", MEMORY)
@@ -377,12 +370,6 @@ def signed_in(name: str) -> Talk:
     return Talk(words=SIGN_INS[name].words, variables=SIGN_INS[name].variables, service=name)
 
 
-def used(project: Project, host: str) -> set[str]:
-    """Return the credentials that reached a host."""
-    fields = (request["headers"] for request in project.internet.requests(host))
-    return {text for one in fields for name, text in one.items() if name.lower() == "authorization"}
-
-
 @pytest.fixture(scope="module")
 def keyless(together: Project, keys: dict[str, str]) -> Project:
     """The same stack, whose policy injects no key any more."""
@@ -399,35 +386,48 @@ def keyless(together: Project, keys: dict[str, str]) -> Project:
 def test_an_agent_works_with_the_login_of_the_host_machine_and_never_has_it(
     keyless: Project, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Fresh, rotated while a command of the agent runs, revoked, expired, signed in again: the API wants the last."""
     project, sign_in, manifest = keyless, SIGN_INS[name], load_manifest(TEMPLATES, name)
     monkeypatch.setenv(sign_in.folder, str(tmp_path))
-    tokens = [sign_in.write(tmp_path, "first")]
+
+    def rotate(token: str) -> str:
+        access = sign_in.write(tmp_path, token)
+        project.internet.require_keys({sign_in.api: access})
+        return access
+
+    def answer(prompt: str, *, check: bool = True) -> str:
+        command = signed_in(name).command(manifest, prompt)
+        done = project.sandbox("exec", "--", *command, check=check)
+        return done.stdout if check else done.stdout + done.stderr
+
+    tokens = [rotate("first")]
     project.sandbox("login", name)
-    assert "Hello from the stand-in." in ask(project, name, signed_in(name), "say hi")
-    # Rotated on the host machine, and expired as far as the client inside knows: it refreshes, and the proxy answers.
-    tokens.append(sign_in.write(tmp_path, "second"))
-    project.sandbox("secret", "sync")
     path = f"/home/dev/{manifest.login.file if manifest.login else ''}"
     inside = json.loads(project.exec("cat", path).stdout)
     placeholder = access_of(inside)
-    project.exec("sh", "-c", 'printf %s "$1" >"$2"', "sh", json.dumps(expired_inside(inside)), path)
-    assert "Hello from the stand-in." in ask(project, name, signed_in(name), "say hi")
-    assert used(project, sign_in.api).issuperset({f"Bearer {token}" for token in tokens})
+    with waiting(project, answer, "echo rotated") as said:
+        tokens.append(rotate("second"))
+        project.sandbox("secret", "sync")
+        assert in_memory(project, placeholder[-36:], *tokens) == [placeholder[-36:]]
+    assert "rotated" in said[0]
     assert placeholder not in str(project.internet.events())
     found = where_it_is(project, MARK)
     assert ("proxy", f"/state/run/secrets/{name}.login") in found
     assert [(service, where) for service, where in found if not where.startswith("/state/run/secrets/")] == []
-    # Revoked.
-    request = (f"https://{sign_in.api}{sign_in.path}", "-H", f"Authorization: Bearer {placeholder}")
+    # Revoked: the client asks for a new token, gets its placeholder again, and shows the server's answer.
     project.internet.require_keys({sign_in.api: "another token"})
-    assert project.curl(*request)[0] == 401
+    assert "401" in answer("say hi", check=False)
     assert f"secret  {name}.login was refused by {sign_in.api} at " in project.sandbox("status").stdout
-    project.internet.require_keys({})
     # Expired on the host machine, where no client can refresh it.
     sign_in.write(tmp_path, "third", seconds=-60)
     assert project.sandbox("secret", "sync", check=False).returncode == 1
-    status, body = project.curl(*request)
-    assert (status, "agent-sandbox secret sync" in body) == (502, True)
+    assert "agent-sandbox secret sync" in answer("say hi", check=False)
+    # Signed in again. By the clock of the client inside, its placeholder has expired: it refreshes, the proxy answers.
+    rotate("fourth")
+    project.sandbox("secret", "sync")
+    project.exec("sh", "-c", 'printf %s "$1" >"$2"', "sh", json.dumps(expired_inside(inside)), path)
+    assert "Hello from the stand-in." in answer("say hi")
+    project.internet.require_keys({})
     project.sandbox("secret", "remove", f"{name}.login")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -34,37 +33,6 @@ def project(tmp_path: Path) -> Iterator[Path]:
     agent_sandbox("run", "claude", "--clone", "--name", "fix-1", "--", "--version", cwd=folder)
     yield folder
     agent_sandbox("destroy", "--path", "fix-1", "--yes", cwd=folder, check=False)
-
-
-def test_commits_of_a_clone_come_back_and_nothing_of_the_project_is_mounted(project: Path) -> None:
-    def sandbox(*argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return agent_sandbox(*argv, cwd=project, check=check)
-
-    def inside(script: str) -> str:
-        return sandbox("exec", "--path", "fix-1", "--", "sh", "-c", script).stdout
-
-    (clone,) = (one for one in json.loads(sandbox("ls", "--json").stdout)["stacks"] if one["clone"])
-    assert clone["clone"] == {"name": "fix-1", "project": os.path.realpath(project)}
-    (agent,) = json.loads(run("docker", "inspect", f"{clone['name']}-agent-1").stdout)
-    assert {one["Type"] for one in agent["Mounts"]} == {"volume"}
-
-    assert inside("cat a.txt; git status --porcelain --branch") == "one\n## main\n"
-    inside(f"echo two >>a.txt; {COMMIT} second; git switch --quiet --create topic; touch left")
-    shown = sandbox("diff", "fix-1").stdout
-    assert (shown.splitlines()[0], "+two\n" in shown) == ("main  1 commit", True)
-    fetched = "box/fix-1/main  1 new commit\nbox/fix-1/topic  1 new commit\n  not committed: 1 file: left\n"
-    assert sandbox("fetch").stdout == fetched
-    subjects = run(*HOST_GIT, "log", "--format=%s", "box/fix-1/main", cwd=project).stdout
-    assert (subjects, (project / "a.txt").read_text()) == ("second\nfirst\n", "one\n")
-
-    inside(f"echo three >>a.txt; {COMMIT} third")
-    sandbox("down", "--path", "fix-1")
-    asked = sandbox("destroy", "--path", "fix-1", check=False)
-    assert "not fetched: commits of topic: agent-sandbox fetch fix-1\n" in asked.stderr
-    assert sandbox("fetch", "fix-1").stdout.startswith("box/fix-1/topic  1 new commit\n")  # while it is down
-    sandbox("destroy", "--path", "fix-1", "--yes")
-    assert run("docker", "volume", "ls", "--quiet", "--filter", f"name={clone['name']}").stdout == ""
-    assert "this project has no clone" in sandbox("fetch", check=False).stderr
 
 
 # Each leaves a commit on its branch; the first one also what must not come back, and what only is easily lost.

@@ -307,7 +307,7 @@ def test_doctor_has_nothing_to_mend_here(claude: Project) -> None:
 
 def test_proxy_logs_show_decisions_and_not_the_stacks_own_questions(claude: Project) -> None:
     claude.curl("http://denied.test/for-the-log")
-    time.sleep(1.5)  # the log is written in batches
+    time.sleep(0.2)  # the log is written in batches
     said = claude.sandbox("proxy", "logs", "--denied").stdout
     assert "GET http://denied.test/for-the-log" in said
     assert "agent-sandbox-health" not in said

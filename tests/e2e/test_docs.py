@@ -50,7 +50,7 @@ ELSEWHERE = {
     "sudo sysctl fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576": "changes this machine",
     "printf '%s\\n' fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576"
     " | sudo tee /etc/sysctl.d/60-inotify.conf": "the same",
-    "agent-sandbox run claude --clone --name fix-1": "test_clones.py",
+    "agent-sandbox run claude --clone --name fix-1": "test_working_day.py",
     "agent-sandbox diff fix-1 --stat": "the same",
     "agent-sandbox fetch fix-1": "the same",
     "git merge box/fix-1/main": "the same",
@@ -72,7 +72,7 @@ ELSEWHERE = {
     ),
     "agent-sandbox login claude": "this machine has no sign-in; test_agents.py logs in",
     "agent-sandbox init claude --with node,python": "takes minutes; test_project_file.py builds a project's image",
-    "agent-sandbox ports 5173 8080:3000": "runs until Ctrl-C; test_project_file.py relays a port",
+    "agent-sandbox ports 5173 8080:3000": "runs until Ctrl-C; test_commands_stack.py relays a port",
     "agent-sandbox run claude": "interactive; test_commands_stack.py runs it, and test_agents.py holds conversations",
     "$EDITOR .devcontainer/policy.yaml && agent-sandbox proxy reload": "test_lifecycle.py edits and reloads",
 }

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
-import signal
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_sandbox.projectfile.browser import CONTROLLERS
 from bash_harness import ROOT
-from chromium import PROGRAMS, Chromium
 from real_stacks import STANDIN_ADDRESS, run, trust
 from registry import Registry
 
@@ -24,23 +17,20 @@ if TYPE_CHECKING:
 
     from real_stacks import Project, Projects
 
-PLAYWRIGHT = CONTROLLERS["playwright"]
 # Each line of the Dockerfile tries to leave something behind that lends rights, or that replaces what the walls run.
 FILES = {
     ".devcontainer/sandbox.yaml": """\
 version: 1
 packages: [golang-go, postgresql-client]
-tools: {pip: [uv], npm: [vite@7, "PLAYWRIGHT_PACKAGE"]}
+tools: {pip: [uv]}
 dockerfile: Dockerfile
 setup: scripts/setup.sh
 mask: [.env.local, config/keys]
 mounts: [{path: ../shared-lib}]
 environment: {DATABASE_URL: "postgres://db/$app"}
-browser: true
 mcp:
   mine: {command: python3, args: [-I, server.py]}
   far: {url: "https://denied.test/mcp"}
-  playwright: {command: playwright-mcp, args: PLAYWRIGHT_OPTIONS}
 beside:
   db:
     build: {dockerfile: db.Dockerfile}
@@ -55,9 +45,7 @@ beside:
   waits:
     image: REGISTRY_IMAGE
     shm_size: 128m
-""".replace("PLAYWRIGHT_PACKAGE", f"{PLAYWRIGHT.package}@{PLAYWRIGHT.version}").replace(
-        "PLAYWRIGHT_OPTIONS", json.dumps(PLAYWRIGHT.server.command[1:])
-    ),
+""",
     # It listens on a port that it does not declare, too.
     ".devcontainer/db.Dockerfile": """\
 FROM debian:trixie-slim
@@ -70,16 +58,6 @@ CMD ["sh", "-c", "python3 -I -m http.server --directory /usr/share/doc 6379 & \\
     exec postgres -D /var/lib/postgresql/db -c listen_addresses='*'"]
 """,
     "server.py": (ROOT / "tests" / "lab" / "mcp_server.py").read_text(),
-    "client.py": (ROOT / "tests" / "lab" / "mcp_client.py").read_text(),
-    "web/index.html": '<!doctype html><title>t</title><h1></h1><script type="module" src="/main.js"></script>\n',
-    "web/text.js": "export const text = 'Served inside';\n",
-    "web/main.js": """\
-import { text } from "./text.js";
-const show = (now) => { document.querySelector("h1").textContent = now; };
-show(text);
-import.meta.hot.accept("./text.js", (edited) => show(edited.text));
-import.meta.hot.on("vite:ws:connect", () => { window.connected = true; });
-""",
     "scripts/setup.sh": 'id -un >>ran; curl -so /dev/null -w "%{http_code}\\n" http://denied.test/ >>ran\n',
     ".env.local": "hidden\n",
     "config/keys/key": "hidden\n",
@@ -209,87 +187,12 @@ SETTINGS = "/home/dev/.claude/.claude.json"
 def test_an_agent_starts_the_mcp_servers_of_the_project_and_one_that_the_policy_denies_is_told(box: Project) -> None:
     lines = box.exec("claude", "mcp", "list").stdout.splitlines()
     connected = {line.partition(":")[0] for line in lines if line.endswith("Connected")}
-    assert connected == {"mine", "browser", "playwright"}
+    assert connected == {"mine"}
     assert [line for line in lines if line.startswith("far: https://denied.test/mcp")] != []
     allowing = "agent-sandbox policy allow 'GET,POST,DELETE https://denied.test/mcp'"
     assert allowing in box.sandbox("status").stdout
     bare = box.exec("env", "-i", "PATH=/usr/bin:/bin", "/usr/local/lib/agent-sandbox/mcp-server", "env").stdout
     assert "\nHTTPS_PROXY=http://" in bare
-
-
-@pytest.fixture(scope="module")
-def vite(box: Project) -> Iterator[str]:
-    """Run Vite in the sandbox, and `ports` on this machine; yield its address here."""
-    serve = "nohup vite web --port 5173 --strictPort >/tmp/vite.log 2>&1 &"
-    box.exec("sh", "-c", f"{serve} until curl -so /dev/null localhost:5173; do sleep 0.1; done")
-    argv = (sys.executable, "-P", "-m", "agent_sandbox", "ports", "0:5173")
-    with subprocess.Popen(argv, cwd=box.path, stderr=subprocess.PIPE, text=True) as forwarding:
-        assert forwarding.stderr
-        yield forwarding.stderr.readline().split()[0]
-        forwarding.send_signal(signal.SIGINT)  # or it has ended with a box that a later test rebuilt
-
-
-def test_a_server_that_listens_inside_is_listed_and_answers_here(box: Project, vite: str) -> None:
-    assert [line for line in box.sandbox("ports").stdout.splitlines() if line.startswith("5173 ") and "vite" in line]
-    host, _, port = vite.removeprefix("http://").partition(":")
-    with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=20)) as connection:
-        for _ in range(1000):
-            connection.request("GET", "/text.js")
-            answer = connection.getresponse()
-            assert (answer.status, b"Served inside" in answer.read()) == (200, True)
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_an_edit_reaches_a_browser_on_this_machine_without_a_reload(
-    box: Project, vite: str, program: str, tmp_path: Path
-) -> None:
-    with Chromium(program, tmp_path) as tab:
-        tab.open(vite)
-        tab.until("window.connected && document.querySelector('h1').textContent === 'Served inside'")
-        tab.value("window.marked = true")
-        box.exec("sh", "-c", "echo \"export const text = 'Edited inside';\" >web/text.js")
-        tab.until("document.querySelector('h1').textContent === 'Edited inside'")
-        assert tab.value("window.marked")
-
-
-@pytest.mark.usefixtures("vite")
-def test_a_browser_shows_the_agent_what_is_served_inside_and_why_a_page_is_denied(box: Project) -> None:
-    calls = [
-        ["new_page", {"url": "http://localhost:5173/"}],
-        ["take_screenshot", {"pageId": 2, "filePath": "page.png"}],
-        ["performance_start_trace", {"pageId": 2, "reload": False, "autoStop": False}],
-        ["performance_stop_trace", {"pageId": 2, "filePath": "trace.json"}],
-        ["new_page", {"url": "https://denied.test/page"}],
-        ["evaluate_script", {"pageId": 3, "function": "() => document.body.innerText"}],
-    ]
-    said = box.exec("python3", "-I", "client.py", SETTINGS, "browser", *map(json.dumps, calls)).stdout
-    (opened,), (saved,), _, (traced, *_), _, (denied,) = map(json.loads, said.splitlines())
-    assert "2: t (http://localhost:5173/)" in opened
-    assert "/workspace/page.png" in saved
-    assert (box.path / "page.png").read_bytes().startswith(b"\x89PNG")
-    assert "/workspace/trace.json" in traced
-    assert json.loads((box.path / "trace.json").read_text())["traceEvents"] != []
-    assert "Blocked by agent-sandbox: GET denied.test/page" in denied
-    # Nothing was asked of its maker.
-    asked = {str(line.get("host")) for line in box.traffic()}
-    assert {host for host in asked if host.endswith(("google.com", "googleapis.com", "gvt1.com"))} == set()
-
-
-@pytest.mark.usefixtures("vite")
-def test_playwright_saves_screenshots_and_traces_in_the_project(box: Project) -> None:
-    calls = [
-        ["browser_start_tracing", {}],
-        ["browser_navigate", {"url": "http://localhost:5173/"}],
-        ["browser_take_screenshot", {}],
-        ["browser_take_screenshot", {"filename": "named.png"}],
-        ["browser_stop_tracing", {}],
-    ]
-    box.exec("python3", "-I", "client.py", SETTINGS, "playwright", *map(json.dumps, calls))
-    (unnamed,) = (box.path / ".playwright-mcp").glob("page-*.png")
-    for picture in (unnamed, box.path / "named.png"):
-        assert picture.read_bytes().startswith(b"\x89PNG")
-    (trace,) = (box.path / ".playwright-mcp" / "traces").glob("trace-*.trace")
-    assert "localhost:5173" in trace.read_text()
 
 
 # Everything that a start writes, or reads, is in the agent's hands.

@@ -14,7 +14,7 @@ DIGESTS = """
 from agent_sandbox import images, resources
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.agents.together import Agents
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 templates = resources.data_root() / "templates"
 print(resources.data_root())
 for agent in known_agents(templates):

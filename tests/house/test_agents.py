@@ -27,7 +27,8 @@ from agent_sandbox.render.project import render_project
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.environment import java_environment, proxy_environment, trust_environment
-from agent_sandbox.stack.workspace import Ide, Owner, Workspace
+from agent_sandbox.stack.recorded import Ide, Owner
+from agent_sandbox.stack.workspace import Workspace
 from agent_talks import PROMPT, SILENT, TALKS
 from agents_page import texts
 

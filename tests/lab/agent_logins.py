@@ -118,6 +118,7 @@ SIGN_INS = {
         api="api.anthropic.com",
         path="/v1/models",
         words=("-p", PROMPT),
+        variables={"CLAUDE_CODE_MAX_RETRIES": "1"},
     ),
     "codex": SignIn(
         folder="CODEX_HOME",

@@ -24,8 +24,6 @@ class Talk:
     words: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     service: str
-    # Whether the model can have it run a command.
-    runs_commands: bool = True
     # A variable with a placeholder, and the one in which the agent looks for it.
     key: tuple[str, ...] = ()
 
@@ -45,8 +43,9 @@ ANTHROPIC = {"ANTHROPIC_BASE_URL": "https://api.anthropic.com", "ANTHROPIC_MODEL
 
 
 def aider(model: str, service: str) -> Talk:
-    """Return how Aider talks with a model."""
-    return Talk(words=("--model", model, "--message", PROMPT), service=service, runs_commands=False)
+    """Return how Aider talks with a model. It runs the file that the model writes as its test, which always fails."""
+    test = ("--no-git", "--auto-test", "--test-cmd", "sh run.sh; exit 1")
+    return Talk(words=(*test, "--model", model, "--message", PROMPT), service=service)
 
 
 def hermes(provider: str, model: str, service: str) -> Talk:

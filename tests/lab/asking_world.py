@@ -84,7 +84,7 @@ class World:
         return [question.id for question in self.questions]
 
 
-TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.PROXY)
+TUNNEL = Tunnel(client="10.0.0.3:40112", carries=Carries.PROXY)
 HEAD = RequestHead(b"GET", b"/", b"HTTP/1.1", (), b"", "new.test", 443, b"https")
 
 

@@ -23,7 +23,7 @@ from agent_sandbox.runtime.clones.volume import CloneVolume
 from agent_sandbox.runtime.host import process
 from agent_sandbox.runtime.project.clone_record import Clone
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +96,10 @@ class HereDriver:
     def observe(self, _project: str) -> tuple[Container, ...]:
         """Return the containers of the clone's stack."""
         return self.containers
+
+    def find(self, _project: str, service: str) -> Container | None:
+        """Return one of them."""
+        return next((one for one in self.containers if one.service == service), None)
 
     def runs(self, service: str) -> bool:
         """Return whether a container of the clone's stack runs."""

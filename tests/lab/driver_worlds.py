@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, Destroy, Up
 from agent_sandbox.stack.naming import network_name
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 from fake_stack import inspected
 
 if TYPE_CHECKING:

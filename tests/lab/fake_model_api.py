@@ -2,6 +2,7 @@
 
 A conversation without a model: a prompt that holds `run>>COMMAND<<` is answered with a call of the client's shell tool,
 and the tool's result comes back as the final text, so a test reads what the command printed inside the sandbox.
+Anthropic's API also calls other tools, one after the other: `call>>TOOL {"its": "arguments"}<<`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 COMMAND = re.compile(r"run>>(.*?)<<", re.DOTALL)
+CALL = re.compile(r"call>>(\S+) (.*?)<<", re.DOTALL)
+# Aider's models have no tools. They write files, and Aider shows them the output of its test command when that fails.
+EDITS, OUTPUT = "SEARCH/REPLACE", "And got this output:"
+EDIT = """\
+run.sh
+```sh
+<<<<<<< SEARCH
+=======
+{}
+>>>>>>> REPLACE
+```
+"""
 GREETING = "Hello from the stand-in."
 
 
@@ -30,6 +43,15 @@ class Run:
     """The model asks for a command to be run."""
 
     command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The model calls a tool by its name."""
+
+    tool: str
+    arguments: Any
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +78,15 @@ def next_turn(prompts: str, results: str) -> Say | Run:
     return Say(text=f"RESULT: {results}" if results else GREETING)
 
 
+def next_edit(prompts: str) -> Say:
+    """Decide what a model without tools does: it writes the command into a file."""
+    _, has_run, output = prompts.partition(OUTPUT)
+    wanted = COMMAND.search(prompts)
+    if wanted and not has_run:
+        return Say(text=EDIT.format(wanted[1]))
+    return Say(text=f"RESULT: {output}" if has_run else GREETING)
+
+
 def shell_tool(tools: Sequence[Any]) -> tuple[str, Any]:
     """Return the name and the parameters' schema of the tool that runs a command, or an empty name."""
     for tool in tools:
@@ -67,15 +98,19 @@ def shell_tool(tools: Sequence[Any]) -> tuple[str, Any]:
 
 
 SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema")
+# How long Codex waits for a command before it goes on without it: a person may be asked meanwhile.
+PATIENCE = {"yield_time_ms": 30_000}
 FILLERS = {"string": "asked for by the test", "boolean": False, "integer": 10000, "number": 10000, "array": []}
 
 
 def arguments(schema: Any, command: str) -> dict[str, Any]:
-    """Return a call's arguments: the command, and something for whatever else is required."""
+    """Return a call's arguments: the command, time for it, and something for whatever else is required."""
     said: dict[str, Any] = {}
     for name, kind in schema["properties"].items():
         if name in ("command", "cmd"):
             said[name] = ["bash", "-c", command] if kind.get("type") == "array" else command
+        elif name in PATIENCE:
+            said[name] = PATIENCE[name]
         elif name in schema.get("required", ()):
             said[name] = kind["enum"][0] if kind.get("enum") else FILLERS[str(kind.get("type")).lower()]
     return said
@@ -97,7 +132,9 @@ def anthropic(body: Any) -> Json | Events:
     results = "\n".join(texts(part.get("content", "")) for part in parts if part["type"] == "tool_result")
     prompts = "\n".join(part["text"] for part in parts if part["type"] == "text")
     shell, schema = shell_tool(body.get("tools", []))
-    block, delta, stop = anthropic_block(next_turn(prompts if shell else "", results), shell, schema)
+    answered = sum(part["type"] == "tool_result" for part in parts)
+    turn = next_call(prompts if shell else "", answered) or next_turn(prompts if shell else "", results)
+    block, delta, stop = anthropic_block(turn, shell, schema)
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "usage": usage}
     if not body.get("stream"):
@@ -112,13 +149,20 @@ def anthropic(body: Any) -> Json | Events:
     ])  # fmt: skip
 
 
-def anthropic_block(turn: Say | Run, shell: str, schema: Any) -> tuple[Any, Any, str]:
+def next_call(prompts: str, answered: int) -> Call | None:
+    """Return the call that follows those that were answered, or None."""
+    found = CALL.findall(prompts)[answered:]
+    return Call(tool=found[0][0], arguments=json.loads(found[0][1]), number=answered) if found else None
+
+
+def anthropic_block(turn: Say | Run | Call, shell: str, schema: Any) -> tuple[Any, Any, str]:
     """Return a turn as (content block, its one delta, stop reason)."""
     if isinstance(turn, Say):
         return {"type": "text", "text": ""}, {"type": "text_delta", "text": turn.text}, "end_turn"
-    call = arguments(schema, turn.command)
-    block = {"type": "tool_use", "id": "toolu_1", "name": shell, "input": {}}
-    return block, {"type": "input_json_delta", "partial_json": json.dumps(call)}, "tool_use"
+    if isinstance(turn, Run):
+        turn = Call(tool=shell, arguments=arguments(schema, turn.command), number=1)
+    block = {"type": "tool_use", "id": f"toolu_{turn.number}", "name": turn.tool, "input": {}}
+    return block, {"type": "input_json_delta", "partial_json": json.dumps(turn.arguments)}, "tool_use"
 
 
 def as_parts(content: Any) -> list[Any]:
@@ -135,7 +179,9 @@ def completions(body: Any) -> Json | Events:
     results = "\n".join(texts(message["content"]) for message in messages if message["role"] == "tool")
     prompts = "\n".join(texts(message["content"]) for message in messages if message["role"] == "user")
     shell, schema = shell_tool(body.get("tools", []))
-    delta, stop = completions_delta(next_turn(prompts if shell else "", results), shell, schema)
+    has_edits = not shell and EDITS in str(messages)
+    turn = next_edit(prompts) if has_edits else next_turn(prompts if shell else "", results)
+    delta, stop = completions_delta(turn, shell, schema)
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     head = {"id": "chat_1", "created": 1, "model": body["model"]}
     if not body.get("stream"):

@@ -51,7 +51,8 @@ def with_running(docker: FakeDocker, *stacks: str) -> FakeDocker:
     """Have a running proxy in the stacks whose names begin so, and no container in others."""
     for stack in stacks:
         docker.says(f"com.docker.compose.project={stack}", out="1\n")
-    docker.says("inspect --type container", out=json.dumps([inspected("proxy", "healthy")]))
+    # Without the label of a project, so only a list by that label finds it.
+    docker.says("inspect --type container", out=json.dumps([inspected("proxy", "healthy", network="")]))
     return docker.says("ps --all")
 
 
@@ -76,7 +77,10 @@ def inspected(service: str, state: str, network: str = "app-1_sandbox", restarts
         "Id": service.ljust(64, "0"),
         "Config": {
             "Image": "agent-sandbox/x:1",
-            "Labels": {"com.docker.compose.service": service},
+            "Labels": {
+                "com.docker.compose.project": network.removesuffix("_sandbox"),
+                "com.docker.compose.service": service,
+            },
             "Healthcheck": check,
         },
         "State": {"Status": status, "ExitCode": 1, "OOMKilled": restarts > 0, **health},

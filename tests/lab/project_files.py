@@ -8,7 +8,7 @@ from agent_sandbox.render.record import Record
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init.project_file import Asked
 from agent_sandbox.stack.limits import limits
-from agent_sandbox.stack.workspace import Ide, Owner
+from agent_sandbox.stack.recorded import Ide, Owner
 
 FIRST, SECOND, *_ = known_agents(data_root() / "templates")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
 
 # For `sabotage`: tests need not wait as long as clients may take.
 HURRY = "from agent_sandbox.proxy.limits import Limits\nLimits.__init__.__kwdefaults__.update(body_seconds=1.0)"
+# The same: connections to servers are made only while there is no file `held` beside the policy.
+HELD = """
+import asyncio, pathlib, sys
+from agent_sandbox.proxy.upstream import dialler
+held = pathlib.Path(sys.argv[2].partition("=")[2]).with_name("held")
+class HeldDialler(dialler.Dialler):
+    async def dial(self, host, port):
+        while held.exists():
+            await asyncio.sleep(0.01)
+        return await super().dial(host, port)
+dialler.Dialler = HeldDialler
+"""
 NAMES = ("allowed.test", "a.wild.test", "b.wild.test")
 
 
@@ -32,6 +45,18 @@ class Pair:
         self.proxy.forget()
         self.server.forget()
         self.plain.forget()
+
+
+@contextmanager
+def hold_dialling(proxy: ProxyProcess) -> Iterator[None]:
+    """Make no connection to a server until the end; then give those that were held the time to be made."""
+    held = proxy.folder / "held"
+    held.touch()
+    try:
+        yield
+    finally:
+        held.unlink()
+    time.sleep(0.1)
 
 
 @contextmanager

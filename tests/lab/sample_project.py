@@ -8,7 +8,8 @@ from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.model import Stack
-from agent_sandbox.stack.workspace import Access, Ide, Protected, Workspace
+from agent_sandbox.stack.recorded import Access, Ide
+from agent_sandbox.stack.workspace import Protected, Workspace
 
 FOLDER = data_root() / "templates"
 TEMPLATES = Templates(FOLDER)

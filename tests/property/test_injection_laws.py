@@ -1,10 +1,19 @@
-"""The laws of injection: whatever a client sends, a value goes to a host that it is bound to, and nowhere else."""
+"""The laws of injection: whatever a client sends, a value goes to a host that it is bound to, and nowhere else.
+
+They hold for each kind of credential and each way in which a value comes to the proxy. A login is a `bearer` token with
+a time to live, whose client also asks for a new token.
+"""
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,12 +22,16 @@ from agent_sandbox.policy import parse_request
 from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.policy.match.injection import Credential, Existing, Injection, injection
 from agent_sandbox.proxy.secrets.injector import Filling, Injector, WithoutSecretError
+from agent_sandbox.proxy.secrets.login import Refresher, RefusedRefreshError, put_login
 from agent_sandbox.proxy.secrets.placeholder import Placeholders
 from agent_sandbox.proxy.secrets.redactable import folded
-from agent_sandbox.proxy.secrets.store import put_secret
+from agent_sandbox.proxy.secrets.redaction import Redactor, redact
+from agent_sandbox.proxy.secrets.store import put_secret, put_sourced, uptime
 from agent_sandbox.proxy.wire.message import RequestHead
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agent_sandbox.proxy.wire.message import Fields
 
 KEY_ID, SECRET = "AKIAREAL", "the-real-value-of-it"
@@ -28,6 +41,33 @@ BOUND, OTHERS = ("a.test", "b.test"), ("c.test", "a.test.c.test", "xa.test")
 PLACEHOLDERS = Placeholders(b"k" * 32)
 MINE, ANOTHER = (PLACEHOLDERS.ending(name) for name in ("token", "another"))
 HEADERS = ("x-api-key", "authorization", "cookie")
+ENDPOINT, ENDPOINT_PATH = "login.test", "/v1/oauth/token"
+
+
+def sign_in(folder: Path, name: str, hosts: tuple[str, ...], value: bytes, *, seconds: float | None) -> None:
+    """Store the access token of a login of the host machine."""
+    said = {
+        "endpoints": [f"https://{ENDPOINT}{ENDPOINT_PATH}"],
+        "begins": {"access": "sk-", "refresh": "rt-"},
+        "answer": {"access_token": "{access}", "refresh_token": "{refresh}", "expires_in": "{seconds}"},
+        "value": value.decode(),
+        "lifetime": seconds,
+    }
+    put_login(folder, name, list(hosts), json.dumps(said).encode())
+
+
+# How a secret comes to the proxy: typed in, from a source, or as a login of the host machine.
+STORES: dict[str, Callable[[Path, str, tuple[str, ...], bytes], None]] = {
+    "typed in": put_secret,
+    "source": lambda *secret: put_sourced(*secret, source="command", until=uptime() + 1000),
+    "login": partial(sign_in, seconds=1000),
+    "login without expiry": partial(sign_in, seconds=None),
+}
+EXPIRED: dict[str, Callable[[Path, str, tuple[str, ...], bytes], None]] = {
+    "expired source": lambda *secret: put_sourced(*secret, source="command", until=uptime()),
+    "expired login": partial(sign_in, seconds=0),
+}
+stores, all_stores = st.sampled_from(sorted(STORES)), st.sampled_from(sorted(STORES | EXPIRED))
 SPELLINGS = tuple(spelled for name in HEADERS for spelled in (name, name.upper(), name.replace("-", "_")))
 
 credentials = st.builds(
@@ -60,12 +100,19 @@ sent = st.lists(
 ).map(lambda fields: ((b"x-amz-date", b"20260101T000000Z"), *fields))
 
 
-def filling(put_in: Injection, host: str, scheme: str, fields: Fields) -> Filling | None:
+def with_secret(folder: str, store: str) -> Path:
+    """Return the directory of a secret store that has the secret."""
+    for name in ("secrets", "run"):
+        Path(folder, name).mkdir()
+    (STORES | EXPIRED)[store](Path(folder, "secrets"), "token", BOUND, VALUE.encode())
+    return Path(folder, "secrets")
+
+
+def filling(put_in: Injection, host: str, scheme: str, fields: Fields, store: str) -> Filling | None:
     request = parse_request(scheme=scheme, host=host, port=443, method="GET", target="/")
     with TemporaryDirectory() as folder:
-        put_secret(Path(folder), "token", BOUND, VALUE.encode())
         try:
-            return Injector(Path(folder), placeholders=PLACEHOLDERS).filling(put_in, request, fields)
+            return Injector(with_secret(folder, store), placeholders=PLACEHOLDERS).filling(put_in, request, fields)
         except WithoutSecretError:
             return None
 
@@ -75,23 +122,36 @@ def places_of(credential: Credential) -> set[bytes]:
     return {folded(name.encode()) for name in (*own, *credential.others, *credential.row.others)}
 
 
+def ways_of(text: str) -> tuple[bytes, ...]:
+    """Return what a server may write back of a text that it was sent."""
+    ways = (text, quote(text, safe=""), json.dumps(text), b64encode(text.encode()).decode(), text.encode().hex())
+    return tuple(map(str.encode, ways))
+
+
+def cut(data: bytes) -> st.SearchStrategy[list[bytes]]:
+    """Return ways in which a response arrives in pieces."""
+    return st.lists(st.integers(0, len(data)), max_size=6).map(
+        lambda places: [data[begin:end] for begin, end in pairwise([0, *sorted(places), len(data)])]
+    )
+
+
 def head(fields: Fields) -> RequestHead:
     return RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"host", b"a.test"), *fields))
 
 
-@given(injections, st.sampled_from((*BOUND, *OTHERS)), st.sampled_from(("https", "http")), sent)
+@given(injections, st.sampled_from((*BOUND, *OTHERS)), st.sampled_from(("https", "http")), sent, all_stores)
 def test_a_value_leaves_only_towards_a_bound_host_and_over_tls(
-    put_in: Injection, host: str, scheme: str, fields: Fields
+    put_in: Injection, host: str, scheme: str, fields: Fields, store: str
 ) -> None:
-    found = filling(put_in, host, scheme, fields)
+    found = filling(put_in, host, scheme, fields, store)
     if found and found.uses:
-        assert (host in BOUND, scheme) == (True, "https")
+        assert (host in BOUND, scheme, store in STORES) == (True, "https", True)
 
 
-@given(injections, sent)
-def test_beside_the_secret_goes_no_credential_of_the_clients_own(put_in: Injection, fields: Fields) -> None:
+@given(injections, sent, stores)
+def test_beside_the_secret_goes_no_credential_of_the_clients_own(put_in: Injection, fields: Fields, store: str) -> None:
     (credential,) = put_in.credentials
-    found = filling(put_in, "a.test", "https", fields)
+    found = filling(put_in, "a.test", "https", fields, store)
     if found and found.uses:
         places = places_of(credential)
         request = found.into_request(head(fields), b"")
@@ -105,21 +165,72 @@ def test_beside_the_secret_goes_no_credential_of_the_clients_own(put_in: Injecti
             assert [*left, *found.parameters] == [written]
 
 
-@given(injections, sent)
-def test_without_the_secret_a_request_goes_as_it_came(put_in: Injection, fields: Fields) -> None:
-    found = filling(put_in, "a.test", "https", fields)
+@given(injections, sent, stores)
+def test_without_the_secret_a_request_goes_as_it_came(put_in: Injection, fields: Fields, store: str) -> None:
+    found = filling(put_in, "a.test", "https", fields, store)
     if found and not found.uses:
         assert put_in.existing is Existing.KEEP
         assert (found.into(fields), found.echoes) == (fields, ())
 
 
-@given(injections, sent)
-def test_a_request_is_refused_only_for_a_credential_of_the_clients_own(put_in: Injection, fields: Fields) -> None:
+@given(injections, sent, stores)
+def test_a_request_is_refused_only_for_a_credential_of_the_clients_own(
+    put_in: Injection, fields: Fields, store: str
+) -> None:
     (credential,) = put_in.credentials
     places = places_of(credential)
     theirs = [value for name, value in fields if folded(name) in places]
     own = any(not any(kind.read(value.decode()).endswith(MINE) for kind in KINDS.values()) for value in theirs)
-    found = filling(put_in, "a.test", "https", fields)
+    found = filling(put_in, "a.test", "https", fields, store)
     is_own = own and put_in.existing is Existing.FAIL
     # A request without a signature to replace is refused as well.
     assert found is None if is_own else credential.row.signs or found is not None
+
+
+@given(injections, stores, st.data())
+def test_an_echo_of_what_was_injected_is_overwritten_however_the_response_is_cut(
+    put_in: Injection, store: str, data: st.DataObject
+) -> None:
+    (credential,) = put_in.credentials
+    found = filling(put_in, "a.test", "https", (), store)
+    # A secret that signs is not sent.
+    if found and not credential.row.signs:
+        echoed = (*ways_of(VALUE), *ways_of(credential.row.write(VALUE, "bot")))
+        echo = b" ".join(data.draw(st.lists(st.sampled_from(echoed), min_size=1, max_size=3)))
+        redactor = Redactor(found.echoes)
+        shown = b"".join([*map(redactor.feed, data.draw(cut(echo))), redactor.end()])
+        assert shown == redact(found.echoes, echo)
+        assert [way for way in ways_of(VALUE) if way in shown] == []
+
+
+REFRESH = PLACEHOLDERS.ending("token:refresh")
+tokens = st.sampled_from([MINE, REFRESH, f"rt-{REFRESH}", ANOTHER, "own"])
+roles = st.sampled_from(["refresh_token", "code", "assertion"])
+grants = st.sampled_from(["refresh_token", "authorization_code", ""])
+SHAPES: tuple[Callable[[str, str, str], str], ...] = (
+    lambda token, role, grant: json.dumps({role: token, "grant_type": grant}),
+    lambda token, role, grant: urlencode({role: token, "grant_type": grant}),
+    lambda token, role, grant: json.dumps([{role: {token: [grant]}}]),
+    lambda token, role, grant: "".join(f"%{ord(sign):02x}" for sign in token) + f"={role}&grant_type={grant}",
+    lambda token, role, grant: f"--{role}\r\n{grant}\r\n{token}",
+)
+
+
+@given(st.sampled_from(SHAPES), tokens, roles, grants, all_stores)
+def test_a_refresh_request_gets_placeholders_alone_and_no_placeholder_leaves(
+    shape: Callable[[str, str, str], str], token: str, role: str, grant: str, store: str
+) -> None:
+    request = parse_request(scheme="https", host=ENDPOINT, port=443, method="POST", target=ENDPOINT_PATH)
+    with TemporaryDirectory() as folder:
+        refresher = Refresher(with_secret(folder, store), PLACEHOLDERS)
+        is_read = refresher.reads(request)
+        try:
+            answer = refresher.answer(request, shape(token, role, grant).encode()) if is_read else None
+        except RefusedRefreshError as refused:
+            answer = {"error": str(refused)}
+    assert is_read is ("login" in store)
+    assert (answer is not None) is (is_read and token != "own")
+    assert SECRET not in str(answer)
+    if answer and "access_token" in answer:
+        assert (store in STORES, role, grant) == (True, "refresh_token", "refresh_token")
+        assert (str(answer["access_token"]), token.endswith(REFRESH)) == (f"sk-{MINE}", True)

@@ -136,10 +136,15 @@ def test_an_executable_script_is_run_by_its_first_line(container: Container) -> 
 
 
 def test_a_second_start_waits_and_does_not_run_it_again(container: Container) -> None:
-    (container.root / "setup").write_text("echo one >>ran; sleep 0.3")
+    (container.root / "setup").write_text("echo one >>ran; until [ -e go ]; do sleep 0.02; done")
     with container.start() as first:
-        assert first.stdout is not None
+        assert first.stdout
         first.stdout.readline()
-        assert container.run(None) == (0, ["agent-sandbox: setup is already running: waiting for it"])
+        with container.start() as second:
+            assert second.stdout
+            assert second.stdout.readline() == "agent-sandbox: setup is already running: waiting for it\n"
+            (container.root / "go").touch()
+            assert second.stdout.read() == ""
         first.stdout.read()
+    assert second.returncode == 0
     assert (container.root / "ran").read_text() == "one\n"

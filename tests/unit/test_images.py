@@ -8,7 +8,7 @@ from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.filetree import digest
 from agent_sandbox.resources import data_root
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 
 AGENT = images.images_for(Agents((load_manifest(data_root() / "templates", "claude"),)), Owner())[-1]
 MANIFEST = load_manifest(data_root() / "templates", "claude")

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, ClassVar
 
+from agent_sandbox.agents.home import TAKEN
 from agent_sandbox.agents.login import SHAPE as LOGIN
 from agent_sandbox.agents.login import Login, faults_of_login, read_login
 from agent_sandbox.agents.mcp import SHAPE as MCP
 from agent_sandbox.agents.mcp import McpSettings, faults_of_mcp, read_mcp
+from agent_sandbox.agents.pin import INTEGRITY, VERSION
 from agent_sandbox.agents.shape import Keys, OneOf, Shape, faults
 from agent_sandbox.problems import Problem, UserError
 
@@ -21,12 +23,9 @@ TEXT = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f]{1,10000}")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 PACKAGE = re.compile(r"(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*")
 PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]{0,63}[a-z0-9])?")
-VERSION = re.compile(r"[0-9]{1,20}\.[0-9]{1,20}\.[0-9]{1,20}(-[0-9A-Za-z.-]{1,64})?")
 RELEASE = re.compile(r"[0-9]+(\.[0-9]+){0,4}([a-z.-][0-9A-Za-z.-]{0,31})?")
 DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]{1,63}")
 URL = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?/[A-Za-z0-9._~/+%-]{1,400}")
-# The hash of a package as npm records it.
-INTEGRITY = re.compile(r"sha512-[A-Za-z0-9+/]{86}==")
 # A line of requirements.txt: pinned versions with hashes, and nothing that could name another index or a file.
 LOCK_LINE = re.compile(
     r"[A-Za-z0-9._-]+(\[[a-z0-9,_-]+\])?==[0-9A-Za-z.!+-]+( ; [^\n;\\]+)? \\"
@@ -81,9 +80,6 @@ RESERVED = re.compile(
     r"AGENT_SANDBOX_.*|.*_PROXY|.*_(CA|CERT|CERTS|CAINFO|CAFILE)(_.*)?|.*_ROOTS_FILE_PATH"
     r"|HOME|PATH|LD_.*|GIT_CONFIG_.*|JAVA_TOOL_OPTIONS|NODE_OPTIONS"
 )
-# Directories in dev's home directory that every agent has.
-TAKEN = (".cache", ".config/agent-sandbox", ".dotfiles", ".history", ".local")
-HOME = "/home/dev"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,12 @@
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from agent_sandbox.agents.manifest import INTEGRITY, VERSION, AgentManifest, NpmPackage
-
+VERSION = re.compile(r"[0-9]{1,20}\.[0-9]{1,20}\.[0-9]{1,20}(-[0-9A-Za-z.-]{1,64})?")
+# The hash of a package as npm records it.
+INTEGRITY = re.compile(r"sha512-[A-Za-z0-9+/]{86}==")
 NUMBERS = re.compile(r"[0-9]+|[A-Za-z-]+")
 
 
@@ -43,14 +44,6 @@ def parse_pin(text: str) -> Pin | None:
     version, space, integrity = text.partition(" ")
     valid = VERSION.fullmatch(version) and (INTEGRITY.fullmatch(integrity) or not space)
     return Pin(version=version, integrity=integrity) if valid else None
-
-
-def pinned(manifest: AgentManifest, pin: Pin | None) -> AgentManifest:
-    """Return the manifest with a project's pin, or as it is if that is not newer: updates only go forward."""
-    install = manifest.install
-    if pin is None or not isinstance(install, NpmPackage) or not is_newer(pin.version, install.version):
-        return manifest
-    return replace(manifest, install=replace(install, version=pin.version, integrity=pin.integrity))
 
 
 def is_newer(version: str, than: str) -> bool:

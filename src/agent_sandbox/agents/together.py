@@ -1,11 +1,11 @@
 """The agents of one stack: what they need together, and which agents cannot share a sandbox."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from agent_sandbox.agents.manifest import AgentManifest, within
-from agent_sandbox.agents.pin import Pins, pinned
+from agent_sandbox.agents.manifest import AgentManifest, NpmPackage, within
+from agent_sandbox.agents.pin import Pin, Pins, is_newer
 from agent_sandbox.problems import Problem, UserError
 
 # Of all names together: they become the name of an image, which has a limit of 255 characters.
@@ -71,6 +71,14 @@ class Agents:
     def extensions(self, editor: str) -> tuple[str, ...]:
         """Return the extensions for an editor."""
         return tuple(dict.fromkeys(name for one in self.manifests for name in one.editor.get(editor, ())))
+
+
+def pinned(manifest: AgentManifest, pin: Pin | None) -> AgentManifest:
+    """Return the manifest with a project's pin, or as it is if that is not newer: updates only go forward."""
+    install = manifest.install
+    if pin is None or not isinstance(install, NpmPackage) or not is_newer(pin.version, install.version):
+        return manifest
+    return replace(manifest, install=replace(install, version=pin.version, integrity=pin.integrity))
 
 
 def sentence(words: Sequence[str]) -> str:

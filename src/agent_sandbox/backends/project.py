@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_sandbox.agents.pin import Pins
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,10 +51,14 @@ class Build:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Up:
-    """Build missing images and start all services until healthy; recreate the containers in `anew`."""
+    """Build missing images and start all services until healthy; recreate the containers in `anew`.
+
+    With `only`, start these services and those that they need, and remove none.
+    """
 
     build: Build
     anew: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +99,15 @@ class Restart:
 class Exec:
     """Run a command in the agent container, as `dev`, with these variables beside the container's.
 
-    `session` is a random name, by which signals to this process are passed on to the command.
+    `session` is a random name, by which signals to this process are passed on to the command. With the `container`'s
+    id, no file of the stack is read.
     """
 
     argv: tuple[str, ...]
     terminal: Terminal
     environment: Mapping[str, str] = field(default_factory=dict)
     session: str = ""
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

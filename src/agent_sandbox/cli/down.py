@@ -9,10 +9,11 @@ from agent_sandbox.backends.verbs import Down
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
-from agent_sandbox.cli.steps.running_clones import names_of_running
+from agent_sandbox.cli.steps.running_clones import clones_that_run
 from agent_sandbox.cli.steps.unprotected_writes import put_off
 from agent_sandbox.cli.steps.unreviewed import report_unreviewed
 from agent_sandbox.cli.terminal.output import counted, say
+from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import open_project, trusted_projects
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.mount_checks import listed
@@ -34,8 +35,9 @@ def down(
         return
     project = open_project(path, cwd=Path.cwd())
     _stop(project, dry_run=dry_run, quiet=quiet)
-    if not (dry_run or quiet) and (clones := names_of_running(project.root)):
-        say(f"its clones still run: {listed(clones)}; to stop one: agent-sandbox down --path {clones[0]}")
+    if not (dry_run or quiet) and (clones := clones_that_run(project.root)):
+        names, option = [one.name for one in clones], path_option(clones[0].root, os.environ, cwd=Path.cwd())
+        say(f"its clones still run: {listed(names)}; to stop one: agent-sandbox down{option}")
 
 
 def _stop(project: Project, *, dry_run: bool, quiet: bool) -> None:

@@ -20,7 +20,7 @@ from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, agents_
 from agent_sandbox.runtime.project.installed import require_outermost
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
 from agent_sandbox.stack.limits import limit_texts
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.recorded import Ide
 
 WOULD = {
     Verdict.WRITTEN: "would write",

@@ -24,8 +24,8 @@ from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.stack_list import ListedStack, list_stacks
 from agent_sandbox.size_text import size_text
+from agent_sandbox.stack.containers import CONTROL, PROGRAM
 from agent_sandbox.stack.engine import ENGINE
-from agent_sandbox.stack.services.proxy import CONTROL, PROGRAM
 
 HEADINGS = ("NAME", "AGENT", "STATE", "SINCE", "MEMORY", "DISK", "DENIED")
 STATES = {"running": "ok", "down": ""}

@@ -12,7 +12,7 @@ from agent_sandbox.cli.steps.trust_gate import open_known
 def shell(*, path: ProjectPath = None) -> None:
     """Open zsh in the agent container, as `dev` in /workspace."""
     project = open_known(path, cwd=Path.cwd())
-    require_agent(project)
+    agent = require_agent(project)
     keep_secrets(project)
     keep_ports(project)
-    attach(project, "zsh")
+    attach(project, "zsh", container=agent.id)

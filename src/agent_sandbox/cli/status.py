@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
@@ -13,13 +14,13 @@ from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.decision_line import decision_table
 from agent_sandbox.cli.steps.execute import backend, driver
-from agent_sandbox.cli.steps.running_clones import names_of_running
+from agent_sandbox.cli.steps.running_clones import clones_that_run
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, short_path
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.cut_off import CUT_OFF, cut_off
 from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.project.clone_record import clone_at
+from agent_sandbox.runtime.project.clone_record import clone_at, path_option
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHARING, STRANGER, listed
 from agent_sandbox.runtime.proxy.clock import clock_off
@@ -28,11 +29,11 @@ from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.proxy.secrets import time_of
 from agent_sandbox.runtime.refusals import NOT_COUNTED
 from agent_sandbox.runtime.sources.all_recipes import recipes_for
-from agent_sandbox.runtime.status import SHOWN, Loaded, Status, look
+from agent_sandbox.runtime.status import SHOWN, Loaded, Status, ask_all, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.runtime.webhook.outcome import last_failure
+from agent_sandbox.stack.containers import FIREWALL, is_beside
 from agent_sandbox.stack.engine import HOST
-from agent_sandbox.stack.services.beside import FIREWALL
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 HINTED = "hints (not decisions) about {} requests since the proxy started; the last:"
@@ -44,10 +45,11 @@ LEARNS = "policy learn allows what no rule denies for {} more: agent-sandbox pol
 CLOCK = f"the proxy's clock is {{}}, so certificates fail: set the clock of the {HOST}"
 # The style of each label that begins a line.
 LABELS = {"trust": "warn", "closed": "warn", "open": "fail", "policy": "title", "limits": "title", "log": "warn"}
-LABELS |= {"requests": "title", "refused": "title", "webhook": "warn", "clones": "title"}
+LABELS |= {"requests": "title", "refused": "title", "webhook": "warn", "clones": "title", "beside": "warn"}
 LEAST = 9  # the width of the column of services
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 NOT_RUNNING = "not running: agent-sandbox up"
+FAILED = "beside  {0} {1}: agent-sandbox logs{2} {0}; then agent-sandbox up{2}"
 # States in which a container neither runs nor is about to restart.
 ENDED = {"created", "exited", "dead", "paused"}
 RELOAD, CHECK = "agent-sandbox proxy reload", "agent-sandbox policy check"
@@ -74,19 +76,24 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
 
     project = open_project(path, cwd=Path.cwd())
     load = cache(lambda: load_here(project.policy, os.environ))
-    found = look(
-        driver(),
-        project,
-        ask=lambda proxy, argv: ask_stack(driver(), backend().plan(project, AskProxy(argv=argv, container=proxy.id))),
-        digest=lambda: load().digest,
-        missing_services=missing_services(project, load),
-        unmounted_layers=unmounted_layers(project, os.environ),
-        stale_services=stale_services(project.policy, this_machine(os.environ, project=project.root)),
-        unseen=unseen_in(project.root, os.environ),
-        sources=_sources(project.root),
-        webhook=last_failure(project.root, os.environ),
-        clones=names_of_running(project.root),
-    )
+
+    def ask(proxy: Container, argv: tuple[str, ...]) -> Mapping[str, Any]:
+        return ask_stack(driver(), backend().plan(project, AskProxy(argv=argv, container=proxy.id)))
+
+    with ThreadPoolExecutor() as pool:  # the engine answers while the files are read
+        answers = pool.submit(ask_all, pool, driver(), project, ask=ask)
+        found = look(
+            project,
+            answers=answers.result,
+            digest=lambda: load().digest,
+            missing_services=missing_services(project, load),
+            unmounted_layers=unmounted_layers(project, os.environ),
+            stale_services=stale_services(project.policy, this_machine(os.environ, project=project.root)),
+            unseen=unseen_in(project.root, os.environ),
+            sources=_sources(project.root),
+            webhook=last_failure(project.root, os.environ),
+            clones=tuple(one.name for one in clones_that_run(project.root)),
+        )
     if json:
         emit_json(as_json(found))
     else:
@@ -162,7 +169,7 @@ def as_text(found: Status) -> Iterator[str]:
     digest = (found.host_digest[:12],) if found.host_digest else ()
     clone = clone_at(project.root, os.environ)
     place = f"{clone.name}, a clone of {short_path(clone.project)}" if clone else str(project.root)
-    option = f" --path {clone.name}" if clone else ""
+    option = path_option(project.root, os.environ, cwd=Path.cwd())
     policy = (", ".join(_policy_files(found)), *digest, _said(found.loaded, option))
     requests = found.proxy.get("requests", {})
     counts = [f"{COUNTED}{CHECKED if requests['starts'] else ''}".format(**requests)] if requests else []
@@ -244,10 +251,19 @@ def _kept(policy: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _ended(containers: Iterable[Container], option: str) -> Iterator[str]:
-    """Yield a line with the stopped containers; a restarted engine starts only the proxy."""
-    ended = ", ".join(container.service for container in containers if container.state in ENDED)
+    """Yield a line with the stopped containers, and one for each service beside the sandbox that failed.
+
+    A restarted engine starts only the proxy.
+    """
+    failed = [one for one in containers if is_beside(one.service) and _has_failed(one)]
+    ended = ", ".join(one.service for one in containers if one.state in ENDED and one not in failed)
     if ended:
         yield f"closed  {ended}: {NOT_RUNNING}{option}"
+    yield from (FAILED.format(one.service, one.condition, option) for one in failed)
+
+
+def _has_failed(container: Container) -> bool:
+    return container.state in {"exited", "dead"} or container.condition == "unhealthy"
 
 
 def _secrets(found: Status, option: str) -> Iterator[str]:

@@ -27,7 +27,7 @@ def up(
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
     code = start(project, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if not (code or dry_run or quiet):
-        option = path_option(project.root, os.environ)
+        option = path_option(project.root, os.environ, cwd=Path.cwd())
         run, shell = (f"agent-sandbox {verb}{option}" for verb in ("run", "shell"))
         say(
             *(f"{project.name} is ", ("up", "ok"), "; start the agent with ", (run, "command")),

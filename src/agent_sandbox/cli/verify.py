@@ -21,8 +21,7 @@ from agent_sandbox.runtime.host.process import Finished
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.runtime.refusals import read_refusals
-from agent_sandbox.stack.services.agent import PROBE
-from agent_sandbox.stack.services.beside import FIREWALL
+from agent_sandbox.stack.containers import FIREWALL, PROBE
 
 Full = Annotated[bool, Option(help="Try everything, not only what is tried at every start.")]
 Capture = Annotated[

@@ -9,11 +9,9 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_sandbox.bounded_json import read_json
-from agent_sandbox.policy.compiler.codec import Lists, NotEncodableError, decode_policy, encode_policy
-from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policyfile.cache_dir import CacheDir
 from agent_sandbox.policyfile.catalogue import services_beside
 from agent_sandbox.policyfile.gc_pause import collector_paused
@@ -26,15 +24,39 @@ from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.problems import UserError
 from agent_sandbox.resources import PACKAGE, data_root
 
+if TYPE_CHECKING:
+    from agent_sandbox.policy.compiler.codec import Lists
+    from agent_sandbox.policy.engine.policy import Policy
+
 ENGINE = ("policy", "policyfile")
 
 
-def load_cached(path: Path, *, layers: Sequence[LayerFile] = (), cache_dir: CacheDir | None) -> Policy:
+def load_cached(path: Path, *, layers: Sequence[LayerFile] = (), cache_dir: CacheDir | None) -> "Policy":
     """Return what `load_policy` returns, faster if it is cached; raise UserError with every problem."""
+
+    def read(form: Any, lists: "Lists") -> "Policy":  # noqa: ANN401 - as it was stored
+        from agent_sandbox.policy.compiler.codec import decode_policy  # noqa: PLC0415 - not needed to check a policy
+
+        return decode_policy(form, lists)
+
+    return _load_policy(path, layers, cache_dir, read)
+
+
+def require_valid(path: Path, *, layers: Sequence[LayerFile] = (), cache_dir: CacheDir | None) -> None:
+    """Raise UserError with every problem, as `load_cached` does. A cached policy is valid, and is not decoded."""
+    _load_policy(path, layers, cache_dir, lambda _form, _lists: None)
+
+
+def _load_policy[T](
+    path: Path,
+    layers: Sequence[LayerFile],
+    cache_dir: CacheDir | None,
+    read: Callable[[Any, "Lists"], T],
+) -> "Policy | T":
     present = tuple(layer for layer in layers if layer.is_there)
     files = (*present, LayerFile(name=PROJECT, path=path))
 
-    def load(read: Read) -> Policy:
+    def load(read: Read) -> "Policy":
         from agent_sandbox.policyfile.loading import load_policy  # noqa: PLC0415 - not needed for a cached policy
 
         return load_policy(path, layers=present, read=read)
@@ -42,21 +64,29 @@ def load_cached(path: Path, *, layers: Sequence[LayerFile] = (), cache_dir: Cach
     # A service that is resolved later is not among the files that were read.
     resolved = services_beside(path).found
     key = ["policy", *resolved, *(f"{file.name} {file.tighten} {file.path.absolute()}" for file in files)]
-    return _load(cache_dir, key, [str(file.path.absolute()) for file in files], load, encode_policy, decode_policy)
+    return _load(cache_dir, key, [str(file.path.absolute()) for file in files], load, _encoded, read)
 
 
-def load_offers(path: Path, *, cache_dir: CacheDir | None) -> Mapping[str, Policy]:
+def _encoded(policy: "Policy") -> Any:  # noqa: ANN401 - what JSON can hold
+    from agent_sandbox.policy.compiler.codec import encode_policy  # noqa: PLC0415 - as above
+
+    return encode_policy(policy)
+
+
+def load_offers(path: Path, *, cache_dir: CacheDir | None) -> Mapping[str, "Policy"]:
     """Return for each service that this policy can name what it allows by itself, cached in the same way."""
 
-    def load(read: Read) -> Mapping[str, Policy]:
+    def load(read: Read) -> Mapping[str, "Policy"]:
         from agent_sandbox.policy.compiler.compile import offered  # noqa: PLC0415 - as above
 
         return offered(services_beside(path, read=read))
 
-    def write(offers: Mapping[str, Policy]) -> dict[str, Any]:
-        return {name: encode_policy(offer) for name, offer in offers.items()}
+    def write(offers: Mapping[str, "Policy"]) -> dict[str, Any]:
+        return {name: _encoded(offer) for name, offer in offers.items()}
 
-    def read(form: Mapping[str, Any], lists: Lists) -> Mapping[str, Policy]:
+    def read(form: Mapping[str, Any], lists: "Lists") -> Mapping[str, "Policy"]:
+        from agent_sandbox.policy.compiler.codec import decode_policy  # noqa: PLC0415 - as above
+
         return {name: decode_policy(offer, lists) for name, offer in form.items()}
 
     key = ["offers", str(path.absolute().parent), *services_beside(path).names, *services_beside(path).found]
@@ -75,14 +105,14 @@ def load_named(path: Path, *, cache_dir: CacheDir | None) -> frozenset[str]:
     return _load(cache_dir, ["named", file], [file], load, sorted, lambda names, _: frozenset(names))
 
 
-def _load[T](  # noqa: PLR0913, PLR0917 - what is cached, and how
+def _load[M, T](  # noqa: PLR0913, PLR0917 - what is cached, and how
     cache_dir: CacheDir | None,
     key: Sequence[str],
     wanted: Sequence[str],
-    load: Callable[[Read], T],
-    write: Callable[[T], Any],
-    read: Callable[[Any, Lists], T],
-) -> T:
+    load: Callable[[Read], M],
+    write: Callable[[M], Any],
+    read: Callable[[Any, "Lists"], T],
+) -> M | T:
     if cache_dir is None:
         return load(read_policy)
     name = _name(key)
@@ -94,6 +124,8 @@ def _load[T](  # noqa: PLR0913, PLR0917 - what is cached, and how
             pass  # stale or damaged: load it again
     reader = Reader()
     made = load(reader.read)
+    from agent_sandbox.policy.compiler.codec import NotEncodableError  # noqa: PLC0415 - as above
+
     try:
         stored = {"sources": list(map(asdict, reader.sources)), "form": write(made)}
     except NotEncodableError:
@@ -106,7 +138,7 @@ class _ChangedError(Exception):
     """An input file has changed."""
 
 
-def _read[T](content: bytes, wanted: Sequence[str], read: Callable[[Any, Lists], T]) -> T:
+def _read[T](content: bytes, wanted: Sequence[str], read: Callable[[Any, "Lists"], T]) -> T:
     stored = read_json(content)
     sources = [Source(**one) for one in stored["sources"]]
     # Without this check, a layer file that vanished before it was read would be missing from the policy.

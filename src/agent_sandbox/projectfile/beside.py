@@ -16,8 +16,8 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.checks import TEXT, BaseImage, FileName, invalid, matching, require_text
 from agent_sandbox.projectfile.ports import HIGHEST
 from agent_sandbox.stack.engine import BUILD_KEY
-from agent_sandbox.stack.limits import LIMITS, MIB, MOST_CPUS, MOST_MEMORY, MOST_PIDS
-from agent_sandbox.stack.model import Healthcheck, Limits
+from agent_sandbox.stack.limits import LIMITS, MIB, MOST_CPUS, MOST_MEMORY, MOST_PIDS, Limits
+from agent_sandbox.stack.model import Healthcheck
 from agent_sandbox.stack.workspace import Beside
 
 MOST_SERVICES, MOST_ITEMS = 10, 50

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 
 from agent_sandbox.projectfile.beside import BesideSpec
+from agent_sandbox.projectfile.paths import is_pinned
 from agent_sandbox.stack.limits import LIMITS
 
 # What runs in a service's container, and so what answers the agent.
 RUN = ("user", "entrypoint", "command", "environment", "volumes", "healthcheck", "shm_size")
-PINNED = "@sha256:"
 
 
 def besides_widen(now: Mapping[str, BesideSpec], before: Mapping[str, BesideSpec]) -> Iterator[str]:
@@ -36,4 +36,4 @@ def _image(service: BesideSpec) -> str:
     if service.build:
         return f"is built with {service.build.file}, which follows"
     image = service.image or ""
-    return f"runs {image}, pulled from its registry" + ("" if PINNED in image else "; without a digest, it can change")
+    return f"runs {image}, pulled from its registry" + ("" if is_pinned(image) else "; without a digest, it can change")

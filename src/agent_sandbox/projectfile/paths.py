@@ -37,3 +37,12 @@ def is_image(name: str) -> bool:
     (True, False, False)
     """
     return bool(IMAGE.fullmatch(name))
+
+
+def is_pinned(image: str) -> bool:
+    """Return whether the name of an image has a digest: it then means the same content each time.
+
+    >>> is_pinned("postgres:17@sha256:0"), is_pinned("postgres:17")
+    (True, False)
+    """
+    return "@sha256:" in image

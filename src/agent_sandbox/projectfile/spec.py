@@ -21,7 +21,7 @@ from agent_sandbox.projectfile.ports import FIRST_FREE, Pair, parse_port
 from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import LIMITS, limit_problem
 from agent_sandbox.stack.naming import TITLE_LENGTH
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.recorded import Ide
 
 MOST_PACKAGES, MOST_PATHS, MOST_PORTS = 200, 50, 20
 LONGEST_VALUE = 4000

@@ -76,8 +76,13 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def status_command(options: argparse.Namespace) -> int:
-    """Print the status."""
-    _ask(options, {"verb": "status"})
+    """Print the status, with the last denials if it was asked for any."""
+    from agent_sandbox.proxy.control.client import ask  # noqa: PLC0415 - as above
+
+    answer = ask(options.control, {"verb": "status"})
+    if options.denials:
+        answer |= ask(options.control, {"verb": "denials", "count": options.denials})
+    sys.stdout.write(json.dumps(answer) + "\n")
     return OK
 
 
@@ -218,7 +223,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--state", type=Path, required=True, metavar="DIR")
     run.add_argument("--upstream-ca", type=Path, metavar="PEM", help="CA certificates to trust in addition")
     run.add_argument("--resolve", action="append", default=[], metavar="HOST:PORT:ADDR:PORT", help="for tests")
-    _asking(commands, "status", status_command, "print the proxy's status")
+    status = _asking(commands, "status", status_command, "print the proxy's status")
+    status.add_argument("--denials", type=int, default=0, metavar="N", help="also list the last N denials")
     _asking(commands, "reload", reload_command, "reload the policy; exit 1 if it has problems")
     denials = _asking(commands, "denials", denials_command, "list the last denials")
     denials.add_argument("--count", type=int, default=20)

@@ -18,6 +18,7 @@ class Carries(StrEnum):
 class Tunnel:
     """One client connection and the only destination of its requests.
 
+    `client` is the address and the port of the client, `ADDRESS:PORT`.
     `decision` is on the tunnel. A denied one is opened anyway, only to answer each request in it with the reason: many
     clients do not show the response to a CONNECT. The proxy connects to nothing for it, unless a person
     allows a request in it.

@@ -12,9 +12,11 @@ from agent_sandbox.render.formats import jsonc
 from agent_sandbox.render.formats.faithful import require_same
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.stack.build import VOLUMES
+from agent_sandbox.stack.containers import ENTER, SETUP, WORKSPACE
 from agent_sandbox.stack.engine import SHARED_FILE, STACK_FILE
-from agent_sandbox.stack.services.agent import ENTER, LOCAL, READY, SETUP, WORKSPACE, state_volume
-from agent_sandbox.stack.workspace import Ide, Workspace
+from agent_sandbox.stack.recorded import Ide
+from agent_sandbox.stack.services.agent import LOCAL, READY, state_volume
+from agent_sandbox.stack.workspace import Workspace
 
 FILE = "devcontainer.json"
 START_SECONDS = 120

@@ -8,7 +8,7 @@ from agent_sandbox.agents.together import Agents
 from agent_sandbox.detect import Offer
 from agent_sandbox.render.formats.faithful import load_yaml, require_same
 from agent_sandbox.render.formats.template import Templates
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.recorded import Ide
 
 FILE = "policy.yaml"
 IDE_TITLES = {Ide.VSCODE: "VS Code", Ide.JETBRAINS: "the JetBrains IDE"}

@@ -4,17 +4,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import Hand, hand_of
 from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.stack.limits import kept, limits
-from agent_sandbox.stack.model import Limits
+from agent_sandbox.stack.limits import Limits, kept, limits
 from agent_sandbox.stack.naming import RECORD
-from agent_sandbox.stack.workspace import Ide, Owner, Workspace
+from agent_sandbox.stack.recorded import Ide, Owner
+
+if TYPE_CHECKING:
+    from agent_sandbox.stack.workspace import Workspace
 
 # Recorded only if it is false.
 DOTENV_KEY = "dotenv"
@@ -61,7 +63,7 @@ def parse_choices(text: str) -> Choices | None:
     return _parsed(text, lambda document: Choices(**_choices(document[RECORD])))
 
 
-def choices_said(agents: tuple[str, ...], workspace: Workspace, pins: Mapping[str, str]) -> dict[str, Any]:
+def choices_said(agents: tuple[str, ...], workspace: "Workspace", pins: Mapping[str, str]) -> dict[str, Any]:
     """Return the record of a project's choices, for the file that is the same in every clone."""
     chosen = kept(workspace.limits)
     return {

@@ -9,7 +9,7 @@ from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.protocol import Driver, Explain
 from agent_sandbox.runtime.proxy.decisions import read_line
-from agent_sandbox.stack.services.beside import is_beside
+from agent_sandbox.stack.containers import is_beside
 
 LINES = 15
 # What has not failed yet; it may wait for another one.

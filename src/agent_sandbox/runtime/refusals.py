@@ -14,7 +14,7 @@ from agent_sandbox.bounded_json import read_json
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.proxy.decisions import local_time
-from agent_sandbox.stack.services.firewall import REFUSALS
+from agent_sandbox.stack.containers import REFUSALS
 
 # As in images/agent/lib/refusals.sh: how long a set keeps an element after its last packet.
 KEPT = timedelta(days=1)

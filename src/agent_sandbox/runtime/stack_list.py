@@ -18,7 +18,7 @@ from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.project.clone_record import Clone, clone_at
 from agent_sandbox.runtime.project.installed import images_of, is_name_of, removal_of, trusted_projects
 from agent_sandbox.runtime.project.trust_store import Store
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 
 GONE = "its directory is gone: agent-sandbox destroy --orphans"
 UNKNOWN = "its directory is unknown: another user's, or never trusted here"

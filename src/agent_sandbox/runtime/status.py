@@ -1,7 +1,7 @@
 """Collect the status of a stack."""
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -11,10 +11,11 @@ from typing import Any
 from agent_sandbox.backends.project import Project
 from agent_sandbox.policytools.suggest.noise_filter import why_not_suggested
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.driver.container import Container, Intruders
 from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.project.installed import limits_said
-from agent_sandbox.runtime.protect.mount_checks import Gaps, Inside, look_inside, look_over
+from agent_sandbox.runtime.protect.gaps import Gaps, look_over
+from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside
 from agent_sandbox.runtime.proxy.decisions import is_probe
 from agent_sandbox.runtime.refusals import Refusals, read_refusals
 from agent_sandbox.runtime.webhook.outcome import Failure
@@ -93,11 +94,38 @@ class Status:
 type Ask = Callable[[Container, tuple[str, ...]], Mapping[str, Any]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What the engine says about a stack, and what its containers say: the proxy, the agent and the firewall."""
+
+    containers: tuple[Container, ...]
+    proxy: Mapping[str, Any]
+    inside: Inside
+    refusals: Refusals | None
+    intruders: Intruders
+
+
+def ask_all(pool: Executor, driver: Driver, project: Project, *, ask: Ask) -> Answers:
+    """Ask the engine, then all containers at once; a stopped proxy is part of the answers, not an error."""
+    found = driver.observe(project.name)
+    proxy = next((one for one in found if one.service == "proxy" and one.state == "running"), None)
+    said = pool.submit(lambda: _said(ask, proxy) if proxy else {})
+    inside = pool.submit(look_inside, driver, found, project.root)
+    refusals = pool.submit(read_refusals, driver, found, now=datetime.now(UTC))
+    intruders = driver.intruders(found, project.name)
+    return Answers(
+        containers=found,
+        proxy=said.result(),
+        inside=inside.result(),
+        refusals=refusals.result(),
+        intruders=intruders,
+    )
+
+
 def look(  # noqa: PLR0913 - each is a question of its own
-    driver: Driver,
     project: Project,
     *,
-    ask: Ask,
+    answers: Callable[[], Answers],
     digest: Callable[[], str],
     missing_services: tuple[str, ...] = (),
     unmounted_layers: tuple[str, ...] = (),
@@ -107,39 +135,33 @@ def look(  # noqa: PLR0913 - each is a question of its own
     webhook: Failure | None = None,
     clones: tuple[str, ...] = (),
 ) -> Status:
-    """Collect the status; a stopped proxy or an invalid policy is part of it, not an error."""
-    found = driver.observe(project.name)
-    proxy = next((one for one in found if one.service == "proxy" and one.state == "running"), None)
-    with ThreadPoolExecutor() as pool:  # each question starts a program in a container
-        said = pool.submit(lambda: _asked(ask, proxy, "status") if proxy else {})
-        denied = pool.submit(lambda: _denials(ask, proxy) if proxy else ((), 0))
-        inside = pool.submit(look_inside, driver, found, project.root)
-        refusals = pool.submit(read_refusals, driver, found, now=datetime.now(UTC))
-        host_digest, problems = _checked(digest)
-        intruders = driver.intruders(found, project.name)
-    denials, unopened = denied.result()
+    """Collect the status; an invalid policy is part of it, not an error."""
+    host_digest, problems = _checked(digest)
+    gaps, limits = look_over(project.root), _limits(project)
+    said = answers()
+    denials, unopened = _denials(said.proxy.get("denials", ()))
     return Status(
         project=project,
         unseen=unseen,
         sources=sources,
         webhook=webhook,
         clones=clones,
-        containers=found,
+        containers=said.containers,
         host_digest=host_digest,
         problems=problems,
-        proxy=said.result(),
+        proxy=said.proxy,
         denials=denials,
         unopened=unopened,
-        refusals=refusals.result(),
+        refusals=said.refusals,
         missing_services=missing_services,
         unmounted_layers=unmounted_layers,
         stale_services=stale_services,
-        inside=inside.result(),
-        connected=intruders.connected,
-        strangers=intruders.strangers,
-        sharing=tuple(one.mending for one in intruders.sharing),
-        gaps=look_over(project.root),
-        limits=_limits(project),
+        inside=said.inside,
+        connected=said.intruders.connected,
+        strangers=said.intruders.strangers,
+        sharing=tuple(one.mending for one in said.intruders.sharing),
+        gaps=gaps,
+        limits=limits,
     )
 
 
@@ -165,9 +187,15 @@ def _asked(ask: Ask, proxy: Container, *argv: str) -> Mapping[str, Any]:
         return {}
 
 
-def _denials(ask: Ask, proxy: Container) -> tuple[tuple[Mapping[str, Any], ...], int]:
+def _said(ask: Ask, proxy: Container) -> Mapping[str, Any]:
+    """Return the proxy's status with its last denials; the proxy of an earlier version is asked for each."""
+    count = str(DENIALS)
+    both = _asked(ask, proxy, "status", "--denials", count)
+    return both or {**_asked(ask, proxy, "status"), **_asked(ask, proxy, "denials", "--count", count)}
+
+
+def _denials(lines: Sequence[Mapping[str, Any]]) -> tuple[tuple[Mapping[str, Any], ...], int]:
     """Return the last denials that a rule could allow, and the number of all others."""
-    lines = _asked(ask, proxy, "denials", "--count", str(DENIALS)).get("denials", [])
     asked = [line for line in lines if not is_probe(line)]
     wanted = [line for line in asked if line.get("host") and not why_not_suggested(str(line["host"]))]
     return tuple(wanted[-SHOWN:]), len(asked) - len(wanted)

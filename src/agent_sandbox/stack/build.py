@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from agent_sandbox.agents.together import Agents
+from agent_sandbox.stack.containers import CLONE
 from agent_sandbox.stack.engine import ISOLATED
 from agent_sandbox.stack.model import Network, Stack, Volume
 from agent_sandbox.stack.naming import addresses, network_name, stack_name
-from agent_sandbox.stack.services.agent import CLONE, agent_service, local_volume, state_volumes
+from agent_sandbox.stack.services.agent import agent_service, local_volume, state_volumes
 from agent_sandbox.stack.services.firewall import firewall_service
 from agent_sandbox.stack.services.proxy import proxy_service
 from agent_sandbox.stack.workspace import Workspace

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.stack.model import NO_LIMIT, Limits
 
+NO_LIMIT = 1 << 60  # more than any disk has
 UNITS = {"g": 1 << 30, "m": 1 << 20, "k": 1 << 10, "b": 1}
 MIB, GIB = UNITS["m"], UNITS["g"]
-DEFAULT = Limits(memory=8 * GIB, cpus=4, pids=4096, files=16_384)
 
 # The kernel counts these for a user, over all that it runs in a container or outside: a small part of what a user has
 # (usually 8 MiB, 800 kB, thousands). None is more than an engine without privileges may ask for.
@@ -34,6 +33,23 @@ MOST_DISK = 1 << 50
 SIZE = re.compile(r"([0-9]{1,16}(?:\.[0-9]{1,9})?) ?([bkmg])(?:i?b)?", re.ASCII | re.IGNORECASE)
 DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
 WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """A service's limits: memory in bytes, processors, processes and threads, open files per process.
+
+    `disk` is in bytes, for the container's own files and for each of its volumes.
+    """
+
+    memory: int
+    cpus: float
+    pids: int
+    files: int
+    disk: int = NO_LIMIT
+
+
+DEFAULT = Limits(memory=8 * GIB, cpus=4, pids=4096, files=16_384)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,15 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-NO_LIMIT = 1 << 60  # more than any disk has
-
-
-class MountKind(StrEnum):
-    """The source of a mount's content."""
-
-    BIND = "bind"
-    VOLUME = "volume"
-    TMPFS = "tmpfs"
+from agent_sandbox.stack.limits import Limits
+from agent_sandbox.stack.recorded import MountKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +77,6 @@ class Dependency:
     service: str
     condition: Condition
     restart: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """A service's limits: memory in bytes, processors, processes and threads, open files per process.
-
-    `disk` is in bytes, for the container's own files and for each of its volumes.
-    """
-
-    memory: int
-    cpus: float
-    pids: int
-    files: int
-    disk: int = NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,26 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from agent_sandbox.agents.mcp import McpServer
-from agent_sandbox.stack.limits import DEFAULT
-from agent_sandbox.stack.model import Healthcheck, Limits
+from agent_sandbox.stack.limits import DEFAULT, Limits
+from agent_sandbox.stack.recorded import Access, Ide, Owner
 
-
-class Ide(StrEnum):
-    """Which editor opens the project in the container."""
-
-    VSCODE = "vscode"
-    JETBRAINS = "jetbrains"
-    NONE = "none"
-
-
-class Access(StrEnum):
-    """What the agent may do with a protected path."""
-
-    READ = "read"
-    PINNED = "pinned"
+if TYPE_CHECKING:
+    from agent_sandbox.agents.mcp import McpServer
+    from agent_sandbox.stack.model import Healthcheck
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,17 +59,9 @@ class Beside:
     volumes: tuple[tuple[str, str], ...] = ()
     ports: tuple[int, ...] = ()
     links: tuple[str, ...] = ()
-    healthcheck: Healthcheck | None = None
+    healthcheck: "Healthcheck | None" = None
     limits: Limits
     shared_memory: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """The uid and gid of `dev`: those of the workspace's owner."""
-
-    uid: int = 1000
-    gid: int = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +81,7 @@ class Workspace:
     # Whether the user chose the title; by default it is the directory's name, in each clone its own.
     is_titled: bool = False
     ide: Ide
-    owner: Owner = Owner()
+    owner: Owner = field(default_factory=Owner)
     identity: Identity = Identity()
     limits: Limits = DEFAULT
     # Whether `.env` names the stack for the plain command of the engine: in this clone, and by default in all.
@@ -119,7 +99,7 @@ class Workspace:
     # The path of its setup script, "" without one.
     setup: str = ""
     # The MCP servers of all agents.
-    mcp: tuple[McpServer, ...] = ()
+    mcp: tuple["McpServer", ...] = ()
     # The services beside the sandbox, in the file's order, by which they get their addresses.
     beside: tuple[Beside, ...] = ()
     dotfiles: str | None = None

@@ -1,13 +1,10 @@
 from dataclasses import replace
 
-from agent_sandbox.agents.catalogue import load_manifest
-from agent_sandbox.agents.manifest import NpmPackage
-from agent_sandbox.agents.pin import Pin, is_newer, pinned, pins_in, pins_suffix
+from agent_sandbox.agents.pin import Pin, is_newer, pins_in, pins_suffix
 from agent_sandbox.resources import data_root
 from table_tests import each
 
 FOLDER = data_root() / "templates"
-AGENT = replace(load_manifest(FOLDER, "claude"), install=NpmPackage(package="x", version="1.2.3"))
 HASH = f"sha512-{'A' * 86}=="
 NEW = Pin(version="1.2.4", integrity=HASH)
 
@@ -28,18 +25,6 @@ NEW = Pin(version="1.2.4", integrity=HASH)
 )
 def test_versions_are_ordered_as_npm_orders_them(version: str, than: str, expected: bool) -> None:  # noqa: FBT001 - a row
     assert is_newer(version, than) is expected
-
-
-def test_a_newer_pin_replaces_version_and_hash_and_an_older_one_nothing() -> None:
-    assert pinned(AGENT, NEW).install == NpmPackage(package="x", version="1.2.4", integrity=HASH)
-    assert pinned(AGENT, None) is AGENT
-    assert pinned(AGENT, Pin(version="1.2.3", integrity=HASH)) is AGENT
-    assert pinned(AGENT, Pin(version="1.2.2", integrity=HASH)) is AGENT
-
-
-def test_an_agent_that_npm_does_not_install_takes_no_pin() -> None:
-    aider = load_manifest(FOLDER, "aider")
-    assert pinned(aider, Pin(version="999.0.0", integrity=HASH)) is aider
 
 
 def test_a_recorded_pin_is_read_back() -> None:

@@ -5,13 +5,16 @@ from typing import Any
 import pytest
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
-from agent_sandbox.agents.manifest import AgentManifest, Unattended
-from agent_sandbox.agents.together import APART, Agents
+from agent_sandbox.agents.manifest import AgentManifest, NpmPackage, Unattended
+from agent_sandbox.agents.pin import Pin
+from agent_sandbox.agents.together import APART, Agents, pinned
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from table_tests import each
 
 FOLDER = data_root() / "templates"
+PINNED = replace(load_manifest(FOLDER, "claude"), install=NpmPackage(package="x", version="1.2.3"))
+HASH = f"sha512-{'A' * 86}=="
 ONE, OTHER = (load_manifest(FOLDER, name) for name in ("claude", "codex"))
 
 
@@ -64,3 +67,17 @@ def test_services_are_named_once_with_the_agents_that_connect_to_them() -> None:
         "b": ("claude", "codex"),
         "c": ("codex",),
     }
+
+
+def test_a_newer_pin_replaces_version_and_hash_and_an_older_one_nothing() -> None:
+    assert pinned(PINNED, Pin(version="1.2.4", integrity=HASH)).install == NpmPackage(
+        package="x", version="1.2.4", integrity=HASH
+    )
+    assert pinned(PINNED, None) is PINNED
+    assert pinned(PINNED, Pin(version="1.2.3", integrity=HASH)) is PINNED
+    assert pinned(PINNED, Pin(version="1.2.2", integrity=HASH)) is PINNED
+
+
+def test_an_agent_that_npm_does_not_install_takes_no_pin() -> None:
+    aider = load_manifest(FOLDER, "aider")
+    assert pinned(aider, Pin(version="999.0.0", integrity=HASH)) is aider

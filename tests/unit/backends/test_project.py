@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 
 
 def test_the_policy_lies_where_an_editor_finds_it() -> None:

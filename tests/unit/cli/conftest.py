@@ -13,7 +13,7 @@ from agent_sandbox.runtime.host import attached
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project import installed
 from agent_sandbox.runtime.project.installed import images_of, read_project
-from agent_sandbox.stack.services.agent import SESSION
+from agent_sandbox.stack.containers import SESSION
 from fake_docker import FakeDocker, docker
 from fake_stack import trust
 from run_cli import ask, empty_project

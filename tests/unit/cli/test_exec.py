@@ -7,9 +7,9 @@ from agent_sandbox.cli.exec import exec as execute
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.runtime.host import attached
 from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.stack.services.agent import ENTER
+from agent_sandbox.stack.containers import ENTER
 from fake_docker import FakeDocker
-from fake_stack import compose_line, with_containers
+from fake_stack import with_containers
 
 NOT_READY = "  hint: agent-sandbox up starts it; agent-sandbox logs agent shows why it is not ready\n"
 
@@ -17,7 +17,7 @@ NOT_READY = "  hint: agent-sandbox up starts it; agent-sandbox logs agent shows 
 def test_the_command_runs_in_the_projects_directory(project: Path, docker: FakeDocker, became: list[str]) -> None:
     with_containers(docker, agent="healthy")
     execute(["ls", "-l"])
-    assert became == [f"docker {compose_line(project)} exec -T agent {ENTER} ls -l in {project}"]
+    assert became == [f"docker exec --interactive agent0000000 {ENTER} ls -l in {project}"]
 
 
 def test_another_exit_code_than_0_is_passed_on(
@@ -56,7 +56,7 @@ def test_a_stack_that_is_not_ready_is_one_message(
 def test_a_clone_that_is_not_ready_is_named_in_the_commands(
     project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("agent_sandbox.runtime.project.clone_record.path_option", lambda *_: " --path fix-1")
+    monkeypatch.setattr("agent_sandbox.runtime.project.clone_record.path_option", lambda *_, cwd: " --path fix-1")
     with_containers(docker, agent="exited")
     assert project.exists()
     assert exit_code(lambda: execute(["ls"])) == 1
@@ -99,7 +99,7 @@ def test_a_changed_stack_is_entered_as_it_was_trusted(project: Path, docker: Fak
     file = project / ".devcontainer" / "docker-compose.yml"
     file.write_text(file.read_text().replace("services:", "x-mine: privileged\nservices:"))
     assert exit_code(lambda: execute(["ls"])) == 0
-    assert became[0].startswith(f"docker {compose_line(project)} exec ")
+    assert became == [f"docker exec --interactive agent0000000 {ENTER} ls in {project}"]
 
 
 def test_a_stack_that_nobody_has_looked_at_is_not_entered(

@@ -20,8 +20,8 @@ from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host import attached
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project.installed import read_project
-from agent_sandbox.stack.services.agent import ENTER
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.containers import ENTER
+from agent_sandbox.stack.recorded import Owner
 from clone_worlds import with_clone_driver
 from fake_docker import FakeDocker
 from fake_stack import compose_line

@@ -32,8 +32,7 @@ def up(project: Path, docker: FakeDocker) -> FakeDocker:
         "reason": "no",
     }
     answer = {"policy": {"digest": digest}, "requests": {"allowed": 1, "denied": 2, "starts": 3}}
-    docker.says("agent_sandbox.proxy status", out=json.dumps(answer))
-    docker.says("agent_sandbox.proxy denials --count 200", out=json.dumps({"denials": [denial]}))
+    docker.says("agent_sandbox.proxy status --denials 200", out=json.dumps({**answer, "denials": [denial]}))
     return with_containers(docker, proxy="healthy", agent="healthy")
 
 
@@ -85,14 +84,18 @@ def test_services_are_shown_and_their_firewalls_only_if_they_are_not_ready(
 ) -> None:
     assert project.exists()
     states = {"db": "healthy", "firewall.db": "healthy", "web-server": "exited", "firewall.web-server": "unhealthy"}
-    with_containers(docker, agent="healthy", **states)
+    with_containers(docker, agent="healthy", **states, queue="unhealthy", later="created")
     assert exit_code(status) == 0
-    assert capsys.readouterr().out.splitlines()[1:6] == [
+    assert capsys.readouterr().out.splitlines()[1:10] == [
         "  agent               healthy             agent-sandbox/x:1",
         "  db                  healthy             agent-sandbox/x:1",
         "  firewall.web-server unhealthy           agent-sandbox/x:1",
+        "  later               created             agent-sandbox/x:1",
+        "  queue               unhealthy           agent-sandbox/x:1",
         "  web-server          exited with code 1  agent-sandbox/x:1",
-        "closed  web-server: not running: agent-sandbox up",
+        "closed  later: not running: agent-sandbox up",
+        "beside  queue unhealthy: agent-sandbox logs queue; then agent-sandbox up",
+        "beside  web-server exited with code 1: agent-sandbox logs web-server; then agent-sandbox up",
     ]
 
 
@@ -208,8 +211,7 @@ def test_what_the_agent_could_write_is_told(
     assert exit_code(lambda: status(json=True)) == 0
     workspace = json.loads(capsys.readouterr().out)["workspace"]
     assert (workspace["lost"], len(workspace["unprotected"])) == ([".git/config"], 6)
-    clone = Clone(project=Path("/home/me/app"), name="fix-1", root=project, title="app-fix-1")
-    monkeypatch.setattr("agent_sandbox.cli.status.clone_at", lambda *_: clone)
+    monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, cwd: " --path fix-1")
     assert exit_code(status) == 0
     replaced, unprotected = capsys.readouterr().out.splitlines()[5:7]
     assert replaced.endswith(": agent-sandbox up --path fix-1")
@@ -272,6 +274,7 @@ def test_a_clone_is_named_with_its_project_and_with_the_reload_of_its_policy(
     assert up.rules
     clone = Clone(project=Path("/home/me/app"), name="fix-1", root=project, title="app-fix-1")
     monkeypatch.setattr("agent_sandbox.cli.status.clone_at", lambda root, _environ: clone if root == project else None)
+    monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, cwd: " --path fix-1")
     policy = project / ".devcontainer" / "policy.yaml"
     policy.write_text("version: 1\ndomains: [example.com]\n")
     digest = load_policy(policy).digest[:12]
@@ -391,8 +394,7 @@ def test_a_stack_that_is_down_has_a_status_too(
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "  not running: agent-sandbox up"
     assert lines[2].endswith(" not loaded: the proxy is not running")
-    clone = Clone(project=Path("/home/me/app"), name="fix-1", root=project, title="app-fix-1")
-    monkeypatch.setattr("agent_sandbox.cli.status.clone_at", lambda *_: clone)
+    monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, cwd: " --path fix-1")
     assert exit_code(status) == 0
     assert capsys.readouterr().out.splitlines()[1] == "  not running: agent-sandbox up --path fix-1"
 
@@ -517,7 +519,6 @@ def test_a_secret_without_a_value_is_reported_and_one_that_expires_or_is_refused
     ]
     assert exit_code(lambda: status(json=True)) == 0
     assert json.loads(capsys.readouterr().out)["secrets"] == [failed, expiring, *both]
-    clone = Clone(project=Path("/home/me/app"), name="fix-1", root=project, title="app-fix-1")
-    monkeypatch.setattr("agent_sandbox.cli.status.clone_at", lambda *_: clone)
+    monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, cwd: " --path fix-1")
     assert exit_code(status) == 0
     assert f"{at}: agent-sandbox secret set --path fix-1 replaces it\n" in capsys.readouterr().out

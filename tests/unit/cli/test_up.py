@@ -7,9 +7,10 @@ import pytest
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.up import up
 from agent_sandbox.runtime.init import facts
-from agent_sandbox.runtime.protect.snapshot import record
+from agent_sandbox.runtime.protect.snapshot import protected_paths, record, recorded
+from agent_sandbox.runtime.review.baseline import load_baseline
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 
@@ -29,7 +30,7 @@ def test_up_starts_the_stack_and_names_the_next_step(
     assert exit_code(up) == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == ["starting the stack ...", "  proxy started"]
-    monkeypatch.setattr("agent_sandbox.cli.up.path_option", lambda *_: " --path fix-1")
+    monkeypatch.setattr("agent_sandbox.cli.up.path_option", lambda *_, cwd: " --path fix-1")
     assert exit_code(up) == 0
     said = "start the agent with agent-sandbox run --path fix-1, or a shell with agent-sandbox shell --path fix-1"
     assert capsys.readouterr().err.splitlines()[-1] == f"app-1 is up; {said}"
@@ -74,6 +75,37 @@ def test_a_service_that_fails_gives_its_own_reason(up_to_date: FakeDocker, capsy
         "  hint: agent-sandbox logs firewall shows the whole output\n"
     )
     assert capsys.readouterr().err == expected
+
+
+def test_a_service_beside_the_sandbox_that_fails_stops_nothing_else(
+    project: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Compose starts nothing after such a failure, so the sandbox may not run yet."""
+    failure = "dependency failed to start: container app-1-db-1 exited (1)\n"
+    up_to_date.says("--wait-timeout 120 agent").says("up --detach", err=failure, code=1)
+    with_containers(up_to_date, agent="created", db="exited", proxy="healthy")
+    up_to_date.says("logs --tail 15 db0000", err="no license found\n")
+    assert exit_code(lambda: up(quiet=True)) == 1
+    expected = (
+        "error: db: exited with code 1:\n  no license found\n  hint: agent-sandbox logs db shows the whole output\n"
+    )
+    assert capsys.readouterr().err == expected
+    assert [call.rpartition(" up ")[2] for call in up_to_date.calls if " up --detach" in call] == [
+        "--detach --no-build --remove-orphans --wait --wait-timeout 120",
+        "--detach --no-build --wait --wait-timeout 120 agent",
+    ]
+    assert recorded(project, os.environ).paths == protected_paths(project)
+    assert load_baseline(project, os.environ) is not None
+
+
+def test_a_sandbox_that_fails_as_well_does_not_hide_why(
+    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    up_to_date.says("up --detach", err="dependency failed to start: container app-1-db-1 exited (1)\n", code=1)
+    with_containers(up_to_date, agent="created", db="exited")
+    up_to_date.says("logs --tail 15 db0000")
+    assert exit_code(lambda: up(quiet=True)) == 1
+    assert capsys.readouterr().err.startswith("error: db: exited with code 1:\n  it printed nothing\n")
 
 
 def test_a_proxy_that_was_started_with_a_broken_policy_is_made_anew(up_to_date: FakeDocker) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from agent_sandbox.policy import Policy
+from agent_sandbox.policy.compiler import codec
 from agent_sandbox.policy.compiler.codec import NotEncodableError
 from agent_sandbox.policyfile import cached, layer_beside, load_policy, loading, named_services, services_beside
 from agent_sandbox.policyfile.cache_dir import CacheDir
-from agent_sandbox.policyfile.cached import load_cached, load_named, load_offers
+from agent_sandbox.policyfile.cached import load_cached, load_named, load_offers, require_valid
 from agent_sandbox.policyfile.parse import parsing
 from agent_sandbox.problems import UserError
 
@@ -50,6 +51,18 @@ def test_a_policy_is_parsed_once_and_then_had_again_as_it_was(
     first, second = (load_cached(project, cache_dir=cache_dir) for _ in range(2))
     assert (first, parsed()) == (second, 1)
     assert first == load_policy(project)
+
+
+def test_a_policy_is_checked_once_until_it_changes(
+    project: Path, cache_dir: CacheDir, parsed: Parsed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_valid(project, cache_dir=cache_dir)
+    monkeypatch.setattr("agent_sandbox.policy.compiler.codec.decode_policy", None)
+    require_valid(project, cache_dir=cache_dir)
+    assert parsed() == 1
+    project.write_text("domains: [1]")
+    with pytest.raises(UserError):
+        require_valid(project, cache_dir=cache_dir)
 
 
 def test_without_a_shelf_it_is_parsed_each_time(project: Path, parsed: Parsed) -> None:
@@ -153,7 +166,7 @@ def test_a_policy_without_a_form_is_not_kept(
     def formless(_: Policy) -> None:
         raise NotEncodableError
 
-    monkeypatch.setattr(cached, "encode_policy", formless)
+    monkeypatch.setattr(codec, "encode_policy", formless)
     assert load_cached(project, cache_dir=cache_dir) == load_cached(project, cache_dir=cache_dir)
     assert (parsed(), cache_dir.folder.exists()) == (2, False)
 

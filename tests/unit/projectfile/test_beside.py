@@ -7,8 +7,8 @@ from agent_sandbox.images import beside_image
 from agent_sandbox.problems import UserError
 from agent_sandbox.projectfile.beside import DEFAULT, beside_services, build_texts
 from agent_sandbox.projectfile.parsing import parse_project_file
-from agent_sandbox.stack.limits import GIB, MIB
-from agent_sandbox.stack.model import Healthcheck, Limits
+from agent_sandbox.stack.limits import GIB, MIB, Limits
+from agent_sandbox.stack.model import Healthcheck
 from agent_sandbox.stack.workspace import Beside
 from table_tests import each
 

@@ -3,7 +3,7 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.projectfile.spec import LimitsSpec, ProjectSpec, ToolsSpec
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.recorded import Ide
 from table_tests import each
 
 AGENTS = ("first", "second")

@@ -76,6 +76,15 @@ def test_questions_are_asked_and_answers_printed(  # noqa: PLR0917 - a table
     assert json.loads(capsys.readouterr().out) == answer
 
 
+def test_the_status_comes_with_the_last_denials(
+    answering: Callable[[dict[str, object]], list[object]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = answering({"x": 1})
+    assert subject.main(["status", "--denials=3", "--control=c.sock"]) == 0
+    assert asked == [(Path("c.sock"), question) for question in ({"verb": "status"}, {"verb": "denials", "count": 3})]
+    assert json.loads(capsys.readouterr().out) == {"x": 1}
+
+
 @pytest.mark.parametrize(("symptoms", "code"), [([], 0), (["the proxy does not deny what must be denied"], 1)])
 def test_health_is_an_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], symptoms: list[str], code: int

@@ -15,8 +15,9 @@ from agent_sandbox.render.devcontainer import (
     required_members,
 )
 from agent_sandbox.render.formats.jsonc import parse
-from agent_sandbox.stack.services.agent import ENTER, READY, SETUP
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.containers import ENTER, SETUP
+from agent_sandbox.stack.recorded import Ide
+from agent_sandbox.stack.services.agent import READY
 from sample_project import AGENTS, MANIFEST, TEMPLATES, WORKSPACE, with_title
 from table_tests import each
 

@@ -5,7 +5,7 @@ from agent_sandbox.policy import compile_policy
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.render.formats.faithful import load_yaml
 from agent_sandbox.render.policy import Offered, render_policy
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.recorded import Ide
 from sample_project import AGENTS, TEMPLATES
 from table_tests import each
 

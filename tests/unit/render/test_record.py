@@ -4,7 +4,7 @@ from agent_sandbox.backends.compose.render import render_stack_file
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.record import Record, parse_record, uses_dotenv
 from agent_sandbox.stack.limits import DEFAULT, limits
-from agent_sandbox.stack.workspace import Ide, Owner
+from agent_sandbox.stack.recorded import Ide, Owner
 from sample_project import AGENTS, TEMPLATES, WORKSPACE, stack_of
 from table_tests import each
 

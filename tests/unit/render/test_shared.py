@@ -8,7 +8,8 @@ from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.record import Choices, parse_choices
 from agent_sandbox.render.shared import NAME, odd_keys, render_shared, shared_document
 from agent_sandbox.stack.limits import DEFAULT, limits
-from agent_sandbox.stack.workspace import Ide, Identity, Owner
+from agent_sandbox.stack.recorded import Ide, Owner
+from agent_sandbox.stack.workspace import Identity
 from sample_project import TEMPLATES, WORKSPACE
 from table_tests import each
 

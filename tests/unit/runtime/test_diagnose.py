@@ -8,7 +8,7 @@ from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.diagnose import first_failed, why_not_up
 from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 
 PROJECT = Project(root=Path("/p"), name="app-1", agents=("example",), owner=Owner(), images=(), files=())

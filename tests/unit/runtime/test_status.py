@@ -1,5 +1,6 @@
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.status import Loaded, look
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.runtime.status import Ask, Loaded, Status, ask_all, look
+from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 
 PROJECT = Project(root=Path("/p"), name="app-1", agents=("example",), owner=Owner(), images=(), files=())
@@ -23,15 +24,18 @@ def invalid() -> str:
 
 
 def ask(_: Container, argv: tuple[str, ...]) -> Mapping[str, Any]:
-    answers: dict[str, dict[str, Any]] = {
-        "status": {"policy": {"digest": "abc"}},
-        "denials": {"denials": [DENIAL, PROBE, *[DENIAL] * 6]},
-    }
-    return answers[argv[0]]
+    assert argv == ("status", "--denials", "200")
+    return {"policy": {"digest": "abc"}, "denials": [DENIAL, PROBE, *[DENIAL] * 6]}
 
 
 def silent(_: Container, argv: tuple[str, ...]) -> Mapping[str, Any]:
     raise UserError([Problem(where=argv[0], what="no answer")])
+
+
+def seen(ask: Ask, *, digest: Callable[[], str]) -> Status:
+    """Return the status, with what the proxy answers to `ask`."""
+    with ThreadPoolExecutor() as pool:
+        return look(PROJECT, answers=lambda: ask_all(pool, DRIVER, PROJECT, ask=ask), digest=digest)
 
 
 @pytest.fixture
@@ -44,54 +48,63 @@ def up(docker: FakeDocker) -> FakeDocker:
 
 def test_the_policy_is_current_when_both_digests_agree(up: FakeDocker) -> None:
     assert up.rules
-    assert look(DRIVER, PROJECT, ask=ask, digest=lambda: "abc").loaded is Loaded.CURRENT
-    assert look(DRIVER, PROJECT, ask=ask, digest=lambda: "abd").loaded is Loaded.EDITED
+    assert seen(ask, digest=lambda: "abc").loaded is Loaded.CURRENT
+    assert seen(ask, digest=lambda: "abd").loaded is Loaded.EDITED
 
 
 def test_an_invalid_policy_is_part_of_the_status(up: FakeDocker) -> None:
     assert up.rules
-    found = look(DRIVER, PROJECT, ask=ask, digest=invalid)
+    found = seen(ask, digest=invalid)
     assert (found.loaded, found.problems) == (Loaded.KEPT, (Problem(where="policy.yaml:1:1", what="wrong"),))
 
 
 def test_an_invalid_policy_that_the_proxy_was_started_with_leaves_none(up: FakeDocker) -> None:
     assert up.rules
-    found = look(DRIVER, PROJECT, ask=lambda *_: {"policy": {"digest": "0", "valid": False}}, digest=invalid)
+    found = seen(lambda *_: {"policy": {"digest": "0", "valid": False}}, digest=invalid)
     assert found.loaded is Loaded.DENYING
 
 
 def test_an_invalid_policy_without_a_proxy_is_no_more_than_that(docker: FakeDocker) -> None:
     docker.says("ps --all")
-    assert look(DRIVER, PROJECT, ask=silent, digest=invalid).loaded is Loaded.INVALID
+    assert seen(silent, digest=invalid).loaded is Loaded.INVALID
 
 
 def test_a_policy_that_the_proxy_could_not_read_at_its_start_is_refused(up: FakeDocker) -> None:
     assert up.rules
-    found = look(DRIVER, PROJECT, ask=lambda *_: {"policy": {"digest": "0", "valid": False}}, digest=lambda: "abc")
+    found = seen(lambda *_: {"policy": {"digest": "0", "valid": False}}, digest=lambda: "abc")
     assert found.loaded is Loaded.REFUSED
 
 
 def test_the_last_denials_leave_out_what_the_stack_asks_of_itself(up: FakeDocker) -> None:
     assert up.rules
-    assert look(DRIVER, PROJECT, ask=ask, digest=lambda: "abc").denials == (DENIAL,) * 5
+    assert seen(ask, digest=lambda: "abc").denials == (DENIAL,) * 5
 
 
 def test_what_no_rule_opens_is_counted_and_leaves_room_for_what_one_could(up: FakeDocker) -> None:
     assert up.rules
     hosts = ("agent-sandbox.invalid", "198.51.100.1", "127.0.0.1", "", 7)
     lines = [DENIAL, *({**DENIAL, "host": host} for host in hosts)]
-    answers: dict[str, dict[str, Any]] = {"status": {}, "denials": {"denials": lines}}
-    found = look(DRIVER, PROJECT, ask=lambda _, argv: answers[argv[0]], digest=lambda: "abc")
+    found = seen(lambda *_: {"denials": lines}, digest=lambda: "abc")
     assert (found.denials, found.unopened) == ((DENIAL,), 5)
+
+
+def test_a_proxy_of_an_earlier_version_is_asked_twice(up: FakeDocker) -> None:
+    answers: dict[tuple[str, ...], dict[str, Any]] = {
+        ("status",): {"policy": {"digest": "abc"}},
+        ("denials", "--count", "200"): {"denials": [DENIAL]},
+    }
+    assert up.rules
+    found = seen(lambda proxy, argv: answers.get(argv) or silent(proxy, argv), digest=lambda: "abc")
+    assert (found.loaded, found.denials) == (Loaded.CURRENT, (DENIAL,))
 
 
 def test_a_proxy_that_does_not_answer_is_part_of_the_status(up: FakeDocker) -> None:
     assert up.rules
-    found = look(DRIVER, PROJECT, ask=silent, digest=lambda: "abc")
+    found = seen(silent, digest=lambda: "abc")
     assert (found.loaded, found.denials) == (Loaded.UNKNOWN, ())
 
 
 def test_a_stack_that_is_down_is_asked_nothing(docker: FakeDocker) -> None:
     docker.says("ps --all")
-    found = look(DRIVER, PROJECT, ask=silent, digest=lambda: "abc")
+    found = seen(silent, digest=lambda: "abc")
     assert (found.containers, found.loaded, found.loaded_digest) == ((), Loaded.UNKNOWN, "")

@@ -18,8 +18,8 @@ from agent_sandbox.runtime.token_usage import (
     read_usage,
     total,
 )
+from agent_sandbox.stack.recorded import Owner
 from agent_sandbox.stack.services.agent import local_volume, state_volumes
-from agent_sandbox.stack.workspace import Owner
 from table_tests import each
 
 TEMPLATES = data_root() / "templates"

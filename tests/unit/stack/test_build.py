@@ -6,9 +6,10 @@ from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.build import StackImages, build_stack
-from agent_sandbox.stack.model import Condition, MountKind, Network, Stack
+from agent_sandbox.stack.model import Condition, Network, Stack
 from agent_sandbox.stack.naming import addresses
-from agent_sandbox.stack.workspace import Ide, Protected, Workspace
+from agent_sandbox.stack.recorded import Ide, MountKind
+from agent_sandbox.stack.workspace import Protected, Workspace
 
 MANIFEST = load_manifest(data_root() / "templates", "claude")
 AGENTS = Agents((MANIFEST,))

@@ -1,4 +1,5 @@
-from agent_sandbox.stack.model import Limits, Service, Stack
+from agent_sandbox.stack.limits import Limits
+from agent_sandbox.stack.model import Service, Stack
 
 
 def service(name: str, image: str) -> Service:

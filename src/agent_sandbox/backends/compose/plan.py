@@ -1,11 +1,11 @@
 """Plan for Docker Compose, with the same files that plain `docker compose` and editors use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
-from agent_sandbox.agents.manifest import HOME
+from agent_sandbox.agents.home import HOME
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
@@ -33,8 +33,20 @@ from agent_sandbox.backends.verbs import (
     Verb,
 )
 from agent_sandbox.images import BASE_IMAGE, DIGEST_LABEL, Image
-from agent_sandbox.stack.services.agent import CLONE, ENTER, PASS_SIGNAL, SESSION, SETUP, WORKSPACE
-from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, PROXY_USER, SECRETS, SECRETS_KEY
+from agent_sandbox.stack.containers import (
+    CLONE,
+    CONTROL,
+    ENTER,
+    LOG,
+    PASS_SIGNAL,
+    PROGRAM,
+    PROXY_USER,
+    SECRETS,
+    SECRETS_KEY,
+    SESSION,
+    SETUP,
+    WORKSPACE,
+)
 
 type Question = Logs | AskImage | AskProxy | AskSecrets | InClone | ReadTraffic
 
@@ -87,7 +99,7 @@ class ComposePlanner:
                 remove = ("rm", "--stop", "--force")
                 removed = (self._run(project, f"removing {name}", *remove, name) for name in verb.anew)
                 # The old containers use their images until the stack has restarted.
-                steps = (*self._images(verb.build), *removed, self._up(project), self._replaced)
+                steps = (*self._images(verb.build), *removed, self._up(project, verb.only), self._replaced)
             case Create():
                 steps = (self._run(project, "creating the stack", "create", "--no-build", "--remove-orphans"),)
             case Down():
@@ -164,8 +176,9 @@ class ComposePlanner:
         if verb.cache is Cache.IGNORE:
             yield "--no-cache"
 
-    def _up(self, project: Project) -> RunCommand:
-        return self._run(project, "starting the stack", "up", "--detach", "--no-build", "--remove-orphans", *_wait())
+    def _up(self, project: Project, only: Sequence[str]) -> RunCommand:
+        which = (*_wait(), *only) if only else ("--remove-orphans", *_wait())
+        return self._run(project, "starting the stack", "up", "--detach", "--no-build", *which)
 
     def pull(self, project: Project, verb: Pull) -> Plan:
         """Return the steps that pull an image by its digest."""
@@ -264,11 +277,25 @@ class ComposePlanner:
         variables = (
             word for name, value in {**verb.environment, **session}.items() for word in ("--env", f"{name}={value}")
         )
-        within = (*self.compose_argv(project), "exec")
+        on_terminal: tuple[str, ...]
+        without: tuple[str, ...]
+        within: tuple[str, ...]
+        if verb.container:  # a tenth of a second faster than compose, which reads the stack file first
+            within, container = (self.program, "exec", "--interactive"), verb.container
+            on_terminal, without = ("--tty",), ()
+        else:
+            within, container = (*self.compose_argv(project), "exec"), "agent"
+            on_terminal, without = (), ("-T",)
         return HandOver(
-            argv=(*within, *_tty(verb.terminal), *variables, "agent", *verb.argv),
+            argv=(
+                *within,
+                *(without if verb.terminal is Terminal.NONE else on_terminal),
+                *variables,
+                container,
+                *verb.argv,
+            ),
             cwd=project.root,
-            pass_signal=(*within, "-T", "agent", PASS_SIGNAL, verb.session) if verb.session else (),
+            pass_signal=(*within, *without, container, PASS_SIGNAL, verb.session) if verb.session else (),
         )
 
     def compose_argv(self, project: Project) -> tuple[str, ...]:
@@ -301,10 +328,6 @@ def _csv_field(text: str) -> str:
 
 def _wait() -> tuple[str, ...]:
     return ("--wait", "--wait-timeout", str(START_SECONDS))
-
-
-def _tty(terminal: Terminal) -> tuple[str, ...]:
-    return ("-T",) if terminal is Terminal.NONE else ()
 
 
 def _logs(verb: Logs) -> Iterator[str]:

@@ -9,9 +9,10 @@ from agent_sandbox.render.formats.faithful import load_yaml, require_same
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.record import DOTENV_KEY, PINS_KEY, PROJECT_FILE_KEY, SETTINGS_KEY, agents_record
 from agent_sandbox.stack.engine import STACK_FILE
-from agent_sandbox.stack.limits import PART_OF_THE_USERS, kept, size
-from agent_sandbox.stack.model import NO_LIMIT, Limits, Mount, MountKind, Network, Service, Stack, Volume
+from agent_sandbox.stack.limits import NO_LIMIT, PART_OF_THE_USERS, Limits, kept, size
+from agent_sandbox.stack.model import Mount, Network, Service, Stack, Volume
 from agent_sandbox.stack.naming import RECORD
+from agent_sandbox.stack.recorded import MountKind
 from agent_sandbox.stack.workspace import Workspace
 
 CPU_PERIOD = 100_000  # microseconds

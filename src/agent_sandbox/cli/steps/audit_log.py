@@ -21,7 +21,7 @@ from agent_sandbox.runtime.proxy.control import watch_stack
 from agent_sandbox.runtime.proxy.traffic import traffic_lines
 from agent_sandbox.runtime.traffic.record import Record, read_record
 from agent_sandbox.runtime.traffic.wanted import Wanted, wanted
-from agent_sandbox.stack.services.proxy import LOG, LOG_KEY, PROGRAM, PROXY_USER
+from agent_sandbox.stack.containers import LOG, LOG_KEY, PROGRAM, PROXY_USER
 
 Since = Annotated[
     str | None, Option(help="Only requests since this time: `30m`, `2h`, `7d`, or a time such as 2026-01-31T10:00.")
@@ -53,9 +53,8 @@ def _alone(project: Project, proxy: Container | None, argv: Sequence[str]) -> Pl
     image = proxy.image if proxy else proxy_name()
     if not driver().labels_of((image,)):
         what = f"the image {image}, which reads the audit log, is missing"
-        raise UserError(
-            [Problem(where=project.name, what=what, hint=f"agent-sandbox build{path_option(project.root, os.environ)}")]
-        )
+        option = path_option(project.root, os.environ, cwd=Path.cwd())
+        raise UserError([Problem(where=project.name, what=what, hint=f"agent-sandbox build{option}")])
     read = (*PROGRAM, "log", "--file", LOG, *argv)
     return backend().plan(
         project, AskImage(image=image, argv=read, volumes={str(Path(LOG).parent): volume}, user=PROXY_USER)

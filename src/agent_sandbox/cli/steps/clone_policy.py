@@ -3,11 +3,12 @@
 import hashlib
 import os
 from dataclasses import replace
+from pathlib import Path
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.host.files import read_text, write_all
-from agent_sandbox.runtime.project.clone_record import Clone, save_clone
+from agent_sandbox.runtime.project.clone_record import Clone, path_option, save_clone
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import open_store
 
@@ -18,7 +19,8 @@ def bring_policy(clone: Clone, trusted: Standing) -> Clone:
     A policy that was edited in the clone stays.
     """
     if keeps_own_policy(clone):
-        how = f"agent-sandbox policy allow --path {clone.name} adds to it"
+        option = path_option(clone.root, os.environ, cwd=Path.cwd())
+        how = f"agent-sandbox policy allow{option} adds to it"
         say(("note:", "title"), f" {clone.name} keeps its own policy, because it was edited there; {how}")
         return clone
     write_all(clone.root, trusted.policy, shared=trusted.policy.keys())

@@ -38,7 +38,9 @@ from agent_sandbox.runtime.project.clone_record import (
     clone_at,
     clone_named,
     clones_of,
+    name_in,
     new_clone,
+    path_option,
     require_name,
     save_clone,
 )
@@ -48,7 +50,7 @@ from agent_sandbox.runtime.project.trust_snapshot import look as read_settings
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.sources.recipes import recipes_of
-from agent_sandbox.stack.services.proxy import SECRETS_KEY
+from agent_sandbox.stack.containers import SECRETS_KEY
 
 
 class EnteredClone(NamedTuple):
@@ -184,7 +186,7 @@ def _settle(project: Project, clone: Clone) -> tuple[Clone, Project]:
 def _report_old_policy(own: Project, clone: Clone) -> None:
     """Print what loads a changed policy, if the clone's proxy runs with the one from before."""
     if is_running(own, "proxy"):
-        command = f"agent-sandbox proxy reload --path {clone.name}"
+        command = f"agent-sandbox proxy reload{path_option(clone.root, os.environ, cwd=Path.cwd())}"
         say(("note:", "title"), f" the policy changed since {clone.name} was started; to apply it: {command}")
 
 
@@ -240,7 +242,7 @@ def report_unfetched(clone: Clone) -> None:
     listing, waiting = status.listing, [one for one in status.branches if not one.is_fetched]
     for kind, is_stash in (("commits of", False), ("the stashes", True)):
         if names := [one.name for one in waiting if one.stash == is_stash]:
-            say(("not fetched:", "warn"), f" {kind} {listed(names)}: agent-sandbox fetch {clone.name}")
+            say(("not fetched:", "warn"), f" {kind} {listed(names)}: agent-sandbox fetch {name_in(clone, cwd=Path.cwd())}")
     for branch, why in listing.refused.items():
         say(("not fetched:", "warn"), f" {branch}: {why}")
     for line in uncommitted(listing.changed, (), complete=listing.complete):

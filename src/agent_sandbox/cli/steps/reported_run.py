@@ -18,7 +18,7 @@ from agent_sandbox.runtime.review.changes import find_changes, take
 from agent_sandbox.runtime.run_summary import Output, Summary, Traffic, as_json, as_markdown
 from agent_sandbox.runtime.traffic.record import read_record
 from agent_sandbox.runtime.traffic.wanted import Wanted, since_time
-from agent_sandbox.stack.services.agent import ENTER
+from agent_sandbox.stack.containers import ENTER
 
 # The file that GitHub shows with a step.
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from pathlib import Path
 
 from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.backends.project import Project
@@ -43,4 +44,5 @@ def _problem(project: Project, lines: list[str], *, quiet: bool) -> Problem:
     what = why.removeprefix(OURS).removeprefix(ERROR)
     said = "".join(f"\n  {line}" for line in before[-MOST_LINES:] if not line.startswith(OURS)) if quiet else ""
     what += ":" if said else ""
-    return Problem(where=project.setup, what=what + said, hint=AGAIN.format(path_option(project.root, os.environ)))
+    option = path_option(project.root, os.environ, cwd=Path.cwd())
+    return Problem(where=project.setup, what=what + said, hint=AGAIN.format(option))

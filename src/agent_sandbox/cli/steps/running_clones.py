@@ -1,7 +1,6 @@
 """Find the clones of a project that run: commands for the project leave them running."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,13 +17,17 @@ def running_clones(root: Path) -> tuple[tuple[Clone, Project], ...]:
     for clone in clones_of(root, os.environ):
         with suppress(UserError):  # one that was never filled
             found.append((clone, open_project(clone.root, cwd=clone.root)))
+    if not found:
+        return ()
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - most projects have no clones
+
     with ThreadPoolExecutor() as pool:
         run = pool.map(lambda one: is_running(one[1], "proxy"), found)
         return tuple(one for one, runs in zip(found, run, strict=True) if runs)
 
 
-def names_of_running(root: Path) -> tuple[str, ...]:
-    """Return the names of the clones of a project that run; none if a record is damaged: other commands report it."""
+def clones_that_run(root: Path) -> tuple[Clone, ...]:
+    """Return the clones of a project that run; none if a record is damaged: other commands report it."""
     with suppress(UserError):
-        return tuple(clone.name for clone, _ in running_clones(root))
+        return tuple(clone for clone, _ in running_clones(root))
     return ()

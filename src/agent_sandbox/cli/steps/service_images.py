@@ -11,13 +11,13 @@ from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.images import OURS
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.projectfile.paths import is_pinned
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.project.image_digests import record_digests, recorded_digests
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.size_text import size_text
-from agent_sandbox.stack.services.beside import is_beside
+from agent_sandbox.stack.containers import is_beside
 
-PINNED = "@sha256:"
 # A larger download is asked about.
 LARGE = 1_000_000_000
 
@@ -59,7 +59,7 @@ def _images(project: Project) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, one in services.items() if isinstance(services, dict) else ():
         image = str(one.get("image", "")) if isinstance(one, dict) else ""
-        if is_beside(name) and image and not image.startswith(OURS) and PINNED not in image:
+        if is_beside(name) and image and not image.startswith(OURS) and not is_pinned(image):
             found.setdefault(image, []).append(name)
     return found
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from agent_sandbox.backends.plan import Plan
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
@@ -19,9 +20,10 @@ from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.unreviewed import record_first_review
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.runtime.cut_off import cut_off
-from agent_sandbox.runtime.diagnose import why_not_up
+from agent_sandbox.runtime.diagnose import first_failed, why_not_up
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.settings import folder_of, user_settings, write_settings
@@ -35,7 +37,7 @@ from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import bounded_volumes, images_of, read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import is_in_volume, look_inside
 from agent_sandbox.runtime.protect.snapshot import record
-from agent_sandbox.stack.services.beside import FIREWALL
+from agent_sandbox.stack.containers import FIREWALL, is_beside
 
 FOLDER = str(Path(STACK).parent)
 POLL_SECONDS = 0.5
@@ -45,7 +47,10 @@ EDITORS = "an editor started the agent container: recreating it; reload the edit
 
 
 def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = False, quiet: bool = False) -> int:
-    """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code."""
+    """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code.
+
+    If only a service beside the sandbox fails, the sandbox runs when UserError is raised.
+    """
     if not dry_run:
         project = updated(project, quiet=quiet)
     require_policy(project)  # with an invalid policy the proxy denies everything: report the problems here
@@ -63,21 +68,40 @@ def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = Fal
         if not dry_run and (volumes := bounded_volumes(project.root)):
             driver().require_disk_limit(volumes)
         plan = (*plan, *(setup_plan(project) if dry_run else ()))
-        if not dry_run:
-            prepare_images(project, quiet=quiet)
-        execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(driver(), project))
-        if not dry_run:
-            record_images(project)
-            record(project.root, os.environ)
-            record_first_review(project.root)
-            sync_after_start(project)
-            run_setup(project, quiet=quiet)
+        if dry_run:
+            execute(plan, dry_run=True)
+            return DONE
+        prepare_images(project, quiet=quiet)
+        record_first_review(project.root)  # before: an agent may work in a stack that did not start completely
+        failure = _bring_up(project, plan, quiet=quiet)
+        record_images(project)
+        record(project.root, os.environ)
+        sync_after_start(project)
+        if failure:
+            raise failure
+        run_setup(project, quiet=quiet)
     except KeyboardInterrupt:
-        option = path_option(project.root, os.environ)
+        option = path_option(project.root, os.environ, cwd=Path.cwd())
         again, stop = f"agent-sandbox up{option}", f"agent-sandbox down{option}"
         say(f"interrupted: run `{again}` again, or `{stop}` to stop what was started")
         return INTERRUPTED
     return DONE
+
+
+def _bring_up(project: Project, plan: Plan, *, quiet: bool) -> UserError | None:
+    """Execute the plan; if only a service beside the sandbox fails, start the sandbox without it, and return why."""
+    try:
+        execute(plan, quiet=quiet, explain=why_not_up(driver(), project))
+    except UserError as error:
+        failed = first_failed(driver().observe(project.name))
+        if failed is None or not is_beside(failed.service):
+            raise
+        try:  # the engine starts nothing more after a failure that another service waits for
+            execute(backend().plan(project, Up(build=Build(images=()), only=("agent",))), quiet=True)
+        except UserError:
+            raise error from None
+        return error
+    return None
 
 
 def refresh_settings(project: Project) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.policy_file import shown
-from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.cli.terminal.style import styled
@@ -157,6 +156,8 @@ def _refuse(root: str, question: Question) -> NoReturn:
 
 def as_lines(question: Question) -> Iterator[str]:
     """Yield the question as text."""
+    from agent_sandbox.cli.terminal.excerpt import diff_lines  # noqa: PLC0415 - most runs ask nothing
+
     root = str(question.standing.root)
     # Never shortened: a hidden line could be the important one. The summary after it stays on the screen.
     yield from (*diff_lines("\n".join(question.differences)), "") if question.differences else ()

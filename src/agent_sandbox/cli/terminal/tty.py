@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 
 from agent_sandbox.backends.verbs import Exec, Terminal
-from agent_sandbox.stack.services.agent import ENTER
+from agent_sandbox.stack.containers import ENTER
 
 # The type of the terminal, and whether it shows 24-bit colours.
 PASSED_ON = ("TERM", "COLORTERM")
@@ -23,8 +23,8 @@ def terminal_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name in PASSED_ON if NAME.fullmatch(value := environ.get(name, ""))}
 
 
-def entering(*command: str, session: str) -> Exec:
+def entering(*command: str, session: str, container: str = "") -> Exec:
     """Return the request to run a command in the agent container, on this terminal if there is one."""
     attached = terminal()
     known = {} if attached is Terminal.NONE else terminal_environment(os.environ)
-    return Exec(argv=(ENTER, *command), terminal=attached, environment=known, session=session)
+    return Exec(argv=(ENTER, *command), terminal=attached, environment=known, session=session, container=container)

@@ -4,6 +4,8 @@
 [{'methods': ['GET'], 'schemes': ['https'], 'path': {'glob': '/v1/*'}}]
 >>> write_out_deny("PUT,DELETE https://api.example.com")["rules"]
 [{'methods': ['PUT', 'DELETE'], 'schemes': ['https']}]
+>>> write_out_deny("https://api.example.com/v1/*")["rules"]
+[{'schemes': ['https'], 'path': {'glob': '/v1/*'}}]
 """
 
 import re
@@ -17,7 +19,7 @@ from agent_sandbox.policy.match.ssh_address import require_no_ssh
 from agent_sandbox.policy.text import safe_repr
 
 ONE_REQUEST = re.compile(
-    r"(?P<method>\S+) +(?P<scheme>https?)://(?P<host>\[[^]]*\]|[^/?:]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/[^?]*)?(?:\?(?P<query>.*))?"
+    r"(?:(?P<method>\S+) +)?(?P<scheme>https?)://(?P<host>\[[^]]*\]|[^/?:]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/[^?]*)?(?:\?(?P<query>.*))?"
 )
 A_HOST = re.compile(r"[\w*-]*(\.[\w-]+)+")
 WHAT_A_RULE_SAYS = "add one, such as `methods: [GET]`; to match every request, remove `rules`"
@@ -30,7 +32,7 @@ def write_out_host(value: object) -> object:
 
 
 def write_out_deny(value: object) -> object:
-    """Expand an entry of `deny`, which is a host or one request."""
+    """Expand an entry of `deny`, which is a host or one request; a URL without a method means every method."""
     if isinstance(value, str) and (" " in value or "://" in value):
         return _request(value, is_exact=False)
     return write_out_host(value)
@@ -45,12 +47,13 @@ def write_out_allow(value: object) -> object:
 
 def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
     found = ONE_REQUEST.fullmatch(text)
-    if found is None:
+    if found is None or (is_exact and not found["method"]):
         require_no_ssh(text)
         raise InvalidValue(f"not `METHOD URL`: {safe_repr(text)}", _how(text))
     if "#" in (found["query"] or ""):
         raise InvalidValue(f"{safe_repr(text)} has a fragment", "remove it: clients never send it")
-    rule: dict[str, Any] = {"methods": found["method"].split(","), "schemes": [found["scheme"]]}
+    rule: dict[str, Any] = {"methods": found["method"].split(",")} if found["method"] else {}
+    rule["schemes"] = [found["scheme"]]
     # In an allow, a URL without a path means `/`; in a deny, it means every path.
     path = found["path"] or ("/" if is_exact else None)
     if path is not None:

@@ -57,7 +57,8 @@ class CredentialKind:
     would reveal the secret. `options` are the keys that the kind needs in the policy.
 
     A secret that `signs` is not sent. `write` then makes the header from the key ID with its scope, and from the rest
-    of the signature. The server also accepts such a credential in the headers `others` and in `parameters`.
+    of the signature. The server also accepts such a credential in the headers `others` and in `parameters`. It refuses
+    one with a 401, or with another error that has one of the `error_codes`.
     """
 
     name: KindName | Literal["query"]
@@ -71,6 +72,7 @@ class CredentialKind:
     header: str = ""
     others: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    error_codes: tuple[str, ...] = ()
     # Variables that hold the placeholder in addition to the one that the policy names.
     more_variables: Callable[[str], tuple[str, ...]] = lambda _name: ()
     # Variables that hold the region of the credential.
@@ -119,6 +121,16 @@ KINDS: dict[str, CredentialKind] = {
             others=("x-amz-security-token", "x-amz-s3session-token"),
             # Of presigned URLs, in this version and in the one before.
             parameters=("X-Amz-Credential", "X-Amz-Signature", "X-Amz-Security-Token", "AWSAccessKeyId"),
+            error_codes=(
+                "ExpiredToken",
+                "ExpiredTokenException",
+                "InvalidAccessKeyId",
+                "InvalidClientTokenId",
+                "InvalidSignatureException",
+                "InvalidToken",
+                "SignatureDoesNotMatch",
+                "UnrecognizedClientException",
+            ),
             more_variables=lambda name: (name.replace("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"),),
             region_variables=_region_variables,
         ),

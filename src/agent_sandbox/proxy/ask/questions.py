@@ -10,7 +10,6 @@ from hashlib import sha256
 from agent_sandbox.policy import Cause, Decision, Policy, Request, decide
 from agent_sandbox.policy.explain.offer import Offer, offer_for
 from agent_sandbox.proxy.ask.grant_book import GrantBook, Later, Scope, later
-from agent_sandbox.proxy.audit.audit_log import source_port
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.limits import Limits
@@ -125,7 +124,7 @@ class Questions:
                 reason=decision.reason,
                 services=services(),
                 tool=exchange.tool,
-                client=f"{exchange.client}:{source_port.get()}",
+                client=exchange.client,
                 headers=names_of(exchange.head.fields),
                 websocket=exchange.websocket,
                 http2=exchange.head.is_http2,

@@ -1,6 +1,7 @@
 """Write the audit record of each request when the request ends, however it ends."""
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.audit_log import AuditLog
@@ -9,7 +10,12 @@ from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.tunnel import Tunnel
 
-type Count = Callable[[Iterable[SecretUse], str, int | None], object]
+
+class Count(Protocol):
+    """Counts the secrets of one request to a host, with the status of the response."""
+
+    def __call__(self, uses: Iterable[SecretUse], host: str, status: int | None, *, refused: bool) -> object:
+        """Count them; `refused` says whether the server refused them."""
 
 
 class AccessLog:
@@ -20,7 +26,7 @@ class AccessLog:
         audit_log: AuditLog,
         *,
         clock: Callable[[], float],
-        count: Count = lambda *_: None,
+        count: Count = lambda *_, **__: None,
     ) -> None:
         self._audit_log = audit_log
         self._clock = clock
@@ -65,5 +71,5 @@ class AccessLog:
         exchange.written, exchange.held = True, False
         self._audit_log.record(exchange.record(now=self._clock()))
         # An exchange may have a second record, which would be a second use.
-        self._count(exchange.secrets, exchange.host, exchange.status)
+        self._count(exchange.secrets, exchange.host, exchange.status, refused=exchange.refuses_secret)
         exchange.secrets = ()

@@ -5,8 +5,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from agent_sandbox.policy.http.path import readings
-from agent_sandbox.proxy.exchange.exchange import Exchange
+from agent_sandbox.proxy.exchange.exchange import ERROR, Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.secrets.error_code import ErrorCode, codes_for
 from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor, redact
 from agent_sandbox.proxy.secrets.search import SearchBudget
@@ -57,6 +58,9 @@ class Streamer:
         if exchange.echoes:
             fields, reason = _redacted(fields, exchange.echoes), redact(exchange.echoes, reason)
             exchange.received.redactor = Redactor(exchange.echoes)
+        if exchange.secrets and head.status >= ERROR and (codes := codes_for(exchange.secrets)):
+            exchange.error_code = ErrorCode(codes, head.fields)
+            exchange.received.filter = exchange.received.filter or exchange.error_code
         exchange.returned = ResponseHead(head.status, reason, fields)
 
     def _filter(self, exchange: Exchange, status: int, fields: Fields) -> "BodyFilter | None":

@@ -23,11 +23,12 @@ from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, 
 
 if TYPE_CHECKING:
     from agent_sandbox.proxy.exchange.tool_list import BodyFilter
+    from agent_sandbox.proxy.secrets.error_code import ErrorCode
 
 # The status for a secret whose source gives no value: not a denial that the policy could change.
 NO_VALUE = 502
-# The first status of an error.
-ERROR = 400
+# The first status of an error, and that of a server that does not accept a credential. A 403 may be about the request.
+ERROR, REFUSED = 400, 401
 # A page of a hundred pull requests is about 300 KiB.
 MAX_COPY = 1024 * 1024
 OVER_BUDGET = 429
@@ -189,6 +190,8 @@ class Exchange:
     response: ResponseHead | None = None
     returned: ResponseHead | None = None
     trailers: Fields | None = None
+    # Finds out whether an error with another status than 401 refuses a secret.
+    error_code: "ErrorCode | None" = None
     # The status that the client got, and why the exchange ended early.
     status: int | None = None
     error: str = ""
@@ -210,6 +213,11 @@ class Exchange:
     def allowed(self) -> bool:
         """Whether the request is allowed. It may have been aborted since."""
         return self.outcome.effect is Effect.ALLOW
+
+    @property
+    def refuses_secret(self) -> bool:
+        """Whether the server refused the secret of the request."""
+        return self.status == REFUSED or (self.error_code is not None and self.error_code.is_found)
 
     def allow(
         self,

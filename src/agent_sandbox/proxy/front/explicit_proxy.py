@@ -71,9 +71,10 @@ class ExplicitProxy:
 
     async def serve_by(self, opening: Opening, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection. `opening` decides where it leads and returns the tunnel, None if it is refused."""
-        client, port, *_ = writer.get_extra_info("peername") or ("", 0)
+        address, port, *_ = writer.get_extra_info("peername") or ("", 0)
         source_port.set(port)
-        with self._registry.admit(client, writer.transport.abort) as place:
+        client = f"{address}:{port}"
+        with self._registry.admit(address, writer.transport.abort) as place:
             peekable = PeekableReader(reader, place)
             try:
                 tunnel = await opening(peekable, writer, client)
@@ -90,9 +91,13 @@ class ExplicitProxy:
             with self._connections.holding(relay), closing_with(writer, relay.abort):
                 await relay.run()
         else:
-            from agent_sandbox.proxy.lane.choice import open_session  # noqa: PLC0415 - not needed to start
+            from agent_sandbox.proxy.lane.choice import CannotServeError, open_session  # noqa: PLC0415 - not to start
 
-            session = await open_session(self._engine, tunnel, peekable, writer)
+            try:
+                session = await open_session(self._engine, tunnel, peekable, writer)
+            except CannotServeError as why:
+                await Rejection(self._engine.record, peekable, writer).fail(str(why), tunnel)
+                return
             with self._connections.holding(session), closing_with(writer, session.abort):
                 await session.handle_client()
 

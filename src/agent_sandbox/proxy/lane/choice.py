@@ -4,12 +4,11 @@ A client that offers both versions gets HTTP/2 by default, and HTTP/1.1 with `se
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from agent_sandbox.policy import Policy, decide_connect
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.lane.session import LaneSession
-from agent_sandbox.proxy.lane.steps import Steps
 from agent_sandbox.proxy.mitm.loading import load_session
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import Reviewed
@@ -17,8 +16,9 @@ from agent_sandbox.proxy.tls.contexts import HTTP1, HTTP2
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.client_hello import BadHelloError, read_hello
 
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.mitm.session import Session
+
+class CannotServeError(Exception):
+    """Nothing can serve a connection. The message says why."""
 
 
 class ClientSession(Reviewed, Protocol):
@@ -31,23 +31,16 @@ class ClientSession(Reviewed, Protocol):
 async def open_session(
     engine: Engine, tunnel: Tunnel, reader: PeekableReader, writer: asyncio.StreamWriter
 ) -> ClientSession:
-    """Return what serves the connection, by its first bytes and the policy in force."""
+    """Return what serves the connection, by its first bytes and the policy in force. Raises `CannotServeError`."""
     policy = engine.policy()
     if not wants_mitmproxy(tunnel, reader.ahead, http1=http1_of(policy)):
         return LaneSession(engine, tunnel, reader, writer)
-    session = await _load_session(engine, tunnel)
+    session = await load_session()
+    if isinstance(session, str):
+        raise CannotServeError(session)
     if tunnel.decision is not None and engine.policy() is not policy:  # a reload does not review this connection yet
         tunnel.decision = decide_connect(engine.policy(), host=tunnel.host, port=tunnel.port)
     return session(engine, tunnel, reader, writer)
-
-
-async def _load_session(engine: Engine, tunnel: Tunnel) -> "type[Session]":
-    """Import mitmproxy. Raises ConnectionAbortedError if that fails: nothing can serve the connection."""
-    try:
-        return await load_session()
-    except Exception as error:
-        Steps(engine.hooks, tunnel, engine.record).fault(f"mitmproxy cannot be imported: {error}", error)
-        raise ConnectionAbortedError from error
 
 
 def http1_of(policy: Policy) -> str:

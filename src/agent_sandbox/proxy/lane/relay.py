@@ -83,16 +83,13 @@ class Relay:
         sending = None if self._body.is_done else asyncio.create_task(self._send(server, chunked=chunked))
         try:
             await self._receive(upstream)
-            if sending is not None:
-                await sending
-            # If the server closed early, the rest of the body is not the start of another request.
-            self.keeps_client = self.keeps_client and self._body.is_done
-            self.is_reusable = self.is_reusable and self._body.is_done and server.is_usable
         finally:
+            # Nothing is sent after the whole response: its record says how much was.
             self._is_over = True
             if sending is not None:
                 sending.cancel()
                 await asyncio.wait({sending})
+        self.is_reusable = self.is_reusable and self._body.is_done and server.is_usable
 
     async def _send(self, server: ByteStream, *, chunked: bool) -> None:
         """Forward the request body as it arrives. An error interrupts the exchange, unless that is over."""
@@ -130,10 +127,7 @@ class Relay:
         while await self._body.read():
             pass
 
-    def _malformed(self, reason: str) -> AbortedError | BrokenError:
-        if self._exchange.written:  # the response was sent whole
-            self._steps.run("malformed", reason)
-            return BrokenError(reason)
+    def _malformed(self, reason: str) -> AbortedError:
         denial = self._exchange.denial(reason, status=400)
         self._exchange.abort(denial)
         return AbortedError(denial)

@@ -89,7 +89,6 @@ class Serving:
                 answer, buffered = await self._decide(exchange, body)
                 if answer is None:
                     await self._forward(exchange, body, relay, buffered)
-                    return relay.keeps_client
         except ClientLeftError:
             self.drop_upstream()
             self._end(exchange, LEFT, relay)
@@ -100,7 +99,10 @@ class Serving:
                 self._cut(exchange, relay, error)
                 return False
             answer = _answer_to(exchange, error)
-        return await self._answer(exchange, body, answer)
+        if answer is not None:
+            return await self._answer(exchange, body, answer)
+        self.exchange = None  # it is over: a new policy changes nothing about it
+        return (body.is_done or await self._discard_rest(body)) and relay.keeps_client
 
     async def _decide(self, exchange: Exchange, body: Body) -> tuple[Page | None, bytes]:
         """Return the answer if the request is denied, else None and the body if it was buffered."""
@@ -214,17 +216,21 @@ class Serving:
         first = head_bytes(b"HTTP/1.1 %d %s" % (answer.status, PHRASES[answer.status]), answer.fields)
         self._client.write(first + answer.body)
         await self._client.drain()
+        head = exchange.head
+        stays = not closes(head.version.decode(), head.fields) and not closes("HTTP/1.1", answer.fields)
+        return await self._discard_rest(body) and stays
+
+    async def _discard_rest(self, body: Body) -> bool:
+        """Read the rest of a request that has its response. Return whether it ends where another one may begin."""
         try:
             while not body.was_broken and await body.read():
                 pass
         except h11.ProtocolError as error:
             if not self._client.ended:
                 self._steps.run("malformed", f"malformed body: {error}")
-        if body.was_broken:  # it is unknown where the next request begins
+        if body.was_broken:
             await self._client.linger(LINGER_SECONDS)
-            return False
-        head = exchange.head
-        return not closes(head.version.decode(), head.fields) and not closes("HTTP/1.1", answer.fields)
+        return not body.was_broken
 
     def _cut(self, exchange: Exchange, relay: Relay, error: Exception) -> None:
         """End a response in such a way that the client does not take it for complete."""

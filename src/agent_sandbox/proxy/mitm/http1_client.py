@@ -56,6 +56,7 @@ class StrictHttp1Client(Http1Client):
         if isinstance(event, RequestTrailers):
             return  # HTTP/1 has them in chunked bodies only, and few servers read them
         if isinstance(event, RequestProtocolError) and event.code is not ErrorCode.PASSTHROUGH_CLOSE:
+            self.buf = BodyBuffer()  # what came after a response belongs to no request
             yield AbortConnection(self.conn)
             return
         if isinstance(event, RequestHeaders):
@@ -88,11 +89,6 @@ class StrictHttp1Client(Http1Client):
 
     @override
     def read_body(self, event: events.Event) -> Commands:
-        if self.response_done and isinstance(event, events.DataReceived):
-            # The request is still being sent. Data after its response belongs to no request: keep one byte of it,
-            # so that the connection is closed when the request ends.
-            self.buf.maybe_extract_at_most(len(self.buf) - 1)
-            return
         if isinstance(event, events.ConnectionClosed) and self.conn.error and self.stream_id is not None:
             yield ReceiveHttp(ResponseProtocolError(self.stream_id, self.conn.error, ErrorCode.GENERIC_SERVER_ERROR))
             return

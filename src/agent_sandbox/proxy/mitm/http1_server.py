@@ -81,7 +81,6 @@ class StrictHttp1Server(Http1Server):
         if isinstance(event, ResponseProtocolError) and self.request and self.response:
             # The response is incomplete. Without TLS and a length, only a reset tells the client.
             endless = http1.expected_http_body_size(self.request, self.response) == -1
-            self._given_up |= self.response_done  # an upload that is denied after its response: read nothing more
             yield AbortConnection(self.conn) if endless else CutConnection(self.conn)
         else:
             yield from super().send(event)

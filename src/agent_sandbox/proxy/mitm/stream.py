@@ -39,6 +39,7 @@ from agent_sandbox.proxy.wire.http1_head import SWITCHING
 
 Commands = layer.CommandGenerator[None]
 Carried = dict[Connection, Echoes]
+ANSWERED = "the server sent its whole response before the end of the request"
 NOT_FORWARDED = "the server's response cannot be forwarded"
 
 
@@ -89,7 +90,6 @@ class StrictStream(HttpStream, ExchangeOwner):
     def __init__(self, context: Context, stream_id: int, limits: Limits) -> None:
         super().__init__(context, stream_id)
         self._limits = limits
-        self._is_answered = False  # early: the whole response was sent, but not yet the whole request
         self.patience: commands.RequestWakeup | None = None
 
     def revoke(self, revision: PolicyTransition) -> Denial | None:
@@ -179,20 +179,17 @@ class StrictStream(HttpStream, ExchangeOwner):
         if not is_over or response is None or response.status_code == SWITCHING:
             return
         if self.client_state == self.state_stream_request_body:
-            # mitmproxy would hold the end back until the request ends, and drop it if the server closes before that.
-            self._is_answered = True
-            yield SendHttp(ResponseEndOfMessage(self.stream_id), self.context.client)
+            # mitmproxy would send the rest of the request, which its record does not count. Before the end of that, it
+            # would not send the end of the response.
+            self.client_state = self.state_done
+            yield SendHttp(RequestProtocolError(self.stream_id, ANSWERED, ErrorCode.CANCEL), self.context.server)
+            yield from self.flow_done()
 
     def _cut(self, reason: str) -> Commands:
         flow = self._flow
         flow.error = Error(reason)
-        cut = SendHttp(ResponseProtocolError(self.stream_id, reason, ErrorCode.KILL), self.context.client)
-        if self._is_answered:  # while the hook runs, the connection might go on to the next request
-            yield cut
-            yield HttpErrorHook(flow)
-        else:
-            yield HttpErrorHook(flow)
-            yield cut
+        yield HttpErrorHook(flow)
+        yield SendHttp(ResponseProtocolError(self.stream_id, reason, ErrorCode.KILL), self.context.client)
         flow.live = False
         self.client_state = self.server_state = self.state_errored
         yield DropStream(self.stream_id)
@@ -261,12 +258,6 @@ class StrictStream(HttpStream, ExchangeOwner):
     def handle_protocol_error(self, event: RequestProtocolError | ResponseProtocolError) -> Commands:
         if self.flow is not None and not self.flow.live:
             return  # the rest of an answer that was refused, which came in the same packet
-        if self._is_answered:
-            # Either the client does not send the rest of its request, or the server does not read it.
-            if isinstance(event, RequestProtocolError):
-                yield SendHttp(event, self.context.server)
-            yield from self.flow_done()
-            return
         if isinstance(event, ResponseProtocolError):
             event = ResponseProtocolError(event.stream_id, safe_reason(self._echoes, event.message), event.code)
         answerable = isinstance(event, ResponseProtocolError) and event.code in (
@@ -341,10 +332,7 @@ class StrictStream(HttpStream, ExchangeOwner):
 
     @override
     def flow_done(self) -> Commands:
-        if self._is_answered:
-            self._flow.live = False
-            yield DropStream(self.stream_id)
-        elif self._flow.websocket is None:
+        if self._flow.websocket is None:
             yield from super().flow_done()
         else:
             self.child_layer = WebSocketRelay(self.context, self._flow, self.exchange, self._limits)

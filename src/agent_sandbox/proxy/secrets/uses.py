@@ -23,14 +23,14 @@ class Used(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """When a server answered 401 to a request with a secret, in seconds of the epoch, and which one."""
+    """When a server refused a secret, in seconds of the epoch, and which one."""
 
     time: float
     host: str
 
 
-# The answer of a server that does not accept a credential. A 403 may also be about the request.
-REFUSED, ERROR = 401, 400
+# The first status of an error.
+ERROR = 400
 
 
 def uses_file(folder: Path) -> Path:
@@ -56,11 +56,11 @@ class Uses:
         self._written = dict(self._used)
         self._refusals: dict[tuple[str, str], Refusal] = {}
 
-    def count(self, uses: Iterable[SecretUse], host: str, status: int | None) -> None:
-        """Count the secrets of one request to a host, which answered with this status."""
+    def count(self, uses: Iterable[SecretUse], host: str, status: int | None, *, refused: bool = False) -> None:
+        """Count the secrets of one request to a host, which answered with this status, and maybe refused them."""
         for name in {one.secret for one in uses}:
             self._used[name] = Used(self._used.get(name, Used()).uses + 1, self._clock())
-            if status == REFUSED:
+            if refused:
                 self._refusals[name, host] = Refusal(self._clock(), host)
             elif status is not None and status < ERROR:
                 self._refusals.pop((name, host), None)

@@ -55,19 +55,20 @@ def copy_pack(git: Path, pack: Path) -> None:
 def locked_references(git: Path, updates: Sequence[Update], message: str) -> Iterator[None]:
     """Lock the references as git does, and write them with their logs when the block ends without an exception."""
     with ExitStack() as stack:
-        held = [(one, _lock(stack, git, one)) for one in updates]
+        held = [(one, *_lock(stack, git, one)) for one in updates]
         yield
-        for one, folder in held:
+        for one, folder, removal in held:
             name = PurePosixPath(one.reference).name
             with _problems(git / one.reference):
                 _log(git, one, message)
                 with suppress(OSError):  # git leaves empty directories where references were
                     os.rmdir(name, dir_fd=folder)
                 os.rename(f"{name}.lock", name, src_dir_fd=folder, dst_dir_fd=folder)
+                removal.pop_all()  # from here on, a lock file with this name belongs to a git command
 
 
-def _lock(stack: ExitStack, git: Path, update: Update) -> int:
-    """Stage the reference's new content in its lock file, and return the handle of its directory."""
+def _lock(stack: ExitStack, git: Path, update: Update) -> tuple[int, ExitStack]:
+    """Stage the reference's new content in its lock file; return the handle of its directory, and what removes it."""
     place = git / update.reference
     with _problems(place):
         _make_parents(git, update.reference)
@@ -77,12 +78,13 @@ def _lock(stack: ExitStack, git: Path, update: Update) -> int:
         except FileExistsError as error:
             hint = LOCKED_HINT.format(f"{place}.lock")
             raise UserError([Problem(where=str(place), what=LOCKED, hint=hint)]) from error
-        stack.callback(_remove, lock, folder)
+        removal = stack.enter_context(ExitStack())
+        removal.callback(_remove, lock, folder)
         with os.fdopen(handle, "wb") as file:
             file.write(f"{update.commit}\n".encode("ascii"))
             file.flush()
             os.fsync(file.fileno())
-    return folder
+    return folder, removal
 
 
 def _log(git: Path, update: Update, message: str) -> None:

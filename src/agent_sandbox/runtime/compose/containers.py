@@ -34,6 +34,20 @@ def containers(engine: Engine, project: str) -> tuple[Container, ...]:
     return tuple(sorted(map(_container, _inspected(engine, ids.split())), key=_place))
 
 
+def container_of(engine: Engine, project: str, service: str) -> Container | None:
+    """Return the container of a service, running or not.
+
+    Most often it has the name that compose gives it, and one question is enough: the labels say whether it is the one.
+    """
+    done = engine.ask("inspect", "--type", "container", f"{project}-{service}-1")
+    wanted = {PROJECT_LABEL: project, SERVICE_LABEL: service}
+    found = read_json(done.out) if done.code == 0 else ()
+    named = (one for one in found if wanted.items() <= (one["Config"]["Labels"] or {}).items())
+    if container := next(map(_container, named), None):
+        return container
+    return next((one for one in containers(engine, project) if one.service == service), None)
+
+
 def stacks(engine: Engine) -> tuple[StackFound, ...]:
     """Return the compose projects that run an image of ours or have the volume of a stack's CA, sorted by name."""
     row = f'{{{{.Label "{PROJECT_LABEL}"}}}} {{{{.Name}}}}'

@@ -8,16 +8,9 @@ from agent_sandbox.backends.compose.plan import ComposePlanner
 from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose import intruders
-from agent_sandbox.runtime.compose.containers import containers, leftovers, stacks
-from agent_sandbox.runtime.compose.disk_limit import require_disk_limit
+from agent_sandbox.runtime.compose.containers import container_of, containers, leftovers, stacks
 from agent_sandbox.runtime.compose.engine import DOCKER, Engine
-from agent_sandbox.runtime.compose.execute import act, hand_on
 from agent_sandbox.runtime.compose.faults import known_fault
-from agent_sandbox.runtime.compose.own_images import own_images
-from agent_sandbox.runtime.compose.registry_images import digests_of, download_size
-from agent_sandbox.runtime.compose.reprotect import reprotect
-from agent_sandbox.runtime.compose.resuming import resumed
-from agent_sandbox.runtime.compose.usage import usage
 from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer, StackFound, Usage
 from agent_sandbox.runtime.driver.protocol import Driver, Explain, Feature, Host
 from agent_sandbox.runtime.events import Tell, ignore
@@ -39,12 +32,18 @@ class ComposeDriver:
         """List the project's containers."""
         return containers(self.engine, project)
 
+    def find(self, project: str, service: str) -> Container | None:
+        """Ask for the container by its name."""
+        return container_of(self.engine, project, service)
+
     def stacks(self) -> tuple[StackFound, ...]:
         """List compose projects with our images or volumes."""
         return stacks(self.engine)
 
     def usage(self, found: Sequence[Container], *, disk: bool = True) -> Usage:
         """Ask for statistics and for the disk that is used."""
+        from agent_sandbox.runtime.compose.usage import usage  # noqa: PLC0415 - few commands measure
+
         return usage(self.engine, found, disk=disk)
 
     def intruders(self, found: Sequence[Container], project: str) -> Intruders:
@@ -65,10 +64,14 @@ class ComposeDriver:
 
     def require_disk_limit(self, volumes: Mapping[str, str]) -> None:
         """Ask for the engine's storage driver, and inspect the volumes that exist."""
+        from agent_sandbox.runtime.compose.disk_limit import require_disk_limit  # noqa: PLC0415 - few stacks have one
+
         require_disk_limit(self.engine, volumes)
 
     def own_images(self, *, leaving: Collection[str] = ()) -> dict[str, int | None]:
         """List images by our name and label."""
+        from agent_sandbox.runtime.compose.own_images import own_images  # noqa: PLC0415 - only `prune`
+
         return own_images(self.engine, leaving=leaving)
 
     def labels_of(self, images: Sequence[str]) -> dict[str, Mapping[str, str]]:
@@ -77,10 +80,14 @@ class ComposeDriver:
 
     def digests_of(self, images: Sequence[str]) -> dict[str, frozenset[str]]:
         """Inspect the images one by one: two names may mean one image."""
+        from agent_sandbox.runtime.compose.registry_images import digests_of  # noqa: PLC0415 - only for services beside
+
         return digests_of(self.engine, images)
 
     def download_size(self, image: str) -> int | None:
         """Ask the registry for the manifest."""
+        from agent_sandbox.runtime.compose.registry_images import download_size  # noqa: PLC0415 - as above
+
         return download_size(self.engine, image)
 
     def output_of(self, container: Container, *, lines: int) -> str:
@@ -90,10 +97,14 @@ class ComposeDriver:
 
     def execute(self, plan: Plan, *, tell: Tell = ignore, explain: Explain | None = None) -> None:
         """Run the plan's commands, except builds that are not needed."""
+        from agent_sandbox.runtime.compose.execute import act  # noqa: PLC0415 - questions need none of it
+
         act(self.engine, plan, tell=tell, explain=explain)
 
     def pass_on(self, plan: Plan, *, on_line: Callable[[str], None]) -> None:
         """Follow the output of the plan's commands."""
+        from agent_sandbox.runtime.compose.execute import hand_on  # noqa: PLC0415 - as above
+
         hand_on(self.engine, plan, on_line=on_line)
 
     def capture(
@@ -126,10 +137,14 @@ class ComposeDriver:
 
     def reprotect(self, agent: Container, digests: Mapping[str, str]) -> str:
         """Run a helper container in the agent's namespaces."""
+        from agent_sandbox.runtime.compose.reprotect import reprotect  # noqa: PLC0415 - rarely needed
+
         return reprotect(self.engine, agent, digests)
 
     def resume(self, project: str, found: Sequence[Container], *, tell: Callable[[str], None]) -> tuple[Container, ...]:
         """Unpause the containers and poll until each was checked."""
+        from agent_sandbox.runtime.compose.resuming import resumed  # noqa: PLC0415 - as above
+
         return resumed(self.engine, project, found, tell=tell)
 
     def known_fault(self, said: str) -> Problem | None:

@@ -7,11 +7,8 @@ from agent_sandbox.backends.compose.plan import BASE_LABEL
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.compose.build_faults import build_problem
-from agent_sandbox.runtime.compose.build_log import BuildLog, expected_steps
 from agent_sandbox.runtime.compose.compose_log import shown_text
 from agent_sandbox.runtime.compose.engine import Engine
-from agent_sandbox.runtime.compose.tarball import tarball
 from agent_sandbox.runtime.driver.protocol import Explain
 from agent_sandbox.runtime.events import Finished, Progressed, Started, Tell, Unneeded, ignore
 from agent_sandbox.runtime.host import attached, process
@@ -59,6 +56,10 @@ def _is_current(step: BuildImage, labels: Mapping[str, str] | None) -> bool:
 
 
 def _build(engine: Engine, step: BuildImage, tell: Tell, *, was: Mapping[str, str]) -> None:
+    from agent_sandbox.runtime.compose.build_faults import build_problem  # noqa: PLC0415 - most runs build nothing
+    from agent_sandbox.runtime.compose.build_log import BuildLog, expected_steps  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.compose.tarball import tarball  # noqa: PLC0415 - as above
+
     purpose, log = f"building {step.name}{_on(step.labels.get(BASE_LABEL, ''), was.get(BASE_LABEL, ''))}", BuildLog()
     tell(Started(purpose=purpose, total=expected_steps(step.context["Dockerfile"].decode(), step.target)))
 

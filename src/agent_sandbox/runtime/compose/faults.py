@@ -18,17 +18,21 @@ PULL = r"(?:^|\n) *(?:Image )?(?P<name>[^\s]+) Error +"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A pattern of Docker's output; the texts may use its named groups as `{name}`."""
+    """A pattern of Docker's output, which ignores case; the texts may use its named groups as `{name}`."""
 
-    pattern: re.Pattern[str]
+    pattern: str
     where: str = "docker"
     what: str
     hint: str | Need
 
+    def found_in(self, said: str) -> re.Match[str] | None:
+        """Return where the output has it. Compiled only now: most commands meet no fault."""
+        return re.search(self.pattern, said, re.IGNORECASE)
+
 
 def fault(pattern: str, *, what: str, hint: str | Need, where: str = "docker") -> Fault:
     """Return a row of the table; the pattern ignores case."""
-    return Fault(pattern=re.compile(pattern, re.IGNORECASE), where=where, what=what, hint=hint)
+    return Fault(pattern=pattern, where=where, what=what, hint=hint)
 
 
 FAULTS: tuple[Fault, ...] = (
@@ -172,7 +176,7 @@ def last_lines(said: str, *, program: str = "docker") -> str:
 def known_fault(said: str, table: tuple[Fault, ...] = FAULTS) -> Problem | None:
     """Return the problem that matches the output `said`, or None."""
     for row in table:
-        if match := row.pattern.search(said):
+        if match := row.found_in(said):
             groups = {name: value or "" for name, value in match.groupdict().items()}
             hint = remedy(row.hint, said) if isinstance(row.hint, Need) else row.hint
             return Problem(where=row.where.format(**groups), what=row.what.format(**groups).strip(" :"), hint=hint)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.driver.container import Container, Sharer
+from agent_sandbox.stack.containers import FIREWALL
 from agent_sandbox.stack.naming import beside_network_name, network_name
-from agent_sandbox.stack.services.beside import FIREWALL
 
 JOINED = "container:"
 SHORT = 12  # characters of an ID, as in `Container`

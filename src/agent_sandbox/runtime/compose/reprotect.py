@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.stack.services.agent import REPROTECT
+from agent_sandbox.stack.containers import REPROTECT
 
 # To enter the agent's mount namespace (the first three) and to replace a file of whichever owner.
 CAPABILITIES = ("SYS_ADMIN", "SYS_PTRACE", "SYS_CHROOT", "DAC_OVERRIDE", "DAC_READ_SEARCH", "CHOWN", "FOWNER")

@@ -9,20 +9,16 @@ from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outsid
 from agent_sandbox.runtime.init.facts import homes
 from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import read_stack_file
+from agent_sandbox.runtime.protect.gaps import SEARCH, UNSEARCHED, Gaps, look_over, mounted_outside
 from agent_sandbox.runtime.protect.listing import ignores_case
 from agent_sandbox.runtime.protect.mount_checks import (
     CONNECTED,
     LOOK,
     REPLACED,
-    SEARCH,
     SHARING,
     STRANGER,
-    UNSEARCHED,
-    Gaps,
     listed,
     look_inside,
-    look_over,
-    mounted_outside,
     read_only_mounts,
 )
 
@@ -35,7 +31,8 @@ def mounts(machine: Machine) -> Iterator[CheckResult]:
     for path in inside.lost:
         yield fail("mounts", f"{path}: {REPLACED}", LOOK)
     if inside.cut_off:
-        yield fail("mounts", inside.cut_off, f"agent-sandbox up{path_option(machine.project.root, os.environ)}")
+        option = path_option(machine.project.root, os.environ, cwd=machine.cwd)
+        yield fail("mounts", inside.cut_off, f"agent-sandbox up{option}")
     intruders = driver.intruders(found, name)
     yield from (fail("mounts", CONNECTED, mending) for mending in intruders.connected)
     yield from (fail("mounts", STRANGER, mending) for mending in intruders.strangers)

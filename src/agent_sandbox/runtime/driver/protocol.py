@@ -42,6 +42,9 @@ class Driver(Protocol):
     def observe(self, project: str) -> tuple[Container, ...]:
         """Return the project's containers, including stopped ones, in start order."""
 
+    def find(self, project: str, service: str) -> Container | None:
+        """Return the container of one service of a project, running or not."""
+
     def stacks(self) -> tuple[StackFound, ...]:
         """Return every stack of ours that the engine has, of any user, sorted by name."""
 

@@ -283,3 +283,17 @@ def open_folder(stack: ExitStack, root: Path, path: str) -> int:
         handle = os.open(part, DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
         stack.callback(os.close, handle)
     return handle
+
+
+def is_real(project: Path, path: str) -> bool:
+    """Return whether a file or directory exists without a symbolic link on the way, which the engine would follow."""
+    place = project
+    for part in Path(path).parts:
+        place /= part
+        try:
+            mode = place.lstat().st_mode
+        except OSError:
+            return False
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            return False
+    return True

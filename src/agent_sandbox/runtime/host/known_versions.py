@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from agent_sandbox.agents.manifest import VERSION
+from agent_sandbox.agents.pin import VERSION
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.host.files import read_text, write_all

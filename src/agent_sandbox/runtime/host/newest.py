@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from agent_sandbox.agents.manifest import INTEGRITY, VERSION, NpmPackage
-from agent_sandbox.agents.pin import Pin
+from agent_sandbox.agents.manifest import NpmPackage
+from agent_sandbox.agents.pin import INTEGRITY, VERSION, Pin
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -183,6 +182,8 @@ def leave_running(argv: Sequence[str], *, stdout: int = subprocess.DEVNULL) -> N
 
 @contextmanager
 def _spooled(content: bytes) -> Iterator[IO[bytes]]:
+    import tempfile  # noqa: PLC0415 - few programs read anything
+
     # A file, not a pipe: a child that stops reading cannot block us.
     try:
         source = tempfile.TemporaryFile(prefix="agent-sandbox-")  # noqa: SIM115 - closed below

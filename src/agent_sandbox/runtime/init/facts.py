@@ -8,9 +8,10 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.ask import ask_git_again
 from agent_sandbox.runtime.host.settings import folder_of
 from agent_sandbox.runtime.host.user_dirs import config_directory, layer_folders
-from agent_sandbox.stack.model import Limits
+from agent_sandbox.stack.limits import Limits
 from agent_sandbox.stack.naming import stack_name
-from agent_sandbox.stack.workspace import Ide, Identity, Owner, Protected, Workspace
+from agent_sandbox.stack.recorded import Ide, Owner
+from agent_sandbox.stack.workspace import Identity, Protected, Workspace
 
 
 def find_project(path: Path, environ: Mapping[str, str]) -> Path:

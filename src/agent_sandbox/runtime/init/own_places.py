@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
-from agent_sandbox.agents.manifest import HOME
+from agent_sandbox.agents.home import HOME
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.git_config import Patience
+from agent_sandbox.runtime.host.files import is_real
 from agent_sandbox.runtime.host.user_dirs import config_directory, home_directory, state_directory
 from agent_sandbox.runtime.init.facts import homes
-from agent_sandbox.runtime.protect.protected import candidates, is_real, is_there
-from agent_sandbox.stack.services.agent import WORKSPACE
-from agent_sandbox.stack.workspace import Access, Mask, OwnMount, Protected
+from agent_sandbox.runtime.protect.protected import candidates, is_there
+from agent_sandbox.stack.containers import WORKSPACE
+from agent_sandbox.stack.recorded import Access
+from agent_sandbox.stack.workspace import Mask, OwnMount, Protected
 
 # Directories of the machine that belong to its system, its engines and their sockets: neither they nor parts of them.
 SYSTEM = tuple(

@@ -19,7 +19,7 @@ from agent_sandbox.runtime.host.agents import known_agents
 from agent_sandbox.runtime.init.project_file import Asked, Settled, digest_of
 from agent_sandbox.runtime.project.project_file import additions_in, by_name, project_files
 from agent_sandbox.stack.limits import kept, limits
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.recorded import Ide
 
 
 def parse(project: Path, text: str) -> ProjectSpec:

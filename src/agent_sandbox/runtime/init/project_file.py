@@ -12,9 +12,9 @@ from agent_sandbox.render.paths import PROJECT_FILE, STACK
 from agent_sandbox.render.reconcile import Change
 from agent_sandbox.render.record import PROJECT_FILE_KEY, Choices, parse_record
 from agent_sandbox.runtime.host.files import read_text
-from agent_sandbox.stack.limits import DEFAULT, limits
-from agent_sandbox.stack.model import Limits
-from agent_sandbox.stack.workspace import Beside, Ide
+from agent_sandbox.stack.limits import DEFAULT, Limits, limits
+from agent_sandbox.stack.recorded import Ide
+from agent_sandbox.stack.workspace import Beside
 
 if TYPE_CHECKING:
     from agent_sandbox.projectfile.spec import ProjectSpec

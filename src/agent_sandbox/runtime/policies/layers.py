@@ -2,26 +2,34 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent_sandbox.policy.engine.policy import Policy
-from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policyfile import LayerFile, layer_beside, services_beside
 from agent_sandbox.policyfile.cache_dir import CacheDir
-from agent_sandbox.policyfile.cached import load_cached, load_named, load_offers
+from agent_sandbox.policyfile.cached import load_cached, load_named, load_offers, require_valid
 from agent_sandbox.policyfile.layer_file import PROJECT as NAME
 from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, found_beside
-from agent_sandbox.policytools.explain.remedy import Choice
 from agent_sandbox.runtime.host.user_dirs import layer_folders, private_cache
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.engine.policy import Policy
+    from agent_sandbox.policy.http.request import Request
+    from agent_sandbox.policytools.explain.remedy import Choice
 
 FILE = "policy.yaml"
 
 
-def load_here(policy: Path, environ: Mapping[str, str]) -> Policy:
+def load_here(policy: Path, environ: Mapping[str, str]) -> "Policy":
     """Load a policy with this machine's layers; raise UserError with the problems of all of them."""
     return load_cached(policy, layers=layers_here(environ, beside=policy), cache_dir=_cache_dir(environ))
 
 
-def offers_here(policy: Path, environ: Mapping[str, str]) -> Mapping[str, Policy]:
+def require_here(policy: Path, environ: Mapping[str, str]) -> None:
+    """Raise UserError as `load_here` does, faster for a cached policy."""
+    require_valid(policy, layers=layers_here(environ, beside=policy), cache_dir=_cache_dir(environ))
+
+
+def offers_here(policy: Path, environ: Mapping[str, str]) -> Mapping[str, "Policy"]:
     """Return what each available service allows by itself; raise UserError in the same way."""
     return load_offers(policy, cache_dir=_cache_dir(environ))
 
@@ -32,7 +40,7 @@ def unresolved_here(policy: Path, environ: Mapping[str, str]) -> tuple[str, ...]
     return tuple(name for name in RESOLVED if name in named)
 
 
-def choices_here(policy: Path, request: Request, offers: Mapping[str, Policy]) -> Iterator[Choice]:
+def choices_here(policy: Path, request: "Request", offers: Mapping[str, "Policy"]) -> Iterator["Choice"]:
     """Yield the service options that would allow the request."""
     from agent_sandbox.policyfile import load_layer  # noqa: PLC0415 - what is allowed needs no parser
     from agent_sandbox.policytools.explain.service_choice import chosen_for  # noqa: PLC0415 - as said

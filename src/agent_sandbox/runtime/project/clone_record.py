@@ -6,6 +6,7 @@ of this is out of the agent's reach.
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,6 +17,8 @@ from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import problem_of, write_all
 from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
+from agent_sandbox.runtime.project.root import find_root
+from agent_sandbox.stack.naming import stack_name
 
 FOLDER = "clones"
 # A part of the names of directories, references and stacks.
@@ -87,10 +90,19 @@ def clone_at(root: Path, environ: Mapping[str, str]) -> Clone | None:
     return _read(place.with_name(f"{place.name}.json")) if place.parent.parent == folder else None
 
 
-def path_option(root: Path, environ: Mapping[str, str]) -> str:
-    """Return ` --path NAME` for a suggested command that is to work on this clone, or "" for a project."""
+def path_option(root: Path, environ: Mapping[str, str], *, cwd: Path) -> str:
+    """Return the ` --path` of a suggested command for this project or clone, or "" if it needs none in `cwd`."""
+    if (here := find_root(None, cwd=cwd)) and here.resolve() == root.resolve():
+        return ""
     clone = clone_at(root, environ)
-    return f" --path {clone.name}" if clone else ""
+    return f" --path {name_in(clone, cwd=cwd) if clone else shlex.quote(str(root))}"
+
+
+def name_in(clone: Clone, *, cwd: Path) -> str:
+    """Return the name by which commands in `cwd` find the clone: its own in its project, its stack's elsewhere."""
+    here = find_root(None, cwd=cwd)
+    in_project = here is not None and here.resolve() == clone.project
+    return clone.name if in_project else stack_name(clone.title, str(clone.root))
 
 
 def save_clone(clone: Clone) -> None:

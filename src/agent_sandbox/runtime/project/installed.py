@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from agent_sandbox.images import OURS, Image, base_name, images_for, project_ima
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.render.record import PINS_KEY, SETTINGS_KEY, agents_in, parse_record
-from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
 from agent_sandbox.runtime.project.project_file import (
@@ -31,7 +31,7 @@ from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
 from agent_sandbox.stack.limits import LIMITS
 from agent_sandbox.stack.naming import RECORD, stack_name
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 
 MOST_DIGITS = 10
 # As the engine takes it. A stack's directories on this machine are named by it, too.
@@ -151,6 +151,8 @@ def init_for(root: Path) -> str:
 
 def _require_stack(root: Path | None, cwd: Path) -> Path:
     if root is None or not os.path.exists(root / STACK_FILE):
+        from agent_sandbox.runtime.host.agents import known_agents  # noqa: PLC0415 - only for this message
+
         known = ", ".join(known_agents())
         hint = f"agent-sandbox init AGENT makes one, where AGENT is one of: {known}"
         if root is not None and lacks_clone_files(root):
@@ -254,11 +256,14 @@ def foreign_images(project: Project) -> tuple[str, ...]:
 
 
 def _known(project: Project) -> tuple[Image, ...]:
+    from agent_sandbox.runtime.host.agents import load_agents  # noqa: PLC0415 - only to build images
+
     images = images_for(load_agents(project.agents, project.pins), project.owner, project.base_image)
     own = project_images(images[-1], additions_in(project.made_of))
     return (*images, *own, *beside_images_in(project.made_of))
 
 
+@lru_cache(maxsize=4)  # cached: a command reads the stack file for several things
 def _document(text: str, file: Path) -> Mapping[str, Any]:
     from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - only commands about a stack need YAML
 

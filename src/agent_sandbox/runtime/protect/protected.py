@@ -1,7 +1,6 @@
 """Find the paths of a project to protect, from the table of patterns."""
 
 import os
-import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,8 +15,10 @@ from agent_sandbox.runtime.git.repositories import GIT, WORKTREES, Found, Kind, 
 from agent_sandbox.runtime.git.submodules import names_by
 from agent_sandbox.runtime.git.worktree import Outside
 from agent_sandbox.runtime.host.agents import host_reads
+from agent_sandbox.runtime.host.files import is_real
 from agent_sandbox.runtime.protect.listing import Listing
-from agent_sandbox.stack.workspace import Access, Protected
+from agent_sandbox.stack.recorded import Access
+from agent_sandbox.stack.workspace import Protected
 
 TABLE = data_root() / "templates" / "_shared" / "protected.yaml"
 # `init` waits longer for git than commands that only look.
@@ -297,17 +298,3 @@ def is_there(place: Path) -> bool:
 def _is_to_be_made(project: Path, one: Protected) -> bool:
     parent = str(PurePosixPath(one.path).parent)
     return one.always and not is_there(project / one.path) and (parent == "." or is_real(project, parent))
-
-
-def is_real(project: Path, path: str) -> bool:
-    """Return whether a file or directory exists without a symbolic link on the way, which the engine would follow."""
-    place = project
-    for part in Path(path).parts:
-        place /= part
-        try:
-            mode = place.lstat().st_mode
-        except OSError:
-            return False
-        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-            return False
-    return True

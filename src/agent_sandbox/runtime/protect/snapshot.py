@@ -13,11 +13,10 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.git.git_config import settings_of
 from agent_sandbox.runtime.git.repositories import GIT
 from agent_sandbox.runtime.git.worktree import has_usual_name
-from agent_sandbox.runtime.host.files import problem_of, read_bytes, write_all
+from agent_sandbox.runtime.host.files import is_real, problem_of, read_bytes, write_all
 from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import has_two_names, read_only_mounts
-from agent_sandbox.runtime.protect.protected import is_real
 
 FOLDER = "protected"
 MOST_FILES = 200

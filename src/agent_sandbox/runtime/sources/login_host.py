@@ -79,12 +79,16 @@ def current_login(login: Login, host: Host, *, platform: str = sys.platform, clo
         found = read_login(login, host, platform=platform, clock=clock)
         if not _expires_soon(found, clock):
             return found
-        problem = _renew(login, host)
+        problem, before = _renew(login, host), found
         found = read_login(login, host, platform=platform, clock=clock)
     if (found.left(clock.now()) or 0) > 0:
         return found
     hint = f"run `{' '.join(login.sign_in)}` on this machine, then agent-sandbox secret sync"
-    raise UserError([Problem(where=str(login_file(login, host)), what=f"this login has expired{problem}", hint=hint)])
+    what = f"this login has expired{problem}"
+    if found.access != before.access:
+        what = "by the clock of this machine, this login has expired, although the client has just refreshed it"
+        hint = "set the clock, then agent-sandbox secret sync"
+    raise UserError([Problem(where=str(login_file(login, host)), what=what, hint=hint)])
 
 
 def _expires_soon(found: HostLogin, clock: Clock) -> bool:

@@ -9,7 +9,6 @@ from agent_sandbox.printable import printable
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, SHARED, STACK
 from agent_sandbox.runtime.project.trust_snapshot import NAMED_IN, SERVICES, Standing, agent_can_write, look
 from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.trust.host_access import members, mounts, require_shared, require_whole, variables
 
 OWNER = "its owner"
 # A policy may name a million hosts; what it reaches is listed separately.
@@ -68,6 +67,14 @@ def unseen_in(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def question_about(now: Standing, trusted: Standing | None, written: Written) -> Question:
     """Return the trust question; `written` is what `init` would write here."""
+    from agent_sandbox.runtime.trust.host_access import (  # noqa: PLC0415 - most runs ask nothing
+        members,
+        mounts,
+        require_shared,
+        require_whole,
+        variables,
+    )
+
     require_whole(now)
     require_shared(now)
     as_written = [path for path, text in written.files.items() if now.files.get(path) == text]

@@ -4,8 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from agent_sandbox.agents.manifest import HOME, AgentManifest
+from agent_sandbox.agents.home import HOME
+from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.agents.together import Agents
+from agent_sandbox.stack.containers import CLONE, HEALTHY, NOTHING, PROGRAMS, PROTECTED, WORKSPACE
 from agent_sandbox.stack.environment import (
     CA_DIRECTORY,
     TRUST_DIRECTORY,
@@ -14,30 +16,19 @@ from agent_sandbox.stack.environment import (
     proxy_environment,
     trust_environment,
 )
-from agent_sandbox.stack.model import Condition, Dependency, Healthcheck, Mount, MountKind, Service
+from agent_sandbox.stack.model import Condition, Dependency, Healthcheck, Mount, Service
 from agent_sandbox.stack.naming import Addresses
-from agent_sandbox.stack.workspace import Access, Workspace
+from agent_sandbox.stack.recorded import Access, MountKind
+from agent_sandbox.stack.workspace import Workspace
 
-WORKSPACE = "/workspace"
-PROTECTED = "AGENT_SANDBOX_PROTECTED"  # the variable that lists the protected paths and their access
 STATE = "state-"  # with an agent's name, the key of the volume of its first state directory
-CLONE = "workspace"  # the key of the volume of a clone
 LOCAL = "local-"  # with an agent's name, the key of its volume of ~/.local
-# What the agent sees in place of a masked file, and why; what it writes to a masked directory is kept in memory.
-NOTHING = "/dev/null"
+# Why the agent sees nothing there; what it writes to a masked directory is kept in memory.
 MASKED = "hidden by `mask` in sandbox.yaml"
 MASK_SIZE = 64 << 20
 READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
-PROGRAMS = "/usr/local/lib/agent-sandbox"
-HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
-ENTER = f"{PROGRAMS}/enter"  # runs a command, unless one has
-SESSION = "AGENT_SANDBOX_SESSION"  # the variable that gives `ENTER` the session's name
-PASS_SIGNAL = f"{PROGRAMS}/pass-signal"  # sends a signal to the command of a session
-PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
-REPROTECT = f"{PROGRAMS}/reprotect.py"  # protects files again, from another container
 # The variable with the MCP servers of each agent, in its own form, and what starts their commands.
 MCP, MCP_START = "AGENT_SANDBOX_MCP", f"{PROGRAMS}/mcp-server"
-SETUP = f"{PROGRAMS}/setup_once.py"  # runs the project's setup script once in each container
 
 
 def agent_service(image: str, where: Addresses, agents: Agents, workspace: Workspace) -> Service:

@@ -6,39 +6,29 @@ The services are not trusted. They share only the network `beside` with the sand
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from agent_sandbox.stack.containers import FIREWALL
 from agent_sandbox.stack.engine import ISOLATED
+from agent_sandbox.stack.limits import Limits
 from agent_sandbox.stack.model import (
     Attachment,
     Condition,
     Dependency,
     Healthcheck,
-    Limits,
     Mount,
-    MountKind,
     Network,
     Service,
     Stack,
     Volume,
 )
 from agent_sandbox.stack.naming import BESIDE, BesideAddresses, beside_addresses, beside_network_name
+from agent_sandbox.stack.recorded import MountKind
 from agent_sandbox.stack.services.firewall import MIB, READY
 from agent_sandbox.stack.workspace import Beside, Workspace
 
-# With a service's name, the name of its firewall. No service has a `.` in its name.
-FIREWALL = "firewall."
 # What a network namespace may connect to, and which addresses may connect to which of its ports: `ADDRESS:PORT ...`.
 OPEN = "AGENT_SANDBOX_BESIDE"
 CLIENTS = "AGENT_SANDBOX_CLIENTS"
 WHY = "the data of {}; no other container mounts it"
-
-
-def is_beside(service: str) -> bool:
-    """Return whether a service of a stack is one of the project's, and no part of the sandbox.
-
-    >>> is_beside("db"), is_beside("firewall.db"), is_beside("agent")
-    (True, False, False)
-    """
-    return service not in {"proxy", "firewall", "agent"} and not service.startswith(FIREWALL)
 
 
 def with_beside(stack: Stack, workspace: Workspace) -> Stack:

@@ -1,19 +1,11 @@
 """The firewall: owns the agent's network namespace, locks it before the agent exists, then sleeps."""
 
 from agent_sandbox.stack.environment import CA_DIRECTORY, OPENINGS, PROXY_PORT, TRUST_DIRECTORY
-from agent_sandbox.stack.model import (
-    Attachment,
-    Condition,
-    Dependency,
-    Healthcheck,
-    Limits,
-    Mount,
-    MountKind,
-    Service,
-)
+from agent_sandbox.stack.limits import Limits
+from agent_sandbox.stack.model import Attachment, Condition, Dependency, Healthcheck, Mount, Service
 from agent_sandbox.stack.naming import Addresses
+from agent_sandbox.stack.recorded import MountKind
 
-REFUSALS = "/usr/local/lib/agent-sandbox/refusals"  # prints what the firewall refused
 READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 MIB = 1 << 20
 # If the proxy is gone, the kernel gives up after three seconds, not minutes. Shorter neighbour timeouts, which the

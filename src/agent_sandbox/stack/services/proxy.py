@@ -3,18 +3,13 @@
 from collections.abc import Mapping
 
 from agent_sandbox.policy.text import MACHINE_NAME
+from agent_sandbox.stack.containers import CONTROL, LOG_KEY, PROGRAM, PROXY_USER, SECRETS, SECRETS_KEY, STATE
 from agent_sandbox.stack.environment import DNS_PORT, HTTP_PORT, PROXY_PORT, TLS_PORT
-from agent_sandbox.stack.model import Attachment, Healthcheck, Limits, Mount, MountKind, Service
+from agent_sandbox.stack.limits import Limits
+from agent_sandbox.stack.model import Attachment, Healthcheck, Mount, Service
 from agent_sandbox.stack.naming import Addresses
+from agent_sandbox.stack.recorded import MountKind
 
-PROGRAM = ("/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy")
-# The uid of the image's user, which owns the volumes.
-PROXY_USER = "10001:10001"
-SECRETS_KEY, LOG_KEY = "secrets", "log"  # the keys of the volumes
-STATE = "/state"
-CONTROL = f"{STATE}/run/control.sock"
-LOG = f"{STATE}/log/traffic.jsonl"
-SECRETS = f"{STATE}/secrets"
 POLICY = "/policy/policy.yaml"
 POLICY_NAME = ".devcontainer/policy.yaml"  # its name in messages
 MIB = 1 << 20

@@ -31,8 +31,8 @@ from agent_sandbox.backends.verbs import (
     Verb,
 )
 from agent_sandbox.images import Image
-from agent_sandbox.stack.services.agent import ENTER, SETUP
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.containers import ENTER, SETUP
+from agent_sandbox.stack.recorded import Owner
 from table_tests import each
 
 PLANNER = ComposePlanner()
@@ -150,6 +150,8 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
     assert PLANNER.plan(PROJECT, Up(build=build)) == (*images, start, replaced)
     removed = replace(start, argv=(*COMPOSE, "rm", "--stop", "--force", "agent"), purpose="removing agent")
     assert PLANNER.plan(PROJECT, Up(build=build, anew=("agent",))) == (*images, removed, start, replaced)
+    alone = replace(start, argv=(*COMPOSE, "up", "--detach", "--no-build", "--wait", "--wait-timeout", "120", "agent"))
+    assert PLANNER.plan(PROJECT, Up(build=build, only=("agent",))) == (*images, alone, replaced)
 
 
 def test_destroy_removes_the_volumes_too_that_no_file_names_any_more() -> None:
@@ -251,6 +253,21 @@ def test_a_session_has_a_command_that_passes_signals_to_it() -> None:
         argv=(*COMPOSE, "exec", "--env", "TERM=x", "--env", "AGENT_SANDBOX_SESSION=abc", "agent", "zsh"),
         cwd=ROOT,
         pass_signal=(*COMPOSE, "exec", "-T", "agent", "/usr/local/lib/agent-sandbox/pass-signal", "abc"),
+    )
+
+
+@each(("terminal", "options"), [(Terminal.ATTACHED, ("--interactive", "--tty")), (Terminal.NONE, ("--interactive",))])
+def test_a_known_container_is_entered_without_compose(terminal: Terminal, options: tuple[str, ...]) -> None:
+    verb = Exec(argv=("zsh",), terminal=terminal, session="abc", container="0123")
+    assert PLANNER.plan(PROJECT, verb) == (
+        HandOver(
+            argv=("docker", "exec", *options, "--env", "AGENT_SANDBOX_SESSION=abc", "0123", "zsh"),
+            cwd=ROOT,
+            pass_signal=(
+                *("docker", "exec", "--interactive", "0123"),
+                *("/usr/local/lib/agent-sandbox/pass-signal", "abc"),
+            ),
+        ),
     )
 
 

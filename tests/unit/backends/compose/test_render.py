@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from agent_sandbox.backends.compose.render import render_stack_file, stack_document
 from agent_sandbox.render.formats.faithful import load_yaml
 from agent_sandbox.stack.limits import DEFAULT, limits
-from agent_sandbox.stack.workspace import Beside, Owner, Workspace
+from agent_sandbox.stack.recorded import Owner
+from agent_sandbox.stack.workspace import Beside, Workspace
 from sample_project import AGENTS, TEMPLATES, WORKSPACE, stack_of, with_title
 from table_tests import each
 

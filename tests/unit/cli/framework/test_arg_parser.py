@@ -19,7 +19,7 @@ from agent_sandbox.cli.logs import logs
 from agent_sandbox.cli.policy.import_ import import_
 from agent_sandbox.cli.proxy.reload import reload
 from agent_sandbox.cli.run import run
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.recorded import Ide
 from table_tests import each
 
 called: list[dict[str, Any]] = []

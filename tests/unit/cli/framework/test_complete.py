@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.framework.complete import candidates
 from agent_sandbox.resources import data_root
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.recorded import Ide
 
 POLICY = "services: [{name: github, repos: [o/r], git: {access: read, auth: {secret: github.push}}}]\n"
 

@@ -12,11 +12,18 @@ def test_a_host_or_a_request_becomes_a_line_under_deny(policy: Path, capsys: pyt
     before = policy.read_text()
     assert exit_code(lambda: deny("*.evil.test")) == 0
     assert exit_code(lambda: deny("post", "https://example.org/a", path=Path())) == 0
-    assert policy.read_text() == f'{before}  - "*.evil.test"\n  - POST https://example.org/a\n'
+    assert exit_code(lambda: deny("https://example.org/b")) == 0
+    assert policy.read_text() == (
+        f'{before}  - "*.evil.test"\n  - POST https://example.org/a\n  - https://example.org/b\n'
+    )
     assert capsys.readouterr().out == (
         f'{WHERE}:8: added `- "*.evil.test"` under `deny`\n'
         f"{WHERE}:9: added `- POST https://example.org/a` under `deny`\n"
+        f"{WHERE}:10: added `- https://example.org/b` under `deny`\n"
     )
+    assert exit_code(lambda: deny("DELETE https://example.org/b")) == 0
+    expected = "DELETE https://example.org/b is already denied, by policy.yaml:10: any method https://example.org/b\n"
+    assert capsys.readouterr() == (expected, "")
 
 
 def test_what_is_denied_already_says_by_which_rule(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ def test_the_proxy_is_restarted_and_waited_for(project: Path, docker: FakeDocker
     docker.says("compose --project-name")
     with_containers(docker, proxy="exited")
     assert exit_code(lambda: restart(quiet=True)) == 0
-    assert [call.split("docker-compose.yml ")[1] for call in docker.calls[2:]] == [
+    assert [call.split("docker-compose.yml ")[1] for call in docker.calls[1:]] == [
         "restart proxy",
         "up --detach --no-build --no-deps --no-recreate --wait --wait-timeout 120 proxy",
     ]

@@ -8,7 +8,7 @@ from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.execute import backend, execute, require_agent, require_made, require_running
 from agent_sandbox.problems import UserError
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 

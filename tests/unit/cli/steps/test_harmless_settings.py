@@ -16,8 +16,8 @@ from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.protect.mount_checks import Inside
 from agent_sandbox.runtime.protect.snapshot import leave_pending, record, recorded, settings_replaced
-from agent_sandbox.stack.services.agent import HEALTHY, REPROTECT
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.containers import HEALTHY, REPROTECT
+from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 

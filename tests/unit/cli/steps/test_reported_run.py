@@ -8,7 +8,7 @@ from agent_sandbox.cli.steps.reported_run import run_reported
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.review.baseline import save_baseline
 from agent_sandbox.runtime.review.changes import take
-from agent_sandbox.stack.services.agent import ENTER
+from agent_sandbox.stack.containers import ENTER
 from fake_docker import FakeDocker
 from log_lines import denied
 

@@ -10,7 +10,7 @@ from agent_sandbox.cli.up import up
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.init.project_file import digest_of
 from agent_sandbox.runtime.project.installed import read_project
-from agent_sandbox.stack.services.agent import ENTER, SETUP
+from agent_sandbox.stack.containers import ENTER, SETUP
 from fake_docker import FakeDocker
 from fake_stack import compose_line, trust
 

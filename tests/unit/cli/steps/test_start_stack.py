@@ -11,7 +11,8 @@ from agent_sandbox.cli.steps.start_stack import start
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.up import up
 from agent_sandbox.runtime.protect.snapshot import leave_pending, read_held
-from agent_sandbox.stack.services.agent import HEALTHY
+from agent_sandbox.runtime.review.baseline import load_baseline
+from agent_sandbox.stack.containers import HEALTHY
 from fake_docker import FakeDocker
 from fake_stack import inspected, trust, with_inspected
 
@@ -23,6 +24,7 @@ def test_an_interrupted_start_is_no_start(up_to_date: FakeDocker, capsys: pytest
     assert capsys.readouterr().err == (
         "interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what was started\n"
     )
+    assert load_baseline(project.root, os.environ) is not None  # an agent may work in what was started
 
 
 def test_a_stack_that_is_up_is_no_more_than_that(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.protect.mount_checks import Inside
 from agent_sandbox.runtime.protect.snapshot import Held, leave_pending, read_held, recorded
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_tty import Person
 

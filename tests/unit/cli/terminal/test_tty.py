@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox.backends.verbs import Exec, Terminal
 from agent_sandbox.cli.terminal.tty import entering, terminal, terminal_environment
-from agent_sandbox.stack.services.agent import ENTER
+from agent_sandbox.stack.containers import ENTER
 from fake_tty import Screen
 from table_tests import each
 

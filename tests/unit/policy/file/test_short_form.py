@@ -57,11 +57,17 @@ def test_a_deny_may_be_a_host() -> None:
     assert write_out_deny("a.test") == write_out_host("a.test") == {"host": "a.test"}
 
 
-@each("line", ["https://a.test/x", "http://a.test"])
-def test_a_deny_of_a_url_wants_its_method(line: str) -> None:
+def test_a_deny_without_a_method_is_for_every_method() -> None:
+    rule = {"schemes": ["https"], "path": {"glob": "/x/**"}}
+    assert write_out_deny("https://a.test/x/**") == {"host": "a.test", "rules": [rule]}
+    assert write_out_deny("http://a.test:81") == {"host": "a.test", "rules": [{"schemes": ["http"]}], "ports": [81]}
+
+
+@each("line", ["ftp://a.test/x", "GET, POST ftp://a.test/", "a.test /x"])
+def test_a_deny_of_what_is_no_url_is_refused(line: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         write_out_deny(line)
-    hint = f"add a method: `GET {line}`"
+    hint = "write a method and a whole address: `GET https://example.com/path`"
     assert (invalid.value.what, invalid.value.hint) == (f"not `METHOD URL`: {line!r}", hint)
 
 

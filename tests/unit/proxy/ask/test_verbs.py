@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.proxy.ask.verbs import answer_verb, state
-from agent_sandbox.proxy.audit.audit_log import source_port
 from asking_world import World
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ def shown(world: World) -> dict[str, object]:
 
 
 async def test_the_state_is_what_is_open(world: World) -> None:
-    source_port.set(40_112)
     world.ask("POST https://new.test/x?y=1", services=lambda: ("npm",))
     world.ask("GET https://b.test/")
     world.ask("GET https://c.test/" + "x" * 400)

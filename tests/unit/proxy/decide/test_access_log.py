@@ -58,14 +58,14 @@ def test_an_answered_request_is_one_line() -> None:
 
 def test_a_secret_that_was_used_is_in_one_record_and_counted_once() -> None:
     book, made, counted = Book(), ended(status=401), list[object]()
-    log = AccessLog(book.audit_log, clock=lambda: 2.0, count=lambda *said: counted.append(said))
+    log = AccessLog(book.audit_log, clock=lambda: 2.0, count=lambda *said, refused: counted.append((*said, refused)))
     use = SecretUse(secret="token", kind="bearer", source="command", age=61.7)
     made.secrets = (use,)
     log.response(made, TUNNEL)
     log.websocket_end(made, TUNNEL)
     first, second = map(json.loads, book.lines)
     assert first["secrets"] == [{"secret": "token", "kind": "bearer", "source": "command", "age_s": 62}]
-    assert ("secrets" in second, counted) == (False, [((use,), made.host, 401), ((), made.host, 401)])
+    assert ("secrets" in second, counted) == (False, [((use,), made.host, 401, True), ((), made.host, 401, True)])
 
 
 def test_a_request_that_broke_off_says_so() -> None:

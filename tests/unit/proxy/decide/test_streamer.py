@@ -212,3 +212,16 @@ def test_all_responses_with_tools_share_the_bytes_that_may_be_held() -> None:
         exchange.received(b" " * MAX_ANSWER)
     with pytest.raises(ToolListError, match="the proxy holds too many other responses"):
         last.received(b" ")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "refuses"), [(403, "sigv4", ["key"]), (403, "bearer", []), (200, "sigv4", [])]
+)
+def test_an_error_with_a_code_of_aws_refuses_the_key_and_passes_unchanged(
+    status: int, kind: str, refuses: list[str]
+) -> None:
+    exchange, body = answered(status, (b"Content-Length", b"31")), b"<Code>InvalidAccessKeyId</Code>"
+    exchange.secrets = (SecretUse(secret="key", kind=kind, source="aws", age=0.0),)
+    assert returned(exchange) == ((b"Content-Length", b"31"),)
+    assert bytes(exchange.received(body)) + bytes(exchange.received(b"")) == body
+    assert [one.secret for one in exchange.secrets if exchange.refuses_secret] == refuses

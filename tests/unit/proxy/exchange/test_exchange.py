@@ -27,6 +27,7 @@ from agent_sandbox.proxy.exchange.exchange import (
 )
 from agent_sandbox.proxy.exchange.tool_list import JsonFilter, Room, filtered
 from agent_sandbox.proxy.exchange.waiting import Waiting
+from agent_sandbox.proxy.secrets.error_code import ErrorCode
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor
 from agent_sandbox.proxy.secrets.unpacking import UnpackError, Unpacking
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -324,3 +325,13 @@ def test_a_denial_of_an_mcp_message_repeats_its_id() -> None:
     exchange.mcp, exchange.mcp_id = "tools/call a", 5
     denial = exchange.denial("no")
     assert (denial.is_mcp, denial.mcp_id, exchange.record(now=1).mcp) == (True, 5, "tools/call a")
+
+
+@pytest.mark.parametrize(("status", "body", "refuses"), [(401, b"", 1), (403, b"<Code>No</Code>", 1), (403, b"", 0)])
+def test_a_server_refuses_a_secret_with_a_401_or_a_code(status: int, body: bytes, refuses: int) -> None:
+    exchange = allowed()
+    exchange.status = status
+    assert exchange.refuses_secret is (status == 401)
+    exchange.error_code = ErrorCode(("No",), ())
+    exchange.error_code.feed(body)
+    assert exchange.refuses_secret is bool(refuses)

@@ -9,14 +9,17 @@ import pytest
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Policy, decide_connect
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.front import explicit_proxy as subject
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, is_own
 from agent_sandbox.proxy.lane import choice
+from agent_sandbox.proxy.lane.choice import CannotServeError
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.pool import ServerPool
+from client_hellos import hello
 from layer_harness import hooks_of
 from memory_streams import memory_streams
 from table_tests import each
@@ -24,7 +27,6 @@ from table_tests import each
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.net.peekable_reader import PeekableReader
     from agent_sandbox.proxy.upstream.dialler import Dialler
 
@@ -51,7 +53,7 @@ class Stage:
         self.sessions: list[tuple[Tunnel, bytes]] = []
         decision = decide_connect(policy, host="a.test", port=443)
         self.tunnel = Tunnel(
-            client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=443, decision=decision
+            client="10.0.0.3:5", carries=Carries.HTTP, host="a.test", port=443, decision=decision
         )  # where `CONNECT` leads
         engine = Engine(
             hooks=hooks_of(),
@@ -105,7 +107,7 @@ def stage(policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch) -> S
 
 async def test_what_is_no_connect_is_a_request_to_the_proxy(stage: Stage) -> None:
     assert await stage.serve(b"C", b"OPY http://") == b""
-    assert stage.sessions == [(Tunnel(client="10.0.0.3", carries=Carries.PROXY), b"COPY http://")]
+    assert stage.sessions == [(Tunnel(client="10.0.0.3:5", carries=Carries.PROXY), b"COPY http://")]
 
 
 async def test_a_client_that_says_nothing_is_let_go(stage: Stage) -> None:
@@ -173,10 +175,37 @@ async def test_a_raw_tunnel_is_killed_without_a_word_and_logged(stage: Stage, da
 
 
 async def test_a_wrong_name_is_told_by_an_alert(stage: Stage) -> None:
-    hello = b"\x01\0\0\x29\x03\x03" + bytes(32) + b"\0\0\x02\x13\x01\x01\0"
-    got = await stage.serve(CONNECT, b"\x16\x03\x01" + len(hello).to_bytes(2) + hello)
+    nameless = b"\x01\0\0\x29\x03\x03" + bytes(32) + b"\0\0\x02\x13\x01\x01\0"
+    got = await stage.serve(CONNECT, b"\x16\x03\x01" + len(nameless).to_bytes(2) + nameless)
     assert got == ESTABLISHED + b"\x15\x03\x03\x00\x02\x02\x70"
     assert stage.lines[0].reason.startswith("sni_missing")
+
+
+@pytest.mark.parametrize("carries", [Carries.TLS, Carries.HTTP])
+async def test_a_connection_that_nothing_can_serve_gets_an_answer_and_a_record(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, carries: Carries
+) -> None:
+    async def open_session(*_: object) -> object:
+        raise CannotServeError("mitmproxy cannot be imported")
+
+    monkeypatch.setattr(choice, "open_session", open_session)
+    tls = carries is Carries.TLS
+    got = await stage.serve(CONNECT, hello(b"a.test") if tls else HTTP)
+    answer = got.removeprefix(ESTABLISHED)
+    if tls:
+        assert answer == b"\x15\x03\x03\x00\x02\x02\x50"
+    else:
+        assert answer.startswith(b"HTTP/1.1 502 ")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["reason"] == "mitmproxy cannot be imported"
+    line = AuditRecord(
+        event=Event.FAULT,
+        reason="mitmproxy cannot be imported",
+        host="a.test",
+        port=443,
+        client="10.0.0.3",
+        status=None if tls else 502,
+    )
+    assert stage.lines == [line]
 
 
 async def test_time_runs_out_for_heads_and_hellos(

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import decide_connect
 from agent_sandbox.proxy.lane import choice
-from agent_sandbox.proxy.lane.choice import open_session, wants_mitmproxy
+from agent_sandbox.proxy.lane.choice import CannotServeError, open_session, wants_mitmproxy
 from agent_sandbox.proxy.lane.session import LaneSession
 from agent_sandbox.proxy.mitm.session import Session
 from agent_sandbox.proxy.net.connection_limit import Held, Place
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.tunnel import Tunnel
 
 
@@ -104,20 +102,17 @@ async def test_a_reload_while_mitmproxy_is_imported_decides_the_tunnel_again(
     await asyncio.sleep(0)
 
 
-async def test_a_failed_import_of_mitmproxy_ends_the_connection_and_is_recorded(
+async def test_a_connection_that_needs_mitmproxy_cannot_be_served_without_it(
     policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def load() -> type[Session]:
-        raise OSError(24, "Too many open files")
+    async def load() -> str:
+        return "mitmproxy cannot be imported"
 
     monkeypatch.setattr(choice, "load_session", load)
-    records: list[AuditRecord] = []
-    engine = replace(LaneStage(policy("settings: {http1: mitmproxy}")).engine, record=records.append)
+    engine = LaneStage(policy("settings: {http1: mitmproxy}")).engine
     (reader, writer), (_, other) = await pair_of_sockets()
-    with pytest.raises(ConnectionAbortedError):
+    with pytest.raises(CannotServeError, match=r"^mitmproxy cannot be imported$"):
         await open_session(engine, PLAIN, PeekableReader(reader, Place(Held())), writer)
-    assert [record.event for record in records] == [Event.FAULT]
-    assert records[0].reason.startswith("mitmproxy cannot be imported: ")
     assert not engine.sessions
     for one in (writer, other):
         one.transport.abort()

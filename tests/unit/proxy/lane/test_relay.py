@@ -223,39 +223,58 @@ async def test_a_response_that_no_hook_returns_is_not_sent(stage: Stage) -> None
         assert (await on.answered(GET, OK, until=b""))[1] in (b"", b"reset")
 
 
-async def test_a_response_may_come_before_the_end_of_the_request(stage: Stage) -> None:
+async def test_a_request_goes_on_while_its_response_comes_and_ends_with_it(stage: Stage) -> None:
     async with stage() as on:
         on.send(POST)
         reader, writer = await on.server()
-        writer.write(OK)
-        assert await on.get(b"ok") == OK
+        writer.write(CHUNKED + b"2\r\nok\r\n")
+        assert await on.get(b"ok\r\n") == CHUNKED + b"2\r\nok\r\n"
+        on.send(b"5\r\nhello\r\n")
+        assert await on.get(b"hello\r\n", reader=reader) == POST + b"5\r\nhello\r\n"
+        writer.write(b"0\r\n\r\n")
+        assert await on.get(b"0\r\n\r\n") == b"0\r\n\r\n"
+        assert await on.get(reader=reader) == b""
         on.send(b"5\r\nhello\r\n0\r\n\r\n")
-        assert await on.get(b"0\r\n\r\n", reader=reader) == POST + b"5\r\nhello\r\n0\r\n\r\n"
-        on.send(GET)
-        assert await on.get(b"\r\n\r\n", reader=reader) == GET
+        assert await on.answered(GET, OK) == (GET, OK)
+        assert [exchange.sent.count for exchange in on.notes.exchanges] == [5, 0]
+        assert on.notes.ended == [("response", 200, "")] * 2
 
 
-async def test_a_server_that_takes_no_more_may_have_answered(stage: Stage) -> None:
+async def test_a_server_that_takes_no_more_of_a_request_may_go_on_with_its_response(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def drain(_: object) -> None:
+        raise ConnectionResetError
+
     async with stage() as on:
         on.send(POST)
         _, writer = await on.server()
-        writer.write(OK)
-        assert await on.get(b"ok") == OK
-        writer.transport.abort()
-        await asyncio.sleep(0.02)
-        on.send(b"5\r\nhello\r\n" * 2 + b"0\r\n\r\n")
-        await asyncio.sleep(0.02)
-        assert on.notes.ended == [("response", 200, "")]
+        writer.write(HEAD + b"Content-Length: 4\r\n\r\nok")
+        await on.get(b"ok")
+        monkeypatch.setattr(type(on.session._client), "drain", drain)
+        for _ in range(2):
+            on.send(b"5\r\nhello\r\n")
+            await asyncio.sleep(0.02)
+        monkeypatch.undo()
+        writer.write(b"ok")
+        assert await on.get(b"ok") == b"ok"
+        on.send(b"0\r\n\r\n")
+        assert await on.answered(GET, OK) == (GET, OK)
+        assert [exchange.sent.count for exchange in on.notes.exchanges] == [5, 0]
 
 
-async def test_the_rest_of_a_body_that_the_server_did_not_take_is_no_request(stage: Stage) -> None:
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_the_rest_of_a_body_that_the_server_did_not_take_is_no_request(stage: Stage, *, leaves: bool) -> None:
     async with stage() as on:
         on.send(POST.replace(b"Transfer-Encoding: chunked", b"Content-Length: %d" % (len(GET) + 2)))
         _, writer = await on.server()
         writer.write(OK)
         assert await on.get(b"ok") == OK
-        writer.transport.abort()
-        await asyncio.sleep(0.02)
+        if leaves:
+            on.writer.close()
+            await on.over()
+            assert on.notes.said == []
+            return
         on.send(b"x")
         await asyncio.sleep(0.02)
         on.send(b"x" + GET)
@@ -433,8 +452,9 @@ async def test_a_malformed_rest_of_a_request_that_has_its_response_ends_the_conn
         assert await on.get(OK[-4:]) == OK
         on.send(b"no chunk\r\n")
         assert await on.get() in (b"", b"reset")
+        on.writer.close()
         await on.over()
-        assert len(on.notes.said) == 1
+        assert on.notes.said == ["malformed body: a malformed chunk size line"]
 
 
 async def test_a_cancelled_body_is_not_a_whole_one(stage: Stage) -> None:

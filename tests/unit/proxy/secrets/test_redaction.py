@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 from base64 import b64decode
+from functools import cache
 from html import escape
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from table_tests import each
 
 VALUE = "k3y/<\"'+>\\x"
 BEARER, BASIC = KINDS["bearer"], KINDS["basic"]
+encodings = cache(secret_encodings)  # its first search makes patterns and tables, which takes longer than the search
 
 
 def test_of_a_plain_secret_are_found_itself_hex_and_base64() -> None:
@@ -91,8 +93,8 @@ def test_an_echo_is_found_as_a_server_writes_it(echo: str) -> None:
     size = len(echo.removeprefix("authorization: Bearer ").encode())
     lead = echo.encode()[:-size]
     expected = b"<" + lead + b"*" * size + b">"
-    assert expected == redact(secret_encodings(VALUE, BEARER), f"<{echo}>".encode())
-    redactor = Redactor(secret_encodings(VALUE, BEARER))
+    assert expected == redact(encodings(VALUE, BEARER), f"<{echo}>".encode())
+    redactor = Redactor(encodings(VALUE, BEARER))
     assert expected == b"".join([*(redactor.feed(bytes([byte])) for byte in f"<{echo}>".encode()), redactor.end()])
 
 
@@ -110,7 +112,7 @@ def test_an_echo_is_found_as_a_server_writes_it(echo: str) -> None:
     ],
 )
 def test_what_the_documentation_calls_not_found_is_not_found(echo: str) -> None:
-    assert redact(secret_encodings(VALUE, BEARER), echo.encode()) == echo.encode()
+    assert redact(encodings(VALUE, BEARER), echo.encode()) == echo.encode()
 
 
 LONG = "sk-proj-" + "aB3dE5fG7hI9" * 8
@@ -125,11 +127,11 @@ JOINED = base64.b64encode(f'{{"authorization": "Bearer {LONG}"}}'.encode())
 def test_base64_that_is_broken_into_lines_is_found(end: bytes, width: int) -> None:
     for text in (JOINED, base64.urlsafe_b64encode(f"xx{LONG}".encode())):
         lines = end.join(text[at : at + width] for at in range(0, len(text), width))
-        shown = redact(secret_encodings(LONG, BEARER), b"x: " + lines + end)
+        shown = redact(encodings(LONG, BEARER), b"x: " + lines + end)
         left = b64decode(shown.replace(end, b"").replace(b"*", b"").replace(b"x: ", b"") + b"===")
         assert b"aB3d" not in left
         assert len(shown) == len(lines) + len(end) + 3
-        redactor = Redactor(secret_encodings(LONG, BEARER))
+        redactor = Redactor(encodings(LONG, BEARER))
         cut = b"x: " + lines + end
         assert b"".join([*(redactor.feed(bytes([byte])) for byte in cut), redactor.end()]) == shown
 
@@ -139,19 +141,19 @@ def test_base64_that_is_broken_into_lines_is_found(end: bytes, width: int) -> No
 def test_base64_of_base64_of_urls_and_of_html_is_found(before: str, inner: str) -> None:
     for once in (base64.b64encode(f"{inner}{VALUE}".encode()), quote(f"?{VALUE}").encode(), escape(VALUE).encode()):
         twice = base64.b64encode(before.encode() + once)
-        shown = redact(secret_encodings(VALUE, BEARER), twice)
+        shown = redact(encodings(VALUE, BEARER), twice)
         assert shown.count(b"*") >= len(twice) - 12 - len(inner + before)
 
 
 def test_a_space_is_found_as_a_plus() -> None:
-    assert redact(secret_encodings("two words", BEARER), b"two+words two%20words") == b"********* ***********"
+    assert redact(encodings("two words", BEARER), b"two+words two%20words") == b"********* ***********"
 
 
 @each("before", ["", "1", "12", "123"])
 def test_base64_of_a_text_that_holds_it_keeps_no_more_than_a_few_bits_of_its_ends(before: str) -> None:
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         text = json.dumps({before: VALUE, "ensure": "more"}).encode()
-        shown = redact(secret_encodings(VALUE, BEARER), encode(text))
+        shown = redact(encodings(VALUE, BEARER), encode(text))
         written = json.dumps(VALUE)[1:-1].encode()
         start = text.index(written)
         stars = range(-(-start * 8 // 6), (start + len(written)) * 8 // 6)
@@ -170,7 +172,7 @@ def test_base64_of_a_text_that_holds_it_keeps_no_more_than_a_few_bits_of_its_end
     ],
 )
 def test_of_a_password_is_found_the_whole_token(echo: str, expected: str) -> None:
-    assert expected == redact(secret_encodings("pa?????ss", BASIC, "user"), echo.encode()).decode()
+    assert expected == redact(encodings("pa?????ss", BASIC, "user"), echo.encode()).decode()
 
 
 def test_what_overlaps_is_overwritten_from_end_to_end() -> None:
@@ -212,14 +214,14 @@ def test_without_a_form_all_goes_on() -> None:
 
 def test_characters_that_are_escaped_in_yet_another_way_leave_runs_that_are_found() -> None:
     value = "0123456789abcdefXYZ+ABCDEFGHIJKLMNOP==short"
-    found = secret_encodings(value, BEARER)
+    found = encodings(value, BEARER)
     assert redact(found, value.replace("=", "[=]").encode()) == b"*******************+****************[=][=]short"
     assert redact(found, value.encode()) == b"*" * len(value)
 
 
 @each("echo", [VALUE, escape(VALUE), quote(VALUE, safe=""), VALUE.encode().hex()])
 def test_an_echo_across_the_pieces_of_a_large_chunk_is_found(echo: str) -> None:
-    forms = secret_encodings(VALUE, BEARER)
+    forms = encodings(VALUE, BEARER)
     for before in range(PIECE - len(echo), PIECE + 1):
         redactor = Redactor(forms)
         shown = redactor.feed(b"." * before + echo.encode() + b"." * PIECE) + redactor.end()
@@ -228,18 +230,18 @@ def test_an_echo_across_the_pieces_of_a_large_chunk_is_found(echo: str) -> None:
 
 @each(("last", "escaped"), [("%", "\\\\%"), ("%", "%25%"), ("&", "\\\\&"), ("&", "&amp;#38;"), ('"', '\\\\\\"')])
 def test_a_last_character_that_is_escaped_twice_is_found_at_the_end_of_the_data(last: str, escaped: str) -> None:
-    forms, echo = secret_encodings(f"correct horse{last}", BEARER), f"correct horse{escaped}".encode()
+    forms, echo = encodings(f"correct horse{last}", BEARER), f"correct horse{escaped}".encode()
     redactor = Redactor(forms)
     assert redactor.feed(echo) + redactor.end() == redact(forms, echo) == b"*" * len(echo)
 
 
 def test_what_would_cost_too_much_is_overwritten_from_there_on() -> None:
-    redactor = Redactor(secret_encodings("a" * 1_000 + "b", BEARER))
+    redactor = Redactor(encodings("a" * 1_000 + "b", BEARER))
     shown = [redactor.feed(data) for data in (b"a word ", b"&#97;" * 30_000, b"more", b"x")]
     assert (shown[0], shown[2:], redactor.end()) == (b"a word ", [b"****", b"*"], b"")
     assert shown[1].endswith(b"*" * 100_000)
 
 
 def test_a_text_whose_search_costs_too_much_is_overwritten() -> None:
-    found = secret_encodings("a" * 1_000 + "b", BEARER)
+    found = encodings("a" * 1_000 + "b", BEARER)
     assert redact(found, b"&#97;" * 30_000) == b"*" * 150_000

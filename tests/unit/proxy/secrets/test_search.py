@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import sys
 from base64 import b64encode
-from typing import TYPE_CHECKING
+from cProfile import Profile
 
 import pytest
 from hypothesis import given
@@ -26,9 +25,6 @@ from agent_sandbox.proxy.secrets.search import (
 )
 from table_tests import each
 
-if TYPE_CHECKING:
-    from types import FrameType
-
 signs = st.binary(max_size=12)
 TOKEN = "sk-proj-aB3dE5fG7hI9" * 3
 PACKED = b64encode(TOKEN.encode())
@@ -41,19 +37,11 @@ def calls(secret: str, data: bytes) -> int:
     """Return how many functions are called to search data, those in C included."""
     found = secret_encodings(secret, KINDS["bearer"])
     redact(found, data[:1_000])  # makes patterns and tables
-    redactor, count = Redactor(found), 0
-
-    def counted(_: FrameType, event: str, __: object) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    sys.setprofile(counted)
-    try:
+    redactor = Redactor(found)
+    with Profile() as profile:
         for at in range(0, len(data), PIECE):
             redactor.feed(data[at : at + PIECE])
-    finally:
-        sys.setprofile(None)
-    return count
+    return sum(entry.callcount for entry in profile.getstats())
 
 
 @each(

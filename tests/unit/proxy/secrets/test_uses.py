@@ -61,9 +61,9 @@ def test_uses_are_written_beside_the_secrets_and_not_among_them(tmp_path: Path) 
 def test_a_refusal_lasts_until_that_server_accepts_the_secret(tmp_path: Path) -> None:
     now = [5.0]
     uses = Uses(tmp_path / "uses.json", clock=lambda: now[0])
-    uses.count([ONE, OTHER], HOST, 401)
+    uses.count([ONE, OTHER], HOST, 401, refused=True)
     now[0] = 7.0
-    uses.count([ONE], "b.test", 401)
+    uses.count([ONE], "b.test", 403, refused=True)
     for status in (None, 403, 404, 500):
         uses.count([ONE], "b.test", status)
     assert uses.refusal("one") == Refusal(7.0, "b.test")

@@ -1,8 +1,10 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.clones import repository_writes as module
 from agent_sandbox.runtime.clones.repository_writes import Update, copy_pack, locked_references
 from clone_worlds import commit, git
 
@@ -41,6 +43,19 @@ def test_after_an_exception_no_reference_is_written_and_no_lock_is_left(host: Pa
         raise ZeroDivisionError
     assert git(host, "for-each-ref", BOX) == ""
     assert not [*(host / ".git").rglob("*.lock")]
+
+
+def test_a_lock_that_git_takes_right_after_the_write_stays(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = os.rename
+
+    def and_lock_again(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+        os.close(os.open(source, os.O_CREAT | os.O_EXCL | os.O_WRONLY, dir_fd=src_dir_fd))
+
+    monkeypatch.setattr(module.os, "rename", and_lock_again)
+    with locked_references(host / ".git", [update(host, "a"), update(host, "b")], ""):
+        pass
+    assert sorted(lock.name for lock in (host / ".git").rglob("*.lock")) == ["a.lock", "b.lock"]
 
 
 def test_a_reference_that_git_is_changing_is_a_problem_and_none_is_written(host: Path) -> None:

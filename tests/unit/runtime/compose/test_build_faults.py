@@ -36,7 +36,7 @@ def test_a_known_cause_is_told_with_what_to_do(said: str, expected: str) -> None
 
 
 def test_every_cause_of_the_table_is_met_above() -> None:
-    met = {row.what for row in BUILD_FAULTS for said in SAID if row.pattern.search(said)}
+    met = {row.what for row in BUILD_FAULTS for said in SAID if row.found_in(said)}
     assert met == {row.what for row in BUILD_FAULTS}
 
 

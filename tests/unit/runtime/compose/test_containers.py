@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 from agent_sandbox.runtime.compose.containers import _container as from_inspect
-from agent_sandbox.runtime.compose.containers import containers, leftovers
+from agent_sandbox.runtime.compose.containers import container_of, containers, leftovers
 from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.driver.container import Container
 from fake_docker import FakeDocker
@@ -108,3 +108,33 @@ def test_limits_are_those_in_force_and_none_where_there_is_none(docker: FakeDock
         2,
     )
     assert (second.limits, second.out_of_memory, second.restarts) == ({}, False, 0)
+
+
+def labelled(project: str, service: str) -> dict[str, Any]:
+    found = inspected(service)
+    found["Config"]["Labels"]["com.docker.compose.project"] = project
+    return found
+
+
+def test_a_service_is_found_by_its_name_with_one_question(docker: FakeDocker) -> None:
+    docker.says("inspect --type container app-1-agent-1", out=json.dumps([labelled("app-1", "agent")]))
+    found = container_of(DOCKER, "app-1", "agent")
+    assert found
+    assert (found.id, len(docker.calls)) == ("agent-012345", 1)
+
+
+@each(
+    ("said", "code"),
+    [
+        ("[]", 1),
+        (json.dumps([labelled("other", "agent")]), 0),
+        (json.dumps([labelled("app-1", "proxy")]), 0),
+        (json.dumps([{**inspected("agent"), "Config": {"Image": "x", "Labels": None}}]), 0),
+    ],
+)
+def test_a_container_that_only_has_the_name_is_not_the_services(docker: FakeDocker, said: str, code: int) -> None:
+    docker.rules.clear()
+    docker.says("inspect --type container app-1-agent-1", out=said, code=code).says("ps --all", out="7\n")
+    docker.says("inspect --type container 7", out=json.dumps([inspected("agent")]))
+    found = container_of(DOCKER, "app-1", "agent")
+    assert (found and found.id, container_of(DOCKER, "app-1", "proxy")) == ("agent-012345", None)

@@ -114,7 +114,7 @@ def test_docker_errors_become_problems(said: str, expected: str) -> None:
 
 
 def test_every_fault_of_the_table_is_met_above() -> None:
-    met = {next(fault.what for fault in FAULTS if fault.pattern.search(said)) for said in SAID}
+    met = {next(fault.what for fault in FAULTS if fault.found_in(said)) for said in SAID}
     assert met == {fault.what for fault in FAULTS}
 
 

@@ -3,7 +3,7 @@ import pytest
 from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.compose.reprotect import reprotect
 from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.stack.services.agent import REPROTECT
+from agent_sandbox.stack.containers import REPROTECT
 from fake_docker import FakeDocker
 
 AGENT = Container(id="agent0000000", service="agent", image="x", state="running")

@@ -8,8 +8,9 @@ from agent_sandbox.runtime.doctor import workspace
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import fail, ok, warn
 from agent_sandbox.runtime.git.worktree import SUBDIRECTORY
-from agent_sandbox.runtime.protect.mount_checks import CONNECTED, LOOK, MADE, REPLACED, SHARING, STRANGER
-from agent_sandbox.stack.services.agent import PROTECTED
+from agent_sandbox.runtime.protect.gaps import MADE
+from agent_sandbox.runtime.protect.mount_checks import CONNECTED, LOOK, REPLACED, SHARING, STRANGER
+from agent_sandbox.stack.containers import PROTECTED
 from fake_docker import FakeDocker
 from repositories import repository, worktree
 

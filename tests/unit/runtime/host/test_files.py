@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.files import A_LINK, make_folders, read_bytes, read_text, remove_leftovers, write_all
+from agent_sandbox.runtime.host.files import (
+    A_LINK,
+    is_real,
+    make_folders,
+    read_bytes,
+    read_text,
+    remove_leftovers,
+    write_all,
+)
 
 FOLDER = ".devcontainer"
 FILE = f"{FOLDER}/f"
@@ -312,3 +320,11 @@ def test_what_another_command_is_writing_is_no_leftover(root: Path, monkeypatch:
     monkeypatch.setattr(os, "replace", meanwhile)
     write_all(root, {FILE: "new"})
     assert tree(root) == {FILE: "new"}
+
+
+@pytest.mark.parametrize(("path", "expected"), [("d", True), ("d/f", True), ("gone", False), ("link/f", False)])
+def test_only_files_and_directories_are_real(tmp_path: Path, path: str, *, expected: bool) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").touch()
+    (tmp_path / "link").symlink_to("d")
+    assert is_real(tmp_path, path) is expected

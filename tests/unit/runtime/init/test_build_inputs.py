@@ -12,7 +12,7 @@ from agent_sandbox.runtime.init.build_inputs import build_of, checked_ca, images
 from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.stack.naming import stack_name
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 
 AGENTS = known_agents(data_root() / "templates")
 COMPOSE = f"""\

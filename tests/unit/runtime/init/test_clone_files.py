@@ -14,7 +14,7 @@ from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.runtime.init.clone_files import NO_PROJECT_FILE, NO_PROJECT_FILE_HINT, plan_clone_files
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
 from agent_sandbox.runtime.project.installed import read_project, require_own
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.recorded import Ide
 
 CHECKED_IN = tuple(path for path in PATHS if path not in OF_THIS_CLONE)
 

@@ -14,7 +14,7 @@ from agent_sandbox.runtime.init.initialise import NOT_IN_SUBMODULES, InitOptions
 from agent_sandbox.runtime.protect.snapshot import record
 from agent_sandbox.stack.engine import OWN_STACKS
 from agent_sandbox.stack.limits import DEFAULT, GIB, kept, limit_texts
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.recorded import Ide
 from repositories import bare, repository, worktree
 
 

@@ -7,7 +7,8 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.init import own_places
 from agent_sandbox.runtime.init.own_places import own_masks, own_mounts, parents_of
-from agent_sandbox.stack.workspace import Access, Mask, OwnMount, Protected
+from agent_sandbox.stack.recorded import Access
+from agent_sandbox.stack.workspace import Mask, OwnMount, Protected
 from repositories import repository
 from table_tests import each
 

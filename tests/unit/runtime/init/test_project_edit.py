@@ -11,7 +11,7 @@ from agent_sandbox.render.record import Record
 from agent_sandbox.runtime.init.project_edit import edited
 from agent_sandbox.runtime.init.project_file import Asked, Settled, digest_of
 from agent_sandbox.stack.limits import limits
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.recorded import Ide
 from project_files import FIRST, SECOND, asked, record, write
 
 

@@ -9,7 +9,7 @@ from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.init.project_file import agents_named, is_outdated, settle
 from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.stack.limits import DEFAULT, GIB
-from agent_sandbox.stack.workspace import Ide
+from agent_sandbox.stack.recorded import Ide
 from init_project import Init
 from project_files import FIRST, asked, record, write
 

@@ -15,6 +15,7 @@ from agent_sandbox.runtime.project.clone_record import (
     require_name,
     save_clone,
 )
+from agent_sandbox.stack.naming import stack_name
 from table_tests import each
 
 
@@ -34,9 +35,33 @@ def test_a_saved_clone_is_found_by_its_name_its_project_and_its_directory(
     save_clone(second)
     assert second.name == "clone-2"
     assert clone_named(tmp_path, "clone-1", environ) == clone_at(first.root, environ) == first
-    assert (path_option(first.root, environ), path_option(tmp_path, environ)) == (" --path clone-1", "")
     assert clones_of(tmp_path, environ) == all_clones(environ) == (first, second)
     assert clones_of(tmp_path / "other", environ) == ()
+
+
+def test_a_suggested_command_finds_its_project_or_clone_from_where_the_user_is(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    project, elsewhere = tmp_path / "my app", tmp_path / "other"
+    for folder in (project, elsewhere):
+        (folder / ".devcontainer").mkdir(parents=True)
+        (folder / ".devcontainer" / "docker-compose.yml").touch()
+    clone = new_clone(project, "fix-1", environ, title="app")
+    save_clone(clone)
+    stack = stack_name("app-fix-1", str(clone.root))
+    options = {
+        (root, cwd): path_option(root, environ, cwd=cwd)
+        for root in (project, clone.root)
+        for cwd in (project / "src", elsewhere, tmp_path)
+    }
+    assert options == {
+        (project, project / "src"): "",
+        (project, elsewhere): f" --path '{project}'",
+        (project, tmp_path): f" --path '{project}'",
+        (clone.root, project / "src"): " --path fix-1",
+        (clone.root, elsewhere): f" --path {stack}",
+        (clone.root, tmp_path): f" --path {stack}",
+    }
 
 
 def test_a_forgotten_clone_leaves_nothing(tmp_path: Path, environ: dict[str, str]) -> None:

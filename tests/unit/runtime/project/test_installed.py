@@ -28,7 +28,7 @@ from agent_sandbox.runtime.project.root import STACK_FILE
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.stack.naming import stack_name
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 from init_project import Init, init
 
 __all__ = ["init"]

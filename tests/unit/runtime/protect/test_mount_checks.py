@@ -5,38 +5,15 @@ import pytest
 
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.git import repositories
 from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.runtime.protect.mount_checks import (
-    LINK,
-    MADE,
-    TWO_NAMES,
-    Gaps,
-    Inside,
-    Unprotected,
-    listed,
-    look_inside,
-    look_over,
-    read_only_mounts,
-)
-from agent_sandbox.runtime.protect.protected import UNPRINTABLE
-from agent_sandbox.stack.services.agent import PROTECTED
+from agent_sandbox.runtime.protect.mount_checks import Inside, listed, look_inside, read_only_mounts
+from agent_sandbox.stack.containers import PROTECTED
 from fake_docker import FakeDocker
-from repositories import bare, repository, worktree
+from repositories import repository, worktree
 
 
 def container(service: str, state: str = "running") -> Container:
     return Container(id=service, service=service, image="x", state=state)
-
-
-def compose(project: Path, *mounted: str) -> None:
-    volumes = ", ".join(f'{{target: "/workspace/{path}", read_only: true}}' for path in (".devcontainer", *mounted))
-    (project / ".devcontainer").mkdir(exist_ok=True)
-    (project / ".devcontainer" / "docker-compose.yml").write_text(f"services: {{agent: {{volumes: [{volumes}]}}}}\n")
-
-
-def found(project: Path) -> dict[str, str]:
-    return {one.path: one.because for one in look_over(project).unprotected}
 
 
 def test_what_lost_its_mount_is_what_the_agents_container_says(docker: FakeDocker) -> None:
@@ -71,93 +48,6 @@ def test_so_is_one_that_does_not_run_any_more(docker: FakeDocker, state: str) ->
         silent=state != "created"
     )
     assert (look_inside(DRIVER, [container("proxy")], Path()), docker.calls) == (Inside(), [])
-
-
-def test_a_project_as_init_left_it_has_nothing_open(tmp_path: Path) -> None:
-    repository(tmp_path)
-    compose(tmp_path, ".git/config", ".git/hooks")
-    assert found(tmp_path) == {}
-
-
-def test_what_was_made_since_is_told_with_what_acts_on_it(tmp_path: Path) -> None:
-    compose(tmp_path)
-    (tmp_path / ".envrc").write_text("")
-    why = "runs when a shell on the host enters the directory, by direnv"
-    assert look_over(tmp_path).unprotected == (Unprotected(path=".envrc", why=why, because=MADE),)
-
-
-def test_a_new_file_is_reported_although_git_ignores_it(tmp_path: Path) -> None:
-    repository(tmp_path)
-    compose(tmp_path, ".git/config", ".git/hooks")
-    (tmp_path / ".envrc").write_text("")
-    (tmp_path / ".gitignore").write_text("*\n")
-    (tmp_path / ".git" / "info").mkdir(exist_ok=True)
-    (tmp_path / ".git" / "info" / "exclude").write_text("*\n")
-    assert found(tmp_path)[".envrc"] == MADE
-
-
-@pytest.mark.parametrize(
-    "path",
-    [".lefthook.toml", "mise.ci.toml", ".config/mise.ci.toml", "x 1.code-workspace", ".new-agent/mcp.json", ".ENVRC"],
-)
-def test_what_a_pattern_matches_and_was_made_since_is_reported(tmp_path: Path, path: str) -> None:
-    compose(tmp_path)
-    (tmp_path / path).parent.mkdir(exist_ok=True)
-    (tmp_path / path).write_text("")
-    assert found(tmp_path) == {path: MADE}
-    compose(tmp_path, path)
-    assert found(tmp_path) == {}
-
-
-def test_a_repository_made_since_and_a_commondir(tmp_path: Path) -> None:
-    compose(tmp_path, ".git/config", ".git/hooks")
-    (repository(tmp_path) / "commondir").write_text("/workspace/elsewhere")
-    for folder in ("branches", "remotes"):
-        (tmp_path / ".git" / folder).mkdir()
-        (tmp_path / ".git" / folder / "origin").write_text("URL: ./elsewhere")
-    repository(tmp_path / "nested")
-    made = (".git/branches", ".git/commondir", ".git/remotes")
-    assert found(tmp_path) == dict.fromkeys((*made, "nested/.git/config", "nested/.git/hooks"), MADE)
-
-
-def test_a_link_can_be_exchanged_and_so_can_what_lies_behind_it(tmp_path: Path) -> None:
-    compose(tmp_path)
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "settings.json").write_text("")
-    (tmp_path / ".claude").symlink_to("elsewhere")
-    (tmp_path / ".vscode").symlink_to("gone")
-    assert found(tmp_path) == {".claude/settings.json": LINK, ".vscode": LINK}
-
-
-def test_a_file_with_two_names_is_written_by_the_other(tmp_path: Path) -> None:
-    compose(tmp_path, ".envrc")
-    (tmp_path / ".envrc").write_text("")
-    assert found(tmp_path) == {}
-    (tmp_path / "other").hardlink_to(tmp_path / ".envrc")
-    assert found(tmp_path) == {".envrc": TWO_NAMES}
-
-
-def test_a_path_with_a_dollar_is_protected_as_compose_spells_it(tmp_path: Path) -> None:
-    repository(tmp_path / "a$b" / "$$HOME")
-    compose(tmp_path, "a$$b/$$$$HOME/.git/config", "a$$b/$$$$HOME/.git/hooks")
-    assert found(tmp_path) == {}
-
-
-def test_a_name_that_can_not_be_printed_is_told_escaped(tmp_path: Path) -> None:
-    compose(tmp_path)
-    (repository(tmp_path / "docs\u200b") / "hooks").rmdir()
-    repository(tmp_path / "\udcff")
-    expected = ["\\xff/.git/config", "\\xff/.git/hooks", "docs\\u200b/.git/config"]
-    assert found(tmp_path) == dict.fromkeys(expected, UNPRINTABLE)
-
-
-def test_directories_that_were_not_searched_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compose(tmp_path)
-    for name in ("a", "b\u200b"):
-        (tmp_path / name).mkdir()
-    assert look_over(tmp_path) == Gaps()
-    monkeypatch.setattr(repositories, "MAX_FOLDERS", 2)
-    assert look_over(tmp_path).unsearched == ("a", "b\\u200b")
 
 
 def test_many_paths_are_counted() -> None:
@@ -222,34 +112,3 @@ def test_what_was_lost_of_a_repository_outside_is_reported_and_nothing_else_outs
     forged = f"{common}/HEAD\n{common}/../x\n/etc/shadow"
     docker.says("exec agent", out=f"{common}\n{forged}\n.env\n", code=1)
     assert look_inside(DRIVER, [container("agent")], project) == Inside(lost=(str(common), ".env"))
-
-
-def submodule_config(common: Path) -> str:
-    module = bare(common / "worktrees" / "feature" / "modules" / "lib")
-    (module / "config").write_text("")
-    return str(module / "config")
-
-
-def test_what_was_created_in_a_worktrees_own_directory_is_a_gap(tmp_path: Path) -> None:
-    project, common = worktree_project(tmp_path)
-    assert look_over(project) == Gaps()
-    (common / "commondir").write_text(".\n")  # the directory is read-only, so this is not the agent's
-    (common / "worktrees" / "other").mkdir()
-    made = submodule_config(common)
-    assert found(project) == {made: MADE}
-
-
-@pytest.mark.parametrize("name", ["worktrees/feature/HEAD", "HEAD", "objects", "refs"])
-def test_an_agent_that_makes_a_mounted_repository_unfit_hides_no_gap(tmp_path: Path, name: str) -> None:
-    project, common = worktree_project(tmp_path)
-    made = submodule_config(common)
-    (common / name).rename(common / f"{name}-moved")
-    (common / name).symlink_to(f"{Path(name).name}-moved")
-    assert found(project) == {made: MADE}
-
-
-def test_a_repository_outside_that_is_not_mounted_has_no_gaps(tmp_path: Path) -> None:
-    project, common = worktree_project(tmp_path)
-    compose(project, ".git")
-    (common / "commondir").write_text(".\n")
-    assert look_over(project) == Gaps()

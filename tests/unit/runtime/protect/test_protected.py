@@ -15,11 +15,11 @@ from agent_sandbox.runtime.protect.protected import (
     Protection,
     candidates,
     find_protected,
-    is_real,
     load_table,
     with_pins,
 )
-from agent_sandbox.stack.workspace import Access, Protected
+from agent_sandbox.stack.recorded import Access
+from agent_sandbox.stack.workspace import Protected
 from repositories import bare, repository, worktree
 from table_tests import each
 
@@ -365,13 +365,6 @@ def test_directories_without_a_dot_are_not_pinned() -> None:
     one = Protected(path="libs/.config/x/y", why="x")
     pins = [Protected(path=path, access=Access.PINNED, why=PINNED) for path in ("libs/.config", "libs/.config/x")]
     assert with_pins([one, one]) == (*pins, one)
-
-
-@pytest.mark.parametrize(("path", "expected"), [("d", True), ("d/f", True), ("gone", False), ("link/f", False)])
-def test_only_files_and_directories_are_real(tmp_path: Path, path: str, *, expected: bool) -> None:
-    make(tmp_path, "d/f")
-    (tmp_path / "link").symlink_to("d")
-    assert is_real(tmp_path, path) is expected
 
 
 def test_hooks_of_a_shared_directory_without_a_head_are_protected(tmp_path: Path) -> None:

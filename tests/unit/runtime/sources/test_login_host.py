@@ -3,6 +3,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +15,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.sources import login_host as subject
 from agent_sandbox.runtime.sources.fetch import Host
 from agent_sandbox.runtime.sources.login_host import Clock, NoLoginError, current_login, read_login
+from token_endpoint import TokenEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,6 +209,13 @@ def test_an_expired_login_says_how_to_sign_in_again(
     ]
 
 
+def test_a_clock_by_which_a_new_token_has_expired_is_wrong(host: Host, file: Path, tmp_path: Path) -> None:
+    client(tmp_path, f"printf %s '{said('a new token', left=-3600)}' >{file}")
+    write(file, said(left=-7200))
+    what = "by the clock of this machine, this login has expired, although the client has just refreshed it"
+    assert told(host) == [f"{file}: {what}; set the clock, then agent-sandbox secret sync"]
+
+
 def test_a_client_that_hangs_is_ended(host: Host, file: Path, tmp_path: Path) -> None:
     client(tmp_path, "sleep 60")
     write(file, said(left=-5))
@@ -236,6 +247,37 @@ def test_sandboxes_that_need_it_at_once_have_the_client_refresh_it_once(host: Ho
     assert current_login(LOGIN, host, clock=clock(other_is_done)).access == "a new token"
     os.close(handle)
     assert runs(tmp_path) == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "own"), [(3600, 1), (60, 1), (60, 0)], ids=["once for all", "each in turn", "a client without a lock"]
+)
+def test_sandboxes_and_the_host_machine_refresh_at_once_and_nobody_is_signed_out(
+    host: Host, file: Path, tmp_path: Path, seconds: float, own: int
+) -> None:
+    """A client that does not wait for others of its kind is started by the sandboxes alone."""
+    program, lock, sandboxes = tmp_path / "bin" / "client", tmp_path / "client.lock", 3
+    begin = threading.Barrier(sandboxes + own)
+
+    def sandbox() -> str:
+        begin.wait()
+        return current_login(LOGIN, host).access
+
+    def host_machine() -> None:
+        begin.wait()
+        subprocess.run([program], check=True)
+
+    with TokenEndpoint(seconds) as endpoint, ThreadPoolExecutor(sandboxes + own) as pool:
+        endpoint.write_client(program, file, lock if own else None)
+        write(file, endpoint.tokens(100))
+        mine = [pool.submit(host_machine) for _ in range(own)]
+        passed_on = {one.result() for one in [pool.submit(sandbox) for _ in range(sandboxes)]}
+        assert [one.result() for one in mine] == [None] * own
+        refreshes = 1 if seconds == 3600 else sandboxes + own
+        assert (endpoint.signed_out, endpoint.refreshes) == (False, refreshes)
+        assert passed_on <= {f"access-token-{number}" for number in range(1, refreshes + 1)}
+        held = json.loads(file.read_text())
+        assert (held["access"], held["refresh"]) == (endpoint.access, endpoint.refresh)
 
 
 def test_a_refresh_that_never_ends_elsewhere_is_not_waited_for_forever(

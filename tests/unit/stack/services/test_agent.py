@@ -5,10 +5,11 @@ from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.resources import data_root
-from agent_sandbox.stack.model import Mount, MountKind
+from agent_sandbox.stack.model import Mount
 from agent_sandbox.stack.naming import addresses
+from agent_sandbox.stack.recorded import Access, Ide, MountKind, Owner
 from agent_sandbox.stack.services.agent import agent_service
-from agent_sandbox.stack.workspace import Access, Ide, Identity, Owner, Protected, Workspace
+from agent_sandbox.stack.workspace import Identity, Protected, Workspace
 
 MANIFEST = load_manifest(data_root() / "templates", "claude")
 AGENTS = Agents((MANIFEST,))

@@ -5,9 +5,10 @@ from agent_sandbox.agents.together import Agents
 from agent_sandbox.projectfile.beside import DEFAULT
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.build import StackImages, build_stack
-from agent_sandbox.stack.model import Attachment, Condition, Dependency, Healthcheck, Mount, MountKind, Stack
+from agent_sandbox.stack.model import Attachment, Condition, Dependency, Healthcheck, Mount, Stack
 from agent_sandbox.stack.naming import beside_addresses
-from agent_sandbox.stack.workspace import Beside, Ide, Workspace
+from agent_sandbox.stack.recorded import Ide, MountKind
+from agent_sandbox.stack.workspace import Beside, Workspace
 
 AGENTS = Agents((load_manifest(data_root() / "templates", "claude"),))
 IMAGES = StackImages(proxy="proxy:1", agent="agent:1", firewall="base:1")

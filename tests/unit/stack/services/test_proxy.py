@@ -1,5 +1,5 @@
-from agent_sandbox.stack.model import MountKind
 from agent_sandbox.stack.naming import addresses
+from agent_sandbox.stack.recorded import MountKind
 from agent_sandbox.stack.services.proxy import proxy_service
 
 WHERE = addresses("/p")

@@ -24,11 +24,13 @@ from agent_sandbox.runtime.terminal.clipboard_filter import ClipboardFilter
 class TerminalSession:
     """One command on this terminal. The first of `overlays` is shown first; `wake` draws them anew, from any thread.
 
-    With `images`, the command gets images that the user pastes.
+    With the `container`'s id, the engine starts it faster. With `images`, the command gets images that the user pastes.
     """
 
-    def __init__(self, project: Project, overlays: Sequence[Overlay] = (), *, images: bool = False) -> None:
-        self._project = project
+    def __init__(
+        self, project: Project, overlays: Sequence[Overlay] = (), *, container: str = "", images: bool = False
+    ) -> None:
+        self._project, self._container = project, container
         self._copies = CopyQuestion(project.name, write=self._write)
         self._images = ImageQuestion(
             project.name,
@@ -44,7 +46,7 @@ class TerminalSession:
         return handed_over(load_driver().planner.plan(self._project, verb))
 
     def _within(self, argv: tuple[str, ...]) -> tuple[Sequence[str], Path]:
-        step = self._plan(Exec(argv=argv, terminal=Terminal.NONE))
+        step = self._plan(Exec(argv=argv, terminal=Terminal.NONE, container=self._container))
         return step.argv, step.cwd
 
     def _write(self, data: bytes) -> None:
@@ -56,7 +58,7 @@ class TerminalSession:
 
     def run(self, *command: str, on_start: Callable[[], None] = lambda: None) -> int:
         """Run the command and return its exit code."""
-        step = self._plan(entering(*command, session=os.urandom(8).hex()))
+        step = self._plan(entering(*command, session=os.urandom(8).hex(), container=self._container))
         program = partial(run_attached, step.argv, cwd=step.cwd, pass_signal=step.pass_signal)
         code = self._session.run(program, on_start=on_start)
         if unanswered := self._copies.unanswered:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from agent_sandbox.policytools.edit.short_rule import ShortRule
     from agent_sandbox.runtime.policies.registries import Machine
 
-Rule = Annotated[str, Argument(help="'GET https://example.com/path', quoted or as two words; or a host.")]
+RULE = "'GET https://example.com/path', quoted or as two words; a URL, for every method; or a host."
+Rule = Annotated[str, Argument(help=RULE)]
 Url = Annotated[str | None, Argument(help="The URL, if RULE is only the method.")]
 Reload = Annotated[bool, Option(help="Then reload the policy into the running proxy.")]
 METHODS = tuple(sorted(STANDARD))

@@ -66,9 +66,9 @@ def layer_lines(policy: "Policy", layers: Sequence["LayerFile"]) -> Iterator[str
 
 def require_policy(project: "Project") -> None:
     """Load the policy with this machine's layers, and report layers that the stack's proxy does not see."""
-    from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.layers import require_here  # noqa: PLC0415 - not needed for `--help`
     from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - not needed for `--help`
 
-    load_here(shown(project.policy, cwd=Path.cwd()), os.environ)
+    require_here(shown(project.policy, cwd=Path.cwd()), os.environ)
     for layer in unmounted_layers(project, os.environ):
         say(layer)

@@ -8,7 +8,6 @@ from typing import Any
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy
-from agent_sandbox.cli.steps.clone_policy import keeps_own_policy, update_policy
 from agent_sandbox.cli.steps.execute import backend, driver, is_running, require_running
 from agent_sandbox.cli.steps.policy.policy_file import require_policy
 from agent_sandbox.cli.steps.running_clones import running_clones
@@ -16,7 +15,6 @@ from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.clones.fetch import one_at_a_time
 from agent_sandbox.runtime.project.clone_record import Clone, clone_at
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -48,6 +46,9 @@ def reload_stack(path: Path | None, *, yes: str = "") -> Answer:
 
 def _update(clone: Clone, *, yes: str = "") -> None:
     """Bring the policy of its project into a clone, once the user trusts it, if there still is one."""
+    from agent_sandbox.cli.steps.clone_policy import keeps_own_policy, update_policy  # noqa: PLC0415 - only for clones
+    from agent_sandbox.runtime.clones.fetch import one_at_a_time  # noqa: PLC0415 - as above
+
     with one_at_a_time(clone):
         if not keeps_own_policy(clone) and open_store(os.environ).load(clone.project):
             open_trusted(clone.project, cwd=Path.cwd(), yes=yes)
@@ -56,6 +57,9 @@ def _update(clone: Clone, *, yes: str = "") -> None:
 
 def _of_clone(clone: Clone, own: Project) -> Answer:
     """Return the answer of a clone's proxy. A failure is part of it: other clones may have loaded the policy."""
+    from agent_sandbox.cli.steps.clone_policy import update_policy  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.clones.fetch import one_at_a_time  # noqa: PLC0415 - as above
+
     try:
         with one_at_a_time(clone):
             update_policy(clone)

@@ -3,8 +3,8 @@
 import os
 import time
 
+from agent_sandbox.agents.home import HOME
 from agent_sandbox.agents.login import Login
-from agent_sandbox.agents.manifest import HOME
 from agent_sandbox.backends.plan import RunCommand, handed_over
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets, Exec, Terminal

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from rich.text import Text
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import DataTable, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -64,6 +64,23 @@ class Asked:
         return f"{self.stack.name}/{self.questions[0].id}"
 
 
+class Details(VerticalScroll):
+    """What is known about the selected question or request. Tab selects it if not all of it fits."""
+
+    text = ""
+
+    def allow_focus(self) -> bool:
+        """Return whether there is anything to scroll."""
+        return self.max_scroll_y > 0
+
+    def show(self, text: str) -> None:
+        """Show another text from its beginning; the same text stays where it is."""
+        if text != self.text:
+            self.text = text
+            self.query_one(Static).update(Text(text))
+            self.scroll_home(animate=False)
+
+
 class WatchScreen(App[None]):
     """Shows the reports of connections. `report` and `lost` may be called from other threads."""
 
@@ -74,7 +91,7 @@ class WatchScreen(App[None]):
     #stacks { width: 26; border: none; border-right: solid $primary; padding: 0; height: 1fr; }
     #questions { max-height: 8; border: none; padding: 0; }
     .empty { display: none; }
-    #details { height: auto; max-height: 8; }
+    Details { height: auto; max-height: 8; scrollbar-size-vertical: 1; }
     #requests { height: 1fr; }
     #filter { border: none; height: 1; padding: 0; }
     """
@@ -112,7 +129,7 @@ class WatchScreen(App[None]):
         await self.mount(
             Static("", id="title"),
             OptionList(id="questions", classes="empty"),
-            Static("", id="details"),
+            Details(Static("", id="details")),
             Input(placeholder="part of a request; Enter keeps it, Escape clears it", id="filter", classes="empty"),
             Horizontal(OptionList(id="stacks", classes="empty"), RequestTable()),
             Footer(show_command_palette=False, compact=True),
@@ -130,8 +147,8 @@ class WatchScreen(App[None]):
         return self.query_one("#questions", OptionList)
 
     @property
-    def _details(self) -> Static:
-        return self.query_one("#details", Static)
+    def _details(self) -> Details:
+        return self.query_one(Details)
 
     def report(self, name: str, found: Report) -> None:
         """Show what a connection reports: questions at once, requests at the next interval."""
@@ -188,7 +205,8 @@ class WatchScreen(App[None]):
         self._list.clear_options()
         self._list.add_options([Option(self._line(one), id=one.id) for one in asked])
         self._list.set_class(not asked, "empty")
-        if self.focused not in {self.query_one("#filter"), self.query_one("#stacks")}:
+        scrolls = self.focused is self._details and self._details.allow_focus()
+        if not scrolls and self.focused not in {self.query_one("#filter"), self.query_one("#stacks")}:
             (self._list if asked else self._table).focus()
         ids = [one.id for one in asked]
         if self._selected in ids:
@@ -258,7 +276,7 @@ class WatchScreen(App[None]):
             lines = (hosts[:300], "d denies them all; they cannot be allowed at once")
         else:
             lines = [*question_lines(asked.questions[0])]
-        self._details.update(Text("\n".join(map(printable, lines))))
+        self._details.show("\n".join(map(printable, lines)))
 
     def on_data_table_row_highlighted(self, _: DataTable.RowHighlighted) -> None:
         """Show the details of a request, while no question is open."""

@@ -6,15 +6,15 @@ from typing import Any
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import OURS
 from agent_sandbox.problems import UserError
+from agent_sandbox.projectfile.paths import is_pinned
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.engine import MISSING, json_lines
 from agent_sandbox.runtime.driver.result import CheckResult, ok, warn
 from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.stack.services.beside import is_beside
+from agent_sandbox.stack.containers import is_beside
 
 FORMAT = '{"user": {{json .Config.User}}, "digests": {{json .RepoDigests}}}'
 ROOT = {"", "root", "0"}
-DIGEST = "@sha256:"
 
 
 def beside(host: EngineHost, project: Project) -> Iterator[CheckResult]:
@@ -45,7 +45,7 @@ def _about(host: EngineHost, name: str, service: Mapping[str, Any]) -> Iterator[
     if user.partition(":")[0] in ROOT:
         hint = f"name the user it runs as with `user` under `beside: {name}`"
         yield warn("beside", f"{name}: {image} starts as root, which has no capabilities there", hint)
-    if DIGEST not in image and not image.startswith(OURS):
+    if not is_pinned(image) and not image.startswith(OURS):
         digest = next((str(one).partition("@")[2] for one in found.get("digests") or ()), "")
         hint = f"write `image: {image}@{digest}`" if digest else "name an image with a digest"
         yield warn("beside", f"{name}: {image} can change whenever it is pulled again", hint)

@@ -12,7 +12,7 @@ from textual.widgets import DataTable, OptionList, Static
 from agent_sandbox.cli.steps.watching import screen as module
 from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS
 from agent_sandbox.cli.steps.watching.policy_line import PolicyLine
-from agent_sandbox.cli.steps.watching.screen import AT_ONCE, MISSED_SECONDS, WatchScreen
+from agent_sandbox.cli.steps.watching.screen import AT_ONCE, MISSED_SECONDS, Details, WatchScreen
 from agent_sandbox.runtime.proxy.reports import Dropped, Grant, Question, Reply, Report, State
 from agent_sandbox.runtime.stack_list import without_directory
 from watching import Answers
@@ -106,6 +106,28 @@ async def test_a_question_is_on_top_and_a_key_answers_it() -> None:
             (3, "GET https://new.test/**", "user", False),
         ]
         assert seat.said[-1] == "policy.yaml:3: added"
+
+
+async def test_details_that_do_not_fit_scroll_and_keep_their_place() -> None:
+    seat = Seat()
+    risks = tuple(f"risk {number}" for number in range(12))
+    state = State(ask="unlisted", questions=(replace(ASKED, risks=risks),))
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.screen.show("app-1", state)
+        await pilot.pause()
+        pane = seat.screen.query_one(Details)
+        assert (pane.size.height, pane.virtual_size.height, pane.show_vertical_scrollbar) == (8, 16, True)
+        await pilot.press("tab", "end")
+        seat.screen.show("app-1", state)
+        await pilot.pause()
+        assert (seat.screen.focused, pane.scroll_offset.y) == (pane, 8)
+        fits = State(questions=(replace(ASKED, id=4),))
+        seat.screen.show("app-1", fits)
+        await pilot.pause()
+        assert (pane.size.height, pane.scroll_offset.y, pane.show_vertical_scrollbar) == (4, 0, False)
+        seat.screen.show("app-1", fits)
+        await pilot.press("tab")
+        assert seat.screen.focused == seat.screen.query_one("#requests")
 
 
 async def test_without_settings_ask_only_rules_that_ask_make_requests_wait() -> None:

@@ -11,7 +11,7 @@ from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.sizes import sizes
 from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.driver.result import CheckResult, Status
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 
 PROJECT = Project(root=Path("/p"), name="app-1", agents=("example",), owner=Owner(), images=(proxy_name(),), files=())

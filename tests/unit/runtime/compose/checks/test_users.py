@@ -9,7 +9,7 @@ from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.users import RAISE, kernel, mapped_owner, namespace_of, outside
 from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
-from agent_sandbox.stack.workspace import Owner
+from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 from table_tests import each

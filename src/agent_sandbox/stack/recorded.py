@@ -1,0 +1,35 @@
+"""The values that commands read from a stack file, without those that it is made of."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Ide(StrEnum):
+    """Which editor opens the project in the container."""
+
+    VSCODE = "vscode"
+    JETBRAINS = "jetbrains"
+    NONE = "none"
+
+
+class Access(StrEnum):
+    """What the agent may do with a protected path."""
+
+    READ = "read"
+    PINNED = "pinned"
+
+
+class MountKind(StrEnum):
+    """The source of a mount's content."""
+
+    BIND = "bind"
+    VOLUME = "volume"
+    TMPFS = "tmpfs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The uid and gid of `dev`: those of the workspace's owner."""
+
+    uid: int = 1000
+    gid: int = 1000
