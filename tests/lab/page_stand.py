@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from agent_sandbox.cli.steps.ui.app import Desk, Server
+from agent_sandbox.cli.steps.ui.app import Server, StackApi
 from agent_sandbox.cli.steps.ui.feed import Feed
 from agent_sandbox.cli.steps.ui.guard import ADDRESS
 from agent_sandbox.cli.steps.ui.rules import Rules
@@ -64,7 +64,7 @@ class PageStand:
     def add(self, name: str, answers: Answers, rules: Rules | None = None, today: Today | None = None) -> None:
         """Show one more stack."""
         rules = rules or Rules(NOWHERE, lambda *_: None)
-        self._page.add(name, Desk(answers=answers, rules=rules, today=today or Today(NOWHERE, lambda _: None)))
+        self._page.add(name, StackApi(answers=answers, rules=rules, today=today or Today(NOWHERE, lambda _: None)))
 
     def report(self, found: Report, *, name: str = NAME) -> None:
         """Report this about a stack."""

@@ -9,7 +9,7 @@ from agent_sandbox.backends.verbs import Down
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
-from agent_sandbox.cli.steps.running_clones import clones_that_run
+from agent_sandbox.cli.steps.running_clones import running_clones_or_none
 from agent_sandbox.cli.steps.unprotected_writes import put_off
 from agent_sandbox.cli.steps.unreviewed import report_unreviewed
 from agent_sandbox.cli.terminal.output import counted, say
@@ -35,7 +35,7 @@ def down(
         return
     project = open_project(path, cwd=Path.cwd())
     _stop(project, dry_run=dry_run, quiet=quiet)
-    if not (dry_run or quiet) and (clones := clones_that_run(project.root)):
+    if not (dry_run or quiet) and (clones := running_clones_or_none(project.root)):
         names, option = [one.name for one in clones], path_option(clones[0].root, os.environ, cwd=Path.cwd())
         say(f"its clones still run: {listed(names)}; to stop one: agent-sandbox down{option}")
 

@@ -14,7 +14,7 @@ from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.decision_line import decision_table
 from agent_sandbox.cli.steps.execute import backend, driver
-from agent_sandbox.cli.steps.running_clones import clones_that_run
+from agent_sandbox.cli.steps.running_clones import running_clones_or_none
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, short_path
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import UserError
@@ -92,7 +92,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
             unseen=unseen_in(project.root, os.environ),
             sources=_sources(project.root),
             webhook=last_failure(project.root, os.environ),
-            clones=tuple(one.name for one in clones_that_run(project.root)),
+            clones=tuple(one.name for one in running_clones_or_none(project.root)),
         )
     if json:
         emit_json(as_json(found))

@@ -26,8 +26,8 @@ def running_clones(root: Path) -> tuple[tuple[Clone, Project], ...]:
         return tuple(one for one, runs in zip(found, run, strict=True) if runs)
 
 
-def clones_that_run(root: Path) -> tuple[Clone, ...]:
-    """Return the clones of a project that run; none if a record is damaged: other commands report it."""
+def running_clones_or_none(root: Path) -> tuple[Clone, ...]:
+    """Return the running clones of a project; none if a record is damaged, which other commands report."""
     with suppress(UserError):
         return tuple(clone for clone, _ in running_clones(root))
     return ()

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.steps.running_clones import clones_that_run, running_clones
+from agent_sandbox.cli.steps.running_clones import running_clones, running_clones_or_none
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.clone_record import clones_of, new_clone, save_clone
 from clone_worlds import with_clones
@@ -22,7 +22,7 @@ def test_clones_whose_proxy_runs_are_found(project: Path, docker: FakeDocker) ->
     with_running(docker, "app-fix-2-")
     ((clone, own),) = running_clones(project)
     assert (clone.name, own.root) == ("fix-2", clone.root)
-    assert clones_that_run(project) == (clone,)
+    assert running_clones_or_none(project) == (clone,)
     assert running_clones(own.root) == ()
 
 
@@ -31,4 +31,4 @@ def test_a_damaged_record_is_for_other_commands_to_report(project: Path) -> None
     first.root.with_suffix(".json").write_text("")
     with pytest.raises(UserError):
         running_clones(project)
-    assert clones_that_run(project) == ()
+    assert running_clones_or_none(project) == ()

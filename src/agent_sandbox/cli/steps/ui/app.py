@@ -66,8 +66,8 @@ class RequestError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """What the page can do with one stack."""
+class StackApi:
+    """What the page's API uses for one stack: to answer questions, change the policy and read today's records."""
 
     answers: Answers
     rules: Rules
@@ -79,12 +79,12 @@ class Server:
 
     def __init__(self, *, feed: Feed, sessions: Sessions) -> None:
         self._feed, self._sessions = feed, sessions
-        self._desks: dict[str, Desk] = {}
+        self._apis: dict[str, StackApi] = {}
         self._pages = 0
 
-    def add(self, name: str, desk: Desk) -> None:
+    def add(self, name: str, api: StackApi) -> None:
         """Show one more stack."""
-        self._desks = {**self._desks, name: desk}
+        self._apis = {**self._apis, name: api}
         self._feed.add(name)
 
     def app(self, port: int) -> Guard:
@@ -138,12 +138,12 @@ class Server:
         question, word = self._question(said), _text(said, "word")
         if word not in SCOPES:
             raise RequestError(HTTPStatus.BAD_REQUEST, "no such answer")
-        answers = self._desk(said).answers
+        answers = self._api(said).answers
         await _done(lambda: answers.answer_for(question, word))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def _end(self, said: Mapping[str, Any]) -> Response:
-        number, answers = _number(said, "id"), self._desk(said).answers
+        number, answers = _number(said, "id"), self._api(said).answers
         if all(grant.id != number for grant in self._feed.state(_text(said, "stack")).grants):
             raise RequestError(HTTPStatus.CONFLICT, "this grant has ended")
         await _done(lambda: answers.answer(number, "end"))
@@ -152,17 +152,17 @@ class Server:
     async def _rule(self, said: Mapping[str, Any]) -> Response:
         """Plan a change for a question, or for a decision that the feed still has."""
         if "id" in said:
-            question, layer, rules = self._question(said), _layer(said), self._desk(said).rules
+            question, layer, rules = self._question(said), _layer(said), self._api(said).rules
             return JSONResponse(change_shown(await _done(lambda: rules.of_question(question, layer))))
         found = self._feed.decision(_number(said, "record"))
         if found is None or found.stack != _text(said, "stack"):
             why = "the page no longer has this request: use agent-sandbox policy suggest"
             raise RequestError(HTTPStatus.CONFLICT, why)
-        rules = self._desk(said).rules
+        rules = self._api(said).rules
         return JSONResponse(change_shown(await _done(lambda: rules.of_record(found.record))))
 
     async def _write(self, said: Mapping[str, Any]) -> Response:
-        rules = self._desk(said).rules
+        rules = self._api(said).rules
         printed = await _done(lambda: rules.write(_text(said, "change")))
         return JSONResponse({"printed": [text_shown(line) for line in printed.split("\n")[:MOST_LINES]]})
 
@@ -174,18 +174,18 @@ class Server:
             raise RequestError(HTTPStatus.CONFLICT, GONE)
         return found
 
-    def _desk(self, said: Mapping[str, Any]) -> Desk:
-        desk = self._desks.get(_text(said, "stack"))
-        if desk is None:
+    def _api(self, said: Mapping[str, Any]) -> StackApi:
+        api = self._apis.get(_text(said, "stack"))
+        if api is None:
             raise RequestError(HTTPStatus.NOT_FOUND, "no such stack on this page")
-        return desk
+        return api
 
     def _get(self, read: Callable[[Today], Mapping[str, Any]]) -> "Handler":
         """Return an endpoint that responds with what `read` returns about a stack; `read` runs in a thread."""
 
         async def endpoint(request: Request) -> Response:
             try:
-                today = self._desk(request.query_params).today
+                today = self._api(request.query_params).today
                 return JSONResponse(await _done(lambda: read(today)))
             except RequestError as error:
                 return _refused(error)

@@ -11,7 +11,7 @@ import uvicorn
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.audit_log import each_record
-from agent_sandbox.cli.steps.ui.app import Desk, Server
+from agent_sandbox.cli.steps.ui.app import Server, StackApi
 from agent_sandbox.cli.steps.ui.feed import Feed
 from agent_sandbox.cli.steps.ui.guard import ADDRESS, Guard
 from agent_sandbox.cli.steps.ui.rules import Rules
@@ -72,7 +72,7 @@ def _connect(page: Server, feed: Feed, project: Project) -> Connection:
     name, root = project.name, project.root
     connection = Connection(project, on_report=partial(feed.report, name), on_lost=partial(feed.lost, name))
     today = Today(root, partial(each_record, file=None, path=root))
-    page.add(name, Desk(answers=connection, rules=Rules(root, connection.write_rule), today=today))
+    page.add(name, StackApi(answers=connection, rules=Rules(root, connection.write_rule), today=today))
     return connection
 
 
