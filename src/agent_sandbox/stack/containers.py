@@ -33,7 +33,7 @@ FIREWALL = "firewall."
 
 
 def is_beside(service: str) -> bool:
-    """Return whether a service of a stack is one of the project's, and no part of the sandbox.
+    """Return whether a container of a stack is a service beside the sandbox, by its name in Compose.
 
     >>> is_beside("db"), is_beside("firewall.db"), is_beside("agent")
     (True, False, False)

@@ -1,4 +1,7 @@
-"""The values that commands read from a stack file, without those that it is made of."""
+"""Types of the values that commands read from a stack file.
+
+Such commands import this, and not the model from which the file is rendered.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

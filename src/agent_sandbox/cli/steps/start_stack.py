@@ -49,7 +49,7 @@ EDITORS = "an editor started the agent container: recreating it; reload the edit
 def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = False, quiet: bool = False) -> int:
     """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code.
 
-    If only a service beside the sandbox fails, the sandbox runs when UserError is raised.
+    If only a service beside the sandbox fails, UserError is raised, but the sandbox runs.
     """
     if not dry_run:
         project = updated(project, quiet=quiet)
@@ -72,7 +72,7 @@ def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = Fal
             execute(plan, dry_run=True)
             return DONE
         prepare_images(project, quiet=quiet)
-        record_first_review(project.root)  # before: an agent may work in a stack that did not start completely
+        record_first_review(project.root)  # first: an agent may work even in a stack that starts only in part
         failure = _bring_up(project, plan, quiet=quiet)
         record_images(project)
         record(project.root, os.environ)
@@ -96,7 +96,7 @@ def _bring_up(project: Project, plan: Plan, *, quiet: bool) -> UserError | None:
         failed = first_failed(driver().observe(project.name))
         if failed is None or not is_beside(failed.service):
             raise
-        try:  # the engine starts nothing more after a failure that another service waits for
+        try:  # if another service waits for the failed one, the engine has started nothing more
             execute(backend().plan(project, Up(build=Build(images=()), only=("agent",))), quiet=True)
         except UserError:
             raise error from None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # The status for a secret whose source gives no value: not a denial that the policy could change.
 NO_VALUE = 502
-# The first status of an error, and that of a server that does not accept a credential. A 403 may be about the request.
+# The first status of an error, and the one for a refused credential. A 403 may be about the request.
 ERROR, REFUSED = 400, 401
 # A page of a hundred pull requests is about 300 KiB.
 MAX_COPY = 1024 * 1024
@@ -190,7 +190,7 @@ class Exchange:
     response: ResponseHead | None = None
     returned: ResponseHead | None = None
     trailers: Fields | None = None
-    # Finds out whether an error with another status than 401 refuses a secret.
+    # Finds out whether a response with an error other than 401 refuses a secret.
     error_code: "ErrorCode | None" = None
     # The status that the client got, and why the exchange ended early.
     status: int | None = None

@@ -27,7 +27,7 @@ from agent_sandbox.proxy.front.transparent import HTTP_PORT, TLS_PORT
 # The answer is only the proxy's own address, and the request is denied until the person has answered.
 ASKED_LATER = "resolved, because a person is asked about the request"
 TTL_SECONDS = 5  # the policy may change, and an answer costs next to nothing
-# Queries with more than one question and one OPT record are not parsed, because parsing them can take seconds.
+# Only queries with one question and at most one OPT record are parsed: parsing others can take seconds.
 PLAIN = struct.Struct("!4xHHHH")  # of the header: questions, answers, authorities, additional records
 # Programs also query these and do without: IPv6 addresses, hints for HTTP/3 and ECH. The answer is always empty.
 NOTHING_THERE = frozenset({dns.rdatatype.AAAA, dns.rdatatype.SVCB, dns.rdatatype.HTTPS})

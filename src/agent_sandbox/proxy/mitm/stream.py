@@ -179,8 +179,8 @@ class StrictStream(HttpStream, ExchangeOwner):
         if not is_over or response is None or response.status_code == SWITCHING:
             return
         if self.client_state == self.state_stream_request_body:
-            # mitmproxy would send the rest of the request, which its record does not count. Before the end of that, it
-            # would not send the end of the response.
+            # mitmproxy would first send the rest of the request, which the audit record does not count, and only then
+            # the end of the response.
             self.client_state = self.state_done
             yield SendHttp(RequestProtocolError(self.stream_id, ANSWERED, ErrorCode.CANCEL), self.context.server)
             yield from self.flow_done()

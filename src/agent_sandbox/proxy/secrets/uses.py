@@ -57,7 +57,7 @@ class Uses:
         self._refusals: dict[tuple[str, str], Refusal] = {}
 
     def count(self, uses: Iterable[SecretUse], host: str, status: int | None, *, refused: bool = False) -> None:
-        """Count the secrets of one request to a host, which answered with this status, and maybe refused them."""
+        """Count the secrets of one request; `status` is the response's, `refused` whether the server refused them."""
         for name in {one.secret for one in uses}:
             self._used[name] = Used(self._used.get(name, Used()).uses + 1, self._clock())
             if refused:

@@ -37,7 +37,7 @@ def containers(engine: Engine, project: str) -> tuple[Container, ...]:
 def container_of(engine: Engine, project: str, service: str) -> Container | None:
     """Return the container of a service, running or not.
 
-    Most often it has the name that compose gives it, and one question is enough: the labels say whether it is the one.
+    Usually it has the name that Compose gives it, so one question is enough. The labels confirm that it is the one.
     """
     done = engine.ask("inspect", "--type", "container", f"{project}-{service}-1")
     wanted = {PROJECT_LABEL: project, SERVICE_LABEL: service}

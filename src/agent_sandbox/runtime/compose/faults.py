@@ -26,7 +26,7 @@ class Fault:
     hint: str | Need
 
     def found_in(self, said: str) -> re.Match[str] | None:
-        """Return where the output has it. Compiled only now: most commands meet no fault."""
+        """Return the match in the output. The pattern is compiled only here, because most commands meet no fault."""
         return re.search(self.pattern, said, re.IGNORECASE)
 
 
