@@ -42,7 +42,7 @@ type Install = Callable[[Path, str, tuple[str, Path] | None], None]
 
 
 def run(*argv: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> None:
-    """Run a program; show what it printed if it fails."""
+    """Run a program; if it fails, raise RuntimeError with its output."""
     done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{argv} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
@@ -73,7 +73,7 @@ def fetch_node(folder: Path, site: Path) -> int:
         name = base64.b64decode(digest).hex()
         content = cache / "_cacache" / "content-v2" / algorithm / name[:2] / name[2:4] / name[4:]
         package["resolved"] = f"@REGISTRY@/npm/{number}.tgz"
-        if content.exists():  # npm leaves out what is for another system
+        if content.exists():  # npm does not fetch packages for other systems
             shutil.copy(content, site / "npm" / f"{number}.tgz")
     (project / "package-lock.json").write_text(json.dumps(lock))
     return len([*(site / "npm").iterdir()])
@@ -100,8 +100,8 @@ def npm_ci(folder: Path, registry: str, proxy: tuple[str, Path] | None) -> None:
     for name in ("package.json", "package-lock.json"):
         text = (folder / "node" / name).read_text()
         (project / name).write_text(text.replace("@REGISTRY@", registry))
-    url, authority = proxy or ("", folder / "ca.crt")
-    options = (f"--registry={registry}", f"--cafile={authority}", *((f"--https-proxy={url}",) if url else ()))
+    url, ca = proxy or ("", folder / "ca.crt")
+    options = (f"--registry={registry}", f"--cafile={ca}", *((f"--https-proxy={url}",) if url else ()))
     run(
         *("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", f"--cache={folder / 'npm' / 'cache'}", *options),
         cwd=project,
@@ -112,8 +112,8 @@ def npm_ci(folder: Path, registry: str, proxy: tuple[str, Path] | None) -> None:
 
 def pip_install(folder: Path, registry: str, proxy: tuple[str, Path] | None) -> None:
     """Install by name, into a new folder and without a cache."""
-    url, authority = proxy or ("", folder / "ca.crt")
-    options = (f"--index-url={registry}/simple/", f"--cert={authority}", *((f"--proxy={url}",) if url else ()))
+    url, ca = proxy or ("", folder / "ca.crt")
+    options = (f"--index-url={registry}/simple/", f"--cert={ca}", *((f"--proxy={url}",) if url else ()))
     alone = ("--no-cache-dir", "--disable-pip-version-check", "--no-compile", "--target", folder / "pip")
     run(*PIP, "install", *alone, *options, PYTHON, cwd=folder, env=clean(folder))
     shutil.rmtree(folder / "pip")
@@ -128,7 +128,7 @@ TOOLS: Mapping[str, tuple[str, Callable[[Path, Path], int], Install]] = {
 @contextlib.contextmanager
 def registry_at(folder: Path) -> Iterator[int]:
     """Serve the site from 20 ms away; hand out the port."""
-    script = Path(__file__).with_name("shelf.py")
+    script = Path(__file__).with_name("file_server.py")
     with process(sys.executable, script, folder / "leaf.pem", folder / "site") as running:
         assert running.stdout is not None  # noqa: S101
         with delayed(int(running.stdout.readline()), one_way=ONE_WAY) as far:

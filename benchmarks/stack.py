@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 INTERNET = "agent-sandbox-bench-internet"
 ROUNDS = 3
-# On a running stack that needs nothing. By their arguments: the goal.
+# The goals of commands on a running stack that needs nothing, by their arguments.
 COMMANDS = (
     (("status",), "350 ms"),
     (("proxy", "reload"), "250 ms"),

@@ -1,6 +1,6 @@
-"""Serve the files of a folder over TLS, each on a kept-alive connection. Prints its port.
+"""Serve the files of a folder over TLS, on kept-alive connections, and print the port.
 
-python shelf.py leaf.pem FOLDER
+python file_server.py leaf.pem FOLDER
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import override
 
 
-class Visitor(SimpleHTTPRequestHandler):
-    """One connection."""
+class FileHandler(SimpleHTTPRequestHandler):
+    """Serves the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -25,12 +25,12 @@ class Visitor(SimpleHTTPRequestHandler):
 
 
 def main() -> None:
-    """Serve until it is ended."""
+    """Serve until the process is killed."""
     leaf, folder = sys.argv[1:]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(leaf)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Visitor, directory=folder))
-    # Each connection's own thread does the handshake: from far away it takes a while.
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(FileHandler, directory=folder))
+    # The handshake of a distant client takes a while, so each connection's thread does its own.
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     server.daemon_threads = True
     print(server.server_address[1], flush=True)
