@@ -98,7 +98,7 @@ class HereDriver:
         return self.containers
 
     def find(self, _project: str, service: str) -> Container | None:
-        """Return one of them."""
+        """Return the container of a service in the clone's stack."""
         return next((one for one in self.containers if one.service == service), None)
 
     def runs(self, service: str) -> bool:

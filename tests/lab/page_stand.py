@@ -67,7 +67,7 @@ class PageStand:
         self._page.add(name, StackApi(answers=answers, rules=rules, today=today or Today(NOWHERE, lambda _: None)))
 
     def report(self, found: Report, *, name: str = NAME) -> None:
-        """Report this about a stack."""
+        """Report this to the page, as the connection of a stack does."""
         self.feed.report(name, found)
 
     @property

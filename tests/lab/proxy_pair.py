@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # For `sabotage`: tests need not wait as long as clients may take.
 HURRY = "from agent_sandbox.proxy.limits import Limits\nLimits.__init__.__kwdefaults__.update(body_seconds=1.0)"
-# The same: connections to servers are made only while there is no file `held` beside the policy.
+# For `sabotage`: the proxy connects to servers only while there is no file `held` beside the policy.
 HELD = """
 import asyncio, pathlib, sys
 from agent_sandbox.proxy.upstream import dialler
@@ -49,7 +49,7 @@ class Pair:
 
 @contextmanager
 def hold_dialling(proxy: ProxyProcess) -> Iterator[None]:
-    """Make no connection to a server until the end; then give those that were held the time to be made."""
+    """Hold back connections to servers until the block ends; then give them the time to be made."""
     held = proxy.folder / "held"
     held.touch()
     try:

@@ -134,7 +134,7 @@ class ProxyProcess:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
 
     def reload(self, policy: str) -> dict[str, Any]:
-        """Replace the policy; return what the command prints. To start that would take longer than all of it."""
+        """Replace the policy and reload it; return the answer. Starting the command for it would take longer."""
         self.policy_file.write_text(policy)
         answer = ask(Path(self.ready["control"]), {"verb": "reload"})
         assert answer["ok"], answer

@@ -47,7 +47,7 @@ class TokenEndpoint(Listening):
         self.signed_out = False
 
     def tokens(self, seconds: float) -> str:
-        """Return the client's file with the current tokens, which are valid for so long."""
+        """Return the client's file with the current tokens, valid for this many seconds."""
         return json.dumps({"access": self.access, "refresh": self.refresh, "expires": time.time() + seconds})
 
     @property
