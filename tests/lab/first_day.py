@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from people import read_first
 from real_stacks import LAB
 from typed_shell import TypedShell
 
@@ -21,16 +22,18 @@ if TYPE_CHECKING:
 STEPS = LAB / "day" / "steps.yaml"
 SECONDS = 120
 BEGUN, ENDED = "\x1b]133;C\x07", re.compile("\x1b]133;D;([0-9]+)\x07.*?\x1b]133;B\x07", re.DOTALL)
-CONTROL = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07]*\x07|[=>])")
+ASKED = "    {}  .*?  Esc  back to the agent"  # from the line of the key to the last one
+CONTROL = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[=>])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What Ann types, the answer that she gives, what she must see, and the exit code."""
+    """What Ann types, her answer or the key that she presses at a question, what she must see, and the exit code."""
 
     type: str
     title: str = ""
     answer: str = ""
+    press: str = ""
     see: Sequence[str] = ()
     code: int = 0
 
@@ -60,7 +63,11 @@ def take(step: Step, shell: TypedShell) -> None:
         shell.read(f"# {step.title}\n", until=ENDED)
     if step.answer:
         said, _ = shell.read(f"{step.type}\n", until=re.compile(r"\[y/N\] $"), seconds=SECONDS)
-    rest, ended = shell.read(f"{step.answer or step.type}\n", until=ENDED, seconds=SECONDS)
+    if step.press:
+        said, _ = shell.read(f"{step.type}\n", until=re.compile(ASKED.format(step.press), re.DOTALL), seconds=SECONDS)
+        read_first()
+    keys = step.press or f"{step.answer or step.type}\n"
+    rest, ended = shell.read(keys, until=ENDED, seconds=SECONDS)
     words = " ".join(CONTROL.sub("", (said + rest).rpartition(BEGUN)[2]).split())
     missing = [text for text in step.see if text not in words]
     if missing or int(ended[1]) != step.code:

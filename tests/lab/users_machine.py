@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IMAGE, IMAGES = "agent-sandbox-test-day", ("base", "claude", "proxy")
 CLAUDE = f"{IMAGE}/claude"
 ADDRESS = "198.51.100.10"  # of a documentation network
-HOSTS = ("api.anthropic.com", "github.com", "api.github.com")
+HOSTS = ("api.anthropic.com", "github.com", "api.github.com", "docs.example.net")
 TOKEN = "a-token-that-may-push"
 HOME = "/home/ann"
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
