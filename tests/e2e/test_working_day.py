@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from real_stacks import Internet
 
+# The first test builds an image with Chromium, which takes minutes where nothing is cached.
+pytestmark = pytest.mark.timeout(1200)
 PAGE = (ROOT / "docs" / "working-day.md").read_text()
 # A line that the reader types, on the host machine or inside, without its comment.
 TYPED = re.compile(r"^(?:\$|dev@agent:/workspace%) (.*?)(?: {2,}#.*)?$", re.MULTILINE)

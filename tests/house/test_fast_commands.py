@@ -43,7 +43,7 @@ LIMITS = {
     ("--help",): (12, NO_FILES | {"dataclasses", "pathlib"}),
     EXPLAIN: (110, NO_FILES),
     CHECK: (106, NO_FILES),
-    INIT: (133, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
+    INIT: (136, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
 }
 # On a running stack. Data classes of policies, agents and rendered files are what they would wait for.
 POLICY, AGENTS = "agent_sandbox.policy.engine", "agent_sandbox.agents.manifest"
