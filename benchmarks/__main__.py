@@ -23,6 +23,7 @@ GROUPS = {
     "watching": False,
     "secrets": True,
     "ports": False,
+    "packages": False,
     "shims": False,
     "trees": False,
 }

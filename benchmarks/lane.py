@@ -90,19 +90,19 @@ def far_request(client: Client) -> float:
 
 
 @contextlib.contextmanager
-def delayed(port: int) -> Iterator[int]:
-    """Relay to `port`, with a delay in both directions; hand out the port of the relay."""
+def delayed(port: int, *, one_way: float = ONE_WAY) -> Iterator[int]:
+    """Relay to `port`, with a delay in both directions, in seconds; hand out the port of the relay."""
     loop, listening = asyncio.new_event_loop(), threading.Event()
     ports: list[int] = []
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
-                loop.call_later(ONE_WAY, writer.write, data)
-        loop.call_later(2 * ONE_WAY, writer.close)
+                loop.call_later(one_way, writer.write, data)
+        loop.call_later(2 * one_way, writer.close)
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(2 * ONE_WAY)  # of the TCP handshake
+        await asyncio.sleep(2 * one_way)  # of the TCP handshake
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer), return_exceptions=True)
 

@@ -1,4 +1,4 @@
-"""How long a person waits for a stack: `up` when all is built, and a restart of the proxy after an edit."""
+"""How long a person waits for a stack: `up` when all is built, a restart of the proxy, and commands on what runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.servers import LAB
+from benchmarks.startup import seconds
 from benchmarks.table import Row
 
 sys.path.insert(0, str(LAB))
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 
 INTERNET = "agent-sandbox-bench-internet"
 ROUNDS = 3
+# On a running stack that needs nothing. By their arguments: the goal.
+COMMANDS = (
+    (("status",), "350 ms"),
+    (("proxy", "reload"), "250 ms"),
+    (("exec", "true"), "200 ms"),
+    (("up",), "1,000 ms"),
+)
+QUICK_ROUNDS = 9
 URL = "https://api.anthropic.com/"
 # In the agent: starting a command there takes as long as half a restart. A connection that nobody answers is given up
 # soon, or the next one would wait for it.
@@ -43,6 +52,13 @@ def up(project: Project) -> float:
     start = time.perf_counter()
     project.sandbox("up")
     return time.perf_counter() - start
+
+
+def quick(project: Project, arguments: tuple[str, ...]) -> float:
+    """Return the milliseconds of a command, as installed: from bytecode."""
+    argv = (str(Path(sys.executable).with_name("agent-sandbox")), *arguments)
+    written = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return 1000 * seconds(argv, project.path, written)
 
 
 def restart(project: Project) -> float:
@@ -80,10 +96,21 @@ def started_project(what: str) -> Iterator[Project | None]:
 
 def rows() -> list[Row]:
     """Measure on a real engine; nothing where there is none."""
-    with started_project("`up` and `restart proxy`") as project:
+    with started_project("`up`, `restart proxy` and commands on a running stack") as project:
         if project is None:
             return []
+        for arguments, _ in COMMANDS:
+            quick(project, arguments)  # writes the bytecode and compiles the policy
         return [
+            *(
+                Row(
+                    figure=f"`agent-sandbox {' '.join(arguments)}` on a running stack",
+                    unit="ms",
+                    ours=[quick(project, arguments) for _ in range(QUICK_ROUNDS)],
+                    goal=goal,
+                )
+                for arguments, goal in COMMANDS
+            ),
             Row(figure="`agent-sandbox up`, warm", unit="s", ours=[up(project) for _ in range(ROUNDS)], goal="5 s"),
             Row(
                 figure="`docker compose restart proxy` until the agent works again",

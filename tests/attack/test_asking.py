@@ -257,16 +257,14 @@ def test_a_reload_decides_open_questions_again(pair: Pair, person: Person, clien
     listed = f"domains: [allowed.test, {{host: {host}, rules: [{{path: {{exact: /a}}}}]}}]"
     policy = POLICY.replace("domains: [allowed.test]", listed).replace("deny: [", f"deny: [{other}, ")
     try:
-        pair.proxy.policy_file.write_text(policy)
-        assert json.loads(pair.proxy.command("reload").stdout)["closed"] == 0
+        assert pair.proxy.reload(policy)["closed"] == 0
         assert allowed.result(5)[0] == 200
         assert reason(denied.result(5)).startswith("denied by ")
         # The host is listed now, so there is nothing to ask about it.
         assert reason(left.result(5)).startswith(f"host {host} is allowed, path /b is not: ")
         person.questions(0)
     finally:
-        pair.proxy.policy_file.write_text(POLICY)
-        pair.proxy.command("reload")
+        pair.proxy.reload(POLICY)
 
 
 def test_a_client_that_ignores_the_proxy_variables_is_asked_about_too(pair: Pair, person: Person, host: str) -> None:

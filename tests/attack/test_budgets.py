@@ -60,8 +60,7 @@ def test_many_connections_at_once_and_a_reload_get_no_more_than_the_budget(pair:
     assert (line["rule"], line["cause"]) == ("policy.yaml:4", "budget")
     assert line["reason"].startswith("the budget at policy.yaml:4 is used up: 3 requests per day; it resets at ")
 
-    pair.proxy.policy_file.write_text("\n" + pair.proxy.policy_file.read_text())
-    assert pair.proxy.command("reload").returncode == 0
+    pair.proxy.reload("\n" + pair.proxy.policy_file.read_text())
     assert ask(13) == 429
 
 
@@ -165,8 +164,7 @@ def test_a_websocket_counts_against_a_budget_that_a_reload_lowers(pair: Pair) ->
         stream.sendall(handshake("/ws", "late.test") + frame(b"x" * 4_000, masked=True))
         read_head(stream)
         text = pair.proxy.policy_file.read_text()
-        pair.proxy.policy_file.write_text(text.replace("1GiB", "2KiB"))
-        assert pair.proxy.command("reload").returncode == 0
+        pair.proxy.reload(text.replace("1GiB", "2KiB"))
         stream.sendall(frame(b"y", masked=True))
         assert b"y" not in read_all(stream)
     assert pair.proxy.line(event="websocket", host="late.test")["cause"] == "budget"

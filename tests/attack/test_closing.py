@@ -143,8 +143,7 @@ def tick(stream: socket.socket, _: bytes) -> None:
 @pytest.mark.parametrize("inspect", ["true", "false"])
 def test_connections_that_say_nothing_end_none_that_only_listens(pair: Pair, entrance: str, inspect: str) -> None:
     pair.server.answers["/tick"] = tick
-    pair.proxy.policy_file.write_text(f"version: 1\ndomains: [{{host: allowed.test, inspect: {inspect}}}]\n")
-    assert pair.proxy.command("reload").returncode == 0
+    pair.proxy.reload(f"version: 1\ndomains: [{{host: allowed.test, inspect: {inspect}}}]\n")
     context = ssl.create_default_context(
         cafile=pair.proxy.upstream_ca if inspect == "false" else pair.proxy.ready["ca"]
     )

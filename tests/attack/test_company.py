@@ -54,9 +54,7 @@ class Stand:
     evil: Capture
 
     def reload(self, text: str) -> None:
-        self.proxy.policy_file.write_text(text)
-        done = self.proxy.command("reload")
-        assert done.returncode == 0, done.stdout
+        self.proxy.reload(text)
 
     def companies(self) -> list[list[str]]:
         return [company.asked for company in (self.first, self.second, self.secure)]

@@ -185,8 +185,7 @@ def test_a_fault_while_connections_are_reviewed_ends_them(sabotage: Sabotage, na
     finally:
         held.set()
         sabotage.file.write_text("")
-        proxy.policy_file.write_text(POLICY)
-        assert proxy.command("reload").returncode == 0
+        proxy.reload(POLICY)
 
 
 @pytest.mark.parametrize("error", ERRORS)

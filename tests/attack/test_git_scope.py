@@ -127,11 +127,9 @@ def test_git_cannot_push_to_a_repository_that_it_may_only_read(stand: Stand) -> 
 
 
 def test_git_does_not_get_the_token_for_a_repository_that_was_renamed(stand: Stand) -> None:
-    stand.proxy.policy_file.write_text(POLICY.replace("O/app", "o/old"))
-    assert stand.proxy.command("reload").returncode == 0
+    stand.proxy.reload(POLICY.replace("O/app", "o/old"))
     cloned = stand.git("clone", "-q", f"https://{HOST}/o/old.git", "renamed")
-    stand.proxy.policy_file.write_text(POLICY)
-    assert stand.proxy.command("reload").returncode == 0
+    stand.proxy.reload(POLICY)
     assert cloned.returncode == 128
     assert "path /o/new.git/info/refs is not" in cloned.stderr
     assert "To allow it: run `agent-sandbox secret setup github --read o/new`" in cloned.stderr

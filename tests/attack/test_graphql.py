@@ -41,14 +41,9 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 @pytest.fixture
 def pair(started: Pair) -> Pair:
     """The same, with its policy, and nothing on its records."""
-    replace_policy(started, POLICY)
+    started.proxy.reload(POLICY)
     started.forget()
     return started
-
-
-def replace_policy(pair: Pair, policy: str) -> None:
-    pair.proxy.policy_file.write_text(policy)
-    assert pair.proxy.command("reload").returncode == 0
 
 
 def post(body: bytes, *more: str, path: str = "/graphql", kind: str = JSON) -> bytes:
@@ -218,10 +213,10 @@ def test_so_many_bodies_are_read_at_once_and_no_more(pair: Pair) -> None:
 
 def test_what_is_held_while_the_policy_changes_is_decided_by_the_new_one(pair: Pair) -> None:
     for policy, status in ((POLICY.replace("viewer, ", ""), b"403"), (POLICY, b"200")):
-        replace_policy(pair, POLICY.replace("viewer, ", "node, "))
+        pair.proxy.reload(POLICY.replace("viewer, ", "node, "))
         with pair.proxy.tls("allowed.test") as stream:
             stream.sendall(post(READING)[:-5])
-            replace_policy(pair, policy)
+            pair.proxy.reload(policy)
             stream.sendall(READING[-5:])
             assert read_head(stream).startswith(b"HTTP/1.1 " + status)
     assert received(pair) == [READING]
@@ -238,7 +233,7 @@ def test_what_was_decided_is_held_against_a_new_policy_too(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(post(READING))
         assert arrived.wait(3)
-        replace_policy(pair, POLICY.replace("viewer, ", ""))
+        pair.proxy.reload(POLICY.replace("viewer, ", ""))
         assert read_head(stream).startswith(b"HTTP/1.1 403")
     answered.set()
     del pair.server.answers["/graphql"]

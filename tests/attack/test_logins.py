@@ -17,7 +17,7 @@ from agent_sandbox.proxy.secrets.login import placeholders_of, put_login
 from agent_sandbox.proxy.secrets.placeholder import key_beside, load_placeholders
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.sources.fetch import Host
-from agent_sandbox.runtime.sources.login_document import pushed
+from agent_sandbox.runtime.sources.login_document import for_proxy
 from agent_sandbox.runtime.sources.login_host import Clock, current_login
 from capture_server import ok
 from proxy_pair import Pair, start_pair
@@ -53,16 +53,10 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    use(started, policy())
+    started.proxy.reload(policy())
     started.server.answers.clear()
     started.forget()
     return started
-
-
-def use(pair: Pair, text: str) -> None:
-    pair.proxy.policy_file.write_text(text)
-    done = pair.proxy.command("reload")
-    assert done.returncode == 0, done.stdout
 
 
 def sign_in(pair: Pair, token: str | None = TOKEN, seconds: float = 1000) -> Mapping[str, str]:
@@ -108,7 +102,7 @@ class HostMachine:
     def sync(self, pair: Pair) -> Mapping[str, str]:
         """Give the proxy the current token; return the placeholders."""
         clock = Clock(now=self._now)
-        said = pushed(LOGIN, current_login(LOGIN, self._host, clock=clock), now=clock.now())
+        said = for_proxy(LOGIN, current_login(LOGIN, self._host, clock=clock), now=clock.now())
         secrets = pair.proxy.folder / "state" / "secrets"
         login = put_login(secrets, "claude.login", [API], said)
         return placeholders_of(login, load_placeholders(key_beside(secrets)))
@@ -278,7 +272,7 @@ def test_a_bearer_of_the_clients_own_is_denied_or_passes_untouched_as_the_policy
     sign_in(pair)
     assert ask(pair, bearer("environment-secret"))[0] == 403
     assert pair.server.requests == []
-    use(pair, policy(", on_existing_header: keep"))
+    pair.proxy.reload(policy(", on_existing_header: keep"))
     ask(pair, bearer("environment-secret"))
     (request,) = pair.server.requests
     assert request.field("authorization") == ["Bearer environment-secret"]

@@ -43,15 +43,10 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 def pair(started: Pair) -> Pair:
     """The same, with its policy, and nothing on its records."""
     if started.proxy.policy_file.read_text() != POLICY:
-        replace_policy(started, POLICY)
+        started.proxy.reload(POLICY)
     started.forget()
     started.server.answers.clear()
     return started
-
-
-def replace_policy(pair: Pair, policy: str) -> None:
-    pair.proxy.policy_file.write_text(policy)
-    assert pair.proxy.command("reload").returncode == 0
 
 
 def rpc(method: str, /, **params: object) -> bytes:
@@ -183,7 +178,7 @@ EXCHANGES = yaml.safe_load((Path(__file__).parents[1] / "lab" / "mcp_exchanges.y
 @pytest.mark.parametrize("revision", EXCHANGES)
 def test_a_real_client_sees_and_calls_the_listed_tool_alone(pair: Pair, revision: str) -> None:
     path_of = "" if revision == "2024-11-05" else "path: {exact: /mcp}, "
-    replace_policy(pair, POLICY.replace("path: {exact: /mcp}, ", path_of).replace("search, read_*", "search"))
+    pair.proxy.reload(POLICY.replace("path: {exact: /mcp}, ", path_of).replace("search, read_*", "search"))
     for one in EXCHANGES[revision]:
         method, _, path = one["send"].partition(" ")
         body = one.get("body", "").encode()
@@ -284,7 +279,7 @@ def test_an_unreadable_list_of_tools_is_answered_with_502(pair: Pair, name: str)
 def test_a_call_that_is_held_while_the_policy_changes_is_decided_by_the_new_one(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(post(SEARCH)[:-5])
-        replace_policy(pair, POLICY.replace("search", "find"))
+        pair.proxy.reload(POLICY.replace("search", "find"))
         stream.sendall(SEARCH[-5:])
         assert read_answer(stream)[0] == 403
     assert pair.server.requests == []
@@ -315,6 +310,6 @@ def test_streams_of_http2_are_read_in_the_same_way(pair: Pair) -> None:
 def test_a_session_is_ended_nowhere_but_at_the_address_of_the_server(pair: Pair) -> None:
     ending = get("/repos/x", "allowed.test", "Mcp-Session-Id: 1", method="DELETE")
     for path, status in (("", 403), ("path: {prefix: /}, ", 403), ("path: {exact: /repos/x}, ", 200)):
-        replace_policy(pair, POLICY.replace("path: {exact: /mcp}, ", path))
+        pair.proxy.reload(POLICY.replace("path: {exact: /mcp}, ", path))
         assert asked(pair, ending)[0] == status
     assert len(pair.server.requests) == 1

@@ -56,17 +56,11 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    use(started, policy_for("anthropic"))
+    started.proxy.reload(policy_for("anthropic"))
     put_secret(secrets_of(started), "the.key", HOSTS, VALUE.encode())
     started.server.answers.clear()
     started.forget()
     return started
-
-
-def use(pair: Pair, policy: str) -> None:
-    pair.proxy.policy_file.write_text(policy)
-    done = pair.proxy.command("reload")
-    assert done.returncode == 0, done.stdout
 
 
 def secrets_of(pair: Pair) -> Path:
@@ -106,7 +100,7 @@ def ask(pair: Pair, host: str, path: str, *fields: str, method: str = "GET") -> 
 @pytest.mark.parametrize("service", CATALOGUE)
 def test_the_real_key_arrives_where_the_placeholder_or_nothing_was_sent(pair: Pair, service: str) -> None:
     auth = CATALOGUE[service]
-    use(pair, policy_for(service))
+    pair.proxy.reload(policy_for(service))
     method, path = sample(service, auth.host)
     answer_401_without_the_key(pair, path, auth)
     mine = placeholder(pair, auth.env)
@@ -123,7 +117,7 @@ def test_the_real_key_arrives_where_the_placeholder_or_nothing_was_sent(pair: Pa
 @pytest.mark.parametrize("service", CATALOGUE)
 def test_an_attackers_key_does_not_reach_the_host_of_a_secret(pair: Pair, service: str) -> None:
     auth = CATALOGUE[service]
-    use(pair, policy_for(service))
+    pair.proxy.reload(policy_for(service))
     method, path = sample(service, auth.host)
     for own in (credential(auth, "sk-attacker"), *(f"{name}: Bearer sk-attacker" for name in auth.others)):
         status, body = ask(pair, auth.host, path, "Content-Length: 0", own, method=method)
@@ -137,9 +131,9 @@ def test_an_attackers_key_does_not_reach_the_host_of_a_secret(pair: Pair, servic
 
 def test_an_own_key_is_kept_or_replaced_if_the_policy_says_so(pair: Pair) -> None:
     own = ("x-api-key: sk-own", "authorization: Bearer own")
-    use(pair, policy_for("anthropic", ", on_existing_header: keep"))
+    pair.proxy.reload(policy_for("anthropic", ", on_existing_header: keep"))
     assert ask(pair, "api.anthropic.com", "/v1/models", *own)[0] == 200
-    use(pair, policy_for("anthropic", ", on_existing_header: replace"))
+    pair.proxy.reload(policy_for("anthropic", ", on_existing_header: replace"))
     assert ask(pair, "api.anthropic.com", "/v1/models", *own)[0] == 200
     kept, replaced = pair.server.requests
     assert (kept.field("x-api-key"), kept.field("authorization")) == (["sk-own"], ["Bearer own"])
@@ -180,7 +174,7 @@ def test_a_placeholder_is_not_sent_where_the_secret_is_not_bound(pair: Pair) -> 
 
 def test_a_placeholder_of_one_secret_is_not_swapped_for_another(pair: Pair) -> None:
     both = "services: [{name: anthropic, secret: the.key}, {name: openai, secret: second.key}]"
-    use(pair, f"version: 1\n{both}\n")
+    pair.proxy.reload(f"version: 1\n{both}\n")
     second = placeholder(pair, "OPENAI_API_KEY")
     assert second != placeholder(pair, "ANTHROPIC_API_KEY")
     status, body = ask(pair, "api.anthropic.com", "/v1/models", f"x-api-key: {second}")
@@ -199,7 +193,7 @@ def test_a_path_that_only_begins_like_an_allowed_one_gets_no_secret(pair: Pair) 
 
 
 def test_no_secret_is_a_fallback_for_other_paths_of_its_host(pair: Pair) -> None:
-    use(pair, policy_for("anthropic").replace(f"[{OTHER}]", "[api.anthropic.com]"))
+    pair.proxy.reload(policy_for("anthropic").replace(f"[{OTHER}]", "[api.anthropic.com]"))
     assert ask(pair, "api.anthropic.com", "/v1/files")[0] == 200
     assert [request.field("x-api-key") for request in pair.server.requests] == [[]]
 
@@ -226,7 +220,7 @@ def test_no_header_moves_a_secret_to_another_port(pair: Pair) -> None:
 
 
 def test_the_first_secret_turns_on_inspection(pair: Pair) -> None:
-    use(pair, f"version: 1\ndomains: [{OTHER}, api.anthropic.com]\nsettings: {{inspect: false}}\n")
-    use(pair, f"{policy_for('anthropic')}settings: {{inspect: false}}\n")
+    pair.proxy.reload(f"version: 1\ndomains: [{OTHER}, api.anthropic.com]\nsettings: {{inspect: false}}\n")
+    pair.proxy.reload(f"{policy_for('anthropic')}settings: {{inspect: false}}\n")
     assert ask(pair, "api.anthropic.com", "/v1/models")[0] == 200
     assert pair.server.requests[0].field("x-api-key") == [VALUE]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,8 +105,7 @@ def test_a_connection_to_a_place_that_leads_elsewhere_is_not_used_again(stand: t
             connection.sendall(request)
             assert read_answer(connection)[0] == 200
         assert inside.connections == 1
-        proxy.policy_file.write_text(POLICY + "  another: {to: 'ollama:11434'}\n")
-        assert json.loads(proxy.command("reload").stdout)["ok"]
+        proxy.reload(POLICY + "  another: {to: 'ollama:11434'}\n")
         connection.sendall(request)
         assert read_answer(connection)[0] == 200
     assert inside.connections == 2
@@ -129,8 +127,7 @@ def test_a_place_that_leads_to_the_proxy_itself_is_not_asked_for_ever(
 ) -> None:
     with ProxyProcess(tmp_path, "version: 1\n", sabotage=OURS, http1=http1) as proxy:
         _, port = proxy.entrance(entrance)
-        proxy.policy_file.write_text(f"version: 1\nhost_services:\n  loop: {{to: 'loop.internal:{port}'}}\n")
-        assert proxy.command("reload").returncode == 0
+        proxy.reload(f"version: 1\nhost_services:\n  loop: {{to: 'loop.internal:{port}'}}\n")
         proxy.forget()
         answer = proxy.say(get(f"http://loop.internal:{port}/", f"loop.internal:{port}"))
         assert answer.startswith(b"HTTP/1.1 403")

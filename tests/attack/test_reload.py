@@ -7,7 +7,7 @@ import queue
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -41,7 +41,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 @pytest.fixture
 def pair(started: Pair) -> Pair:
     """The same, with both hosts allowed, and nothing on its records."""
-    reload(started.proxy, BOTH)
+    started.proxy.reload(BOTH)
     started.forget()
     return started
 
@@ -69,14 +69,6 @@ def stay_silent(stream: socket.socket, _: bytes) -> None:
     read_all(stream)
 
 
-def reload(proxy: ProxyProcess, policy: str) -> dict[str, Any]:
-    proxy.policy_file.write_text(policy)
-    done = proxy.command("reload")
-    assert done.returncode == 0, done
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
-
-
 def ended_after(connection: socket.socket) -> float:
     """Read to the end; return how long that took."""
     started = time.monotonic()
@@ -92,7 +84,7 @@ def keep_alive(connection: ssl.SSLSocket, host: str) -> int:
 def test_a_kept_connection_ends_with_its_host_and_the_one_beside_it_lives_on(proxy: ProxyProcess) -> None:
     with proxy.tls("allowed.test") as gone, proxy.tls("a.wild.test") as kept:
         assert (keep_alive(gone, "allowed.test"), keep_alive(kept, "a.wild.test")) == (200, 200)
-        answer = reload(proxy, ONE)
+        answer = proxy.reload(ONE)
         assert ended_after(gone) < 2
         assert keep_alive(kept, "a.wild.test") == 200
     assert (answer["closed"], answer["change"]["unreachable"]) == (1, ["allowed.test"])
@@ -103,7 +95,7 @@ def test_events_end_where_they_are_no_longer_allowed(proxy: ProxyProcess) -> Non
         for connection, host in ((gone, "allowed.test"), (kept, "a.wild.test")):
             connection.sendall(get("/events", host))
             assert b"tick" in read_head(connection) + connection.recv(100)
-        assert reload(proxy, ONE)["closed"] == 1
+        assert proxy.reload(ONE)["closed"] == 1
         assert ended_after(gone) < 2
         assert kept.recv(100)
     line = proxy.line(host="allowed.test", path="/events")
@@ -118,7 +110,7 @@ def test_a_request_without_an_answer_gets_a_denial(proxy: ProxyProcess, server: 
     with proxy.tls("allowed.test") as gone:
         gone.sendall(get("/silent", "allowed.test"))
         server.wait_for(1)
-        reload(proxy, ONE)
+        proxy.reload(ONE)
         started = time.monotonic()
         answer = read_all(gone)
     assert answer.startswith(b"HTTP/1.1 403")
@@ -134,7 +126,7 @@ def test_a_websocket_ends_and_another_one_goes_on(proxy: ProxyProcess) -> None:
             assert b" 101 " in read_head(connection)
             connection.sendall(frame(b"hello", masked=True))
             assert connection.recv(100).endswith(b"hello")
-        assert reload(proxy, ONE)["closed"] == 1
+        assert proxy.reload(ONE)["closed"] == 1
         assert ended_after(gone) < 2
         kept.sendall(frame(b"again", masked=True))
         assert kept.recv(100).endswith(b"again")
@@ -148,7 +140,7 @@ def test_of_the_streams_of_http2_those_end_that_are_no_longer_allowed(proxy: Pro
         client = Http2Client(stream)
         gone, kept = client.send(*fields("/events")), client.send(*fields("/kept"))
         assert {client.status(gone), client.status(kept)} == {"200"}
-        assert reload(proxy, NARROW)["closed"] == 1
+        assert proxy.reload(NARROW)["closed"] == 1
         assert client.status(gone) == "reset"
         assert client.status(client.send(*fields("/kept"))) == "200"
     assert proxy.line(path="/events")["decision"] == "deny"
@@ -160,7 +152,7 @@ def test_a_whole_http2_connection_ends_with_its_host(proxy: ProxyProcess) -> Non
     with proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         assert client.status(client.send(*fields("/events"))) == "200"
-        reload(proxy, ONE)
+        proxy.reload(ONE)
         assert ended_after(stream) < 2
 
 
@@ -181,7 +173,7 @@ def test_an_upload_is_cut_and_the_server_cannot_take_it_for_whole(proxy: ProxyPr
     with proxy.connect() as gone:
         gone.sendall(head + b"5\r\nhello\r\n")
         assert begun.wait(3)
-        reload(proxy, ONE)
+        proxy.reload(ONE)
         assert b" 403 " in read_head(gone)
     assert ends.get(timeout=3) == "ConnectionResetError"
 
@@ -193,22 +185,22 @@ def test_plain_requests_to_the_proxy_are_reviewed_too(proxy: ProxyProcess) -> No
 
     with proxy.connect() as connection:
         assert [ask(connection, host) for host in ("allowed.test", "a.wild.test")] == [200, 200]
-        reload(proxy, ONE)
+        proxy.reload(ONE)
         assert [ask(connection, host) for host in ("allowed.test", "a.wild.test")] == [403, 200]
 
 
 def test_a_tunnel_that_was_refused_makes_room_for_one_that_is_not(proxy: ProxyProcess) -> None:
-    reload(proxy, ONE)
+    proxy.reload(ONE)
     with proxy.tls("allowed.test") as refused:
         assert keep_alive(refused, "allowed.test") == 403
-        reload(proxy, BOTH)
+        proxy.reload(BOTH)
         assert ended_after(refused) < 2
     with proxy.tls("allowed.test") as opened:
         assert keep_alive(opened, "allowed.test") == 200
 
 
 def test_a_reload_says_what_it_changed(proxy: ProxyProcess) -> None:
-    answer = reload(proxy, NARROW)
+    answer = proxy.reload(NARROW)
     assert answer["change"] == {
         "added": [{"effect": "allow", "rule": "any method allowed.test/kept/...", "origin": "policy.yaml:2"}],
         "removed": [{"effect": "allow", "rule": "any method allowed.test", "origin": "policy.yaml:2"}],
@@ -226,7 +218,7 @@ WATCHED = "settings: {reload: watch}\n"
 
 
 def test_a_policy_that_is_watched_is_taken_when_it_is_saved_and_kept_while_it_is_wrong(proxy: ProxyProcess) -> None:
-    reload(proxy, BOTH + WATCHED)
+    proxy.reload(BOTH + WATCHED)
     proxy.forget()
     with proxy.tls("allowed.test") as gone:
         assert keep_alive(gone, "allowed.test") == 200
@@ -255,7 +247,7 @@ def test_a_policy_that_is_watched_is_taken_when_it_is_saved_and_kept_while_it_is
 def test_a_list_of_hosts_is_watched_as_its_policy_is(proxy: ProxyProcess) -> None:
     hosts = proxy.folder / "hosts.txt"
     hosts.write_text("allowed.test\na.wild.test\n")
-    reload(proxy, f"domains_file: {hosts.name}\n{WATCHED}")
+    proxy.reload(f"domains_file: {hosts.name}\n{WATCHED}")
     with proxy.tls("allowed.test") as gone:
         assert keep_alive(gone, "allowed.test") == 200
         hosts.write_text("a.wild.test\n")
@@ -270,9 +262,9 @@ def health(proxy: ProxyProcess) -> int:
 
 
 def test_a_hangup_reloads_as_the_command_does(proxy: ProxyProcess) -> None:
-    reload(proxy, ONE)
+    proxy.reload(ONE)
     told = proxy.line(event="policy")["reason"]
-    reload(proxy, BOTH)
+    proxy.reload(BOTH)
     with proxy.tls("allowed.test") as connection:
         assert keep_alive(connection, "allowed.test") == 200
         proxy.forget()

@@ -47,22 +47,16 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 @pytest.fixture
 def pair(started: Pair) -> Pair:
     """The same, with everything allowed, and nothing on its records."""
-    reload(started.proxy, BOTH)
+    started.proxy.reload(BOTH)
     started.forget()
     return started
-
-
-def reload(proxy: ProxyProcess, policy: str) -> None:
-    proxy.policy_file.write_text(policy)
-    done = proxy.command("reload")
-    assert done.returncode == 0, done
 
 
 def test_a_host_that_is_no_longer_allowed_gets_no_hello(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as gone, hold_dialling(pair.proxy):
         gone.sendall(get("/x", "allowed.test"))
         time.sleep(0.05)
-        reload(pair.proxy, NONE)
+        pair.proxy.reload(NONE)
         assert read_all(gone).startswith(b"HTTP/1.1 403")
     assert pair.server.connections == 0
 
@@ -71,7 +65,7 @@ def test_who_waits_long_for_a_server_hears_at_once_that_it_is_denied_now(pair: P
     with pair.proxy.tls("b.wild.test") as gone, hold_dialling(pair.proxy):
         gone.sendall(get("/x", "b.wild.test"))
         time.sleep(0.05)
-        reload(pair.proxy, NONE)
+        pair.proxy.reload(NONE)
         answer = read_all(gone)
     assert answer.startswith(b"HTTP/1.1 403")
     wanted = "the policy was reloaded: no rule allows host b.wild.test"
@@ -87,7 +81,7 @@ def test_of_two_streams_that_wait_for_one_server_the_denied_one_hears_so_at_once
         with hold_dialling(pair.proxy):
             gone, kept = (client.send(*fields(path, "b.wild.test")) for path in ("/gone", "/kept"))
             time.sleep(0.05)
-            reload(pair.proxy, "version: 1\ndomains: [{host: b.wild.test, rules: [{path: {exact: /kept}}]}]\n")
+            pair.proxy.reload("version: 1\ndomains: [{host: b.wild.test, rules: [{path: {exact: /kept}}]}]\n")
             assert client.status(gone) == "403"
         assert client.status(kept) == "200"
     assert [request.line for request in pair.server.requests] == ["GET /kept HTTP/1.1"]
@@ -108,7 +102,7 @@ def test_no_request_reaches_a_place_that_lies_elsewhere_now(tmp_path: Path, http
         ):
             connection.sendall((request % "first").encode())
             time.sleep(0.05)
-            reload(proxy, place.format(to="ollama", port=old.port))
+            proxy.reload(place.format(to="ollama", port=old.port))
             status, body = read_answer(connection)
             assert (status, json.loads(body)["reason"]) == (
                 403,

@@ -94,7 +94,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 @pytest.fixture
 def pair(started: Pair) -> Iterator[Pair]:
     """The same, with its policy and its secret, and nothing on its records; no line of which holds the value."""
-    replace_policy(started, POLICY)
+    started.proxy.reload(POLICY)
     put_secret(secrets_of(started), "tracker.token", ["allowed.test"], VALUE.encode())
     started.server.answers.clear()
     started.forget()
@@ -104,11 +104,6 @@ def pair(started: Pair) -> Iterator[Pair]:
 
 def secrets_of(pair: Pair) -> Path:
     return pair.proxy.folder / "state" / "secrets"
-
-
-def replace_policy(pair: Pair, policy: str) -> None:
-    pair.proxy.policy_file.write_text(policy)
-    assert pair.proxy.command("reload").returncode == 0
 
 
 def arrived(pair: Pair) -> list[list[str]]:
@@ -228,7 +223,7 @@ def test_a_server_that_cannot_prove_its_name_is_not_sent_it(tmp_path: Path, http
 
 def test_a_project_that_says_who_may_sign_for_every_host_is_sent_none(pair: Pair) -> None:
     (pair.proxy.folder / "own.crt").write_bytes((pair.proxy.folder / "ca.crt").read_bytes())
-    replace_policy(pair, f"{POLICY}settings: {{upstream: {{ca: own.crt}}}}\n")
+    pair.proxy.reload(f"{POLICY}settings: {{upstream: {{ca: own.crt}}}}\n")
     status, told = ask(pair, "allowed.test", get("/issues/1", "allowed.test"))
     assert (status, told["reason"]) == (
         403,
@@ -584,7 +579,7 @@ def test_a_server_of_http2_repeats_it_in_vain(
 
 
 def test_a_policy_that_wants_one_from_now_on_ends_what_went_without(pair: Pair) -> None:
-    replace_policy(pair, WITHOUT)
+    pair.proxy.reload(WITHOUT)
     begun, answered = threading.Event(), threading.Event()
 
     def wait(_: socket.socket, __: bytes) -> None:
@@ -595,6 +590,6 @@ def test_a_policy_that_wants_one_from_now_on_ends_what_went_without(pair: Pair) 
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(get("/issues/1", "allowed.test"))
         assert begun.wait(3)
-        replace_policy(pair, OTHER)
+        pair.proxy.reload(OTHER)
         assert read_head(stream).startswith(b"HTTP/1.1 403")
     answered.set()

@@ -54,8 +54,7 @@ def pair(started: Pair) -> Pair:
 
 
 def reload(pair: Pair, policy: str = POLICY) -> None:
-    pair.proxy.policy_file.write_text(policy)
-    assert pair.proxy.command("reload").returncode == 0
+    pair.proxy.reload(policy)
 
 
 def set_secret(pair: Pair, name: str, value: str) -> None:

@@ -36,14 +36,9 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 @pytest.fixture
 def pair(started: Pair) -> Pair:
     """The same, with nothing on its records."""
-    reload(started.proxy, UNOPENED)
+    started.proxy.reload(UNOPENED)
     started.forget()
     return started
-
-
-def reload(proxy: ProxyProcess, policy: str) -> None:
-    proxy.policy_file.write_text(policy)
-    assert proxy.command("reload").returncode == 0
 
 
 @contextlib.contextmanager
@@ -154,7 +149,7 @@ def with_ech(data: bytes) -> bytes:
 
 
 def test_a_narrower_rule_has_it_opened(pair: Pair) -> None:
-    reload(pair.proxy, UNOPENED + "deny: [GET https://allowed.test/secret]\n")
+    pair.proxy.reload(UNOPENED + "deny: [GET https://allowed.test/secret]\n")
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(get("/secret", "allowed.test"))
         assert read_head(stream).startswith(b"HTTP/1.1 403")
@@ -164,7 +159,7 @@ def test_a_narrower_rule_has_it_opened(pair: Pair) -> None:
 @pytest.mark.parametrize("policy", [OPENED, ONE])
 def test_it_ends_when_it_is_no_longer_let_through_and_another_lives_on(pair: Pair, policy: str) -> None:
     with through(pair.proxy) as gone, through(pair.proxy, "a.wild.test") as kept:
-        reload(pair.proxy, policy)
+        pair.proxy.reload(policy)
         started = time.monotonic()
         assert read_all(gone) == b""
         assert time.monotonic() - started < 2
@@ -216,7 +211,7 @@ def test_a_server_is_not_dialled_for_a_client_that_is_gone(pair: Pair, ended: st
             connection.sendall(hello("allowed.test"))
             time.sleep(0.1)
             if ended == "by a reload":
-                reload(pair.proxy, ONE)
+                pair.proxy.reload(ONE)
             elif ended == "by a reset":
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         line = pair.proxy.line(event="tunnel")

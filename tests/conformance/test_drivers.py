@@ -33,7 +33,7 @@ def states(found: Sequence[Container]) -> dict[str, str]:
 def agent_of(world: World) -> Container:
     found = world.driver.find(world.project.name, "agent")
     assert found in world.driver.observe(world.project.name)
-    assert found
+    assert found is not None
     return found
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_sandbox.render.formats.header import Hand, hand_of, stamped
+from agent_sandbox.render.formats.header import Provenance, provenance_of, stamped
 from agent_sandbox.stack.naming import stack_name
 from real_stacks import agent_sandbox, run, trust
 
@@ -107,7 +107,10 @@ def test_a_stack_that_has_been_changed_is_shown_and_meanwhile_the_trusted_one_is
     before = file.read_text()
     body = before.partition("\n")[2].partition("\n")[2].replace("    init: true\n", "    init: true\n    pid: host\n")
     file.write_text(stamped(body, comment="#"))
-    assert (hand_of(file.read_text()), body in before) == (Hand.OURS, False)  # a digest that anybody can make
+    assert (provenance_of(file.read_text()), body in before) == (
+        Provenance.OURS,
+        False,
+    )  # a digest that anybody can make
     done = cloned.sandbox("up", check=False)
     assert (done.returncode, "\n+    pid: host\n" in done.stderr) == (1, True)
     assert cloned.sandbox("exec", "true").returncode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,13 @@ def test_a_row_names_tests_that_exist_or_says_why_it_has_none(attack: str, said:
         path = TESTS / file
         assert path.is_file(), test
         assert not name or name in names_in(path), test
+
+
+def test_the_figures_of_the_readme_are_true() -> None:
+    readme = (TESTS.parent / "README.md").read_text("utf-8")
+    (listed,) = re.findall(r"has more than (\d+), with their tests", readme)
+    (unstopped,) = re.findall(r"which\s+(\d+) are not stopped yet", readme)
+    assert (len(ALL) > int(listed), sum(isinstance(said, dict) for _, said in ALL)) == (True, int(unstopped))
 
 
 def test_no_row_stands_there_twice() -> None:

@@ -6,6 +6,7 @@ function, or under TYPE_CHECKING, is enough.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_sandbox.backends.compose.plan import BASE_LABEL
+from agent_sandbox.images import DIGEST_LABEL
+from agent_sandbox.runtime.project.installed import images_of, read_project
+from fake_docker import FakeDocker
+from fake_stack import inspected
 from imports import brought_along
 
 if TYPE_CHECKING:
@@ -37,7 +43,15 @@ LIMITS = {
     ("--help",): (12, NO_FILES | {"dataclasses", "pathlib"}),
     EXPLAIN: (110, NO_FILES),
     CHECK: (106, NO_FILES),
-    INIT: (133, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
+    INIT: (136, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
+}
+# On a running stack. Data classes of policies, agents and rendered files are what they would wait for.
+POLICY, AGENTS = "agent_sandbox.policy.engine", "agent_sandbox.agents.manifest"
+ON_A_STACK = {
+    ("exec", "true"): (110, NEVER | {POLICY, AGENTS, "jinja2", "concurrent.futures"}),
+    ("proxy", "reload"): (143, NEVER | {POLICY, AGENTS, "jinja2", "concurrent.futures"}),
+    ("status",): (200, NEVER | {"jinja2"}),
+    ("up",): (257, NEVER | {"jinja2", "agent_sandbox.cli.steps.secrets.secret_sources"}),
 }
 PROXY = 187  # modules of ours, at its start
 
@@ -75,6 +89,28 @@ def imported(project: Path, argv: tuple[str, ...], **environ: str) -> set[str]:
 def test_a_fast_command_imports_no_more_than_it_needs(project: Path, argv: tuple[str, ...]) -> None:
     most, never = LIMITS[argv]
     modules = imported(project, argv)
+    assert never & modules == set()
+    assert len(ours(modules)) <= most, sorted(ours(modules))
+
+
+@pytest.fixture(scope="module")
+def docker(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a `docker` whose containers run."""
+    stack = read_project(project)
+    found = [inspected(service, "healthy", f"{stack.name}_sandbox") for service in ("proxy", "firewall", "agent")]
+    built = [{"tags": [one.name], "labels": {DIGEST_LABEL: one.digest, BASE_LABEL: ""}} for one in images_of(stack)]
+    answered = {"ok": True, "digest": "0" * 64, "change": {}, "denials": []}
+    fake = FakeDocker(tmp_path_factory.mktemp("docker"))
+    fake.says("inspect --type container --format").says("inspect --type container", out=json.dumps(found))
+    fake.says("image inspect", out="\n".join(map(json.dumps, built))).says("ps", out="1\n").says("info", out="{}")
+    fake.says("agent_sandbox.proxy", out=json.dumps(answered)).says("exec").says("compose").says("network", out="{}")
+    return fake.folder
+
+
+@pytest.mark.parametrize("argv", ON_A_STACK, ids=" ".join)
+def test_a_command_on_a_stack_imports_no_more_than_it_needs(project: Path, docker: Path, argv: tuple[str, ...]) -> None:
+    most, never = ON_A_STACK[argv]
+    modules = imported(project, argv, PATH=f"{docker}:{os.environ['PATH']}")
     assert never & modules == set()
     assert len(ours(modules)) <= most, sorted(ours(modules))
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
+from agent_sandbox.proxy.control.client import ask
 from answering import SWITCH, Answering
 
 if TYPE_CHECKING:
@@ -131,6 +132,13 @@ class ProxyProcess:
         """Run another command of the proxy's."""
         command = [sys.executable, "-P", "-m", "agent_sandbox.proxy", verb, f"--control={self.ready['control']}", *more]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+
+    def reload(self, policy: str) -> dict[str, Any]:
+        """Replace the policy; return what the command prints. To start that would take longer than all of it."""
+        self.policy_file.write_text(policy)
+        answer = ask(Path(self.ready["control"]), {"verb": "reload"})
+        assert answer["ok"], answer
+        return answer
 
     def memory(self) -> int:
         """Resident bytes of the process."""

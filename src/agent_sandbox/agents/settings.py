@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -39,6 +38,8 @@ def kept_keys(path: str, text: str, keys: Sequence[str], first: str) -> str:
 
     A value is kept if it is a plain value or a list of them. Raise ValueError if the user's file cannot be read.
     """
+    import tomllib  # noqa: PLC0415 - every `init` imports this module, and few copy settings
+
     is_json = path.endswith(".json")
     read = read_json(text) if is_json else tomllib.loads(text)
     said = read if isinstance(read, dict) else {}

@@ -106,7 +106,7 @@ def _as_text(clone: Clone, status: CloneStatus, fetched: tuple[Branch, ...]) -> 
         yield styled((clone.name, "title"), ": nothing new to fetch")
     for one in fetched:
         place = f"box/{clone.name}/{one.name}"
-        again = "; it was rewritten, and the former commits are in the reflog" if one.rewritten else ""
+        again = "; rewritten: the reflog has the former ones" if one.rewritten else ""
         what = f"a stash: git stash apply {place}" if one.stash else f"{counted(one.new, 'new commit')}{again}"
         yield styled((place, "title"), f"  {what}")
     for name, why in status.listing.refused.items():

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from agent_sandbox.agents import catalogue
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
-from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.languages import LANGUAGES, packages_of
@@ -173,6 +172,8 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
 def _emit_diff(change: Change) -> None:
     diff = change.diff()
     if diff:
+        from agent_sandbox.cli.terminal.excerpt import diff_lines  # noqa: PLC0415 - only for differences
+
         emit_lines(diff_lines(diff.rstrip("\n")))
 
 

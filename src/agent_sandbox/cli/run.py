@@ -205,7 +205,8 @@ def _asked_agent(folder: Path) -> str:
     known, path = known_agents(), program_path(os.environ, project=folder)
     installed = [one.name for one in load_manifests(known)[0] if shutil.which(one.command[0], path=path)]
     usual = installed[0] if len(installed) == 1 else ""
-    question = f"{folder} has no sandbox yet. Which agent do you want to run? ({', '.join(known)})"
+    say(f"{folder} has no sandbox yet; the agents are: {', '.join(known)}")
+    question = "Which agent do you want to run?"
     return answer_to(f"{question} [{usual}]" if usual else question) or usual
 
 

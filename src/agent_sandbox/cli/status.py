@@ -37,7 +37,7 @@ from agent_sandbox.stack.engine import HOST
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 HINTED = "hints (not decisions) about {} requests since the proxy started; the last:"
-CHECKED = "; {starts} more by the sandbox's own checks"
+CHECKED = "; own checks: {starts}"
 REFUSED = "refused  {} by the firewall in the last day: agent-sandbox logs{} --firewall"
 UNSEEN = "{} {} not trusted: agent-sandbox trust{}"
 UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs{} --denied"
@@ -62,7 +62,7 @@ SAID = {
     Loaded.KEPT: f"invalid: {CHECK}; the proxy uses the last valid one until it restarts",
     Loaded.DENYING: f"invalid: {CHECK}; the proxy denies everything",
     Loaded.REFUSED: f"not in force: the proxy could not read it and denies everything: {RELOAD}",
-    Loaded.UNKNOWN: "not loaded: the proxy is not running",
+    Loaded.UNKNOWN: "not loaded: the proxy is down",
 }
 
 

@@ -6,9 +6,9 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
+from functools import cache, partial
 from socket import gethostname
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from OpenSSL import SSL
 
@@ -33,10 +33,9 @@ from agent_sandbox.proxy.decide.warmup import warm_up
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.hooks import Hooks, hook_table
 from agent_sandbox.proxy.exchange.quotas import Budgets, boot
-from agent_sandbox.proxy.front.dns import NameServer
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.front.listeners import Opened, open_entrances
-from agent_sandbox.proxy.front.transparent import Transparent
+from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.sockets import address_of, listen
 from agent_sandbox.proxy.reload.policy_store import Load, PolicyStore
@@ -60,6 +59,9 @@ from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
 from agent_sandbox.proxy.upstream.dialler import Dialler
 from agent_sandbox.proxy.upstream.loop_guard import LoopGuard
 from agent_sandbox.proxy.upstream.proxy_selector import UpstreamProxySelector
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.front.dns import NameServer
 
 # A proxy that is killed forgets at most the counts of the last second.
 WRITE_SECONDS = 1.0
@@ -158,14 +160,22 @@ def _loading(settings: Settings) -> Load:
 async def _entrances(  # noqa: PLR0913, PLR0917 - as below
     settings: Settings, limits: Limits, front: ExplicitProxy, store: PolicyStore, audit_log: AuditLog, asking: Asking
 ) -> Opened:
-    transparent = Transparent(front, lambda: store.current, limits=limits, record=audit_log.record)
-    names = NameServer(
-        policy=lambda: store.current,
-        address=settings.listen[0],
-        record=audit_log.record,
-        asks=asking.would_ask,
+    transparent = TransparentProxy(front, lambda: store.current, limits=limits, record=audit_log.record)
+
+    @cache
+    def names() -> "NameServer":
+        from agent_sandbox.proxy.front.dns import NameServer  # noqa: PLC0415 - needed by the first query
+
+        return NameServer(
+            policy=lambda: store.current,
+            address=settings.listen[0],
+            record=audit_log.record,
+            asks=asking.would_ask,
+        )
+
+    return await open_entrances(
+        settings.entrances, transparent, lambda question, client: names().answer(question, client)
     )
-    return await open_entrances(settings.entrances, transparent, names)
 
 
 def _show_placeholders(settings: Settings, placeholders: Placeholders, policy: Policy) -> None:

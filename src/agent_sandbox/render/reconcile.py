@@ -20,7 +20,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render import devcontainer, dotenv
 from agent_sandbox.render.editor_files import FILES
 from agent_sandbox.render.formats import jsonc
-from agent_sandbox.render.formats.header import INIT, Hand, hand_of, stamped, unix
+from agent_sandbox.render.formats.header import INIT, Provenance, provenance_of, stamped, unix
 
 
 class Verdict(StrEnum):
@@ -78,10 +78,10 @@ def generated(  # noqa: PLR0913 - what is there, what would be, and how it is to
         return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=after)
     if unix(before) == after:
         return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=before)
-    hand = hand_of(before)
-    if hand is Hand.OURS:
+    provenance = provenance_of(before)
+    if provenance is Provenance.OURS:
         return Change(path=path, verdict=Verdict.UPDATED, before=before, after=after)
-    why = "it was edited" if hand is Hand.EDITED else "it was not written by agent-sandbox"
+    why = "it was edited" if provenance is Provenance.EDITED else "it was not written by agent-sandbox"
     verdict = Verdict.REPLACED if on_conflict is OnConflict.REPLACE else Verdict.KEPT
     return Change(path=path, verdict=verdict, before=before, after=after, why=why)
 
@@ -104,7 +104,7 @@ def merged_devcontainer(
     path: str, before: str | None, body: str, document: Mapping[str, Any], *, on_conflict: OnConflict
 ) -> Change:
     """Return the change of devcontainer.json: set our members, keep all others."""
-    if before is None or hand_of(before) is Hand.OURS:
+    if before is None or provenance_of(before) is Provenance.OURS:
         return generated(path, before, body, comment="//", on_conflict=on_conflict)
     present = _parsed(path, before)
     refuse_openers(path, present)
@@ -114,7 +114,7 @@ def merged_devcontainer(
     after = jsonc.set_members(before, wanted)
     replaced = [f"`{key}` was {jsonc.to_text(present.values[key])}" for key in wanted if key in present.values]
     updates = wanted.keys() == {FILES} and devcontainer.names_former_file(present.values)
-    edited = hand_of(before) is Hand.EDITED and not updates
+    edited = provenance_of(before) is Provenance.EDITED and not updates
     if edited and on_conflict is OnConflict.KEEP:
         why = "it was edited where the stack depends on it"
         return Change(path=path, verdict=Verdict.KEPT, before=before, after=after, why=why)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.foreign import load_foreign
-from agent_sandbox.render.formats.header import Hand, hand_of
+from agent_sandbox.render.formats.header import Provenance, provenance_of
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.stack.limits import Limits, kept, limits
 from agent_sandbox.stack.naming import RECORD
@@ -77,7 +77,7 @@ def choices_said(agents: tuple[str, ...], workspace: "Workspace", pins: Mapping[
 
 
 def _parsed[T](text: str, read: Callable[[dict[str, Any]], T]) -> T | None:
-    if hand_of(text) is Hand.FOREIGN:
+    if provenance_of(text) is Provenance.FOREIGN:
         return None
     try:
         return read(load_foreign(text, file=""))

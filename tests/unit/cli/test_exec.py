@@ -56,7 +56,7 @@ def test_a_stack_that_is_not_ready_is_one_message(
 def test_a_clone_that_is_not_ready_is_named_in_the_commands(
     project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("agent_sandbox.runtime.project.clone_record.path_option", lambda *_, cwd: " --path fix-1")
+    monkeypatch.setattr("agent_sandbox.runtime.project.clone_record.path_option", lambda *_, **__: " --path fix-1")
     with_containers(docker, agent="exited")
     assert project.exists()
     assert exit_code(lambda: execute(["ls"])) == 1

@@ -37,7 +37,7 @@ def test_what_was_fetched_and_what_was_not_is_printed(
     git(driver.folder, "update-ref", "refs/heads/z\u200b", "HEAD")
     assert exit_code(fetch) == 1
     assert capsys.readouterr().out == (
-        "box/fix-1/main  1 new commit; it was rewritten, and the former commits are in the reflog\n"
+        "box/fix-1/main  1 new commit; rewritten: the reflog has the former ones\n"
         "  refused: z\\u200b: its name contains invisible characters\n"
         "  not committed: 1 file: dirty\\x1b[2J\n"
     )

@@ -49,7 +49,7 @@ def test_a_stack_that_is_down_has_none(
     docker.says("ps --all")
     assert exit_code(logs) == 1
     assert capsys.readouterr().err == "error: app-1: the stack is not running\n  hint: agent-sandbox up\n"
-    monkeypatch.setattr("agent_sandbox.runtime.project.clone_record.path_option", lambda *_, cwd: " --path fix-1")
+    monkeypatch.setattr("agent_sandbox.runtime.project.clone_record.path_option", lambda *_, **__: " --path fix-1")
     assert exit_code(logs) == 1
     assert capsys.readouterr().err.endswith("  hint: agent-sandbox up --path fix-1\n")
 

@@ -260,7 +260,7 @@ def test_the_first_run_asks_which_agent_and_proposes_the_one_that_is_installed( 
     empty_project: Path,
     became: list[str],
 ) -> None:
-    asked = f"{empty_project} has no sandbox yet. Which agent do you want to run? ({KNOWN}){usual} "
+    asked = f"{empty_project} has no sandbox yet; the agents are: {KNOWN}\nWhich agent do you want to run?{usual} "
     assert first_run(typed, installed).err == asked
     assert read_project(empty_project).agents == (chosen,)
     assert len(became) == 1

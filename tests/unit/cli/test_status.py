@@ -49,7 +49,7 @@ def test_a_person_sees_services_policy_and_denials(
         "  agent     healthy  agent-sandbox/x:1",
         f"policy  .devcontainer/policy.yaml {digest} loaded",
         "limits  memory 8g, cpus 4, pids 4096",
-        "requests  1 allowed, 2 denied since the proxy started; 3 more by the sandbox's own checks",
+        "requests  1 allowed, 2 denied since the proxy started; own checks: 3",
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
@@ -211,7 +211,7 @@ def test_what_the_agent_could_write_is_told(
     assert exit_code(lambda: status(json=True)) == 0
     workspace = json.loads(capsys.readouterr().out)["workspace"]
     assert (workspace["lost"], len(workspace["unprotected"])) == ([".git/config"], 6)
-    monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, cwd: " --path fix-1")
+    monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, **__: " --path fix-1")
     assert exit_code(status) == 0
     replaced, unprotected = capsys.readouterr().out.splitlines()[5:7]
     assert replaced.endswith(": agent-sandbox up --path fix-1")
@@ -274,7 +274,7 @@ def test_a_clone_is_named_with_its_project_and_with_the_reload_of_its_policy(
     assert up.rules
     clone = Clone(project=Path("/home/me/app"), name="fix-1", root=project, title="app-fix-1")
     monkeypatch.setattr("agent_sandbox.cli.status.clone_at", lambda root, _environ: clone if root == project else None)
-    monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, cwd: " --path fix-1")
+    monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, **__: " --path fix-1")
     policy = project / ".devcontainer" / "policy.yaml"
     policy.write_text("version: 1\ndomains: [example.com]\n")
     digest = load_policy(policy).digest[:12]
@@ -386,15 +386,16 @@ def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: 
     )
 
 
+@pytest.mark.usefixtures("project")
 def test_a_stack_that_is_down_has_a_status_too(
-    project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     docker.says("ps --all")
     assert exit_code(status) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "  not running: agent-sandbox up"
-    assert lines[2].endswith(" not loaded: the proxy is not running")
-    monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, cwd: " --path fix-1")
+    assert lines[2].endswith(" not loaded: the proxy is down")
+    monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, **__: " --path fix-1")
     assert exit_code(status) == 0
     assert capsys.readouterr().out.splitlines()[1] == "  not running: agent-sandbox up --path fix-1"
 
@@ -519,6 +520,6 @@ def test_a_secret_without_a_value_is_reported_and_one_that_expires_or_is_refused
     ]
     assert exit_code(lambda: status(json=True)) == 0
     assert json.loads(capsys.readouterr().out)["secrets"] == [failed, expiring, *both]
-    monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, cwd: " --path fix-1")
+    monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, **__: " --path fix-1")
     assert exit_code(status) == 0
     assert f"{at}: agent-sandbox secret set --path fix-1 replaces it\n" in capsys.readouterr().out

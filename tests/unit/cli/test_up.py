@@ -30,7 +30,7 @@ def test_up_starts_the_stack_and_names_the_next_step(
     assert exit_code(up) == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == ["starting the stack ...", "  proxy started"]
-    monkeypatch.setattr("agent_sandbox.cli.up.path_option", lambda *_, cwd: " --path fix-1")
+    monkeypatch.setattr("agent_sandbox.cli.up.path_option", lambda *_, **__: " --path fix-1")
     assert exit_code(up) == 0
     said = "start the agent with agent-sandbox run --path fix-1, or a shell with agent-sandbox shell --path fix-1"
     assert capsys.readouterr().err.splitlines()[-1] == f"app-1 is up; {said}"

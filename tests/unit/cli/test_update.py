@@ -97,7 +97,7 @@ def test_a_pin_outlives_init_and_ends_when_agent_sandbox_ships_a_newer_version(
     pinned = text(stack)
     assert ask("init").code == 0
     assert text(stack) == pinned
-    monkeypatch.setattr("agent_sandbox.agents.pin.is_newer", lambda _version, _than: False)
+    monkeypatch.setattr("agent_sandbox.agents.together.is_newer", lambda _version, _than: False)
     assert ask("init").code == 0
     assert "versions:" not in text(stack)
     assert "agent_versions:" in file(stack).read_text()

@@ -1,8 +1,12 @@
-"""Plain help for a command: `METHOD` instead of typer's `{METHOD}` and `METHOD <str>  [required]`."""
+"""Plain help for a command: `METHOD` instead of typer's `{METHOD}` and `METHOD <str>  [required]`.
+
+The error about a missing argument or option ends with its help.
+"""
 
 import re
 from typing import Any, override
 
+import typer
 from typer.core import TyperCommand
 
 BRACES = str.maketrans("", "", "{}")
@@ -13,6 +17,15 @@ TWICE = re.compile(r"\[(\[.*\])(?:\]\.\.\.|\.\.\.\])")
 
 class PlainCommand(TyperCommand):
     """A command whose help marks only optional arguments, with brackets."""
+
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            # Only the error about a missing parameter has no message of its own.
+            error.message = error.message or getattr(error.param, "help", None) or ""
+            raise
 
     @override
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

@@ -10,7 +10,7 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.steps.policy.policy_file import layer_lines, named_policy
 from agent_sandbox.cli.terminal.excerpt import excerpt
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
+from agent_sandbox.cli.terminal.output import counted, emit_json, emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.match.host_pattern import Reach
@@ -45,7 +45,7 @@ def check(
         answer = {"file": str(where), "valid": True, "problems": [], "digest": loaded.digest, "rules": rules}
         emit_json({**answer, "layers": used, "warnings": [one.as_json() for one in warnings]})
     else:
-        valid = styled(f"{where}: ", ("valid", "ok"), f", {rules} rules, digest {loaded.digest[:12]}")
+        valid = styled(f"{where}: ", ("valid", "ok"), f", {counted(rules, 'rule')}, digest {loaded.digest[:12]}")
         emit_lines((valid, *layer_lines(loaded, layers)))
         if loaded.refusal:
             emit_lines([styled(("everything is denied:", "deny"), f" {loaded.refusal}")])

@@ -242,7 +242,10 @@ def report_unfetched(clone: Clone) -> None:
     listing, waiting = status.listing, [one for one in status.branches if not one.is_fetched]
     for kind, is_stash in (("commits of", False), ("the stashes", True)):
         if names := [one.name for one in waiting if one.stash == is_stash]:
-            say(("not fetched:", "warn"), f" {kind} {listed(names)}: agent-sandbox fetch {name_in(clone, cwd=Path.cwd())}")
+            say(
+                ("not fetched:", "warn"),
+                f" {kind} {listed(names)}: agent-sandbox fetch {name_in(clone, cwd=Path.cwd())}",
+            )
     for branch, why in listing.refused.items():
         say(("not fetched:", "warn"), f" {branch}: {why}")
     for line in uncommitted(listing.changed, (), complete=listing.complete):

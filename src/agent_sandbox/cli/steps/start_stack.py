@@ -14,7 +14,6 @@ from agent_sandbox.cli.steps.harmless_settings import accept_harmless
 from agent_sandbox.cli.steps.policy.policy_file import require_policy
 from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve_named
 from agent_sandbox.cli.steps.run_setup import run_setup, setup_plan
-from agent_sandbox.cli.steps.secrets.secret_sources import sync_after_start
 from agent_sandbox.cli.steps.service_images import prepare_images, record_images
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.unreviewed import record_first_review
@@ -37,6 +36,7 @@ from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import bounded_volumes, images_of, read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import is_in_volume, look_inside
 from agent_sandbox.runtime.protect.snapshot import record
+from agent_sandbox.runtime.sources.all_recipes import may_have_recipes
 from agent_sandbox.stack.containers import FIREWALL, is_beside
 
 FOLDER = str(Path(STACK).parent)
@@ -76,7 +76,7 @@ def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = Fal
         failure = _bring_up(project, plan, quiet=quiet)
         record_images(project)
         record(project.root, os.environ)
-        sync_after_start(project)
+        _fetch_secrets(project)
         if failure:
             raise failure
         run_setup(project, quiet=quiet)
@@ -124,6 +124,13 @@ def _resolve(project: Project, build: Build, *, quiet: bool) -> None:
     denied = denied_servers(project, lambda: load_here(project.policy, os.environ))
     for note in (*stale, *resolved, *denied):
         say(f"note: {note}")
+
+
+def _fetch_secrets(project: Project) -> None:
+    if may_have_recipes(project.root, os.environ):
+        from agent_sandbox.cli.steps.secrets.secret_sources import sync_after_start  # noqa: PLC0415 - few need it
+
+        sync_after_start(project)
 
 
 def report_unwritable_project(project: Project) -> None:

@@ -7,13 +7,10 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
-from agent_sandbox.render.reconcile import OnConflict
-from agent_sandbox.runtime.init.initialise import InitOptions, agents_of, prepare
 from agent_sandbox.runtime.init.project_file import is_outdated
 from agent_sandbox.runtime.project.installed import foreign_images, open_project
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.trust.auto_trust import remember
 from agent_sandbox.runtime.trust.prompt import unseen_in
 
 
@@ -25,6 +22,10 @@ def updated(project: Project, *, quiet: bool) -> Project:
     edited = is_outdated(project.root)
     if not (edited or foreign_images(project)):
         return project
+    from agent_sandbox.render.reconcile import OnConflict  # noqa: PLC0415 - most stacks are current
+    from agent_sandbox.runtime.init.initialise import InitOptions, agents_of, prepare  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.trust.auto_trust import remember  # noqa: PLC0415 - as above
+
     wish = InitOptions(
         agents=agents_of(project.root, os.environ) or project.agents,
         path=project.root,

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent_sandbox.cli.steps.policy.resolve_services import resolve_named
-from agent_sandbox.cli.steps.protection_prompt import settle
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
 from agent_sandbox.render.paths import DOTENV, POLICY
@@ -29,7 +28,9 @@ def write_stack(options: InitOptions, *, dry_run: bool = False, ask: bool = True
     prepared = prepare(options, os.environ)
     if dry_run or prepared.conflicts:
         return prepared
-    if ask:
+    if ask and (prepared.protection.lost or prepared.protection.kept):
+        from agent_sandbox.cli.steps.protection_prompt import settle  # noqa: PLC0415 - rarely needed
+
         prepared = settle(options, prepared)
     store = open_store(os.environ)
     store.require_usable(prepared.project.resolve())  # before anything is written

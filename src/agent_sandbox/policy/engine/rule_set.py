@@ -59,7 +59,7 @@ class RuleSet:
 
     def __add__(self, higher: "RuleSet") -> "RuleSet":
         return RuleSet(
-            rules=(*higher.left_of(self.rules), *higher.rules),
+            rules=(*higher.unreplaced(self.rules), *higher.rules),
             restrictions=self.restrictions + higher.restrictions,
             replaced=self.replaced | higher.replaced,
             host_services=self.host_services + higher.host_services,
@@ -68,21 +68,21 @@ class RuleSet:
             always_inspects=self.always_inspects or higher.always_inspects,
         )
 
-    def left_of(self, lower: tuple[Rule, ...]) -> Iterable[Rule]:
+    def unreplaced(self, lower: tuple[Rule, ...]) -> Iterable[Rule]:
         """Return the rules of a lower layer that this set does not replace."""
-        return filter(None, map(self._left_of, lower)) if self.replaced else lower
+        return filter(None, map(self._unreplaced, lower)) if self.replaced else lower
 
-    def _left_of(self, rule: Rule) -> Rule | None:
+    def _unreplaced(self, rule: Rule) -> Rule | None:
         if rule.effect is not Effect.ALLOW:
             return rule
         if rule.origin.layer in self.replaced:
             return None
-        host = self._left_of_host(rule.conditions.host)
+        host = self._unreplaced_host(rule.conditions.host)
         if host is None or host is rule.conditions.host:
             return rule if host else None
         return replace(rule, conditions=replace(rule.conditions, host=host))
 
-    def _left_of_host(self, host: HostPattern) -> HostPattern | None:
+    def _unreplaced_host(self, host: HostPattern) -> HostPattern | None:
         if isinstance(host, ListedHosts):
             return host.without(one for one in self.replaced if isinstance(one, HostPattern))
         if host.reach is not Reach.APEX_AND_BELOW:

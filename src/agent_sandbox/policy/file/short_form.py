@@ -23,7 +23,9 @@ ONE_REQUEST = re.compile(
 )
 A_HOST = re.compile(r"[\w*-]*(\.[\w-]+)+")
 WHAT_A_RULE_SAYS = "add one, such as `methods: [GET]`; to match every request, remove `rules`"
-HOW = "write a method and a whole address: `GET https://example.com/path`"
+NO_SCHEME = re.compile(r"(?P<method>\S+ +)?(?P<address>[\w*-]*(?:\.[\w-]+)+(?::[0-9]{1,5})?(?:/\S*)?)")
+WHOLE = "write a method and a whole address: `{}`"
+HOW = WHOLE.format("GET https://example.com/path")
 
 
 def write_out_host(value: object) -> object:
@@ -69,12 +71,15 @@ def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
 
 
 def _how(text: str) -> str:
-    """Return the hint; a URL that only lacks its method is shown with one, and methods with spaces without them."""
+    """Return the hint, with the whole line where it is clear what is missing."""
     if A_HOST.fullmatch(text):
         return f"a host alone goes under `domains`; for one request {HOW}"
+    if safe_repr(text)[1:-1] != text:
+        return HOW
+    if bare := NO_SCHEME.fullmatch(text):
+        return WHOLE.format(f"{bare['method'] or 'GET '}https://{bare['address']}")
     variants = {"add a method": f"GET {text}", "write the methods without spaces": re.sub(r", +", ",", text)}
-    shown = safe_repr(text)[1:-1] == text
-    return next((f"{do}: `{whole}`" for do, whole in variants.items() if shown and ONE_REQUEST.fullmatch(whole)), HOW)
+    return next((f"{do}: `{whole}`" for do, whole in variants.items() if ONE_REQUEST.fullmatch(whole)), HOW)
 
 
 def _values_by_name(query: str) -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ from typing import override
 
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.errors import InvalidValue
+from agent_sandbox.policy.file.short_form import NO_SCHEME
 from agent_sandbox.policy.http.authority import parse_authority
 from agent_sandbox.policy.http.body_size import parse_body_size
 from agent_sandbox.policy.http.method import NAMEABLE
@@ -64,7 +65,8 @@ def read_request(policy: Policy, line: RequestLine) -> Request:
     scheme, separator, rest = line.url.partition("://")
     if not separator or scheme.lower() not in DEFAULT_PORTS:
         address = https_address(line.url)
-        hint = f"git uses https in the sandbox: {address}" if address else "write it as https://host/path"
+        url = f"https://{line.url}" if NO_SCHEME.fullmatch(line.url) else "https://host/path"
+        hint = f"git uses https in the sandbox: {address}" if address else f"write it as {url}"
         raise UserError([Problem(where=line.url, what="not an http or https URL", hint=hint)])
     scheme, rest = scheme.lower(), rest.partition("#")[0]
     end = next((index for index, letter in enumerate(rest) if letter in "/?"), len(rest))

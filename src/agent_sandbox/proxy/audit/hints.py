@@ -6,6 +6,7 @@ They are computed from the audit records as they are made, with bounded memory. 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import log2
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -71,6 +72,7 @@ class History:
         return len(names) == MANY_NAMES
 
 
+@lru_cache(maxsize=HOSTS)
 def domain_of(host: str) -> str:
     """Guess the registered domain of a name, without the list of public suffixes.
 

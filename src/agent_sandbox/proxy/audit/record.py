@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
@@ -32,8 +33,7 @@ class SecretUse:
     age: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRecord:
+class AuditRecord(NamedTuple):
     """The fields of an audit record. `path` excludes the query, which may contain secrets.
 
     `cause` classifies a denial: a `Cause` of the policy, `address` if the name resolved to a forbidden address, or ""

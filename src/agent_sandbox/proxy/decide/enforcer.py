@@ -280,7 +280,9 @@ class Enforcer:
 
     def _answers_itself(self, exchange: Exchange, request: Request, body: bytes | None, policy: Policy) -> bool:
         """Answer a request to the proxy's own name; return False for all others."""
-        if request.host == OWN_HOST and self._signer.answers(request):
+        if request.host != OWN_HOST:
+            return False
+        if self._signer.answers(request):
             if body is None and request.method == "POST":
                 self._hold(exchange, self._signer.body_limit)
             else:
@@ -352,7 +354,7 @@ def _json_page(answer: Mapping[str, object]) -> Page:
 
 def _size(head: RequestHead, body: bytes | None) -> int:
     """Return how many bytes a request sends before its streamed body: a URL or a header carries data, too."""
-    fields = sum(len(name) + len(value) for name, value in head.fields)
+    fields = sum([len(name) + len(value) for name, value in head.fields])
     return len(head.method) + len(head.target) + fields + len(body or b"")
 
 

@@ -4,11 +4,9 @@ It forwards no query, so no name leaves the sandbox before a request to it is al
 variables connects to the address that it gets, which is the transparent proxy.
 """
 
-import asyncio
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import cast, override
 
 import dns.exception
 import dns.flags
@@ -23,24 +21,17 @@ from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Ambiguous, Decision, Effect, Policy, canonical_host, decide_connect
 from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.proxy.audit.record import AuditRecord
+from agent_sandbox.proxy.front.dns_sockets import LONGEST_QUESTION
 from agent_sandbox.proxy.front.transparent import HTTP_PORT, TLS_PORT
-from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter
-from agent_sandbox.proxy.net.linger_close import linger_close
 
 # The answer is only the proxy's own address, and the request is denied until the person has answered.
 ASKED_LATER = "resolved, because a person is asked about the request"
 TTL_SECONDS = 5  # the policy may change, and an answer costs next to nothing
-# A name has at most 255 bytes, and a typical query with EDNS about 100. Longer queries, and ones with more than one
-# question and one OPT record, are not parsed, because parsing them can take seconds.
-LONGEST_QUESTION = 512
+# Queries with more than one question and one OPT record are not parsed, because parsing them can take seconds.
 PLAIN = struct.Struct("!4xHHHH")  # of the header: questions, answers, authorities, additional records
-PATIENCE_SECONDS = 10.0
-CONNECTIONS = 16  # per client; beyond it, the one that was idle the longest is closed
-QUESTIONS = 100  # on one connection
 # Programs also query these and do without: IPv6 addresses, hints for HTTP/3 and ECH. The answer is always empty.
 NOTHING_THERE = frozenset({dns.rdatatype.AAAA, dns.rdatatype.SVCB, dns.rdatatype.HTTPS})
 
-Answer = Callable[[bytes, str], bytes | None]
 Asks = Callable[[str, int, Decision], bool]
 Record = Callable[[AuditRecord], None]
 
@@ -68,7 +59,7 @@ class NameServer:
             _require_plain(question)
             asked = dns.message.from_wire(question, ignore_trailing=False)
         except (dns.exception.DNSException, ValueError):
-            self.record(replace(line, reason="not a DNS query with one question"))
+            self.record(line._replace(reason="not a DNS query with one question"))
             return None
         if asked.flags & dns.flags.QR:
             return None
@@ -80,17 +71,17 @@ class NameServer:
         """Fill `answer`, REFUSED or NXDOMAIN unless the policy allows the name, and return the completed `line`."""
         answer.set_rcode(dns.rcode.REFUSED)
         if asked.opcode() != dns.opcode.QUERY or len(asked.question) != 1:
-            return replace(line, reason="not a query with exactly one question")
+            return line._replace(reason="not a query with exactly one question")
         (question,) = asked.question
         name, kind = question.name.to_text(omit_final_dot=True), dns.rdatatype.to_text(question.rdtype)
-        line = replace(line, host=name, method=kind)
+        line = line._replace(host=name, method=kind)
         if question.rdclass != dns.rdataclass.IN or question.rdtype not in {dns.rdatatype.A, *NOTHING_THERE}:
-            return replace(line, reason=f"queries of type {kind} are not answered")
+            return line._replace(reason=f"queries of type {kind} are not answered")
         answer.set_rcode(dns.rcode.NXDOMAIN)
         try:
             host = canonical_host(name)
         except Ambiguous as doubt:
-            return replace(line, reason=f"ambiguous: {doubt}")
+            return line._replace(reason=f"ambiguous: {doubt}")
         decision = decide_name(self.policy(), host)
         if not decision.allowed and self.asks(host, TLS_PORT, decision):
             decision = replace(decision, effect=Effect.ALLOW, reason=f"{decision.reason}; {ASKED_LATER}")
@@ -98,7 +89,7 @@ class NameServer:
             answer.set_rcode(dns.rcode.NOERROR)
             if question.rdtype == dns.rdatatype.A:
                 answer.answer.append(dns.rrset.from_text(question.name, TTL_SECONDS, "IN", "A", self.address))
-        return replace(line, host=host, decision=decision.effect, rule=decision.rule, reason=decision.reason)
+        return line._replace(host=host, decision=decision.effect, rule=decision.rule, reason=decision.reason)
 
 
 def _require_plain(question: bytes) -> None:
@@ -118,52 +109,3 @@ def decide_name(policy: Policy, host: str) -> Decision:
         return Decision(effect=Effect.ALLOW, rule=None, origin=None, reason="the page about this sandbox")
     decisions = [decide_connect(policy, host=host, port=port) for port in (TLS_PORT, HTTP_PORT)]
     return next((decision for decision in decisions if decision.allowed), decisions[0])
-
-
-class OverUdp(asyncio.DatagramProtocol):
-    """DNS over UDP: one datagram, one response."""
-
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.DatagramTransport", transport)
-
-    @override
-    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-        if answer := self._answer(data, addr[0]):
-            self._transport.sendto(answer, addr)
-
-
-class OverTcp:
-    """DNS over TCP: any number of queries on a connection, each prefixed with its length."""
-
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-        self._registry = ConnectionLimiter(limit=CONNECTIONS)
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection."""
-        client = str((writer.get_extra_info("peername") or ("",))[0])
-        with self._registry.admit(client, writer.transport.abort) as place:
-            try:
-                for _ in range(QUESTIONS):
-                    answer = self._answer(await _next_question(reader), client)
-                    if answer is None:
-                        break
-                    place.served()
-                    writer.write(len(answer).to_bytes(2) + answer)
-                    await writer.drain()
-                    # Reading buffered data does not yield; let other tasks run.
-                    await asyncio.sleep(0)
-            except (OSError, TimeoutError, asyncio.IncompleteReadError):
-                pass  # the client closed the connection, or timed out
-            finally:
-                await linger_close(writer, seconds=PATIENCE_SECONDS)
-
-
-async def _next_question(reader: asyncio.StreamReader) -> bytes:
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        length = int.from_bytes(await reader.readexactly(2))
-        return await reader.readexactly(length) if length <= LONGEST_QUESTION else b""

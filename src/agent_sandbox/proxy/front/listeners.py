@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import dataclass
 
-from agent_sandbox.proxy.front.dns import NameServer, OverTcp, OverUdp
-from agent_sandbox.proxy.front.transparent import Transparent
+from agent_sandbox.proxy.front.dns_sockets import Answer, OverTcp, OverUdp
+from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.net.sockets import address_of, listen, listen_udp
 from agent_sandbox.proxy.settings import Entrances
 
@@ -22,7 +22,7 @@ class Opened:
             entrance.close()
 
 
-async def open_entrances(places: Entrances, transparent: Transparent, names: NameServer) -> Opened:
+async def open_entrances(places: Entrances, transparent: TransparentProxy, answer: Answer) -> Opened:
     """Listen at all addresses of `places`. Raises `UserError`."""
     servers: dict[str, asyncio.Server] = {}
     datagrams: list[asyncio.DatagramTransport] = []
@@ -31,9 +31,9 @@ async def open_entrances(places: Entrances, transparent: Transparent, names: Nam
     if places.http:
         servers["http"] = await listen(transparent.serve_http, *places.http, option="--http")
     if places.dns:
-        servers["dns"] = await listen(OverTcp(names.answer).serve, *places.dns, option="--dns")
+        servers["dns"] = await listen(OverTcp(answer).serve, *places.dns, option="--dns")
         # Use the same port for UDP, even if the system chose the one for TCP.
         place = servers["dns"].sockets[0].getsockname()[:2]
-        datagrams.append(await listen_udp(lambda: OverUdp(names.answer), *place, option="--dns"))
+        datagrams.append(await listen_udp(lambda: OverUdp(answer), *place, option="--dns"))
     listening = {name: address_of(server) for name, server in servers.items()}
     return Opened(open=(*servers.values(), *datagrams), listening=listening)

@@ -25,7 +25,7 @@ TLS_PORT, HTTP_PORT = 443, 80
 Record = Callable[[AuditRecord], None]
 
 
-class Transparent:
+class TransparentProxy:
     """Opens a tunnel for each connection, as if the client had sent a CONNECT."""
 
     def __init__(self, front: ExplicitProxy, policy: Callable[[], Policy], *, limits: Limits, record: Record) -> None:

@@ -78,7 +78,8 @@ def is_chunked(fields: Fields) -> bool:
 
 def closes(version: str, fields: Fields) -> bool:
     """Return whether the connection ends with this message."""
-    tokens = [token.strip() for token in value_of(fields, b"connection").lower().split(",")]
+    said = value_of(fields, b"connection")
+    tokens = [token.strip() for token in said.lower().split(",")] if said else []
     return "close" in tokens or (version != "HTTP/1.1" and "keep-alive" not in tokens)
 
 

@@ -273,11 +273,13 @@ class ByteStream(asyncio.BufferedProtocol):
     def _flush(self, size: int = 0) -> None:
         assert self._tls is not None  # noqa: S101 - only called with TLS
         room, read = size + size // 64 + 4096, 0
-        with suppress(SSL.WantReadError):  # there was nothing
+        try:
             while not read or read == room:
                 data = self._tls.bio_read(room)
                 read = len(data)
                 self._transport.write(data)
+        except SSL.WantReadError:
+            pass  # there was nothing
 
 
 def _finish[T](future: asyncio.Future[T], *, result: T) -> None:

@@ -19,6 +19,7 @@ from agent_sandbox.proxy.secrets.redactable import safe_reason
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.wire.http1_head import SWITCHING, BadHeadError, BodyEnd, ResponseHead
 from agent_sandbox.proxy.wire.message import ResponseHead as Returned
+from agent_sandbox.proxy.wire.message import has_field
 from agent_sandbox.proxy.wire.response_start import ResponseStart
 
 HALF_A_HEAD = "the server closed the connection before the end of its response head"
@@ -142,16 +143,17 @@ class Relay:
             raise BrokenError(self._safe(f"malformed response from the server: {problem}")) from problem
         returned = self._returned(head)
         # A redacted response has another length, and is sent in chunks: HTTP/1.0 has none.
-        version = "HTTP/1.1" if is_chunked(returned.fields) else head.version
-        declared = ResponseHead(version=version, status=head.status, reason=returned.reason, fields=returned.fields)
+        chunked = is_chunked(returned.fields)
+        version = "HTTP/1.1" if chunked else head.version
         asked = exchange.head
         goes_on = not closes(head.version, head.fields) and not closes(asked.version.decode(), asked.fields)
         first = head_bytes(b"%s %d %s" % (version.encode(), head.status, returned.reason), returned.fields)
         if head.status == SWITCHING:
             await self._switch(first, server)
             return
-        self.is_endless = declared.body(exchange.method) is BodyEnd.CLOSE
-        await self._return(first, response_body(server, size), chunked=is_chunked(returned.fields), server=server)
+        is_ending = chunked or not head.has_body(exchange.method) or has_field(returned.fields, b"content-length")
+        self.is_endless = not is_ending
+        await self._return(first, response_body(server, size), chunked=chunked, server=server)
         self.keeps_client = goes_on and not self.is_endless
         self.is_reusable = goes_on and size is not BodyEnd.CLOSE
         self.is_shareable = may_be_shared(exchange, head, has_body=not self._body.is_empty, is_early=is_early)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
+from agent_sandbox.proxy.wire.header_fields import FOLDED
 from agent_sandbox.proxy.wire.http1_head import NO_CONTENT, NOT_MODIFIED, ResponseHead
 from agent_sandbox.proxy.wire.message import Fields, has_field, value_of
 
@@ -25,8 +26,6 @@ PER_REQUEST = frozenset(
 CONNECTION_BOUND = re.compile(r"\b(ntlm|negotiate|nego2|kerberos)\b", re.IGNORECASE)
 # Servers that authenticate connections announce it with these.
 ANNOUNCED = frozenset({b"persistent-auth", b"proxy-support"})
-# Some servers treat `_` in names like `-`.
-FOLDED = bytes(range(256)).lower().replace(b"_", b"-")
 WITH_BODY = frozenset({b"PATCH", b"POST", b"PROPFIND", b"PUT", b"REPORT"})
 TIMEOUT = re.compile(r"(?:^|,)\s*timeout\s*=\s*\"?([0-9]{1,6})", re.IGNORECASE)
 # A server closes at the time that it announces: a request sent just before would get no response.

@@ -29,6 +29,10 @@ STRIPPED = frozenset(
         b"x-rewrite-url",
     }
 )
+# The Host that is sent names the decided host.
+DROPPED = STRIPPED | {b"host"}
+# Some servers treat `_` in names like `-`.
+FOLDED = bytes(range(256)).lower().replace(b"_", b"-")
 FROM_SERVERS = frozenset(
     {
         b"alt-svc",
@@ -39,6 +43,7 @@ FROM_SERVERS = frozenset(
         b"x-agent-sandbox",
     }
 )
+FROM_ORDINARY_RESPONSES = FROM_SERVERS | {b"upgrade"}
 
 
 class NotWebSocketError(ValueError):
@@ -62,7 +67,7 @@ def end_to_end(head: RequestHead) -> Fields:
 
     HTTP/2 may split a cookie into several fields. They are joined here, as HTTP/1 requires.
     """
-    kept = tuple((name, value) for name, value in head.fields if _goes_on(name.lower()))
+    kept = tuple([field for field in head.fields if field[0].translate(FOLDED) not in DROPPED])
     if not head.is_http2:
         return kept
     crumbs = [value for name, value in kept if name.lower() == b"cookie"]
@@ -106,13 +111,8 @@ def check_expect(head: RequestHead) -> None:
 
 def from_server(fields: Fields, *, switching: bool) -> Fields:
     """Return response fields without those that lead clients around the proxy (HTTP/3, h2c)."""
-    dropped = FROM_SERVERS if switching else FROM_SERVERS | {b"upgrade"}
-    return tuple((name, value) for name, value in fields if name.lower() not in dropped)
-
-
-def _goes_on(name: bytes) -> bool:
-    # Some servers treat `_` in names like `-`.
-    return name != b"host" and name.replace(b"_", b"-") not in STRIPPED
+    dropped = FROM_SERVERS if switching else FROM_ORDINARY_RESPONSES
+    return tuple([field for field in fields if field[0].lower() not in dropped])
 
 
 def _tokens(value: str) -> list[str]:

@@ -6,8 +6,8 @@ joined. Here, both are errors.
 """
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from agent_sandbox.proxy.limits import Limits
 
@@ -47,8 +47,7 @@ class BodyEnd(Enum):
 Body = int | BodyEnd
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestHead:
+class RequestHead(NamedTuple):
     """A valid request line with its header fields. `body` is the length of the body in bytes, or `CHUNKED`."""
 
     method: str
@@ -59,8 +58,7 @@ class RequestHead:
     body: Body
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseHead:
+class ResponseHead(NamedTuple):
     """A valid status line with its header fields."""
 
     version: str
@@ -73,11 +71,14 @@ class ResponseHead:
         """Whether another response follows, such as after `103 Early Hints`."""
         return self.status < 200 and self.status != SWITCHING
 
+    def has_body(self, method: str) -> bool:
+        """Return whether the response to `method` has a body, which may be empty."""
+        return self.status >= 200 and self.status not in (NO_CONTENT, NOT_MODIFIED) and method.upper() != "HEAD"
+
     def body(self, method: str) -> Body:
         """Return the body's length or how it ends, if this is the response to `method`. Raises `BadHeadError`."""
-        declared = _body(self.fields, self.version, absent=BodyEnd.CLOSE)
-        bodiless = self.status < 200 or self.status in (NO_CONTENT, NOT_MODIFIED) or method.upper() == "HEAD"
-        return 0 if bodiless else declared
+        declared = _body(self.fields, _names(self.fields), self.version, absent=BodyEnd.CLOSE)
+        return declared if self.has_body(method) else 0
 
     @property
     def forwarded(self) -> Fields:
@@ -122,14 +123,14 @@ def parse_request(data: bytes, limits: Limits) -> RequestHead:
     _check_breaks(data[:-2], "request", limits.head_fields)
     first, fields = _lines(data)
     line = _request_line(first)
-    version = f"HTTP/1.{line[3].decode()}"
+    version, names = f"HTTP/1.{line[3].decode()}", _names(fields)
     return RequestHead(
         method=line[1].decode(),
         target=line[2].decode(),
         version=version,
         fields=fields,
-        host=_host(fields),
-        body=_body(fields, version, absent=0),
+        host=_host(fields, names),
+        body=_body(fields, names, version, absent=0),
     )
 
 
@@ -188,29 +189,36 @@ def _field(line: bytes) -> tuple[bytes, bytes]:
     return found[1], found[2] or b""
 
 
-def _values(fields: Fields, name: bytes) -> list[bytes]:
-    return [value for key, value in fields if key.lower() == name]
+def _names(fields: Fields) -> list[bytes]:
+    return [name.lower() for name, _ in fields]
 
 
-def _host(fields: Fields) -> str | None:
-    hosts = _values(fields, b"host")
-    if len(hosts) > 1:
+def _host(fields: Fields, names: list[bytes]) -> str | None:
+    count = names.count(b"host")
+    if not count:
+        return None
+    if count > 1:
         raise BadHeadError("more than one Host header")
-    if hosts and not hosts[0].isascii():
+    host = fields[names.index(b"host")][1]
+    if not host.isascii():
         raise BadHeadError("the Host header is not ASCII")
-    return hosts[0].decode() if hosts else None
+    return host.decode()
 
 
-def _body(fields: Fields, version: str, *, absent: Body) -> Body:
-    lengths, codings = _values(fields, b"content-length"), _values(fields, b"transfer-encoding")
+def _body(fields: Fields, names: list[bytes], version: str, *, absent: Body) -> Body:
+    lengths, codings = names.count(b"content-length"), names.count(b"transfer-encoding")
     if lengths and codings:
         raise BadHeadError("both Content-Length and Transfer-Encoding")
-    if len(lengths) > 1 or len(codings) > 1:
+    if lengths > 1 or codings > 1:
         raise BadHeadError("more than one Content-Length or Transfer-Encoding")
     if codings:
-        if version != "HTTP/1.1" or codings[0].lower() != b"chunked":
+        coding = fields[names.index(b"transfer-encoding")][1]
+        if version != "HTTP/1.1" or coding.lower() != b"chunked":
             raise BadHeadError("a Transfer-Encoding other than `chunked`")
         return BodyEnd.CHUNKED
-    if lengths and not LENGTH.fullmatch(lengths[0]):
+    if not lengths:
+        return absent
+    length = fields[names.index(b"content-length")][1]
+    if not LENGTH.fullmatch(length):
         raise BadHeadError("the Content-Length is not a plain number")
-    return int(lengths[0]) if lengths else absent
+    return int(length)

@@ -51,9 +51,9 @@ def names_of(fields: Fields) -> str:
     >>> names_of(((b"Host", b"a.test"), (b"Cookie", b"a=1"), (b"cookie", b"b=2")))
     'host, cookie'
     """
-    return b", ".join(dict.fromkeys(name.lower() for name, _ in fields)).decode("latin-1")
+    return b", ".join(dict.fromkeys([name.lower() for name, _ in fields])).decode("latin-1")
 
 
 def has_field(fields: Fields, name: bytes) -> bool:
     """Return whether there is a field `name`, given in lower case."""
-    return any(field.lower() == name for field, _ in fields)
+    return name in [field.lower() for field, _ in fields]

@@ -13,7 +13,7 @@ MARK = "agent-sandbox-digest: sha256:"
 STAMPED = re.compile(rf"\A[^\n]*\n(?:#|//) {MARK}(?P<digest>[0-9a-f]{{64}})\n(?P<body>.*)\Z", re.DOTALL)
 
 
-class Hand(StrEnum):
+class Provenance(StrEnum):
     """Who last wrote a file."""
 
     OURS = "ours"
@@ -27,12 +27,12 @@ def stamped(body: str, *, comment: str, command: str = INIT) -> str:
     return f"{comment} {title}\n{comment} {MARK}{_digest(body)}\n{body}"
 
 
-def hand_of(text: str) -> Hand:
+def provenance_of(text: str) -> Provenance:
     """Return who last wrote a text, ignoring line endings, which git may change."""
     match = STAMPED.match(unix(text))
     if match is None:
-        return Hand.FOREIGN
-    return Hand.OURS if match["digest"] == _digest(match["body"]) else Hand.EDITED
+        return Provenance.FOREIGN
+    return Provenance.OURS if match["digest"] == _digest(match["body"]) else Provenance.EDITED
 
 
 def unix(text: str) -> str:

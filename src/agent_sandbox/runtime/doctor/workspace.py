@@ -9,7 +9,7 @@ from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outsid
 from agent_sandbox.runtime.init.facts import homes
 from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.runtime.protect.gaps import SEARCH, UNSEARCHED, Gaps, look_over, mounted_outside
+from agent_sandbox.runtime.protect.gaps import Gaps, look_over, mounted_outside
 from agent_sandbox.runtime.protect.listing import ignores_case
 from agent_sandbox.runtime.protect.mount_checks import (
     CONNECTED,
@@ -21,6 +21,7 @@ from agent_sandbox.runtime.protect.mount_checks import (
     look_inside,
     read_only_mounts,
 )
+from agent_sandbox.runtime.protect.protected import SEARCH, UNSEARCHED
 
 
 def mounts(machine: Machine) -> Iterator[CheckResult]:

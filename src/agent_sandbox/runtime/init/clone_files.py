@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.formats.header import Hand, hand_of
+from agent_sandbox.render.formats.header import Provenance, provenance_of
 from agent_sandbox.render.paths import OF_THIS_CLONE, PROJECT_FILE, SHARED, STACK
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.render.record import parse_choices
@@ -27,7 +27,7 @@ def plan_clone_files(root: Path, environ: Mapping[str, str]) -> Prepared | None:
     """
     text, is_new = read_text(root, SHARED) or "", not os.path.exists(root / STACK)
     choices = parse_choices(text)
-    if choices is None and is_new and hand_of(text) is not Hand.FOREIGN:
+    if choices is None and is_new and provenance_of(text) is not Provenance.FOREIGN:
         raise UserError([Problem(where=str(root / SHARED), what=NO_CHOICES, hint=NO_CHOICES_HINT)])
     if choices is None or not (is_new or is_own(read_project(root))):
         return None

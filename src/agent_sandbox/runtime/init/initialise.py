@@ -33,9 +33,8 @@ from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named
 from agent_sandbox.runtime.init.settled_places import make_masked, with_own_places
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.dotenv import variable
-from agent_sandbox.runtime.protect.gaps import SEARCH, UNSEARCHED
 from agent_sandbox.runtime.protect.mount_checks import listed, read_only_mounts
-from agent_sandbox.runtime.protect.protected import Protection, find_protected, spelled
+from agent_sandbox.runtime.protect.protected import SEARCH, UNSEARCHED, Protection, find_protected, spelled
 from agent_sandbox.runtime.protect.snapshot import recorded
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, OWN_STACKS

@@ -14,11 +14,6 @@ from agent_sandbox.stack.recorded import Access
 
 MADE = "created after `init`, so the agent can write it"
 LINK = "a symbolic link, which is not followed, so the agent can replace it"
-UNSEARCHED = "not searched for repositories: the project has too many directories, or these cannot be listed"
-SEARCH = (
-    "move large directories (dependencies, build output) out of the project or make these readable, then run it again; "
-    "until then use git in them only inside the container"
-)
 TWO_NAMES = "the file has a second hard link: a write through it changes this file"
 
 

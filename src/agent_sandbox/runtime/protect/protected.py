@@ -27,6 +27,11 @@ NOT_SAID = "git did not report its settings in time, so the programs that they n
 NOT_SAID_HINT = "find out what `git config --list` waits for there, perhaps a named pipe among the included files"
 UNPRINTABLE = "this name is not printable, so nothing in it can be protected"
 UNPRINTABLE_HINT = "rename it, or remove it if it is not yours; in a shell, write the name as $'...'"
+UNSEARCHED = "not searched for repositories: the project has too many directories, or these cannot be listed"
+SEARCH = (
+    "move large directories (dependencies, build output) out of the project or make these readable, then run it again; "
+    "until then use git in them only inside the container"
+)
 BEFORE = "was protected before, but this search found no reference to it"
 OF_OTHERS = "what all worktrees of the repository use, and git on your machine acts on"
 # What git writes in a repository for each of its worktrees. Git makes `logs` when it first needs it.

@@ -16,6 +16,12 @@ def recipes_for(root: Path, environ: Mapping[str, str]) -> tuple[Recipe, ...]:
     return tuple(sorted((*own, *shared), key=lambda one: one.name))
 
 
+def may_have_recipes(root: Path, environ: Mapping[str, str]) -> bool:
+    """Return whether there is a file of recipes, whatever it contains."""
+    file = shared_file(environ)
+    return recipes_of(root, environ).exist or (file is not None and os.path.lexists(file))
+
+
 def shared_recipes(root: Path, environ: Mapping[str, str]) -> tuple[Recipe, ...]:
     """Return the recipes of the user's file that serve this project."""
     file = shared_file(environ)

@@ -56,8 +56,8 @@ def read_document(login: Login, data: bytes) -> HostLogin:
     )
 
 
-def pushed(login: Login, found: HostLogin | None, *, now: float) -> bytes:
-    """Return what the proxy is given: the access token alone, and how it answers the client. Without a login, no token.
+def for_proxy(login: Login, found: HostLogin | None, *, now: float) -> bytes:
+    """Return the login as the proxy gets it: the access token alone, if any, and how it answers the client.
 
     The time that the token has left counts, not its date: the proxy may be in a virtual machine with another clock.
     """
@@ -72,7 +72,7 @@ def pushed(login: Login, found: HostLogin | None, *, now: float) -> bytes:
     return json.dumps(said).encode("ascii")
 
 
-def boxed(login: Login, found: HostLogin, placeholders: Mapping[str, str], before: bytes = b"") -> str:
+def for_sandbox(login: Login, found: HostLogin, placeholders: Mapping[str, str], before: bytes = b"") -> str:
     """Return the credential file for the sandbox: placeholders, the real expiry, and the values that it may see.
 
     Everything else in the file `before` stays: the client may keep other sign-ins there.

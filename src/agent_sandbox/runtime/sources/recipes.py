@@ -38,9 +38,14 @@ class Recipes:
     folder: Path
     root: Path
 
+    @property
+    def exist(self) -> bool:
+        """Whether any were stored."""
+        return self._file.exists()
+
     def load(self) -> tuple[Recipe, ...]:
         """Return the recipes, sorted by name."""
-        if not self._file.exists():
+        if not self.exist:
             return ()
         self._require_safe()
         try:

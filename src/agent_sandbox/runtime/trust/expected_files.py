@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_sandbox.render.devcontainer import devcontainer_document
-from agent_sandbox.render.formats.header import Hand, hand_of
+from agent_sandbox.render.formats.header import Provenance, provenance_of
 from agent_sandbox.render.paths import DEVCONTAINER, SHARED, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
@@ -41,5 +41,7 @@ def generated(prepared: Prepared) -> dict[str, str]:
     return {
         change.path: change.after
         for change in prepared.changes
-        if change.path in GENERATED and change.verdict not in WITH_OTHERS and hand_of(change.after) is Hand.OURS
+        if change.path in GENERATED
+        and change.verdict not in WITH_OTHERS
+        and provenance_of(change.after) is Provenance.OURS
     }

@@ -49,6 +49,21 @@ def test_help_names_what_it_takes_and_no_types(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == EXPECTED
 
 
+def test_a_missing_argument_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(cls=PlainCommand)(_guarded(sample))
+    with pytest.raises(SystemExit):
+        app(args=[], prog_name="sample")
+    assert capsys.readouterr().err == (
+        "Usage: sample [OPTIONS] METHOD FILE... [OTHER]\n"
+        "Try 'sample --help' for help.\n\n"
+        "Error: Missing argument 'METHOD'. GET, POST, ...\n"
+    )
+    with pytest.raises(SystemExit):
+        app(args=["GET", "x", "--unknown"], prog_name="sample")
+    assert capsys.readouterr().err.endswith("\nError: No such option: --unknown\n")
+
+
 def test_a_placeholder_with_brackets_gets_no_more_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     def agent(
         words: Annotated[list[str] | None, Argument(help="What to run.", metavar="[AGENT] [-- ARG...]")] = None,

@@ -1,14 +1,17 @@
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.cli.steps import protection_prompt
 from agent_sandbox.cli.steps import write_stack as module
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init.initialise import InitOptions, Prepared
+from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 
 
 @pytest.fixture
@@ -44,14 +47,22 @@ def test_a_dry_run_and_a_conflict_write_nothing(wish: InitOptions, empty_project
 
 
 @pytest.mark.usefixtures("empty_project")
-def test_without_ask_no_question_is_put(wish: InitOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_is_put_only_with_ask_and_about_something(
+    wish: InitOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Prepared] = []
 
     def settle(_: InitOptions, prepared: Prepared) -> Prepared:
         asked.append(prepared)
         return prepared
 
-    monkeypatch.setattr(module, "settle", settle)
+    def with_kept(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
+        made = prepare(options, environ)
+        return replace(made, protection=replace(made.protection, kept=("f",)))
+
+    monkeypatch.setattr(protection_prompt, "settle", settle)
+    write_stack(wish)
+    monkeypatch.setattr(module, "prepare", with_kept)
     write_stack(wish, ask=False)
     assert asked == []
     write_stack(wish)

@@ -63,7 +63,7 @@ def test_a_deny_without_a_method_is_for_every_method() -> None:
     assert write_out_deny("http://a.test:81") == {"host": "a.test", "rules": [{"schemes": ["http"]}], "ports": [81]}
 
 
-@each("line", ["ftp://a.test/x", "GET, POST ftp://a.test/", "a.test /x"])
+@each("line", ["ftp://a.test/x", "GET, POST ftp://a.test/"])
 def test_a_deny_of_what_is_no_url_is_refused(line: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         write_out_deny(line)
@@ -82,7 +82,6 @@ def test_what_is_no_line_is_left_to_the_model(value: object) -> None:
     [
         "GET",
         "host",
-        "GET a.test/x",
         "GET //a.test/x",
         "GET ftp://a.test/x",
         "GET https://",
@@ -98,6 +97,20 @@ def test_what_is_no_method_and_url_is_refused(line: str) -> None:
         write_out_allow(line)
     hint = "write a method and a whole address: `GET https://example.com/path`"
     assert (invalid.value.what, invalid.value.hint) == (f"not `METHOD URL`: {line!r}", hint)
+
+
+@each(
+    ("line", "whole"),
+    [
+        ("GET a.test/x", "GET https://a.test/x"),
+        ("POST a.test:8443", "POST https://a.test:8443"),
+        ("a.test/x?y=1", "GET https://a.test/x?y=1"),
+    ],
+)
+def test_an_address_that_lacks_its_scheme_is_shown_with_one(line: str, whole: str) -> None:
+    with pytest.raises(InvalidValue) as invalid:
+        write_out_allow(line)
+    assert invalid.value.hint == f"write a method and a whole address: `{whole}`"
 
 
 @each("line", ["a.test", "*.a.test", ".a.test", "bücher.test"])

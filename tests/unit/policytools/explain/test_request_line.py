@@ -33,10 +33,19 @@ def test_a_url_is_read_as_a_client_would_send_it(url: str, host: str, port: int,
     assert isinstance(got, Request)
 
 
-@pytest.mark.parametrize("url", ["example.org", "ftp://example.org/", "", "https:/example.org"])
-def test_what_is_no_url_is_a_problem(url: str) -> None:
-    with pytest.raises(UserError, match="not an http or https URL; write it as https://host/path"):
+@each(
+    ("url", "hint"),
+    [
+        ("example.org", "https://example.org"),
+        ("example.org:8443/a?b", "https://example.org:8443/a?b"),
+        ("ftp://example.org/", "https://host/path"),
+        ("https:/example.org", "https://host/path"),
+    ],
+)
+def test_what_is_no_url_is_a_problem(url: str, hint: str) -> None:
+    with pytest.raises(UserError) as error:
         read_request(NOTHING, RequestLine(method="GET", url=url))
+    assert str(error.value) == f"{url}: not an http or https URL; write it as {hint}"
 
 
 @pytest.mark.parametrize("url", ["https://me@example.org/", "https://example.org:0/", "https:///a", "https://a b/"])

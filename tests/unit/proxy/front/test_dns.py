@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import dns.flags
 import dns.message
@@ -11,12 +10,9 @@ import dns.rcode
 import pytest
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.proxy.front import dns as subject
-from agent_sandbox.proxy.front.dns import NameServer, OverTcp, OverUdp, decide_name
-from memory_streams import memory_streams
+from agent_sandbox.proxy.front.dns import NameServer, decide_name
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from agent_sandbox.policy import Policy
@@ -149,49 +145,6 @@ def test_a_name_is_decided_by_the_ports_that_lead_somewhere(policy: Callable[[st
     compiled = policy("domains: [{host: b.test, ports: [80]}]")
     assert decide_name(compiled, "b.test").allowed
     assert decide_name(compiled, "c.test").reason == "no rule allows host c.test"
-
-
-def test_a_datagram_is_answered_where_it_came_from() -> None:
-    sent: list[object] = []
-
-    over = OverUdp(lambda question, client: question + client.encode() if question else None)
-    transport = SimpleNamespace(sendto=lambda *told: sent.append(told))
-    over.connection_made(cast("asyncio.DatagramTransport", transport))
-    over.datagram_received(b"q", (CLIENT, 5))
-    over.datagram_received(b"", (CLIENT, 5))
-    assert sent == [(b"q10.0.0.3", (CLIENT, 5))]
-
-
-async def over_tcp(*pieces: bytes, end: bool = True) -> bytes:
-    reader, writer, transport = memory_streams()
-    for piece in pieces:
-        reader.feed_data(piece)
-    if end:
-        reader.feed_eof()
-    await OverTcp(lambda question, _: question.upper() or None).serve(reader, writer)
-    assert transport.ended == "closed"
-    return transport.written
-
-
-async def test_questions_come_one_after_the_other_on_a_connection() -> None:
-    assert await over_tcp(b"\0\1a\0", b"\2bc") == b"\0\1A\0\2BC"
-
-
-async def test_a_connection_ends_after_many_questions() -> None:
-    assert await over_tcp(b"\0\1a" * (subject.QUESTIONS + 1)) == b"\0\1A" * subject.QUESTIONS
-
-
-async def test_a_question_that_is_too_long_is_not_waited_for() -> None:
-    assert await over_tcp(b"\xff\xffx", end=False) == b""
-
-
-async def test_a_connection_ends_with_what_is_no_question() -> None:
-    assert await over_tcp(b"\0\0\0\1a") == b""
-
-
-async def test_a_connection_that_says_nothing_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject, "PATIENCE_SECONDS", 0.01)
-    assert await over_tcp(b"\0", end=False) == b""
 
 
 def test_the_name_of_the_page_about_the_sandbox_is_always_found(stage: Stage) -> None:

@@ -202,7 +202,7 @@ async def test_a_connection_that_nothing_can_serve_gets_an_answer_and_a_record(
         reason="mitmproxy cannot be imported",
         host="a.test",
         port=443,
-        client="10.0.0.3",
+        client="10.0.0.3:5",
         status=None if tls else 502,
     )
     assert stage.lines == [line]

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from agent_sandbox.proxy.front import listeners as subject
-from agent_sandbox.proxy.front.dns import NameServer, OverUdp
+from agent_sandbox.proxy.front.dns_sockets import OverUdp
 from agent_sandbox.proxy.front.listeners import open_entrances
-from agent_sandbox.proxy.front.transparent import Transparent
+from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.settings import Entrances
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 
-NAMES = NameServer(policy=cast("Any", None), address="10.0.0.2", record=lambda _: None)
-TRANSPARENT = Transparent(
+TRANSPARENT = TransparentProxy(
     cast("ExplicitProxy", None), cast("Any", None), limits=cast("Any", None), record=lambda _: None
 )
 
@@ -51,7 +50,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> dict[str, Listening]:
 
 async def test_each_entrance_listens_where_it_is_told(opened: dict[str, Listening]) -> None:
     places = Entrances(tls=("10.0.0.2", 443), http=("10.0.0.2", 80), dns=("10.0.0.2", 0))
-    got = await open_entrances(places, TRANSPARENT, NAMES)
+    got = await open_entrances(places, TRANSPARENT, lambda *_: None)
     assert got.listening == {"tls": "10.0.0.2:443", "http": "10.0.0.2:80", "dns": "10.0.0.2:5353"}
     assert opened["--tls"].served == TRANSPARENT.serve_tls
     assert opened["--http"].served == TRANSPARENT.serve_http
@@ -62,5 +61,5 @@ async def test_each_entrance_listens_where_it_is_told(opened: dict[str, Listenin
 
 
 async def test_what_is_not_asked_for_does_not_listen(opened: dict[str, Listening]) -> None:
-    got = await open_entrances(Entrances(), TRANSPARENT, NAMES)
+    got = await open_entrances(Entrances(), TRANSPARENT, lambda *_: None)
     assert (got.listening, got.open, opened) == ({}, (), {})

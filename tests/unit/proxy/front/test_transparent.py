@@ -7,7 +7,7 @@ import pytest
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import decide_connect
-from agent_sandbox.proxy.front.transparent import Transparent
+from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from client_hellos import hello
@@ -32,7 +32,7 @@ class Stage:
         self.policy = policy
         self.opened: Tunnel | None = None
         self.said = b""
-        self.entrance = Transparent(
+        self.entrance = TransparentProxy(
             cast("ExplicitProxy", self), lambda: policy, limits=Limits(), record=self.lines.append
         )
 

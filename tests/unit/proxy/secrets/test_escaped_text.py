@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText, TextFinder
 from agent_sandbox.proxy.secrets.escapes import LONGEST
 from agent_sandbox.proxy.secrets.redaction import Redactor
@@ -34,6 +36,7 @@ def test_ordinary_bodies_are_compared_nowhere_but_at_the_ends_of_chunks(line: by
     assert steps(TOKEN, data) <= len(data) / CHUNK * 50
 
 
+@pytest.mark.slow
 def test_no_more_is_held_than_the_longest_way_to_write_it() -> None:
     redactor = Redactor([EscapedText(b"a__" * 30)])
     data = b"&#x00000061;&UnderBar;&UnderBar;" * 100

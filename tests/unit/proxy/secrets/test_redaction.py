@@ -7,6 +7,8 @@ from functools import cache
 from html import escape
 from urllib.parse import quote
 
+import pytest
+
 from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.proxy.secrets.encoded_text import FoldedText, HexText
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
@@ -39,6 +41,7 @@ def test_the_same_secret_has_the_same_forms_in_the_same_order() -> None:
     assert secret_encodings(VALUE, BEARER) == secret_encodings(VALUE, BEARER)
 
 
+@pytest.mark.slow
 @each(
     "echo",
     [
@@ -119,6 +122,7 @@ LONG = "sk-proj-" + "aB3dE5fG7hI9" * 8
 JOINED = base64.b64encode(f'{{"authorization": "Bearer {LONG}"}}'.encode())
 
 
+@pytest.mark.slow
 @each(
     "end",
     [b"\n", b"\r\n", b"\\n", b"\\r\\n"],

@@ -44,6 +44,7 @@ def calls(secret: str, data: bytes) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
+@pytest.mark.slow
 @each(
     ("secret", "unit"),
     [
@@ -105,6 +106,7 @@ def test_more_literals_than_one_search_takes_are_all_found() -> None:
     assert not literals.may_be_in(b"9999 0 ")
 
 
+@pytest.mark.slow
 @given(st.text("aZ7/-_ \"'&%\\\\+", min_size=1, max_size=12), st.data())
 def test_each_way_to_write_a_text_has_one_of_its_literals(text: str, data: st.DataObject) -> None:
     written = b""

@@ -1,4 +1,4 @@
-from agent_sandbox.render.formats.header import BEGIN, Hand, hand_of, stamped, unix
+from agent_sandbox.render.formats.header import BEGIN, Provenance, provenance_of, stamped, unix
 
 TEXT = stamped("a: 1\n", comment="#")
 
@@ -12,26 +12,26 @@ def test_the_header_says_who_wrote_the_file_and_what_but_not_which_version() -> 
 
 
 def test_what_nobody_has_touched_is_ours() -> None:
-    assert hand_of(TEXT) is Hand.OURS
-    assert hand_of(stamped("{}\n", comment="//")) is Hand.OURS
+    assert provenance_of(TEXT) is Provenance.OURS
+    assert provenance_of(stamped("{}\n", comment="//")) is Provenance.OURS
 
 
 def test_line_ends_that_git_has_changed_do_not_count() -> None:
-    assert hand_of(TEXT.replace("\n", "\r\n")) is Hand.OURS
+    assert provenance_of(TEXT.replace("\n", "\r\n")) is Provenance.OURS
 
 
 def test_one_character_more_is_an_edit() -> None:
-    assert hand_of(f"{TEXT} ") is Hand.EDITED
-    assert hand_of(TEXT.replace("a: 1", "a: 2")) is Hand.EDITED
+    assert provenance_of(f"{TEXT} ") is Provenance.EDITED
+    assert provenance_of(TEXT.replace("a: 1", "a: 2")) is Provenance.EDITED
 
 
 def test_an_edited_title_is_no_edit_of_the_body() -> None:
-    assert hand_of(TEXT.replace("agent-sandbox.", "agent-sandbox 0.1.0.")) is Hand.OURS
+    assert provenance_of(TEXT.replace("agent-sandbox.", "agent-sandbox 0.1.0.")) is Provenance.OURS
 
 
 def test_a_file_without_the_header_is_somebody_elses() -> None:
     for text in ("", "a: 1\n", TEXT.split("\n", 1)[1], f"# mine\n{TEXT}", "# x\n# agent-sandbox-digest: sha256:12\na"):
-        assert hand_of(text) is Hand.FOREIGN
+        assert provenance_of(text) is Provenance.FOREIGN
 
 
 def test_unix_line_ends_stay() -> None:

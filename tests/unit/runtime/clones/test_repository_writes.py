@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.clones import repository_writes as module
 from agent_sandbox.runtime.clones.repository_writes import Update, copy_pack, locked_references
 from clone_worlds import commit, git
 
@@ -52,7 +51,7 @@ def test_a_lock_that_git_takes_right_after_the_write_stays(host: Path, monkeypat
         rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
         os.close(os.open(source, os.O_CREAT | os.O_EXCL | os.O_WRONLY, dir_fd=src_dir_fd))
 
-    monkeypatch.setattr(module.os, "rename", and_lock_again)
+    monkeypatch.setattr(os, "rename", and_lock_again)
     with locked_references(host / ".git", [update(host, "a"), update(host, "b")], ""):
         pass
     assert sorted(lock.name for lock in (host / ".git").rglob("*.lock")) == ["a.lock", "b.lock"]

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.sources.all_recipes import recipes_for, shared_file, shared_recipes
+from agent_sandbox.runtime.sources.all_recipes import may_have_recipes, recipes_for, shared_file, shared_recipes
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 
 TEXT = "version: 1\nsecrets: [{{name: key, hosts: [a.test], from: env:KEY, projects: ['{app}']}}]\n"
@@ -33,3 +33,10 @@ def test_without_the_file_or_a_home_directory_there_are_none(environ: dict[str, 
     assert file
     file.unlink()
     assert (shared_recipes(tmp_path, environ), shared_recipes(tmp_path, {})) == ((), ())
+
+
+def test_files_of_recipes_are_noticed_unread(environ: dict[str, str], tmp_path: Path) -> None:
+    app, without = tmp_path / "app", {"XDG_STATE_HOME": environ["XDG_STATE_HOME"]}
+    assert (may_have_recipes(app, environ), may_have_recipes(app, without)) == (True, False)
+    recipes_of(app, without).add(SHARED)
+    assert may_have_recipes(app, without)

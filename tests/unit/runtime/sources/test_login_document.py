@@ -104,7 +104,7 @@ def test_a_truncated_file_is_refused(data: bytes) -> None:
 
 
 def test_the_proxy_gets_the_access_token_and_never_the_refresh_token() -> None:
-    said = json.loads(subject.pushed(LOGIN, read(DOCUMENT), now=1_999_999_000.0))
+    said = json.loads(subject.for_proxy(LOGIN, read(DOCUMENT), now=1_999_999_000.0))
     assert said == {
         "value": ACCESS,
         "lifetime": 1000.0,
@@ -112,11 +112,11 @@ def test_the_proxy_gets_the_access_token_and_never_the_refresh_token() -> None:
         "begins": {"access": "sk-oat01-", "refresh": "sk-ort01-"},
         "answer": {"access_token": "{access}", "scope": "one two", "expires_in": "{seconds}"},
     }
-    assert "value" not in json.loads(subject.pushed(LOGIN, None, now=0.0))
+    assert "value" not in json.loads(subject.for_proxy(LOGIN, None, now=0.0))
 
 
 def test_the_sandbox_gets_placeholders_with_the_real_expiry_and_plan_and_nothing_else() -> None:
-    assert json.loads(subject.boxed(LOGIN, read(DOCUMENT), PLACEHOLDERS)) == {
+    assert json.loads(subject.for_sandbox(LOGIN, read(DOCUMENT), PLACEHOLDERS)) == {
         "o": {
             "access": PLACEHOLDERS["access"],
             "refresh": PLACEHOLDERS["refresh"],
@@ -129,20 +129,20 @@ def test_the_sandbox_gets_placeholders_with_the_real_expiry_and_plan_and_nothing
 
 def test_other_sign_ins_in_the_sandboxs_file_are_kept() -> None:
     before = {"mcp": {"x": "own"}, "o": {"access": "its own", "more": 1}, "p": 1}
-    after = json.loads(subject.boxed(LOGIN, read(DOCUMENT), PLACEHOLDERS, json.dumps(before).encode()))
+    after = json.loads(subject.for_sandbox(LOGIN, read(DOCUMENT), PLACEHOLDERS, json.dumps(before).encode()))
     assert (after["mcp"], after["o"]["more"], after["o"]["access"]) == ({"x": "own"}, 1, PLACEHOLDERS["access"])
-    odd = json.loads(subject.boxed(LOGIN, read(DOCUMENT), PLACEHOLDERS, b'{"o": "odd"}'))
+    odd = json.loads(subject.for_sandbox(LOGIN, read(DOCUMENT), PLACEHOLDERS, b'{"o": "odd"}'))
     assert odd["o"]["access"] == PLACEHOLDERS["access"]
-    assert "o" in json.loads(subject.boxed(LOGIN, read(DOCUMENT), PLACEHOLDERS, b"{"))
+    assert "o" in json.loads(subject.for_sandbox(LOGIN, read(DOCUMENT), PLACEHOLDERS, b"{"))
 
 
 def test_a_token_in_a_value_that_would_be_copied_is_refused() -> None:
     with pytest.raises(subject.UnknownShapeError, match="a token is also in a value that the sandbox would see"):
-        subject.boxed(LOGIN, read(without("plan", value=f"max {REFRESH}")), PLACEHOLDERS)
+        subject.for_sandbox(LOGIN, read(without("plan", value=f"max {REFRESH}")), PLACEHOLDERS)
 
 
 def test_placeholders_in_the_sandboxs_file_are_distinguished_from_its_own_tokens() -> None:
-    mine = subject.boxed(LOGIN, read(DOCUMENT), PLACEHOLDERS).encode()
+    mine = subject.for_sandbox(LOGIN, read(DOCUMENT), PLACEHOLDERS).encode()
     others = {role: text[:-1] + "x" for role, text in PLACEHOLDERS.items()}
     own = json.dumps(DOCUMENT).encode()
     assert subject.has_placeholders(LOGIN, mine, PLACEHOLDERS)
@@ -156,11 +156,11 @@ def test_placeholders_in_the_sandboxs_file_are_distinguished_from_its_own_tokens
 def test_a_jwt_placeholder_has_only_the_named_claims() -> None:
     found = read({"access": jwt(CLAIMS)}, JWT)
     assert found.expires == 2_000_000_000.0
-    begin = json.loads(subject.pushed(JWT, found, now=0.0))["begins"]["access"]
+    begin = json.loads(subject.for_proxy(JWT, found, now=0.0))["begins"]["access"]
     _, claims, rest = begin.split(".")
     assert json.loads(urlsafe_b64decode(claims + "==")) == {"exp": 2_000_000_000, "https://b.test": {"plan": "plus"}}
     assert rest == ""
-    text = subject.boxed(JWT, found, {"access": begin + "a" * 36})
+    text = subject.for_sandbox(JWT, found, {"access": begin + "a" * 36})
     assert json.loads(text) == {"access": begin + "a" * 36}
     assert subject.expiry_of(JWT, text.encode()) == 2_000_000_000.0
 

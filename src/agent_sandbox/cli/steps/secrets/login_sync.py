@@ -18,11 +18,11 @@ from agent_sandbox.runtime.sources.fetch import Host
 from agent_sandbox.runtime.sources.login_document import (
     HostLogin,
     UnknownShapeError,
-    boxed,
     expiry_of,
+    for_proxy,
+    for_sandbox,
     has_placeholders,
     is_signed_in,
-    pushed,
 )
 from agent_sandbox.runtime.sources.login_host import NoLoginError, current_login, login_file
 from agent_sandbox.runtime.sources.recipes import Recipe
@@ -66,11 +66,11 @@ def give_login(project: Project, recipe: Recipe, *, replace: bool = False) -> Ho
     try:
         found = current_login(login, host)
     except (NoLoginError, UserError) as error:
-        tell_proxy(project, recipe, "--login", stdin=pushed(login, None, now=time.time()))
+        tell_proxy(project, recipe, "--login", stdin=for_proxy(login, None, now=time.time()))
         if isinstance(error, UserError):
             raise
         raise UserError([no_login(login, host)]) from error
-    said = tell_proxy(project, recipe, "--login", stdin=pushed(login, found, now=time.time()))
+    said = tell_proxy(project, recipe, "--login", stdin=for_proxy(login, found, now=time.time()))
     try:
         placeholders = {str(role): str(text) for role, text in read_json(said).items()}
         _seed(project, login, found, placeholders, replace=replace)
@@ -114,7 +114,7 @@ def _seed(project: Project, login: Login, found: HostLogin, placeholders: dict[s
         return
     if has_placeholders(login, before, placeholders) and expiry_of(login, before) >= (found.expires or 0.0):
         return
-    _in_agent(project, (*WRITE, path), stdin=boxed(login, found, placeholders, before).encode())
+    _in_agent(project, (*WRITE, path), stdin=for_sandbox(login, found, placeholders, before).encode())
 
 
 def _in_agent(project: Project, argv: tuple[str, ...], *, stdin: bytes = b"") -> str:

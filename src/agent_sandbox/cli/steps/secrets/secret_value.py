@@ -6,8 +6,6 @@ It is asked for once: the value exists already, and is almost always pasted. `se
 import sys
 from collections.abc import Iterator
 
-import typer
-
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.sources.value import MOST, faults, without_line_end
 
@@ -34,6 +32,8 @@ def _piped() -> bytes:
 
 
 def _typed(name: str) -> bytes:
+    import typer  # noqa: PLC0415 - a piped value needs no prompt, and other commands import this module
+
     try:
         value: str = typer.prompt(f"value of {name}", hide_input=True, err=True)
     except typer.Abort as error:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, override
 
 from rich.text import Text
 from textual.app import App
@@ -69,6 +69,7 @@ class Details(VerticalScroll):
 
     text = ""
 
+    @override
     def allow_focus(self) -> bool:
         """Return whether there is anything to scroll."""
         return self.max_scroll_y > 0
