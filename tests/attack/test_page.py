@@ -363,6 +363,20 @@ def test_several_stacks_are_on_one_page(browser: Chromium, made_up: PageStand, a
     assert (answers.given, other.given) == ([], [(3, "deny", None), (5, "end", None)])
 
 
+def test_keys_that_choose_a_stack_answer_no_question(browser: Chromium, made_up: PageStand, answers: Answers) -> None:
+    """Browsers choose an option by its first letter, which for this one is also the key that allows once."""
+    made_up.add("other-1", Answers())
+    made_up.report(open_state(question()))
+    browser.open(made_up.address)
+    browser.until(f"{QUESTIONS} === 1 && !document.getElementById('choice').hidden")
+    browser.value("document.getElementById('stack').focus()")
+    answer(browser, "a")
+    browser.value("document.getElementById('stack').blur()")
+    answer(browser, "d")
+    browser.until(f"{STATUS} !== ''")
+    assert answers.given == [(3, "deny", None)]
+
+
 def test_every_control_has_a_name(browser: Chromium, made_up: PageStand) -> None:
     made_up.add("app-2", Answers())
     made_up.report(record())

@@ -108,6 +108,28 @@ def test_a_sandbox_that_fails_as_well_does_not_hide_why(
     assert capsys.readouterr().err.startswith("error: db: exited with code 1:\n  it printed nothing\n")
 
 
+def test_a_failed_build_starts_nothing_although_a_service_beside_the_sandbox_has_exited(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Old images have the same names."""
+    assert project.exists()
+    docker.says("image inspect").says("build", err="ERROR: failed to solve\n", code=1)
+    with_containers(docker, agent="created", db="exited", proxy="healthy").says("up --detach")
+    assert exit_code(lambda: up(quiet=True)) == 1
+    assert capsys.readouterr().err.startswith("error: agent-sandbox/")
+    assert not [call for call in docker.calls if " up --detach" in call]
+
+
+def test_a_failed_removal_starts_nothing_although_a_service_beside_the_sandbox_has_exited(
+    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    up_to_date.says("up --detach").says("rm --stop --force", err="removal is already in progress\n", code=1)
+    with_containers(up_to_date, agent="created", db="unhealthy", proxy="healthy").says("logs --tail 15 db0000")
+    assert exit_code(lambda: up(quiet=True)) == 1
+    assert capsys.readouterr().err.startswith("error: ")
+    assert not [call for call in up_to_date.calls if " up --detach" in call]
+
+
 def test_a_proxy_that_was_started_with_a_broken_policy_is_made_anew(up_to_date: FakeDocker) -> None:
     with_containers(up_to_date, proxy="unhealthy", firewall="created", agent="created").says("compose")
     assert exit_code(lambda: up(quiet=True)) == 0

@@ -2,10 +2,10 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from agent_sandbox.backends.plan import Plan
+from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
@@ -19,7 +19,7 @@ from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.unreviewed import record_first_review
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.problems import UserError
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.runtime.cut_off import cut_off
 from agent_sandbox.runtime.diagnose import first_failed, why_not_up
@@ -90,9 +90,18 @@ def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = Fal
 
 def _bring_up(project: Project, plan: Plan, *, quiet: bool) -> UserError | None:
     """Execute the plan; if only a service beside the sandbox fails, start the sandbox without it, and return why."""
+    starting = [step for step in plan if isinstance(step, RunCommand)][-1]
+    why, failed_steps = why_not_up(driver(), project), list[RunCommand]()
+
+    def explain(step: RunCommand, said: str) -> Iterable[Problem]:
+        failed_steps.append(step)
+        return why(step, said)
+
     try:
-        execute(plan, quiet=quiet, explain=why_not_up(driver(), project))
+        execute(plan, quiet=quiet, explain=explain)
     except UserError as error:
+        if failed_steps != [starting]:  # after a failed build or removal, the old images or containers would start
+            raise
         failed = first_failed(driver().observe(project.name))
         if failed is None or not is_beside(failed.service):
             raise

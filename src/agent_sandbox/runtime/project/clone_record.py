@@ -5,6 +5,7 @@ of this is out of the agent's reach.
 """
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -95,7 +96,9 @@ def path_option(root: Path, environ: Mapping[str, str], *, cwd: Path) -> str:
     if (here := find_root(None, cwd=cwd)) and here.resolve() == root.resolve():
         return ""
     clone = clone_at(root, environ)
-    return f" --path {name_in(clone, cwd=cwd) if clone else shlex.quote(str(root))}"
+    name = name_in(clone, cwd=cwd) if clone else ""
+    # A file with this name would be used instead, and in a project, the agent can create one.
+    return f" --path {name if name and not os.path.lexists(cwd / name) else shlex.quote(str(root))}"
 
 
 def name_in(clone: Clone, *, cwd: Path) -> str:

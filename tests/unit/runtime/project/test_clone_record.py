@@ -64,6 +64,18 @@ def test_a_suggested_command_finds_its_project_or_clone_from_where_the_user_is(
     }
 
 
+def test_a_suggested_command_does_not_take_what_the_agent_created_for_a_clone(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / ".devcontainer" / "docker-compose.yml").touch()
+    clone = new_clone(tmp_path, "fix-1", environ, title="app")
+    save_clone(clone)
+    assert path_option(clone.root, environ, cwd=tmp_path) == " --path fix-1"
+    (tmp_path / "fix-1").symlink_to("nowhere")
+    assert path_option(clone.root, environ, cwd=tmp_path) == f" --path {clone.root}"
+
+
 def test_a_forgotten_clone_leaves_nothing(tmp_path: Path, environ: dict[str, str]) -> None:
     clone = new_clone(tmp_path, "fix-1", environ, title="app")
     save_clone(clone)

@@ -33,6 +33,7 @@ LASTING = frozenset({"hour", "stop"})
 # Keys that come so soon after another question appeared were meant for the one before it.
 SETTLE_SECONDS = 0.7
 CLOSED = "the connection to the proxy is closed; it is opened again"
+ONE_QUIET = threading.Lock()
 
 
 class Connection:
@@ -167,9 +168,9 @@ def _require_rule(question: Question) -> None:
 
 @contextmanager
 def quiet() -> Iterator[io.StringIO]:
-    """Capture what a command prints, and let it ask nothing."""
-    said, before = io.StringIO(), (sys.stdin, sys.stdout, sys.stderr)
-    with Path(os.devnull).open(encoding="utf-8") as nothing:
+    """Capture what a command prints, and let it ask nothing. Threads take turns: the streams are the process's."""
+    with ONE_QUIET, Path(os.devnull).open(encoding="utf-8") as nothing:
+        said, before = io.StringIO(), (sys.stdin, sys.stdout, sys.stderr)
         sys.stdin, sys.stdout, sys.stderr = nothing, said, said
         try:
             yield said

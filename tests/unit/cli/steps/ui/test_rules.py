@@ -1,4 +1,7 @@
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,34 @@ def test_a_change_is_shown_first_and_then_written_once(rules: Rules, written: li
         with pytest.raises(UserError, match="already written, or has expired"):
             rules.write(other)
     assert len(written) == 1
+
+
+def test_two_stacks_that_write_at_once_print_and_ask_nothing_of_each_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began, streams = threading.Event(), (sys.stdin, sys.stdout, sys.stderr)
+
+    def write_first(*_: object) -> None:
+        began.set()
+        time.sleep(0.1)
+        sys.stdout.write("first")
+
+    def write_second(*_: object) -> None:
+        time.sleep(0.2)  # until the first has ended
+        sys.stdout.write(f"second{sys.stdin.read()}")
+
+    several = [Rules(tmp_path / name, write) for name, write in (("a", write_first), ("b", write_second))]
+    for rules in several:
+        (rules._root / ".devcontainer").mkdir(parents=True)
+        (rules._root / ".devcontainer" / "policy.yaml").write_text(POLICY)
+    first, second = (rules.of_record(denied()).id for rules in several)
+    with ThreadPoolExecutor() as pool:
+        one = pool.submit(several[0].write, first)
+        assert began.wait(10)
+        two = pool.submit(several[1].write, second)
+    assert (one.result(), two.result()) == ("first", "second")
+    assert (sys.stdin, sys.stdout, sys.stderr) == streams
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_change_is_not_written_to_another_text_than_was_shown(

@@ -143,7 +143,8 @@ async function answer(group, word) {
   else say(failed ? failed.reason.message : `${WORDS[word]}: ${group.label}${group.name || group.questions[0].request}`);
 }
 
-const inField = (target) => target instanceof HTMLInputElement && target.type !== "checkbox";
+// Typing chooses an option of a select, as it changes the text of an input.
+const inField = (target) => target instanceof HTMLSelectElement || (target instanceof HTMLInputElement && target.type !== "checkbox");
 
 function pressed(event) {
   const before = typed;
