@@ -146,7 +146,7 @@ class Relay:
         chunked = is_chunked(returned.fields)
         version = "HTTP/1.1" if chunked else head.version
         asked = exchange.head
-        goes_on = not closes(head.version, head.fields) and not closes(asked.version.decode(), asked.fields)
+        goes_on = not closes(asked.version.decode(), asked.fields)
         first = head_bytes(b"%s %d %s" % (version.encode(), head.status, returned.reason), returned.fields)
         if head.status == SWITCHING:
             await self._switch(first, server)
@@ -154,8 +154,9 @@ class Relay:
         is_ending = chunked or not head.has_body(exchange.method) or has_field(returned.fields, b"content-length")
         self.is_endless = not is_ending
         await self._return(first, response_body(server, size), chunked=chunked, server=server)
-        self.keeps_client = goes_on and not self.is_endless
-        self.is_reusable = goes_on and size is not BodyEnd.CLOSE
+        # What each side was told: a response of HTTP/1.0 that is sent in chunks leaves the client's connection open.
+        self.keeps_client = goes_on and not closes(version, returned.fields) and not self.is_endless
+        self.is_reusable = goes_on and not closes(head.version, head.fields) and size is not BodyEnd.CLOSE
         self.is_shareable = may_be_shared(exchange, head, has_body=not self._body.is_empty, is_early=is_early)
         self.seconds = seconds_to_keep(head.fields)
 

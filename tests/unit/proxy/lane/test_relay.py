@@ -332,6 +332,9 @@ async def test_a_redacted_response_of_http10_is_sent_as_http11(stage: Stage) -> 
         _, got = await on.answered(GET, answer, until=b"0\r\n\r\n")
         assert got.startswith(b"HTTP/1.1 200 OK\r\n")
         assert b"********" in got
+        # The client was not told that its connection ends: its next request gets a new server connection.
+        _, got = await on.answered(GET, answer, until=b"0\r\n\r\n")
+        assert b"********" in got
 
 
 @pytest.mark.parametrize(
