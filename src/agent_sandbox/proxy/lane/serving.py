@@ -230,6 +230,8 @@ class Serving:
                 self._steps.run("malformed", f"malformed body: {error}")
         if body.was_broken:
             await self._client.linger(LINGER_SECONDS)
+        else:
+            await self._client.drain()
         return not body.was_broken
 
     def _cut(self, exchange: Exchange, relay: Relay, error: Exception) -> None:
