@@ -112,7 +112,7 @@ class Relay:
     async def _send_all(self, server: ByteStream, *, chunked: bool) -> AbortedError | None:
         exchange = self._exchange
         while piece := await self._body.read():
-            began = time.monotonic()
+            began = time.monotonic() - self._body.took
             if denial := exchange.refuse_data(len(piece)):
                 return AbortedError(denial)
             data = bytes(exchange.sent(piece))
@@ -121,16 +121,13 @@ class Relay:
             try:
                 await server.drain()
             except ConnectionError:
-                await self._discard_body()  # the server no longer reads, but may have answered
+                # The server no longer reads, but may have answered. If the client's connection closed while the client
+                # still sends, the answer might be lost.
+                await self._body.discard(self._engine.turns)
                 return None
         if chunked:
             server.write(LAST_CHUNK)
         return None
-
-    async def _discard_body(self) -> None:
-        """Read the rest of the request: a client that still sends when its connection closes may lose the answer."""
-        while await self._body.read():
-            pass
 
     def _malformed(self, reason: str) -> AbortedError:
         denial = self._exchange.denial(reason, status=400)
@@ -202,7 +199,7 @@ class Relay:
                 if (piece := body.take()) is None:
                     out = out if holds else await self._pass(out)
                     piece = await body.read()
-                began = time.monotonic()
+                began = time.monotonic() - body.took
                 data = bytes(meter(piece)) if piece else b""
                 out += chunk(data) if chunked and data else data
                 if len(out) > PIECE and not holds:

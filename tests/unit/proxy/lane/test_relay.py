@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from itertools import count
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, override
 
 import pytest
@@ -10,6 +12,7 @@ from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.exchange import OverBudget
 from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.lane import body
 from agent_sandbox.proxy.lane import relay as subject
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.redaction import Redactor, secret_encodings
@@ -516,6 +519,23 @@ async def test_much_work_for_one_connection_leaves_time_for_others(
     async with stage() as on:
         monkeypatch.setattr(on.engine.turns, "wait", lambda _: 0.01)
         assert (await on.answered(GET, OK))[1] == OK
+
+
+async def test_a_response_in_thousands_of_chunks_lets_others_have_their_turn(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def wait(took: float) -> float:
+        waited.append(took)
+        return 0.0
+
+    async with stage() as on:
+        monkeypatch.setattr(body, "time", SimpleNamespace(monotonic=count().__next__))
+        monkeypatch.setattr(on.engine.turns, "wait", wait)
+        answer = CHUNKED + b"2\r\nok\r\n0\r\n\r\n"
+        assert (await on.answered(GET, answer, until=b"0\r\n\r\n"))[1] == answer
+    assert waited[0] >= 1
 
 
 @pytest.mark.parametrize("name", ["response", "websocket"])
