@@ -1,9 +1,13 @@
 """The body of a message, read from a stream piece by piece."""
 
+import asyncio
+import time
+
 import h11
 from h11._readers import ContentLengthReader, Http10Reader
 
 from agent_sandbox.proxy.lane.byte_stream import ByteStream
+from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.wire.http1_chunks import ChunkReader, TrailerDropper
 from agent_sandbox.proxy.wire.http1_head import Body as Size
 from agent_sandbox.proxy.wire.http1_head import BodyEnd
@@ -15,19 +19,25 @@ Reader = ChunkReader | TrailerDropper | ContentLengthReader | Http10Reader
 
 
 class Body:
-    """A body that arrives on `stream`. `is_done`: its end was read. `was_broken`: reading it failed."""
+    """A body that arrives on `stream`. `is_done`: its end was read. `was_broken`: reading it failed.
+
+    `took`: the seconds of work for the last piece. Thousands of tiny chunks may arrive at once.
+    """
 
     def __init__(self, stream: ByteStream, reader: Reader | None) -> None:
         self._stream = stream
         self._reader = reader
         self.is_done = self.is_empty = reader is None
         self.was_broken = False
+        self.took = 0.0
 
     def take(self) -> bytes | None:
         """Return the data that has arrived: None if none has, empty at the end. Raises `h11.ProtocolError`."""
         if self._reader is None or self.is_done:
             return b""
+        began = time.monotonic()
         piece = self._reader(self._stream.buffer)
+        self.took = time.monotonic() - began
         if isinstance(piece, h11.Data):
             return bytes(piece.data)
         self.is_done = piece is not None
@@ -40,6 +50,12 @@ class Body:
         except h11.ProtocolError:
             self.was_broken = True
             raise
+
+    async def discard(self, turns: FairScheduler) -> None:
+        """Read the rest. Raises `h11.ProtocolError`."""
+        while await self.read():
+            if seconds := turns.wait(self.took):
+                await asyncio.sleep(seconds)
 
     async def _read(self) -> bytes:
         while (piece := self.take()) is None and self._reader is not None:

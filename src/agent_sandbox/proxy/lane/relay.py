@@ -66,6 +66,7 @@ class Relay:
         self._steps = steps
         self._interrupt = interrupt
         self._is_over = False
+        self._sending: asyncio.Task[None] | None = None
         self.is_begun = self.is_endless = self.is_websocket = self.keeps_client = False
         self.is_reusable = self.is_shareable = False
         self.seconds = 0.0
@@ -81,16 +82,19 @@ class Relay:
         if buffered and chunked:
             buffered = chunk(buffered)
         server.write(first + buffered + (LAST_CHUNK if chunked and self._body.is_done else b""))
-        sending = None if self._body.is_done else asyncio.create_task(self._send(server, chunked=chunked))
+        self._sending = None if self._body.is_done else asyncio.create_task(self._send(server, chunked=chunked))
         try:
             await self._receive(upstream)
         finally:
-            # Nothing is sent after the whole response: its record says how much was.
-            self._is_over = True
-            if sending is not None:
-                sending.cancel()
-                await asyncio.wait({sending})
+            await self._stop_sending()
         self.is_reusable = self.is_reusable and self._body.is_done and server.is_usable
+
+    async def _stop_sending(self) -> None:
+        """Send nothing more of the request."""
+        self._is_over = True
+        if self._sending is not None and not self._sending.done():
+            self._sending.cancel()
+            await asyncio.wait({self._sending})
 
     async def _send(self, server: ByteStream, *, chunked: bool) -> None:
         """Forward the request body as it arrives. An error interrupts the exchange, unless that is over."""
@@ -108,7 +112,7 @@ class Relay:
     async def _send_all(self, server: ByteStream, *, chunked: bool) -> AbortedError | None:
         exchange = self._exchange
         while piece := await self._body.read():
-            began = time.monotonic()
+            began = time.monotonic() - self._body.took
             if denial := exchange.refuse_data(len(piece)):
                 return AbortedError(denial)
             data = bytes(exchange.sent(piece))
@@ -117,16 +121,13 @@ class Relay:
             try:
                 await server.drain()
             except ConnectionError:
-                await self._discard_body()  # the server no longer reads, but may have answered
+                # The server no longer reads, but may have answered. If the client's connection closed while the client
+                # still sends, the answer might be lost.
+                await self._body.discard(self._engine.turns)
                 return None
         if chunked:
             server.write(LAST_CHUNK)
         return None
-
-    async def _discard_body(self) -> None:
-        """Read the rest of the request: a client that still sends when its connection closes may lose the answer."""
-        while await self._body.read():
-            pass
 
     def _malformed(self, reason: str) -> AbortedError:
         denial = self._exchange.denial(reason, status=400)
@@ -199,7 +200,7 @@ class Relay:
                 if (piece := body.take()) is None:
                     out = out if holds else await self._pass(out)
                     piece = await body.read()
-                began = time.monotonic()
+                began = time.monotonic() - body.took
                 data = bytes(meter(piece)) if piece else b""
                 out += chunk(data) if chunked and data else data
                 if len(out) > PIECE and not holds:
@@ -215,9 +216,14 @@ class Relay:
             raise AbortedError(self._exchange.over_budget(why.over)) from why
         if chunked:
             rest = (chunk(rest) if rest else b"") + (LAST_CHUNK if self._exchange.method.upper() != "HEAD" else b"")
+        # The record says how much was sent, and a client may take long to read the end of the response.
+        await self._stop_sending()
         if not self._steps.run("response", self._exchange):
             raise KilledError
-        await self._pass(out + rest)
+        if self._body.is_done:
+            await self._pass(out + rest)
+        else:  # some clients read nothing before they have sent their whole request
+            self._client.write(out + rest)
 
     async def _pass(self, data: bytes) -> bytes:
         """Send data to the client, and wait until there is room for more."""

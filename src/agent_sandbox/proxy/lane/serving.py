@@ -153,6 +153,8 @@ class Serving:
                     data += piece
                     if len(data) > exchange.body_limit.size:
                         return exchange.render(exchange.not_read(exchange.body_limit.reason, status=413))
+                    if seconds := self._engine.turns.wait(body.took):
+                        await asyncio.sleep(seconds)
         except TimeoutError:
             why = "the request body did not arrive in time"
             return exchange.render(exchange.not_read(why, status=408))
@@ -223,13 +225,15 @@ class Serving:
     async def _discard_rest(self, body: Body) -> bool:
         """Read the rest of a request that has its response. Return whether it ends where another one may begin."""
         try:
-            while not body.was_broken and await body.read():
-                pass
+            if not body.was_broken:
+                await body.discard(self._engine.turns)
         except h11.ProtocolError as error:
             if not self._client.ended:
                 self._steps.run("malformed", f"malformed body: {error}")
         if body.was_broken:
             await self._client.linger(LINGER_SECONDS)
+        else:
+            await self._client.drain()
         return not body.was_broken
 
     def _cut(self, exchange: Exchange, relay: Relay, error: Exception) -> None:

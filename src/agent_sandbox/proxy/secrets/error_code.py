@@ -7,8 +7,9 @@ from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.wire.message import Fields, value_of
 
 HEADER = b"x-amzn-errortype"
-# `<Code>CODE<`, `"code":"CODE"` or `"__type":"a.namespace#CODE"`.
-BEFORE = rb'(?:<Code>|"(?:__type|[Cc]ode)"\s*:\s*"(?:[\w.]{1,100}#)?)'
+# `<Code>CODE<` in XML, `"code":"CODE"` or `"__type":"a.namespace#CODE"` in JSON. A message may quote the request: XML
+# need not escape `"` there, and JSON not `<`.
+BEFORE = rb'\s*(?:(?=<)(?s:.*)<Code>|(?=\{)(?s:.*)"(?:__type|[Cc]ode)"\s*:\s*"(?:[\w.]{1,100}#)?)'
 # Bytes of a body that are searched. The code comes first.
 MOST = 1024
 
@@ -27,7 +28,7 @@ class ErrorCode:
     @property
     def is_found(self) -> bool:
         """Whether the server refused the credential."""
-        return self._in_header or self._code.search(self._begin) is not None
+        return self._in_header or self._code.match(self._begin) is not None
 
     def feed(self, data: bytes) -> bytes:
         """Return the data."""

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from itertools import count
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, override
 
 import pytest
@@ -10,12 +12,13 @@ from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.exchange import OverBudget
 from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.lane import body
 from agent_sandbox.proxy.lane import relay as subject
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.redaction import Redactor, secret_encodings
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.wire.message import ResponseHead
-from lane_stage import GET, OK, LaneStage, ReturnsNothing
+from lane_stage import GET, OK, SECONDS, LaneStage, ReturnsNothing
 from layer_harness import LetThrough
 
 if TYPE_CHECKING:
@@ -238,6 +241,37 @@ async def test_a_request_goes_on_while_its_response_comes_and_ends_with_it(stage
         assert await on.answered(GET, OK) == (GET, OK)
         assert [exchange.sent.count for exchange in on.notes.exchanges] == [5, 0]
         assert on.notes.ended == [("response", 200, "")] * 2
+
+
+@pytest.mark.parametrize("rest", [b"0\r\n\r\n", b"no chunk\r\n"])
+async def test_nothing_of_a_request_is_sent_while_its_client_does_not_read_the_end(stage: Stage, rest: bytes) -> None:
+    async with stage() as on:
+        on.send(POST)
+        reader, writer = await on.server()
+        assert await on.get(b"\r\n\r\n", reader=reader) == POST
+        on.reader._transport.pause_reading()  # type: ignore[attr-defined] # the client reads nothing
+        writer.write(CHUNKED)
+        transport, many = on.session._client._transport, b"%x\r\n%s\r\n" % (20_000, b"x" * 20_000)
+        while transport.get_write_buffer_size() < 20_000:
+            writer.write(many)
+            await asyncio.sleep(0.01)
+        writer.write(many * 3 + b"0\r\n\r\n")
+        assert await on.get(reader=reader) == b""
+        assert on.session._client._is_full
+        for _ in range(20):  # more than the sockets hold: all of it is read
+            on.send(many)
+        on.send(rest)
+        async with asyncio.timeout(SECONDS):
+            await on.writer.drain()
+        assert [exchange.sent.count for exchange in on.notes.exchanges] == [0]
+        on.reader._transport.resume_reading()  # type: ignore[attr-defined]
+        async with asyncio.timeout(SECONDS):
+            while not (await on.reader.read(100_000)).endswith(b"\r\n0\r\n\r\n"):
+                pass
+        if rest == b"0\r\n\r\n":
+            assert await on.answered(GET, OK) == (GET, OK)
+        else:
+            assert on.notes.said == ["malformed body: a malformed chunk size line"]
 
 
 async def test_a_server_that_takes_no_more_of_a_request_may_go_on_with_its_response(
@@ -488,6 +522,23 @@ async def test_much_work_for_one_connection_leaves_time_for_others(
     async with stage() as on:
         monkeypatch.setattr(on.engine.turns, "wait", lambda _: 0.01)
         assert (await on.answered(GET, OK))[1] == OK
+
+
+async def test_a_response_in_thousands_of_chunks_lets_others_have_their_turn(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def wait(took: float) -> float:
+        waited.append(took)
+        return 0.0
+
+    async with stage() as on:
+        monkeypatch.setattr(body, "time", SimpleNamespace(monotonic=count().__next__))
+        monkeypatch.setattr(on.engine.turns, "wait", wait)
+        answer = CHUNKED + b"2\r\nok\r\n0\r\n\r\n"
+        assert (await on.answered(GET, answer, until=b"0\r\n\r\n"))[1] == answer
+    assert waited[0] >= 1
 
 
 @pytest.mark.parametrize("name", ["response", "websocket"])

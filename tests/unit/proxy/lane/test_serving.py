@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, override
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from agent_sandbox.proxy.exchange.exchange import BodyLimit, Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.exchange.waiting import Waiting
+from agent_sandbox.proxy.lane import body
 from agent_sandbox.proxy.lane import serving as subject
 from agent_sandbox.proxy.lane.relay import Relay
 from agent_sandbox.proxy.limits import Limits
@@ -399,3 +402,28 @@ async def test_a_websocket_ends_with_its_server(stage: Stage) -> None:
         switched = b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n"
         assert (await on.answered(GET, switched, until=b""))[1] == switched
         assert [how for how, *_ in on.notes.ended] == ["response", "websocket"]
+
+
+@pytest.mark.parametrize("addon", [LetThrough, Deny, Hold])
+async def test_the_work_of_reading_a_body_counts_for_whose_turn_it_is(
+    stage: Stage, addon: type[LetThrough | Deny], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def wait(took: float) -> float:
+        waited.append(took)
+        return 0.001
+
+    async with stage(addon()) as on:
+        monkeypatch.setattr(body, "time", SimpleNamespace(monotonic=count().__next__))
+        monkeypatch.setattr(on.engine.turns, "wait", wait)
+        on.send(POST + b"\r\nhello")
+        if addon is Deny:
+            assert (await on.get(b"\r\n\r\n")).startswith(DENIED)
+            on.send(GET)
+            await on.get(b"\r\n\r\n")
+        else:
+            _, writer = await on.server()
+            writer.write(OK)
+            assert await on.get(b"ok") == OK
+        assert max(waited) >= 1

@@ -46,6 +46,9 @@ def test_a_header_may_have_the_code(value: bytes, found: bool) -> None:  # noqa:
         b"",
         XML % (b"AccessDenied", b"ExpiredToken"),
         XML % (b"ExpiredTokens", b""),
+        XML % (b"NoSuchKey", b'"code":"ExpiredToken"'),
+        b'{"code":"AccessDenied","message":"No access to <Code>ExpiredToken</Code>"}',
+        b'{"code":"AccessDenied","message":"No access to \\"code\\":\\"ExpiredToken\\""}',
         b" " * MOST + XML % (b"ExpiredToken", b""),
     ],
 )
