@@ -36,7 +36,7 @@ ONE_WAY = 0.01
 NEAR = "localhost"  # the registry's name without a proxy
 NODE = {"jest": "29.7.0", "eslint": "9.17.0", "webpack": "5.97.1", "webpack-cli": "5.1.4"}  # with all they need: 403
 PYTHON = "jupyterlab==4.3.4"  # with all that it needs: 90
-PIP = (sys.executable, "-m", "pip")
+PIP = (sys.executable, "-P", "-m", "pip")
 
 type Install = Callable[[Path, str, tuple[str, Path] | None], None]
 

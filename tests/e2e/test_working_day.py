@@ -43,7 +43,7 @@ MORE = {
     "mcp": {"playwright": {"command": "playwright-mcp", "args": list(PLAYWRIGHT.server.command[1:])}},
 }
 DJANGO = ("python3-django-guardian", "python3-django-environ", "python3-psycopg2")
-DJANGO_ADMIN = "python3 -m django COMMAND --settings guardian.testapp.testsettings 2>&1"
+DJANGO_ADMIN = "python3 -P -m django COMMAND --settings guardian.testapp.testsettings 2>&1"
 FILES = {
     ".gitignore": "node_modules\n",
     "package.json": '{"private": true, "type": "module", "scripts": {"dev": "vite --port 5173 --strictPort"}}\n',

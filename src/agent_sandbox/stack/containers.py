@@ -33,7 +33,7 @@ FIREWALL = "firewall."
 
 
 def is_beside(service: str) -> bool:
-    """Return whether a container of a stack is a service beside the sandbox, by its name in Compose.
+    """Return whether a container of a stack is a service beside the sandbox, by its name.
 
     >>> is_beside("db"), is_beside("firewall.db"), is_beside("agent")
     (True, False, False)

@@ -8,17 +8,21 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import dns.message
 import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy import run as subject
+from agent_sandbox.proxy.front.listeners import Opened
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.run import run
-from agent_sandbox.proxy.settings import Settings
+from agent_sandbox.proxy.settings import Entrances, Settings
 from agent_sandbox.proxy.upstream.overrides import Override
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from agent_sandbox.proxy.front.dns_sockets import Answer
 
 
 class Server:
@@ -50,13 +54,20 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     )
 
 
+async def connected(settings: Settings) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to the control socket as soon as it listens, which is later than it exists."""
+    while True:
+        try:
+            return await asyncio.open_unix_connection(settings.control)
+        except (FileNotFoundError, ConnectionRefusedError):
+            await asyncio.sleep(0.01)
+
+
 async def test_it_says_when_it_is_ready_and_stops_when_it_is_told(
     settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
     serving = asyncio.create_task(run(settings, Limits()))
-    while not settings.control.exists():  # noqa: ASYNC110 - there is nothing to wait for but the file
-        await asyncio.sleep(0.01)
-    reader, writer = await asyncio.open_unix_connection(settings.control)
+    reader, writer = await connected(settings)
     writer.write(b'{"verb": "status"}\n')
     status = json.loads(await reader.read())
     writer.close()
@@ -74,6 +85,24 @@ async def test_it_says_when_it_is_ready_and_stops_when_it_is_told(
     assert (status["listening"], status["connections"]) == ("127.0.0.1:8080", 0)
     assert status["log"] == {"dropped": 0, "error": ""}
     assert datetime.fromisoformat(status["started"]) <= datetime.fromisoformat(status["clock"]) <= datetime.now(UTC)
+
+
+async def test_dns_queries_are_answered_by_the_policy(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    responses: list[dns.message.Message] = []
+
+    async def open_entrances(_: Entrances, __: object, answer: Answer) -> Opened:
+        query = dns.message.make_query("a.test", "A").to_wire()
+        responses.extend(dns.message.from_wire(answer(query, "10.0.0.2") or b"") for _ in range(2))
+        return Opened(listening={})
+
+    monkeypatch.setattr(subject, "open_entrances", open_entrances)
+    settings.policy.write_text("version: 1\ndomains: [a.test]\n")
+    serving = asyncio.create_task(run(settings, Limits()))
+    _, writer = await connected(settings)
+    writer.close()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+    assert [response.answer[0][0].to_text() for response in responses] == ["127.0.0.1"] * 2
 
 
 @pytest.mark.parametrize("name", ["", ".devcontainer/policy.yaml"])

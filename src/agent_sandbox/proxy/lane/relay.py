@@ -65,7 +65,7 @@ class Relay:
         self._engine = engine
         self._steps = steps
         self._interrupt = interrupt
-        self._is_over = False
+        self._is_over = self._is_sent = False
         self._sending: asyncio.Task[None] | None = None
         self.is_begun = self.is_endless = self.is_websocket = self.keeps_client = False
         self.is_reusable = self.is_shareable = False
@@ -82,12 +82,13 @@ class Relay:
         if buffered and chunked:
             buffered = chunk(buffered)
         server.write(first + buffered + (LAST_CHUNK if chunked and self._body.is_done else b""))
-        self._sending = None if self._body.is_done else asyncio.create_task(self._send(server, chunked=chunked))
+        self._is_sent = self._body.is_done
+        self._sending = None if self._is_sent else asyncio.create_task(self._send(server, chunked=chunked))
         try:
             await self._receive(upstream)
         finally:
             await self._stop_sending()
-        self.is_reusable = self.is_reusable and self._body.is_done and server.is_usable
+        self.is_reusable = self.is_reusable and self._is_sent and server.is_usable
 
     async def _stop_sending(self) -> None:
         """Send nothing more of the request."""
@@ -127,6 +128,7 @@ class Relay:
                 return None
         if chunked:
             server.write(LAST_CHUNK)
+        self._is_sent = True
         return None
 
     def _malformed(self, reason: str) -> AbortedError:

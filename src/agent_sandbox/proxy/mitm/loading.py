@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from agent_sandbox.proxy.mitm.session import Session
 
 LOADING = Lock()
-AGAIN = "restart the proxy with `docker compose restart proxy`"
+AGAIN = "restart the sandbox: agent-sandbox down, then agent-sandbox up"
 
 
 async def load_session() -> "type[Session] | str":

@@ -11,6 +11,7 @@ from agent_sandbox.proxy.front import rejection as subject
 from agent_sandbox.proxy.front.rejection import Rejection
 from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError
 from memory_streams import memory_streams
 
@@ -54,6 +55,25 @@ async def test_a_wrong_name_is_told_by_an_alert_and_what_is_raw_by_nothing(
     writer.close()
     assert [(line.event, line.reason) for line in lines] == [(event, str(fault))]
     assert transport.written == said
+
+
+@pytest.mark.parametrize(
+    ("carries", "said"),
+    [
+        (Carries.TLS, b"\x15\x03\x03\x00\x02\x02\x50"),
+        (Carries.HTTP, b"HTTP/1.1 502 Bad Gateway\r\n"),
+    ],
+)
+async def test_a_connection_that_cannot_be_served_gets_an_alert_or_a_response(carries: Carries, said: bytes) -> None:
+    reader, writer, transport = memory_streams()
+    lines: list[AuditRecord] = []
+    tunnel = Tunnel(client="10.0.0.2:40000", carries=carries, host="a.test", port=443)
+    await Rejection(lines.append, PeekableReader(reader, Place(Held())), writer).fail("broken", tunnel)
+    writer.close()
+    (line,) = lines
+    assert (line.event, line.reason, line.host, line.port) == (Event.FAULT, "broken", "a.test", 443)
+    assert line.client == "10.0.0.2:40000"
+    assert transport.written.startswith(said)
 
 
 async def test_a_killed_connection_may_end_without_a_word() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import h11
 import pytest
@@ -10,6 +11,7 @@ from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
 from agent_sandbox.proxy.wire.http1_head import BodyEnd
 
 if TYPE_CHECKING:
+    from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
     from agent_sandbox.proxy.wire.http1_head import Body as Size
 
 
@@ -34,6 +36,20 @@ async def whole(body: Body) -> bytes:
     while piece := await body.read():
         data += piece
     return data
+
+
+async def test_the_rest_of_a_body_is_read_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("asyncio.sleep", sleep)
+    pauses = iter((0.0, 0.5))
+    turns = cast("FairScheduler", SimpleNamespace(wait=lambda _took: next(pauses)))
+    body = request_body(cast("Any", Stream(b"ab", b"c", b"GET")), 3, line_bytes=10)
+    await body.discard(turns)
+    assert (body.is_done, slept) == (True, [0.5])
 
 
 @pytest.mark.parametrize(

@@ -274,9 +274,12 @@ async def test_nothing_of_a_request_is_sent_while_its_client_does_not_read_the_e
             assert on.notes.said == ["malformed body: a malformed chunk size line"]
 
 
+@pytest.mark.parametrize("is_first", [False, True])
 async def test_a_server_that_takes_no_more_of_a_request_may_go_on_with_its_response(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, *, is_first: bool
 ) -> None:
+    """The request ends before its response, or afterwards."""
+
     async def drain(_: object) -> None:
         raise ConnectionResetError
 
@@ -290,9 +293,13 @@ async def test_a_server_that_takes_no_more_of_a_request_may_go_on_with_its_respo
             on.send(b"5\r\nhello\r\n")
             await asyncio.sleep(0.02)
         monkeypatch.undo()
+        if is_first:
+            on.send(b"0\r\n\r\n")
+            await asyncio.sleep(0.02)
         writer.write(b"ok")
         assert await on.get(b"ok") == b"ok"
-        on.send(b"0\r\n\r\n")
+        if not is_first:
+            on.send(b"0\r\n\r\n")
         assert await on.answered(GET, OK) == (GET, OK)
         assert [exchange.sent.count for exchange in on.notes.exchanges] == [5, 0]
 
