@@ -25,7 +25,7 @@ domains:
 """
 HOST = "allowed.test"
 # Of a record, what differs by itself.
-OWN = ("ts", "time", "duration_ms")
+OWN = ("ts", "time", "duration_ms", "client")
 # Those of `test_both_paths.py` are many more, but without TLS.
 REQUESTS = {
     "two in a row": get("/a", HOST).replace(b"Connection: close\r\n", b"") + get("/a/b", HOST),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -48,6 +50,8 @@ class Tmux:
         end = time.monotonic() + seconds
         while text not in (screen := self.screen()):
             assert time.monotonic() < end, f"not on the screen: {text!r}\n{screen}"
+            # tmux 3.3 may miss the end of the program, and would never show it.
+            os.kill(int(self._run("display-message", "-p", "#{pid}")), signal.SIGCHLD)
             time.sleep(0.05)
         return screen
 
