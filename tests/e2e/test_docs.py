@@ -42,6 +42,8 @@ ELSEWHERE = {
     "agent-sandbox secret remove tracker.token": "the same",
     "agent-sandbox secret setup openai": "asks at a terminal; tests/unit/cli/secret/test_setup.py pipes it in",
     "agent-sandbox secret set tracker.token --host api.example.com --from 'op read op://work/tracker/token'": "no `op`",
+    "keyring set tracker me": "asks at a terminal, and the package `keyring` is not installed",
+    "agent-sandbox secret set tracker.token --host api.example.com --from keyring:tracker/me": "the same",
     "ssh-keygen -t ed25519 -N '' -f ~/.ssh/sandbox-signing": "writes to the home directory",
     "agent-sandbox secret setup signing --from ssh-key:$HOME/.ssh/sandbox-signing": "test_setup.py runs it",
     "agent-sandbox secret sync": "test_secrets.py",

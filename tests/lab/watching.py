@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 def await_threads(*names: str) -> None:
     """Wait for the threads whose functions have these names: they use what a test has prepared."""
-    end = time.monotonic() + 10
-    while any(name in thread.name for thread in threading.enumerate() for name in names):
-        assert time.monotonic() < end
+    end = time.monotonic() + 60
+    ends = tuple(f"({name})" for name in names)
+    while left := [one.name for one in threading.enumerate() if one.name.endswith(ends)]:
+        assert time.monotonic() < end, left
         time.sleep(0.01)
 
 

@@ -55,7 +55,7 @@ def test_a_terminal_gets_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
         connected.extend(stack.connection.project.name for stack in screen._stacks.values() if stack.connection)
 
     monkeypatch.setattr(WatchScreen, "run", run)
-    monkeypatch.setattr(WatchScreen, "call_later", lambda _, call, *words: call(*words))
+    monkeypatch.setattr(WatchScreen, "call_later", lambda _, call, *words: None if words else call())
     assert exit_code(watch) == 0
     assert connected == ["app-1"]
 
