@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 # Takes the proxy's memory until the kernel ends a process, and has that be the proxy itself.
 HOG = """
+import contextlib
 import os
 for pid in filter(str.isdigit, os.listdir("/proc")):
     if int(pid) not in (1, os.getpid()):
-        with open(f"/proc/{pid}/oom_score_adj", "w") as file:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as file:  # a health check may end
             file.write("1000")
 held = []
 while True:
