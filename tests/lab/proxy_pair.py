@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # For `sabotage`: tests need not wait as long as clients may take.
 HURRY = "from agent_sandbox.proxy.limits import Limits\nLimits.__init__.__kwdefaults__.update(body_seconds=1.0)"
-# For `sabotage`: the proxy connects to servers only while there is no file `held` beside the policy.
+# For `sabotage`: the proxy waits before it connects to a server, as long as a file `held` is beside the policy.
 HELD = """
 import asyncio, pathlib, sys
 from agent_sandbox.proxy.upstream import dialler

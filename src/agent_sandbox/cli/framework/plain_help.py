@@ -23,7 +23,7 @@ class PlainCommand(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            # Only the error about a missing parameter has no message of its own.
+            # The message is empty if a parameter is missing.
             error.message = error.message or getattr(error.param, "help", None) or ""
             raise
 

@@ -157,7 +157,8 @@ class Relay:
         is_ending = chunked or not head.has_body(exchange.method) or has_field(returned.fields, b"content-length")
         self.is_endless = not is_ending
         await self._return(first, response_body(server, size), chunked=chunked, server=server)
-        # What each side was told: a response of HTTP/1.0 that is sent in chunks leaves the client's connection open.
+        # As each side was told: an HTTP/1.0 server closes its connection, but a client that gets its response in
+        # chunks, as HTTP/1.1, expects to send another request.
         self.keeps_client = goes_on and not closes(version, returned.fields) and not self.is_endless
         self.is_reusable = goes_on and not closes(head.version, head.fields) and size is not BodyEnd.CLOSE
         self.is_shareable = may_be_shared(exchange, head, has_body=not self._body.is_empty, is_early=is_early)

@@ -131,7 +131,7 @@ class Connection:
             raise UserError([Problem(where=self.project.name, what=CLOSED)]) from error
 
     def answer_for(self, question: Question, word: str) -> None:
-        """Answer with one of the words of `SCOPES`. Raises UserError if there is no rule to allow for longer."""
+        """Answer with one of the words of `SCOPES`. Raises UserError if a lasting answer has no rule to grant."""
         if word in LASTING:
             _require_rule(question)
         self.answer(question.id, SCOPES[word], seconds=HOUR if word == "hour" else None)
