@@ -134,11 +134,22 @@ class ProxyProcess:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
 
     def reload(self, policy: str) -> dict[str, Any]:
-        """Replace the policy and reload it; return the answer. Starting the command for it would take longer."""
+        """Replace the policy and reload it; return the answer. Starting the command for it would take longer.
+
+        Its record has been read by then: a `forget` right after it forgets that too.
+        """
+        before = self._policy_records()
         self.policy_file.write_text(policy)
         answer = ask(Path(self.ready["control"]), {"verb": "reload"})
         assert answer["ok"], answer
+        end = time.monotonic() + SECONDS
+        while self._policy_records() == before:
+            assert time.monotonic() < end, "no record of the reload"
+            time.sleep(0.001)
         return answer
+
+    def _policy_records(self) -> int:
+        return sum(line["event"] == "policy" for line in list(self.lines))
 
     def memory(self) -> int:
         """Resident bytes of the process."""
@@ -185,10 +196,11 @@ class ProxyProcess:
             yield stream
 
     def ask(self, host: str, request: bytes, *, port: int = 443) -> bytes:
-        """Send bytes through TLS, return all that comes until the end."""
+        """Send bytes through TLS, return all that comes until the end; the answer may come before all is sent."""
         began = time.monotonic()
         with self.tls(host, port) as stream:
-            stream.sendall(request)
+            with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
+                stream.sendall(request)
             return in_time(read_all(stream), began)
 
 
