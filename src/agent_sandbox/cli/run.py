@@ -104,7 +104,7 @@ def run(  # noqa: PLR0913 - each is an option
         own = sandbox.project
         if code := start(own, extra_ca=extra_ca, quiet=quiet):
             return code
-        sandbox.started()
+        sandbox.keep_cache()
         report_unwritable_project(own)
         keep_secrets(own)
         keep_ports(own)

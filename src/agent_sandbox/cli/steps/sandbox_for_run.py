@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 class SandboxForRun:
     """The project to start, and what follows from its place.
 
-    `before` has its files before the sandbox existed, if it is only for this run. Call `started` once the stack runs.
+    `before` has its files before the sandbox existed, if it is only for this run. Call `keep_cache` once the stack has
+    started.
     """
 
     project: Project
     before: Baseline | None = None
-    keep: Callable[[], None] | None = None
+    cache: Callable[[], None] | None = None
     clone: "ThrowAwayClone | None" = None
 
-    def started(self) -> None:
-        """Keep what a clone's setup script downloaded, before an agent runs."""
-        if self.keep:
-            self.keep()
+    def keep_cache(self) -> None:
+        """Keep what a clone's setup script downloaded for other clones, before an agent runs."""
+        if self.cache:
+            self.cache()
 
     @property
     def fetch(self) -> "Callable[[], Fetched | None] | None":
@@ -65,12 +66,13 @@ def sandbox_for_run(
     from agent_sandbox.cli.steps.clones import claim_clone, enter_clone  # noqa: PLC0415 - only for clones
 
     if not removes:
-        own, keep = enter_clone(project, clone, extra_ca=extra_ca, quiet=quiet)
-        yield SandboxForRun(project=own, keep=keep)
+        own, cache = enter_clone(project, clone, extra_ca=extra_ca, quiet=quiet)
+        yield SandboxForRun(project=own, cache=cache)
         return
     from agent_sandbox.cli.steps.throw_away_clone import fetched_and_removed  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.review.changes import take  # noqa: PLC0415 - as above
 
     with fetched_and_removed(claim_clone(project, clone), quiet=quiet) as thrown:
-        own, keep = enter_clone(project, thrown.clone.name, extra_ca=extra_ca, quiet=quiet)
-        yield SandboxForRun(project=own, before=take(own.root), keep=keep, clone=thrown)
+        # What it would keep for other clones would be removed with it.
+        own, _ = enter_clone(project, thrown.clone.name, extra_ca=extra_ca, quiet=quiet)
+        yield SandboxForRun(project=own, before=take(own.root), clone=thrown)

@@ -23,7 +23,7 @@ def driver(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch:
 def test_the_projects_own_sandbox_is_kept(project: Path, docker: FakeDocker) -> None:
     own = open_project(None, cwd=project)
     with sandbox_for_run(own, None, removes=False, extra_ca=None, quiet=True) as sandbox:
-        sandbox.started()
+        sandbox.keep_cache()
         assert (sandbox.project, sandbox.before, sandbox.fetch, sandbox.lost_commits) == (own, None, None, False)
     assert docker.calls == []
 
@@ -74,5 +74,5 @@ def test_a_clone_that_cannot_be_made_leaves_nothing(
 def test_what_a_clones_setup_script_downloaded_is_kept_once_it_has_started(project: Path) -> None:
     kept: list[str] = []
     own = open_project(None, cwd=project)
-    SandboxForRun(project=own, keep=lambda: kept.append("cache")).started()
+    SandboxForRun(project=own, cache=lambda: kept.append("cache")).keep_cache()
     assert kept == ["cache"]
