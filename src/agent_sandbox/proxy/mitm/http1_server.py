@@ -139,7 +139,7 @@ class StrictHttp1Server(Http1Server):
             return False
         messages = ((request.http_version, request.headers), (response.http_version, response.headers))
         is_endless = http1.expected_http_body_size(request, response) == -1
-        return is_endless or any(http1.connection_close(*message) for message in messages)
+        return is_endless or any(http1.connection_close(*message) for message in messages)  # type: ignore[no-untyped-call]
 
     def refuse(self, reason: str, status: int = 400) -> Commands:
         """Send a denial, close, and report the reason for the audit log."""
