@@ -135,8 +135,8 @@ class StrictHttp1Server(Http1Server):
     def _is_last(self) -> bool:
         """Whether the connection ends with this response."""
         request, response = self.request, self.response
-        if request is None or response is None:
-            return False
+        assert request is not None  # noqa: S101 - there is one that was answered
+        assert response is not None  # noqa: S101 - as above
         messages = ((request.http_version, request.headers), (response.http_version, response.headers))
         is_endless = http1.expected_http_body_size(request, response) == -1
         return is_endless or any(http1.connection_close(*message) for message in messages)  # type: ignore[no-untyped-call]

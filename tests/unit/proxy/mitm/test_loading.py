@@ -123,14 +123,16 @@ def test_nothing_of_a_failed_import_is_used_by_the_next() -> None:
 
 
 def test_only_what_the_same_thread_imported_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["elsewhere", "json.tool", "here", "here.below", "hereafter"]
+    names = ["elsewhere", "json.tool", "here", "here.below", "hereafter", "kept", "kept.module"]
     imports = Imports(get_ident())
     other = Thread(target=imports.find_spec, args=("elsewhere", None))
     other.start()
     other.join()
-    for name in ("here", "json.tool", "not.imported"):
+    for name in ("here", "json.tool", "not.imported", "kept.module"):
         imports.find_spec(name, None)
     for name in names:
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    vars(sys.modules["kept"]).update(module=sys.modules["kept.module"])
     imports.forget()
-    assert [name for name in names if name in sys.modules] == ["elsewhere", "json.tool", "hereafter"]
+    assert [name for name in names if name in sys.modules] == ["elsewhere", "json.tool", "hereafter", "kept"]
+    assert not hasattr(sys.modules["kept"], "module")
