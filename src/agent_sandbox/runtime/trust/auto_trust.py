@@ -34,7 +34,7 @@ def remember(store: Store, prepared: Prepared, now: Standing) -> None:
 
 def _with_less(before: Standing, now: Standing) -> dict[str, str]:
     """Return the trusted files, with the project file as it is now if it asks for nothing more, or without it."""
-    if {*now.box} & {*changes(now, before)}:
+    if now.box and {*now.box} & {*changes(now, before)}:
         return dict(before.files)
     return {path: text for path, text in before.files.items() if path in now.files or path not in before.box} | now.box
 
