@@ -10,7 +10,7 @@ from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import Provenance, provenance_of
-from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.render.paths import PROJECT_FILE, STACK
 from agent_sandbox.stack.limits import Limits, kept, limits
 from agent_sandbox.stack.naming import RECORD
 from agent_sandbox.stack.recorded import Ide, Owner
@@ -76,11 +76,17 @@ def choices_said(agents: tuple[str, ...], workspace: "Workspace", pins: Mapping[
     }
 
 
+@lru_cache(maxsize=4)  # `init` needs that of the stack file twice
+def parse_document(text: str) -> Any:  # noqa: ANN401 - whatever is in the file
+    """Return the document in a file with a record, for reading only; raise UserError if it cannot be read."""
+    return load_foreign(text, file=STACK)
+
+
 def _parsed[T](text: str, read: Callable[[dict[str, Any]], T]) -> T | None:
     if provenance_of(text) is Provenance.FOREIGN:
         return None
     try:
-        return read(load_foreign(text, file=""))
+        return read(parse_document(text))
     except (UserError, LookupError, TypeError, ValueError):
         return None
 

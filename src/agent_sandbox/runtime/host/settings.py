@@ -5,7 +5,6 @@ size of the files are limited.
 """
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +111,8 @@ def write_settings(folder: Path, files: Mapping[str, str]) -> None:
     """
     if folder.is_dir() and _present(folder) == files:
         return
+    import shutil  # noqa: PLC0415 - with three compression libraries; few stacks have copies
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
@@ -137,4 +138,6 @@ def _present(folder: Path) -> dict[str, str]:
 
 def forget_settings(stack: str, environ: Mapping[str, str]) -> None:
     """Remove the copies for a stack."""
+    import shutil  # noqa: PLC0415 - as above
+
     shutil.rmtree(folder_of(stack, environ), ignore_errors=True)

@@ -13,7 +13,6 @@ from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
 from agent_sandbox.images import Additions, agent_name, base_name, images_for, project_images, proxy_name
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import INIT
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
@@ -21,7 +20,7 @@ from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, PROJECT_FILE, SHAR
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import Rendered, reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
-from agent_sandbox.render.record import Choices, Record, parse_choices, parse_record
+from agent_sandbox.render.record import Choices, Record, parse_choices, parse_document, parse_record
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
 from agent_sandbox.runtime.host.agents import load_agents
@@ -299,7 +298,7 @@ def _readable(project: Path, path: str) -> str | None:
 def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> frozenset[str]:
     """Return what the stack file protects now, and what it protected when the stack last started."""
     try:
-        document = load_foreign(text, file=STACK)
+        document = parse_document(text)
     except UserError:
         document = {}
     paths = read_only_mounts(document if isinstance(document, dict) else {}).union(recorded(project, environ).paths)
