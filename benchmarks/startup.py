@@ -17,18 +17,19 @@ from typing import TYPE_CHECKING
 from benchmarks.table import Ratio, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 ROUNDS = 11
 NOTHING = (sys.executable, "-P", "-c", "pass")
 EXPLAIN = ("policy", "explain", "GET", "https://api.anthropic.com/")
-# By the arguments: what it is called, its goal, and whether what was kept of the policy is taken away before each run.
+# By the arguments: what it is called, its goal, and the directories that are removed before each run.
 COMMANDS = (
-    (("--version",), "`--version`", "3x", False),
-    (("--help",), "`--help`", "3x", False),
-    (("init", "claude"), "`init claude`", "15x", False),
-    (EXPLAIN, "`policy explain`", "15x", False),
-    (EXPLAIN, "`policy explain`, the first after an edit", "", True),
+    (("--version",), "`--version`", "3x", ()),
+    (("--help",), "`--help`", "3x", ()),
+    (("init", "claude"), "`init claude`, the first", "", ("project", "state")),
+    (("init", "claude"), "`init claude`", "15x", ()),
+    (EXPLAIN, "`policy explain`", "15x", ()),
+    (EXPLAIN, "`policy explain`, the first after an edit", "", ("cache",)),
 )
 
 
@@ -42,24 +43,25 @@ def seconds(argv: Sequence[str], cwd: Path, environ: Mapping[str, str] | None = 
 def rows() -> list[Row]:
     """Measure every command in turn with the empty interpreter."""
     with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder) / "project"
-        project.mkdir()
-        return [_row(project, *command) for command in COMMANDS]
+        return [_row(Path(folder), *command) for command in COMMANDS]
 
 
-def _row(project: Path, arguments: Sequence[str], figure: str, goal: str, forget: bool) -> Row:  # noqa: FBT001 - a table's
+def _row(folder: Path, arguments: Sequence[str], figure: str, goal: str, removed: Sequence[str]) -> Row:
     argv = (str(Path(sys.executable).with_name("agent-sandbox")), *arguments)
-    environ = environment(project.parent)
+    environ = environment(folder)
 
-    def run(argv: Sequence[str], before: Callable[[], object] = lambda: None) -> float:
-        before()
-        return seconds(argv, project, environ)
+    def run(argv: Sequence[str]) -> float:
+        (folder / "project").mkdir(exist_ok=True)
+        return seconds(argv, folder / "project", environ)
 
-    cache = Path(environ["XDG_CACHE_HOME"])
-    before = (lambda: shutil.rmtree(cache, ignore_errors=True)) if forget else (lambda: None)
+    def run_without() -> float:
+        for name in removed:
+            shutil.rmtree(folder / name, ignore_errors=True)
+        return run(argv)
+
     for warm in (argv, argv, NOTHING):
         run(warm)
-    pairs = [(run(argv, before), run(NOTHING)) for _ in range(ROUNDS)]
+    pairs = [(run_without(), run(NOTHING)) for _ in range(ROUNDS)]
     ours, other = ([1000 * pair[side] for pair in pairs] for side in (0, 1))
     return Row(figure=figure, unit="ms", ours=ours, other=other, beside="`python -c pass`", goal=goal, ratio=Ratio.COST)
 

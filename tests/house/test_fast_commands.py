@@ -115,7 +115,7 @@ def test_a_command_on_a_stack_imports_no_more_than_it_needs(project: Path, docke
     assert len(ours(modules)) <= most, sorted(ours(modules))
 
 
-def test_init_in_a_repository_starts_git_three_times(tmp_path: Path) -> None:
+def test_the_first_init_in_a_repository_starts_git_three_times(tmp_path: Path) -> None:
     # the user's settings, the repository's, and who commits
     calls, program = tmp_path / "calls", tmp_path / "bin" / "git"
     program.parent.mkdir()
@@ -123,7 +123,8 @@ def test_init_in_a_repository_starts_git_three_times(tmp_path: Path) -> None:
     program.chmod(0o755)
     (tmp_path / "app").mkdir()
     subprocess.run(["git", "init", "--quiet", tmp_path / "app"], check=True)
-    imported(tmp_path / "app", INIT, PATH=f"{program.parent}:{os.environ['PATH']}")
+    modules = imported(tmp_path / "app", INIT, PATH=f"{program.parent}:{os.environ['PATH']}")
+    assert NEVER & modules == set()
     assert len(calls.read_text().splitlines()) == 3
 
 
