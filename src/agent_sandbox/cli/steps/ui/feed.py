@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from agent_sandbox.counted import counted
 from agent_sandbox.runtime.proxy.decisions import is_probe
 from agent_sandbox.runtime.proxy.reports import Dropped, Reply, Report, State
 
@@ -95,7 +96,7 @@ class Feed:
                 case Reply(error=error):
                     self._note(f"not done: {error}" if error else "")
                 case Dropped(count=count):
-                    self._note(f"{count} decisions came too fast; agent-sandbox proxy logs has them")
+                    self._note(f"{counted(count, 'decision')} came too fast; agent-sandbox proxy logs has them")
                 case _ if not is_probe(found):
                     self._last += 1
                     self._decisions.append(Decision(number=self._last, stack=name, record=found))

@@ -9,6 +9,7 @@ from functools import partial
 
 from agent_sandbox.cli.steps.watching.connection import LAYERS, SETTLE_SECONDS, Connection
 from agent_sandbox.cli.steps.watching.plain import ANSWERS
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.proxy.reports import Question, Reply, Report, State, groups
 
@@ -76,7 +77,7 @@ class Overlay:
             left = max(0, several[0].seconds_left - int(self._clock() - self._since))
             said = [f"  {self._said}"] if self._said else []
         count = f", 1 of {len(waiting)}" if len(waiting) > 1 else ""
-        title = f"{self._name}: a request waits for you{count}, {left} seconds left"
+        title = f"{self._name}: a request waits for you{count}, {counted(left, 'second')} left"
         width = min(columns, WIDEST) - 1
         head = [title[:width], ""]
         if name:

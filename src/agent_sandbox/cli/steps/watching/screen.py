@@ -23,6 +23,7 @@ from agent_sandbox.cli.steps.watching.connection import LAYERS, SETTLE_SECONDS, 
 from agent_sandbox.cli.steps.watching.details import question_lines, record_lines
 from agent_sandbox.cli.steps.watching.policy_line import edit, policy_line, suggested_rule
 from agent_sandbox.cli.steps.watching.request_table import Entry, RequestTable
+from agent_sandbox.counted import counted
 from agent_sandbox.policytools.edit.insertion import written
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
@@ -188,7 +189,7 @@ class WatchScreen(App[None]):
             self._table.take(new)
         self._missed += missed
         if self._missed and self._clock() >= self._quiet_until:
-            self._say(f"{self._missed} decisions came too fast; agent-sandbox proxy logs has them")
+            self._say(f"{counted(self._missed, 'decision')} came too fast; agent-sandbox proxy logs has them")
             self._missed, self._quiet_until = 0, self._clock() + MISSED_SECONDS
 
     def _say(self, text: str) -> None:

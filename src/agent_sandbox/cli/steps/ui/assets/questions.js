@@ -1,7 +1,7 @@
 // The requests that wait, and their answers. An answer counts only if nothing has moved for a moment, so that
 // a request that appears just then does not get a click or a key that was meant for something else.
 
-import { SETTLE_MS, button, dialogIsOpen, element, find, foreign, say } from "./dom.js";
+import { SETTLE_MS, button, counted, dialogIsOpen, element, find, foreign, say } from "./dom.js";
 import { Refused, post } from "./api.js";
 
 const LAYERS = { p: "project", u: "user" };
@@ -122,7 +122,7 @@ function made(group, about) {
 function countDown() {
   for (const item of find("question-list").children) {
     const left = Math.round(((until.get(item.dataset.key) ?? 0) - performance.now()) / 1000);
-    item.querySelector(".left").textContent = `${Math.max(0, left)} seconds left`;
+    item.querySelector(".left").textContent = `${counted(Math.max(0, left), "second")} left`;
   }
 }
 

@@ -1,6 +1,6 @@
 // The table of requests: the newest first, a bounded number, filtered by what the user typed.
 
-import { element, find, foreign, show } from "./dom.js";
+import { counted, element, find, foreign, show } from "./dom.js";
 
 const KEPT = 1000;
 const SHOWN = 300;
@@ -91,7 +91,7 @@ function details(record) {
     ["rule", record.rule],
     ["status", record.status ?? ""],
     ["took", record.duration_ms ? `${record.duration_ms} ms` : ""],
-    ...sizes.map(([name, bytes]) => [name, `${bytes} bytes`]),
+    ...sizes.map(([name, bytes]) => [name, counted(bytes, "byte")]),
     ["looks like", record.tool],
     ["headers", record.headers],
   ].filter(([, value]) => value !== "");
