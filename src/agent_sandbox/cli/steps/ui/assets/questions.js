@@ -10,6 +10,7 @@ const WORDS = { once: "allowed once", hour: "allowed for an hour", stop: "allowe
 
 let groups = [];
 let selected = ""; // the key of the first question of a group
+let closed = ""; // the key of what was answered here
 let moved = 0; // when the list last changed
 let typed = 0; // when a key was last pressed, or the window came to the front
 let until = new Map(); // when each question times out
@@ -24,17 +25,22 @@ export function start(writeRule) {
 
 // Questions have numbers of their own in each stack; with several stacks, each is shown with the name of its stack.
 export function update(stacks, several) {
+  const read = groups.find((group) => first(group) === selected);
   const before = new Set(groups.flatMap((group) => group.questions.map((one) => one.key)));
   const notes = all_notes();
   const now = performance.now();
   groups = stacks.flatMap(({ name: stack, groups }) => {
-    const whole = (one) => ({ ...one, stack, key: `${stack} ${one.id}` });
+    // After a restart of the proxy, a number means another request.
+    const whole = (one) => ({ ...one, stack, key: `${stack} ${one.id} ${one.request}` });
     return groups.map((group) => ({ ...group, label: several ? `${stack}: ` : "", questions: group.questions.map(whole) }));
   });
   const all = groups.flatMap((group) => group.questions);
   until = new Map(all.map((one) => [one.key, now + one.seconds_left * 1000]));
   // A note that comes later moves the buttons.
   if (all.length !== before.size || all.some((one) => !before.has(one.key)) || notes !== all_notes()) moved = now;
+  if (read && selected !== closed && !read.questions.some(({ key }) => until.has(key))) {
+    say(`gone: ${name_of(read)}: its client left, it was answered elsewhere, or it timed out`);
+  }
   if (!groups.some((group) => first(group) === selected)) select(groups.length ? first(groups[0]) : "");
   draw();
   document.title = all.length ? `(${all.length}) agent-sandbox` : "agent-sandbox";
@@ -45,6 +51,7 @@ const about_one = ({ stack, id, request }) => ({ stack, id, request });
 const about_rule = (one, layer) => ({ ...about_one(one), layer });
 const all_notes = () => JSON.stringify(groups.map((group) => [group.label, group.questions.map((one) => one.notes)]));
 const first = (group) => group.questions[0].key;
+const name_of = (group) => `${group.label}${group.name ? `requests under ${group.name}` : group.questions[0].request}`;
 
 function select(key) {
   selected = key;
@@ -104,7 +111,7 @@ function made(group, about) {
     }
     if (one.rule && one.fits_policy) {
       for (const [key, name] of Object.entries(LAYERS)) {
-        answers.append(button(`For ${name === "user" ? "you" : "the project"} (${key})`, () => settled(moved) && onRule(about_rule(one, name))));
+        answers.append(button(`For ${name === "user" ? "you" : "the project"} (${key})`, () => settled(moved) && allow(one, name)));
       }
     }
     answers.append(button("Deny (d)", () => clicked(group, "deny")));
@@ -136,7 +143,13 @@ function clicked(group, word) {
   if (settled(moved)) answer(group, word);
 }
 
+function allow(one, layer) {
+  closed = one.key;
+  onRule(about_rule(one, layer));
+}
+
 async function answer(group, word) {
+  closed = first(group);
   const done = await Promise.allSettled(group.questions.map((one) => post("/api/answer", { ...about_one(one), word })));
   const failed = done.find((one) => one.status === "rejected");
   if (failed && !(failed.reason instanceof Refused)) say("agent-sandbox ui does not answer");
@@ -165,7 +178,7 @@ function pressed(event) {
   else if (!group || !(event.key in KEYS || event.key in LAYERS)) return;
   else if (group.name && event.key !== "d") say("a group can only be denied");
   else if (!settled(moved, before)) return;
-  else if (event.key in LAYERS && group.questions[0].rule && group.questions[0].fits_policy) onRule(about_rule(group.questions[0], LAYERS[event.key]));
+  else if (event.key in LAYERS && group.questions[0].rule && group.questions[0].fits_policy) allow(group.questions[0], LAYERS[event.key]);
   else if (event.key in KEYS && (group.questions[0].rule || ["a", "d"].includes(event.key))) answer(group, KEYS[event.key]);
   event.preventDefault();
 }
