@@ -288,6 +288,20 @@ def test_both_paths_treat_an_answer_before_the_end_of_its_request_the_same(name:
         assert lane.records[0]["bytes_out"] == 2
 
 
+@each("answer", [EARLY["until the end"], OK + b"Connection: close\r\nContent-Length: 2\r\n\r\nok"])
+@each("is_split", [False, True])
+def test_a_client_that_waits_for_the_end_of_an_early_answer_gets_it(
+    answer: bytes, both: BothPaths, *, is_split: bool
+) -> None:
+    head = REQUESTS["a body"].replace(b"Connection: close\r\n", b"")[:-5]
+    pieces = split(answer, range(1, len(answer))) if is_split else (answer,)
+    lane, other = both.seen((TUNNEL, head + b"he"), (Answer(pieces=pieces, closes=True, early=True),))
+    assert_same(lane, other)
+    assert (lane.closed, lane.returned.endswith(answer), len(lane.records)) == (True, True, 1)
+    assert (lane.records[0]["status"], lane.records[0]["bytes_out"]) == (200, 2)
+    assert lane.records[0]["reason"] == "allowed by policy.yaml:5"
+
+
 @each(
     "rest",
     [

@@ -40,6 +40,12 @@ def close(stream: socket.socket, _: bytes) -> None:
     stream.sendall(BODY)
 
 
+def answer_early(stream: socket.socket, body: bytes) -> None:
+    while len(body) < 4:
+        body += stream.recv(4)  # closing before it has arrived would reset the connection
+    stream.sendall(BODY)
+
+
 def reset(stream: socket.socket, _: bytes) -> None:
     stream.sendall(BODY)
     time.sleep(0.2)  # or the reset overtakes what was sent
@@ -55,6 +61,18 @@ def test_an_answer_that_ends_with_its_connection_is_whole(stand: Stand) -> None:
     got, told = ask(stand, get("/api/ending", "allowed.test"))
     assert got.endswith(b"as long as it lasts")
     assert told
+
+
+def test_a_response_before_the_end_of_its_request_ends_with_its_server(stand: Stand) -> None:
+    stand.allowed.answers["/api/ending"] = answer_early
+    got, told = ask(stand, get("/api/ending", "allowed.test", "Content-Length: 100", method="POST") + b"part")
+    assert got.endswith(b"as long as it lasts")
+    assert told
+    line = stand.proxy.line(method="POST", path="/api/ending")
+    assert (line["status"], line["reason"], line["bytes_in"], line["bytes_out"]) == (
+        *(200, "allowed by policy.yaml:5"),
+        *(19, 4),
+    )
 
 
 @pytest.mark.parametrize("sent", [get("/api/../x", "allowed.test"), get("/no", "allowed.test"), b"no request\r\n\r\n"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -10,13 +12,15 @@ import h2.connection
 import h2.events
 import pytest
 
+from agent_sandbox.proxy.mitm.loading import AGAIN
 from certificates import make_authority
+from http2client import Http2Client, fields
 from http2server import Http2Server
 from proxy_stand import ProxyProcess
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Iterator
+    from pathlib import Path
 
 MIB = 1_048_576
 FIELDS = [(":method", "POST"), (":scheme", "https"), (":authority", "grpc.test"), (":path", "/pkg.Service/Call")]
@@ -97,3 +101,33 @@ def test_an_upload_that_the_server_does_not_read_is_not_held(grpc: tuple[ProxyPr
         with pytest.raises(TimeoutError):
             client.send(1, bytes(40 * MIB))
     assert proxy.memory() - before < 24 * MIB
+
+
+# One module runs out of files, once.
+FAILS_ONCE = """
+from importlib.machinery import SourceFileLoader
+from agent_sandbox.proxy.mitm import loading
+loading.RETRY_SECONDS, failing = 0.5, [OSError(24, "Too many open files")]
+def run(self, module, real=SourceFileLoader.exec_module):
+    real(self, module)
+    if module.__name__ == "agent_sandbox.proxy.mitm.stream" and failing:
+        raise failing.pop()
+SourceFileLoader.exec_module = run
+"""
+
+
+def test_http2_is_decided_as_ever_after_a_failed_import(tmp_path: Path) -> None:
+    authority = make_authority(tmp_path, ["allowed.test"])
+    policy = "version: 1\ndomains:\n  - host: allowed.test\n    rules: [{path: {prefix: /api/}}]\n"
+    with ExitStack() as stack:
+        resolve = {("allowed.test", 443): stack.enter_context(Http2Server(tmp_path / "leaf.pem")).port}
+        proxy = ProxyProcess(tmp_path, policy, resolve=resolve, upstream_ca=authority, sabotage=FAILS_ONCE)
+        stack.enter_context(proxy)
+        with pytest.raises(ssl.SSLError, match="ALERT_INTERNAL_ERROR"), proxy.tls("allowed.test", alpn=("h2",)):
+            pass
+        line = proxy.line(event="fault", decision="deny")
+        assert line["reason"] == f"mitmproxy cannot be imported ([Errno 24] Too many open files); {AGAIN}"
+        time.sleep(0.6)
+        with proxy.tls("allowed.test", alpn=("h2",)) as stream:
+            client = Http2Client(stream)
+            assert [client.status(client.send(*fields(path))) for path in ("/api/x", "/no")] == ["200", "403"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import TYPE_CHECKING, Self, override
 
 import pytest
@@ -368,6 +370,48 @@ def test_several_stacks_are_on_one_page(browser: Chromium, made_up: PageStand, a
     asking = "app-1 asks about: unlisted; app-2 not connected to the proxy"
     assert browser.value("document.getElementById('asking').textContent") == asking
     assert (answers.given, other.given) == ([], [(3, "deny", None), (5, "end", None)])
+
+
+def test_a_noisy_stack_delays_no_answer_of_another_and_leaves_its_requests(
+    browser: Chromium, made_up: PageStand, answers: Answers
+) -> None:
+    """Its questions come and go all the time, and its requests are ten times as many as are shown."""
+    made_up.add("noisy-1", Answers())
+    made_up.report(record())
+    made_up.report(open_state(question()))
+    browser.open(made_up.address)
+    browser.until(f"{QUESTIONS} === 1")
+    over = threading.Event()
+
+    def flood() -> None:
+        for number in count():
+            for _ in range(20):
+                made_up.report(record(number), name="noisy-1")
+            made_up.report(open_state(*(question(number + more) for more in range(3))), name="noisy-1")
+            if over.wait(0.02):
+                return
+
+    noisy = threading.Thread(target=flood)
+    noisy.start()
+    try:
+        browser.until("document.querySelectorAll('#rows tr').length === 300")
+        assert browser.value("document.querySelector('#question-list .selected h3').innerText").startswith("app-1: ")
+        time.sleep(1)  # until more is kept than a page gets at once, and the first questions have settled
+        browser.press("d")
+        browser.until(f"{STATUS}.startsWith('denied: app-1')")
+        browser.value("document.querySelector('#question-list .buttons button').click()")
+        browser.until(f"{STATUS}.startsWith('allowed once: app-1')")
+        browser.value("[...document.querySelectorAll('#question-list li')].at(-1).querySelector('button').click()")
+        browser.until(f"{STATUS}.startsWith('not sent')")
+    finally:
+        over.set()
+        noisy.join()
+    mine = "[...document.querySelectorAll('#rows tr')].filter((row) => row.dataset.stack === 'app-1').length"
+    assert browser.value(mine) == 1
+    browser.open(made_up.address)
+    browser.until("document.querySelectorAll('#rows tr').length === 300")
+    assert browser.value(mine) == 1
+    assert answers.given == [(3, "deny", None), (3, "once", None)]
 
 
 def test_keys_that_choose_a_stack_answer_no_question(browser: Chromium, made_up: PageStand, answers: Answers) -> None:

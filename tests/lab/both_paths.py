@@ -206,6 +206,8 @@ class Connection:
         theirs, ours = socket.socketpair()
         ours.settimeout(0)
         streams = await asyncio.open_connection(sock=theirs)
+        extra: dict[str, Any] = streams[1].transport._extra  # type: ignore[attr-defined]
+        extra["peername"] = ("10.0.0.3", 1)  # mitmproxy parses the name, which a pair of sockets has not
         serving = asyncio.create_task(self._front.serve(*streams))
         closed = False
         for packet in packets:

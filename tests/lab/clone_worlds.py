@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from agent_sandbox.backends.compose.plan import ComposePlanner
@@ -18,7 +19,9 @@ from agent_sandbox.runtime.clones.fetch import (
     read_status,
     write_branches,
 )
+from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.clones.host_repository import HEADS, HostRepository, open_repository, start_of
+from agent_sandbox.runtime.clones.listing import Listing
 from agent_sandbox.runtime.clones.volume import CloneVolume
 from agent_sandbox.runtime.host import process
 from agent_sandbox.runtime.project.clone_record import Clone
@@ -26,8 +29,6 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.stack.recorded import Owner
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
     from agent_sandbox.backends.plan import RunCommand
@@ -157,6 +158,22 @@ def make_world(folder: Path, host: Path | None = None) -> World:
     return World(host, work, driver, volume, repository, clone)
 
 
+def fetched_clone(*, changed: tuple[str, ...] = (), complete: bool = True, refused: str = "") -> Fetched:
+    """Return what was fetched from a clone with two new commits."""
+    clone = Clone(project=Path("/p"), name="fix-1", root=Path("/c/fix-1"), title="app-fix-1")
+    branch = Branch(name="main", reference="refs/remotes/box/fix-1/main", commit="a" * 40, before="", commits=2, new=2)
+    listing = Listing(
+        branches={"main": branch.commit},
+        stashes=frozenset(),
+        refused={refused: "why"} if refused else {},
+        head="main",
+        changed=changed,
+        ignored=("node_modules/",),
+        complete=complete,
+    )
+    return Fetched(clone=clone, status=CloneStatus(branches=(branch,), listing=listing), branches=(branch,))
+
+
 def with_clone_driver(project: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> HereDriver:
     """Make a project a repository with one commit, and run all commands for its clones here.
 
@@ -179,7 +196,6 @@ def with_clones(project: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, *n
     with_clone_driver(project, folder, monkeypatch)
     roots = {}
     for name in names:
-        made = clones.enter_clone(open_project(None, cwd=project), name, extra_ca=None, quiet=True, dry_run=False)
-        assert made.project is not None
+        made = clones.enter_clone(open_project(None, cwd=project), name, extra_ca=None, quiet=True)
         roots[name] = made.project.root
     return roots

@@ -102,6 +102,7 @@ class Wire:
         self.faults: list[str] = []
         self.servers: list[Server] = []
         self.sent: dict[Connection, bytes] = {self.client: b""}
+        self.finished: list[Connection] = []  # nothing more is sent to it
         self.closed: list[Connection] = []
         self.reset: list[Connection] = []
         self.cut: list[Connection] = []
@@ -134,14 +135,21 @@ class Wire:
                 elif isinstance(command, commands.SendData):
                     self.sent[command.connection] += command.data
                 elif isinstance(command, commands.CloseConnection):
-                    command.connection.state = ConnectionState.CLOSED
-                    self.closed.append(command.connection)
-                    if isinstance(command, http1_client.CutConnection):
-                        self.cut.append(command.connection)
+                    self._close(command)
                 elif isinstance(command, commands.RequestWakeup) and command.delay == 0 and self.hasty:
                     waiting.append(events.Wakeup(command))
                 elif isinstance(command, commands.RequestWakeup):
                     self.wakeups.append(command)
+
+    def _close(self, command: commands.CloseConnection) -> None:
+        if isinstance(command, commands.CloseTcpConnection) and command.half_close:
+            command.connection.state &= ~ConnectionState.CAN_WRITE
+            self.finished.append(command.connection)
+            return
+        command.connection.state = ConnectionState.CLOSED
+        self.closed.append(command.connection)
+        if isinstance(command, http1_client.CutConnection):
+            self.cut.append(command.connection)
 
     def _open(self, command: commands.OpenConnection) -> events.Event:
         if self.refuse_dial is not None:

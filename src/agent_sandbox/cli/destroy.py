@@ -14,16 +14,14 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
+from agent_sandbox.cli.steps.forget_project import forget_project
 from agent_sandbox.cli.terminal.output import counted, say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.settings import forget_settings
-from agent_sandbox.runtime.policies.learning import forget_recording
-from agent_sandbox.runtime.project.clone_record import Clone, clone_at, forget_clone
+from agent_sandbox.runtime.project.clone_record import Clone, clone_at
 from agent_sandbox.runtime.project.installed import open_project, own_images
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.all_recipes import shared_recipes
-from agent_sandbox.runtime.sources.recipes import recipes_of
 from agent_sandbox.stack.engine import ENGINE
 
 Images = Annotated[bool, Option(help="Also remove the images.")]
@@ -58,7 +56,7 @@ def destroy(  # noqa: PLR0913 - each is an option
     if images and not dry_run:
         things["images"] = tuple(driver().labels_of(names))
     if not (dry_run or any(things.values())):
-        _forget(project, clone)
+        forget_project(project, clone)
         if not quiet:
             say(f"nothing to remove: {project.name} has no resources on this {ENGINE}")
         return DONE
@@ -68,7 +66,7 @@ def destroy(  # noqa: PLR0913 - each is an option
         return FIXABLE
     execute(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
     if not dry_run:
-        _forget(project, clone)
+        forget_project(project, clone)
     if not (dry_run or quiet):
         parts = (counted(len(found), kind.removesuffix("s")) for kind, found in things.items() if found)
         say(f"removed {project.name}: {', '.join(parts)}")
@@ -94,16 +92,6 @@ def _destroy_orphans(*, yes: bool, dry_run: bool, quiet: bool) -> int:
         if not (dry_run or quiet):
             say(f"removed {stack.name}")
     return DONE
-
-
-def _forget(project: Project, clone: Clone | None) -> None:
-    """Remove what is stored for the project on the host machine; of a clone, all of it."""
-    recipes_of(project.root, os.environ).forget()
-    forget_settings(project.name, os.environ)
-    forget_recording(project.root, os.environ)
-    if clone:
-        open_store(os.environ).forget(project.root)
-        forget_clone(clone)
 
 
 def _report_secrets(project: Project, clone: Clone | None) -> None:

@@ -2,9 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +11,14 @@ from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Destroy, Terminal
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import attach, backend, execute
 from agent_sandbox.cli.steps.kept_ports import keep_ports
+from agent_sandbox.cli.steps.sandbox_for_run import sandbox_for_run
 from agent_sandbox.cli.steps.secrets.secret_keeper import keep_secrets
-from agent_sandbox.cli.steps.start_stack import build_images, report_unwritable_project, start
+from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import answer_to
@@ -26,7 +27,6 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest, load_manifests
 from agent_sandbox.runtime.host.program_path import program_path
 from agent_sandbox.runtime.project.installed import has_stack, init_for
-from agent_sandbox.runtime.review.baseline import Baseline
 
 Arguments = Annotated[
     list[str] | None,
@@ -49,11 +49,6 @@ NO_TERMINAL = Problem(
     where="--ask",
     what="needs a terminal",
     hint="leave it out, and run `agent-sandbox watch --ask` in a terminal at the same time",
-)
-NOT_KEPT = Problem(
-    where="--rm",
-    what="cannot be combined with --clone: it would remove what the agent committed",
-    hint="leave it out; afterwards, agent-sandbox fetch, then agent-sandbox destroy --path NAME",
 )
 NO_CLONE = Problem(where="--name", what="names a clone", hint="use it with --clone")
 
@@ -86,43 +81,41 @@ def run(  # noqa: PLR0913 - each is an option
     permission: the sandbox sets the limits. With `--ask`, a request that no rule allows waits until you answer.
 
     With `--clone`, the agent works on a clone of what is committed, in a volume, and has no access to the project's
-    files. `agent-sandbox fetch` brings its commits back. The same `--name` continues with the same clone.
+    files. `agent-sandbox fetch` brings its commits back. The same `--name` continues with the same clone. With `--rm`,
+    its commits are fetched when the agent ends, and the clone is removed, unless work would be lost.
 
     `--rm --json` is for CI: nothing is kept but what the agent changed in the project, and the summary has its output,
     exit code, denials, traffic, and the changes to review.
     """
     _require_valid(asks=ask and not dry_run, resumes=resume, removes=rm, reports=json)
-    _require_clone(clone=clone, is_named=bool(name), removes=rm)
+    if name and not clone:
+        raise UserError([NO_CLONE])
     agent, words = _split(arguments or ())
     if not arguments and not has_stack(path, cwd=Path.cwd()):
         agent = _asked_agent((path or Path()).absolute())
     project = _opened(agent, path, yes=yes, quiet=quiet, dry_run=dry_run)
-    keep = None
-    if project and clone:
-        from agent_sandbox.cli.steps.clones import enter_clone  # noqa: PLC0415 - only then
-
-        project, keep = enter_clone(project, name, extra_ca=extra_ca, quiet=quiet, dry_run=dry_run)
     if project is None:
-        return 0
+        return DONE
     manifest = _manifest(_chosen(project, agent), resumes=resume)
     command = (*manifest.started(asks=agent_asks, resumes=resume), *words)
-    starting = partial(start, project, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if dry_run:
-        return _print_plan(project, starting, command, removes=rm)
-    with _thrown_away(project, extra_ca=extra_ca, quiet=quiet) if rm else nullcontext() as before:
-        if code := starting():
+        return _print_plan(project, name if clone else None, command, extra_ca=extra_ca, removes=rm)
+    with sandbox_for_run(project, name if clone else None, removes=rm, extra_ca=extra_ca, quiet=quiet) as sandbox:
+        own = sandbox.project
+        if code := start(own, extra_ca=extra_ca, quiet=quiet):
             return code
-        if keep:
-            keep()
-        report_unwritable_project(project)
-        keep_secrets(project)
-        keep_ports(project)
+        sandbox.keep_cache()
+        report_unwritable_project(own)
+        keep_secrets(own)
+        keep_ports(own)
         if json:
             from agent_sandbox.cli.steps.reported_run import run_reported  # noqa: PLC0415 - only then
 
-            return run_reported(project, manifest.name, *command, before=before)
-        with nullcontext() if quiet else _unreviewed_after(project):
-            return _attach(project, command, asks=ask)
+            code = run_reported(own, manifest.name, *command, before=sandbox.before, fetch=sandbox.fetch)
+        else:
+            with nullcontext() if quiet else _unreviewed_after(own):
+                code = _attach(own, command, asks=ask)
+    return code or (FIXABLE if sandbox.lost_commits else DONE)
 
 
 def _attach(project: Project, command: Sequence[str], *, asks: bool) -> int:
@@ -146,8 +139,17 @@ def _unreviewed_after(project: Project) -> Iterator[None]:
             report_unreviewed(project.root)
 
 
-def _print_plan(project: Project, starting: Callable[[], int], command: Sequence[str], *, removes: bool) -> int:
-    code = starting()
+def _print_plan(
+    project: Project, clone: str | None, command: Sequence[str], *, extra_ca: Path | None, removes: bool
+) -> int:
+    if clone is not None:
+        from agent_sandbox.cli.steps.clones import planned_clone  # noqa: PLC0415 - only then
+
+        own = planned_clone(project, clone)
+        if own is None:
+            return DONE
+        project = own
+    code = start(project, extra_ca=extra_ca, dry_run=True)
     attach(project, *command, dry_run=True)
     if removes:
         execute(backend().plan(project, Destroy()), dry_run=True)
@@ -164,12 +166,6 @@ def _opened(agent: str, path: Path | None, *, yes: str, quiet: bool, dry_run: bo
     return open_unasked(path, cwd=here) if dry_run else open_trusted(path, cwd=here, yes=yes)
 
 
-def _thrown_away(project: Project, *, extra_ca: Path | None, quiet: bool) -> AbstractContextManager[Baseline]:
-    from agent_sandbox.cli.steps.throw_away import thrown_away  # noqa: PLC0415 - only then
-
-    return thrown_away(project, build=partial(build_images, project, extra_ca=extra_ca, quiet=quiet), quiet=quiet)
-
-
 def _require_valid(*, asks: bool, resumes: bool, removes: bool, reports: bool) -> None:
     """Raise UserError for options that exclude each other, or lack a terminal."""
     problems = []
@@ -181,14 +177,6 @@ def _require_valid(*, asks: bool, resumes: bool, removes: bool, reports: bool) -
         problems.append(Problem(where="--resume", what="cannot be combined with --rm: a new sandbox has no session"))
     if problems:
         raise UserError(problems)
-
-
-def _require_clone(*, clone: bool, is_named: bool, removes: bool) -> None:
-    """Raise UserError for options that need a clone, or exclude one."""
-    if is_named and not clone:
-        raise UserError([NO_CLONE])
-    if removes and clone:
-        raise UserError([NOT_KEPT])
 
 
 def _split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:

@@ -9,6 +9,8 @@ from typing import Any
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.printable import printable, printable_lines
+from agent_sandbox.runtime.clones.fetched import Fetched
+from agent_sandbox.runtime.clones.fetched import as_json as fetched_json
 from agent_sandbox.runtime.proxy.decisions import asked
 from agent_sandbox.runtime.review.changes import Change, Found
 from agent_sandbox.runtime.traffic.record import Record
@@ -76,7 +78,10 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One run of an agent. `traffic` is None if the proxy did not answer."""
+    """One run of an agent. `traffic` is None if the proxy did not answer.
+
+    `clone` is what was fetched from the clone that was made for the run, None without one, or if that failed.
+    """
 
     project: str
     agent: str
@@ -85,6 +90,7 @@ class Summary:
     output: Output
     traffic: Traffic | None
     review: Found
+    clone: Fetched | None = None
 
 
 def as_json(run: Summary) -> dict[str, Any]:
@@ -109,6 +115,7 @@ def as_json(run: Summary) -> dict[str, Any]:
             ],
             "complete": run.review.complete,
         },
+        "clone": {**fetched_json(run.clone), "kept": not run.clone.has_all} if run.clone else None,
     }
 
 
@@ -124,11 +131,18 @@ def as_markdown(run: Summary) -> str:
     if denials := _denials(run.traffic):
         rows = [(_literal(request), str(count), _literal(reason)) for (request, reason), count in denials]
         parts += ["### Denied", _table(("Request", "Times", "Reason"), rows)]
+    if run.clone and run.clone.branches:
+        parts += ["### Fetched", _fetched(run.clone)]
     if run.review.changes:
         parts += ["### Review before you run it", *_changes(run.review.changes)]
     if text := run.output.text.strip():
         parts += ["### Result", _fenced(text)]
     return "\n\n".join(parts) + "\n"
+
+
+def _fetched(clone: Fetched) -> str:
+    rows = [(_literal(f"box/{clone.clone.name}/{one.name}"), str(one.new)) for one in clone.branches[:SHOWN]]
+    return _table(("Branch", "New commits"), rows)
 
 
 def _traffic_cells(traffic: Traffic) -> Mapping[str, str]:

@@ -129,8 +129,7 @@ def test_a_clone_goes_with_its_record_its_trust_and_what_was_not_fetched_is_list
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     driver = with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
-    made = enter_clone(open_project(None, cwd=project), "fix-1", extra_ca=None, quiet=True, dry_run=False).project
-    assert made is not None
+    made = enter_clone(open_project(None, cwd=project), "fix-1", extra_ca=None, quiet=True).project
     commit(driver.folder)
     monkeypatch.setattr(module, "driver", lambda: driver)
     monkeypatch.setattr(module, "backend", lambda: driver.planner)

@@ -10,7 +10,7 @@ from clone_worlds import HereDriver, commit, git, with_clone_driver
 
 
 def enter(name: str) -> None:
-    enter_clone(open_project(None, cwd=Path.cwd()), name, extra_ca=None, quiet=True, dry_run=False)
+    enter_clone(open_project(None, cwd=Path.cwd()), name, extra_ca=None, quiet=True)
 
 
 @pytest.fixture

@@ -1,17 +1,13 @@
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.cli.fetch import fetch
 from agent_sandbox.cli.framework.errors import exit_code
-from agent_sandbox.cli.steps import clones
 from agent_sandbox.cli.steps.clones import enter_clone
 from agent_sandbox.runtime.clones.fetch import one_at_a_time
-from agent_sandbox.runtime.clones.host_repository import open_repository
-from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import clones_of
 from agent_sandbox.runtime.project.installed import open_project
 from clone_worlds import HereDriver, commit, git, with_clone_driver
@@ -21,7 +17,7 @@ from clone_worlds import HereDriver, commit, git, with_clone_driver
 def driver(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> HereDriver:
     """Have a clone named fix-1."""
     made = with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
-    enter_clone(open_project(None, cwd=project), "fix-1", extra_ca=None, quiet=True, dry_run=False)
+    enter_clone(open_project(None, cwd=project), "fix-1", extra_ca=None, quiet=True)
     return made
 
 
@@ -43,16 +39,6 @@ def test_what_was_fetched_and_what_was_not_is_printed(
     )
 
 
-def test_a_stash_is_printed_with_the_command_that_applies_it(
-    driver: HereDriver, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (driver.folder / "a.txt").write_text("stashed\n")
-    git(driver.folder, "stash", "push", "--quiet")
-    assert exit_code(fetch) == 0
-    name = f"box/fix-1/stash-{git(driver.folder, 'rev-parse', 'refs/stash')[:10]}"
-    assert capsys.readouterr().out == f"{name}  a stash: git stash apply {name}\n"
-
-
 def test_nothing_new_is_said(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         assert exit_code(fetch) == 0
@@ -67,7 +53,7 @@ def test_nothing_new_is_said(driver: HereDriver, capsys: pytest.CaptureFixture[s
 def test_a_clone_that_cannot_be_fetched_keeps_no_other_one_back(
     project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    enter_clone(open_project(None, cwd=project), "a-first", extra_ca=None, quiet=True, dry_run=False)
+    enter_clone(open_project(None, cwd=project), "a-first", extra_ca=None, quiet=True)
     commit(driver.folder)
     first, _ = clones_of(project, os.environ)
     problem = (
@@ -80,22 +66,6 @@ def test_a_clone_that_cannot_be_fetched_keeps_no_other_one_back(
         assert exit_code(lambda: fetch(json=True)) == 1
     out, err = capsys.readouterr()
     assert ([one["name"] for one in json.loads(out)["clones"]], err) == (["fix-1"], problem)
-
-
-def test_git_writes_reftables_only_while_no_agent_could_lead_it_elsewhere(
-    project: Path, driver: HereDriver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(clones, "open_repository", lambda path: replace(open_repository(path), reftable=True))
-    monkeypatch.setattr("agent_sandbox.cli.steps.execute.driver", lambda: driver)
-    commit(driver.folder)
-    monkeypatch.setattr(driver, "containers", (Container(id="1", service="agent", image="x", state="running"),))
-    assert exit_code(fetch) == 1
-    what = "its references are in the reftable format, and an agent that runs here could lead git elsewhere"
-    assert capsys.readouterr().err == f"error: {project}: {what}\n  hint: agent-sandbox down, then fetch again\n"
-    assert git(project, "for-each-ref", "refs/remotes") == ""
-    monkeypatch.setattr(driver, "containers", ())
-    assert exit_code(fetch) == 0
-    assert capsys.readouterr().out == "box/fix-1/main  1 new commit\n"
 
 
 def test_json_has_references_and_commits(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:

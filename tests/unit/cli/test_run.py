@@ -1,6 +1,8 @@
 import json
+import os
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,17 +14,19 @@ from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli import run as module
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.run import run
-from agent_sandbox.cli.steps import unreviewed
+from agent_sandbox.cli.steps import throw_away_clone, unreviewed
 from agent_sandbox.cli.steps.watching import asking_run
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PATHS
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.clones.fetch import one_at_a_time
 from agent_sandbox.runtime.host import attached
 from agent_sandbox.runtime.init import facts
+from agent_sandbox.runtime.project.clone_record import clones_of
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.stack.containers import ENTER
 from agent_sandbox.stack.recorded import Owner
-from clone_worlds import with_clone_driver
+from clone_worlds import commit, with_clone_driver
 from fake_docker import FakeDocker
 from fake_stack import compose_line
 from fake_tty import Person
@@ -359,17 +363,38 @@ def test_options_that_exclude_each_other_are_all_reported(
     assert docker.calls == []
 
 
-def test_a_name_needs_a_clone_and_a_clone_is_not_thrown_away(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_needs_a_clone(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: run([], name="fix-1")) == 1
     assert capsys.readouterr().err == "error: --name: names a clone\n  hint: use it with --clone\n"
-    assert exit_code(lambda: run([], clone=True, rm=True)) == 1
-    assert capsys.readouterr().err == (
-        "error: --rm: cannot be combined with --clone: it would remove what the agent committed\n"
-        "  hint: leave it out; afterwards, agent-sandbox fetch, then agent-sandbox destroy --path NAME\n"
-    )
     assert (project.exists(), docker.calls) == (True, [])
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_a_clone_for_one_run_is_fetched_and_its_exit_code_tells_if_that_failed(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    locked: bool,
+) -> None:
+    driver = with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
+    monkeypatch.setattr(throw_away_clone, "backend", lambda: driver.planner)
+    monkeypatch.setattr(throw_away_clone, "execute", lambda *_args, **_options: None)
+    with ExitStack() as ending:
+
+        def work(*_args: object, **_options: object) -> int:
+            commit(driver.folder)
+            if locked:
+                ending.enter_context(one_at_a_time(clones_of(project, os.environ)[0]))
+            return 0
+
+        for name in ("start", "keep_secrets", "keep_ports"):
+            monkeypatch.setattr(module, name, lambda *_args, **_options: 0)
+        monkeypatch.setattr(module, "attach", work)
+        assert exit_code(lambda: run([], clone=True, rm=True)) == locked
+    kept = "kept: the clone clone-1 has work that was not fetched\n" in capsys.readouterr().err
+    assert (kept, len(clones_of(project, os.environ))) == (locked, locked)
 
 
 def test_the_agent_starts_in_the_clone(

@@ -1,13 +1,16 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.runtime import run_summary as module
+from agent_sandbox.runtime.clones.fetched import as_json as fetched_json
 from agent_sandbox.runtime.review.changes import Found, find_changes, take
 from agent_sandbox.runtime.review.kinds import kind_of
 from agent_sandbox.runtime.run_summary import Output, Summary, Traffic, as_json, as_markdown
 from agent_sandbox.runtime.traffic.record import read_record
+from clone_worlds import fetched_clone
 from log_lines import denied
 
 HOSTILE = "GET https://a.test/|`<img src=x>`[x](https://evil.test)\x1b[2J"
@@ -73,7 +76,18 @@ def test_json_has_result_traffic_denials_and_changes(tmp_path: Path) -> None:
             "changes": [{"path": "Makefile", "kind": "build", "how": "new", "notes": []}],
             "complete": True,
         },
+        "clone": None,
     }
+
+
+def test_a_clone_is_part_of_the_summary(tmp_path: Path) -> None:
+    fetched = fetched_clone()
+    run = replace(summary(tmp_path), clone=fetched)
+    assert as_json(run)["clone"] == {**fetched_json(fetched), "kept": False}
+    assert (
+        "### Fetched\n\n| Branch | New commits |\n| --- | --- |\n| box/fix-1/main | 2 |\n\n### Result"
+        in as_markdown(run)
+    )
 
 
 def test_markdown_has_the_same_for_a_person(tmp_path: Path) -> None:

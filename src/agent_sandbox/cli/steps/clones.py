@@ -24,13 +24,14 @@ from agent_sandbox.runtime.clones.host_repository import (
     HEADS,
     HostRepository,
     Start,
+    fetched_clones,
     open_repository,
     start_of,
     uncommitted_in,
 )
 from agent_sandbox.runtime.clones.volume import CloneVolume
 from agent_sandbox.runtime.host.agents import load_agents
-from agent_sandbox.runtime.host.files import write_all
+from agent_sandbox.runtime.host.files import problem_of, write_all
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
 from agent_sandbox.runtime.project.clone_record import (
@@ -54,12 +55,9 @@ from agent_sandbox.stack.containers import SECRETS_KEY
 
 
 class EnteredClone(NamedTuple):
-    """The stack of a clone, None in a dry run without one.
+    """The stack of a clone. Call `keep`, if any, once the stack has started, before an agent runs in it."""
 
-    Call `keep`, if any, once the stack has started, before an agent runs in it.
-    """
-
-    project: Project | None
+    project: Project
     keep: Callable[[], None] | None = None
 
 
@@ -113,19 +111,43 @@ def _clone_of_stack(name: str, path: Path | None) -> Clone | None:
     return clone_at(root, os.environ) if root else None
 
 
-def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bool, dry_run: bool) -> EnteredClone:
-    """Make the clone of a trusted project unless it exists, bring its settings up to date, and return its stack.
+def planned_clone(project: Project, name: str) -> Project | None:
+    """Print which clone `enter_clone` would use; return its stack, None if there is none yet."""
+    clone = _clone_for(project, name)
+    say(f"would use the clone {clone.name}" if clone.started else f"would make the clone {clone.name}")
+    return open_project(clone.root, cwd=clone.root) if clone.started else None
 
-    A dry run changes nothing.
-    """
+
+def claim_clone(project: Project, name: str) -> Clone:
+    """Record a new clone of the project, "" gets the next free name; raise UserError if it exists already."""
+    clone = _clone_for(project, name)
+    try:
+        clone.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        clone.root.mkdir()  # fails if another command has just made it
+    except FileExistsError as error:
+        what = f"the clone {clone.name} exists already, and --rm would remove it"
+        raise UserError([Problem(where="--name", what=what, hint="leave out --rm, or use another name")]) from error
+    except OSError as error:
+        raise UserError([problem_of(str(clone.root), error)]) from error
+    save_clone(clone)
+    return clone
+
+
+def _clone_for(project: Project, name: str) -> Clone:
+    """Return the clone with this name, which may not exist yet; "" is a new one with the next free name."""
     if name:
         require_name(name)
-    clone = (clone_named(project.root, name, os.environ) if name else None) or new_clone(
-        project.root, name, os.environ, title=project.name.rpartition("-")[0]
-    )
-    if dry_run:
-        say(f"would use the clone {clone.name}" if clone.started else f"would make the clone {clone.name}")
-        return EnteredClone(project=open_project(clone.root, cwd=clone.root) if clone.started else None)
+        if found := clone_named(project.root, name, os.environ):
+            return found
+    title = project.name.rpartition("-")[0]
+    # Branches of a clone that is gone stay as they are: a new one with its name would replace them.
+    fetched = () if name else fetched_clones(open_repository(project.root))
+    return new_clone(project.root, name, os.environ, title=title, fetched=fetched)
+
+
+def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bool) -> EnteredClone:
+    """Make the clone of a trusted project unless it exists, bring its settings up to date, and return its stack."""
+    clone = _clone_for(project, name)
     with one_at_a_time(clone):
         repository = open_repository(clone.project)
         start = None if clone.started else start_of(repository, clone.project)

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from agent_sandbox.backends.verbs import AskProxy, Exec, ReadTraffic, Terminal
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import emit_json, say, say_problems
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.host.attached import run_attached
 from agent_sandbox.runtime.proxy.control import ask_stack, watch_stack
 from agent_sandbox.runtime.review.baseline import Baseline, load_baseline
@@ -24,11 +26,18 @@ from agent_sandbox.stack.containers import ENTER
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
-def run_reported(project: Project, agent: str, *command: str, before: Baseline | None) -> int:
+def run_reported(
+    project: Project,
+    agent: str,
+    *command: str,
+    before: Baseline | None,
+    fetch: Callable[[], Fetched | None] | None = None,
+) -> int:
     """Run the agent's command, print the summary as JSON, and return the agent's exit code.
 
     `before` has the project's files before a sandbox started that is only for this run: the summary is about all that
-    happened in it. Without it, it is about the requests from now on, and about what was not reviewed yet.
+    happened in it. Without it, it is about the requests from now on, and about what was not reviewed yet. `fetch`, if
+    any, fetches the commits of the clone that the agent worked in.
     """
     since, output = "" if before else _clock(project), Output()
     baseline = before or load_baseline(project.root, os.environ) or take(project.root)
@@ -36,14 +45,16 @@ def run_reported(project: Project, agent: str, *command: str, before: Baseline |
     step = handed_over(backend().plan(project, verb))
     started = time.monotonic()
     code = run_attached(step.argv, cwd=step.cwd, pass_signal=step.pass_signal, on_output=output.add)
+    seconds, traffic = time.monotonic() - started, _traffic(project, since)  # `fetch` stops the proxy
     summary = Summary(
         project=project.name,
         agent=agent,
         exit_code=code,
-        seconds=time.monotonic() - started,
+        seconds=seconds,
         output=output,
-        traffic=_traffic(project, since),
+        traffic=traffic,
         review=find_changes(project.root, baseline),
+        clone=fetch() if fetch else None,
     )
     emit_json(as_json(summary))
     if file := os.environ.get(STEP_SUMMARY):

@@ -27,7 +27,7 @@ def thrown_away(project: Project, *, build: Callable[[], object], quiet: bool = 
     _require_nothing(project)
     build()
     _require_nothing(project)
-    with handled(_interrupt):
+    with handled(interrupt):
         try:
             yield take(project.root)
         finally:
@@ -43,5 +43,6 @@ def _require_nothing(project: Project) -> None:
         raise UserError([Problem(where=project.name, what=what, hint=hint)])
 
 
-def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    """Handle a signal that asks the command to end as Ctrl-C is handled."""
     raise KeyboardInterrupt(signal.Signals(number).name)

@@ -5,15 +5,17 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from agent_sandbox.policy.http.path import readings
-from agent_sandbox.proxy.exchange.exchange import ERROR, Exchange
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.secrets.error_code import ErrorCode, codes_for
 from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor, redact
 from agent_sandbox.proxy.secrets.search import SearchBudget
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
+from agent_sandbox.proxy.secrets.uses import ERROR
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.header_fields import from_server
+from agent_sandbox.proxy.wire.http1_head import has_body
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, has_field, value_of
 
 if TYPE_CHECKING:
@@ -48,10 +50,11 @@ class Streamer:
         if exchange.allowed:
             fields = from_server(fields, switching=switching)
         exchange.echoes = exchange.echoes_in(head.status)
-        if _has_body(exchange.head.method, head.status):
+        is_followed = has_body(exchange.method, head.status)
+        if is_followed:
             exchange.received.filter = self._filter(exchange, head.status, fields)
         if exchange.echoes or exchange.received.filter:
-            coding = coding_of(fields) if _has_body(exchange.head.method, head.status) else b""
+            coding = coding_of(fields) if is_followed else b""
             exchange.received.unpacking = Unpacking(coding) if coding else None
             if coding or exchange.received.filter:
                 fields = (*unpacked(fields), *_framing(exchange.head, fields))
@@ -87,10 +90,6 @@ class Streamer:
 def _is_batch(path: str) -> bool:
     """Return whether a git server may take this path for that of a batch. Rails ignores a slash at the end."""
     return any(way.lower().rstrip("/").endswith(BATCH) for way in readings(path))
-
-
-def _has_body(method: bytes, status: int) -> bool:
-    return method != b"HEAD" and status not in (204, 304)
 
 
 def _framing(request: RequestHead, fields: Fields) -> Fields:

@@ -17,6 +17,7 @@ from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redactable import why_unreadable
 from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes, Redactor
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
+from agent_sandbox.proxy.secrets.uses import ERROR
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, names_of, value_of
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 # The status for a secret whose source gives no value: not a denial that the policy could change.
 NO_VALUE = 502
-# The first status of an error, and the one for a refused credential. A 403 may be about the request.
-ERROR, REFUSED = 400, 401
+# The status for a refused credential. A 403 may be about the request.
+REFUSED = 401
 # A page of a hundred pull requests is about 300 KiB.
 MAX_COPY = 1024 * 1024
 OVER_BUDGET = 429

@@ -49,6 +49,7 @@ class ByteStream(asyncio.BufferedProtocol):
         self._tls: SSL.Connection | None = None
         self._records = TlsRecords()
         self._is_open = True  # the TLS handshake is over, or there is none
+        self._has_finished = False
         self._reading: asyncio.Future[bool] | None = None
         self._writing: asyncio.Future[None] | None = None
         self._is_full = self._is_lost = False
@@ -134,6 +135,8 @@ class ByteStream(asyncio.BufferedProtocol):
 
     def write(self, data: bytes) -> None:
         """Send `data`. If the connection is lost, do nothing; `drain` raises."""
+        if not data:
+            return  # OpenSSL takes it for an error
         if self._tls is None:
             self._transport.write(data)
             return
@@ -160,15 +163,21 @@ class ByteStream(asyncio.BufferedProtocol):
         self._notify()
         self._transport.close()
 
+    def finish(self) -> None:
+        """Send the end after what was written. The other side may go on sending; nothing more is sent to it."""
+        self._notify()
+        self._has_finished = True
+        with suppress(OSError):  # the connection is lost
+            self._transport.write_eof()
+
     async def linger(self, seconds: float) -> None:
         """Send the end, and discard what arrives within `seconds`, or the first `LINGER_BYTES` of it.
 
         Data that arrives at a closed connection resets it, and the other side might lose the last answer.
         """
-        self._notify()
+        self.finish()
         left = LINGER_BYTES
-        with suppress(OSError, TimeoutError):
-            self._transport.write_eof()
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while left > 0 and (self.buffer or await self.more()):
                     left -= len(self.buffer)
@@ -235,7 +244,7 @@ class ByteStream(asyncio.BufferedProtocol):
         self._beneath.connection_lost(exc)
 
     def _notify(self) -> None:
-        if self._tls is not None and self._is_open and not self._transport.is_closing():
+        if self._tls is not None and self._is_open and not (self._has_finished or self._transport.is_closing()):
             with suppress(SSL.Error):
                 self._tls.shutdown()
             self._flush()
@@ -277,7 +286,8 @@ class ByteStream(asyncio.BufferedProtocol):
             while not read or read == room:
                 data = self._tls.bio_read(room)
                 read = len(data)
-                self._transport.write(data)
+                if not self._has_finished:
+                    self._transport.write(data)
         except SSL.WantReadError:
             pass  # there was nothing
 

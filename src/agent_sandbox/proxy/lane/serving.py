@@ -102,7 +102,9 @@ class Serving:
         if answer is not None:
             return await self._answer(exchange, body, answer)
         self.exchange = None  # it is over: a new policy changes nothing about it
-        return (body.is_done or await self._discard_rest(body)) and relay.keeps_client
+        if body.is_done:
+            return relay.keeps_client
+        return await self._discard_rest(body, stays=relay.keeps_client)
 
     async def _decide(self, exchange: Exchange, body: Body) -> tuple[Page | None, bytes]:
         """Return the answer if the request is denied, else None and the body if it was buffered."""
@@ -220,10 +222,15 @@ class Serving:
         await self._client.drain()
         head = exchange.head
         stays = not closes(head.version.decode(), head.fields) and not closes("HTTP/1.1", answer.fields)
-        return await self._discard_rest(body) and stays
+        return await self._discard_rest(body, stays=stays)
 
-    async def _discard_rest(self, body: Body) -> bool:
-        """Read the rest of a request that has its response. Return whether it ends where another one may begin."""
+    async def _discard_rest(self, body: Body, *, stays: bool) -> bool:
+        """Read the rest of a request that has its response. Return whether another request may follow.
+
+        If none may, send the end of the connection first: the client may wait for it before it sends the rest.
+        """
+        if not stays:
+            self._client.finish()
         try:
             if not body.was_broken:
                 await body.discard(self._engine.turns)
@@ -234,7 +241,7 @@ class Serving:
             await self._client.linger(LINGER_SECONDS)
         else:
             await self._client.drain()
-        return not body.was_broken
+        return stays and not body.was_broken
 
     def _cut(self, exchange: Exchange, relay: Relay, error: Exception) -> None:
         """End a response in such a way that the client does not take it for complete."""

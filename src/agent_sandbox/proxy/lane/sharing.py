@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.wire.header_fields import FOLDED
-from agent_sandbox.proxy.wire.http1_head import NO_CONTENT, NOT_MODIFIED, ResponseHead
+from agent_sandbox.proxy.wire.http1_head import ResponseHead
 from agent_sandbox.proxy.wire.message import Fields, has_field, value_of
 
 CREDENTIALS = frozenset({b"authorization", b"proxy-authorization"})
@@ -66,7 +66,7 @@ def seconds_to_keep(fields: Fields) -> float:
 
 def _may_have_stray_body(method: bytes, answer: ResponseHead) -> bool:
     """Return whether a response without a body declares one: some servers then send it."""
-    if method.upper() != b"HEAD" and answer.status not in (NO_CONTENT, NOT_MODIFIED):
+    if answer.has_body(method.decode()):
         return False
     return has_field(answer.fields, b"transfer-encoding") or value_of(answer.fields, b"content-length", "0") != "0"
 

@@ -53,7 +53,8 @@ class BulkTls(tls.TLSLayer):
                 data = self.tls.bio_read(ENCRYPTED)
             except SSL.WantReadError:
                 return
-            yield commands.SendData(self.conn, data)
+            if self.conn.state & ConnectionState.CAN_WRITE:  # asyncio raises after the end, even for an alert
+                yield commands.SendData(self.conn, data)
 
 
 class BulkServerTls(BulkTls, tls.ServerTLSLayer):

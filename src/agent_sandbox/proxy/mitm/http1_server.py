@@ -116,6 +116,10 @@ class StrictHttp1Server(Http1Server):
             yield commands.CloseConnection(self.conn)
             self.state = self.done
             return
+        if response and not self.request_done and self._is_last:
+            # mitmproxy would close only after the rest of the request. The client may wait for the end before it sends
+            # that.
+            yield commands.CloseTcpConnection(self.conn, half_close=True)
         # mitmproxy would handle the next pipelined request recursively: thousands in one packet blocked all other
         # connections for half a minute. Handle each in its own event instead.
         behind, self.buf = self.buf, BodyBuffer()
@@ -126,6 +130,16 @@ class StrictHttp1Server(Http1Server):
         elif self.buf and self.state == self.read_headers:
             self._turn = commands.RequestWakeup(0)
             yield self._turn
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether the connection ends with this response."""
+        request, response = self.request, self.response
+        assert request is not None  # noqa: S101 - there is one that was answered
+        assert response is not None  # noqa: S101 - as above
+        messages = ((request.http_version, request.headers), (response.http_version, response.headers))
+        is_endless = http1.expected_http_body_size(request, response) == -1
+        return is_endless or any(http1.connection_close(*message) for message in messages)  # type: ignore[no-untyped-call]
 
     def refuse(self, reason: str, status: int = 400) -> Commands:
         """Send a denial, close, and report the reason for the audit log."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, override
 
-from mitmproxy.connection import Connection, Server
+from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import events, layer
 from mitmproxy.proxy.commands import CloseConnection, Command, StartHook
 from mitmproxy.proxy.context import Context
@@ -170,8 +170,9 @@ class RejectionTls(BulkTls, ClientTLSLayer):
 
     @override
     def send_close(self, command: CloseConnection) -> Commands:
-        # A truncated message must not look complete.
-        if not isinstance(command, CutConnection) and self.conn.tls_established:
+        # A truncated message must not look complete. After a half-close, close_notify was sent already.
+        is_open = self.conn.tls_established and self.conn.state & ConnectionState.CAN_WRITE
+        if is_open and not isinstance(command, CutConnection):
             self.tls.shutdown()
             yield from self.tls_interact()
         yield from super().send_close(command)

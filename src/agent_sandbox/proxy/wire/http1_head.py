@@ -29,6 +29,15 @@ SWITCHING, NO_CONTENT, NOT_MODIFIED = 101, 204, 304
 Fields = tuple[tuple[bytes, bytes], ...]
 
 
+def has_body(method: str, status: int) -> bool:
+    """Return whether a response to `method` with this status has a body, which may be empty.
+
+    >>> [has_body(method, status) for method, status in (("GET", 200), ("head", 200), ("GET", 304), ("GET", 101))]
+    [True, False, False, False]
+    """
+    return status >= 200 and status not in (NO_CONTENT, NOT_MODIFIED) and method.upper() != "HEAD"
+
+
 class BadHeadError(ValueError):
     """A head is rejected; `status` is the status of the response to a request."""
 
@@ -73,7 +82,7 @@ class ResponseHead(NamedTuple):
 
     def has_body(self, method: str) -> bool:
         """Return whether the response to `method` has a body, which may be empty."""
-        return self.status >= 200 and self.status not in (NO_CONTENT, NOT_MODIFIED) and method.upper() != "HEAD"
+        return has_body(method, self.status)
 
     def body(self, method: str) -> Body:
         """Return the body's length or how it ends, if this is the response to `method`. Raises `BadHeadError`."""
@@ -86,7 +95,7 @@ class ResponseHead(NamedTuple):
 
         Clients and servers disagree on whether such a body follows. Only the Content-Length of a 304 is legitimate.
         """
-        if self.status >= 200 and self.status not in (NO_CONTENT, NOT_MODIFIED):
+        if has_body("", self.status):
             return self.fields
         names = (b"transfer-encoding",) if self.status == NOT_MODIFIED else (b"transfer-encoding", b"content-length")
         return tuple(field for field in self.fields if field[0].lower() not in names)

@@ -79,6 +79,12 @@ class HostRepository:
         return {name: commit for commit, symbolic, name in lines if not symbolic}
 
 
+def fetched_clones(repository: HostRepository) -> frozenset[str]:
+    """Return the names of the clones whose branches were fetched into this repository."""
+    found = repository.references(FETCHED.removesuffix("/"))
+    return frozenset(name.removeprefix(FETCHED).partition("/")[0] for name in found)
+
+
 def open_repository(project: Path) -> HostRepository:
     """Return the project's repository; raise UserError if a clone cannot be made from it."""
     words = ("--git-common-dir", "--git-path", "objects", "--show-object-format", "--is-shallow-repository")

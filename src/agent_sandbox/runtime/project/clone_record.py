@@ -9,9 +9,10 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from agent_sandbox.bounded_json import read_json
@@ -63,12 +64,18 @@ def clone_named(project: Path, name: str, environ: Mapping[str, str]) -> Clone |
     return _read(_folder(project, environ) / f"{name}.json") if NAME.fullmatch(name) else None
 
 
-def new_clone(project: Path, name: str, environ: Mapping[str, str], *, title: str) -> Clone:
-    """Return a clone that is not recorded yet; without a name, it gets the next free one. `title` is the project's."""
+def new_clone(
+    project: Path, name: str, environ: Mapping[str, str], *, title: str, fetched: Container[str] = ()
+) -> Clone:
+    """Return a clone that is not recorded yet; without a name, it gets the next free one.
+
+    `title` is the project's. `fetched` names clones whose branches the project has: they may be removed already.
+    """
     folder = _folder(project, environ)
     taken = {one.name for one in clones_of(project, environ)}
-    number = next(number for number in range(1, len(taken) + 2) if f"{DEFAULT}-{number}" not in taken)
-    chosen = name or f"{DEFAULT}-{number}"
+    numbered = (f"{DEFAULT}-{number}" for number in count(1))
+    free = next(one for one in numbered if one not in taken and one not in fetched)
+    chosen = name or free
     return Clone(project=project.resolve(), name=chosen, root=folder / chosen, title=f"{title}-{chosen}")
 
 

@@ -37,8 +37,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
 
 
 def enter(name: str) -> tuple[Project, Clone]:
-    made = enter_clone(open_project(None, cwd=Path.cwd()), name, extra_ca=None, quiet=True, dry_run=False).project
-    assert made is not None
+    made = enter_clone(open_project(None, cwd=Path.cwd()), name, extra_ca=None, quiet=True).project
     return made, next(one for one in clones_of(Path.cwd(), os.environ) if one.name == name)
 
 
@@ -126,7 +125,7 @@ def test_only_a_new_clone_keeps_its_cache_because_in_others_an_agent_may_have_ru
     monkeypatch.setattr("agent_sandbox.cli.steps.clones.cache_key", lambda *_: KEY)
 
     def entered(name: str) -> EnteredClone:
-        return enter_clone(open_project(None, cwd=project), name, extra_ca=None, quiet=True, dry_run=False)
+        return enter_clone(open_project(None, cwd=project), name, extra_ca=None, quiet=True)
 
     first = entered("fix-1")
     assert first.keep is not None

@@ -6,7 +6,15 @@ import pytest
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import clones
-from agent_sandbox.cli.steps.clones import chosen_clones, enter_clone, open_clone, report_unfetched, uncommitted
+from agent_sandbox.cli.steps.clones import (
+    chosen_clones,
+    claim_clone,
+    enter_clone,
+    open_clone,
+    planned_clone,
+    report_unfetched,
+    uncommitted,
+)
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import clones_of, save_clone
@@ -28,15 +36,8 @@ def driver(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch:
     return with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
 
 
-def enter(name: str = "fix-1", *, dry_run: bool = False, quiet: bool = False) -> Project | None:
-    here = Path.cwd()
-    return enter_clone(open_project(None, cwd=here), name, extra_ca=None, quiet=quiet, dry_run=dry_run).project
-
-
-def entered(name: str = "fix-1") -> Project:
-    project = enter(name)
-    assert project is not None
-    return project
+def entered(name: str = "fix-1", *, quiet: bool = False) -> Project:
+    return enter_clone(open_project(None, cwd=Path.cwd()), name, extra_ca=None, quiet=quiet).project
 
 
 def test_a_clone_is_a_stack_of_its_own_that_mounts_nothing_of_the_project(
@@ -101,14 +102,14 @@ def test_run_reports_a_changed_policy_only_for_a_running_clone(
     project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str], *, state: str, quiet: bool
 ) -> None:
     driver.containers = (Container(id="1", service="proxy", image="", state=state),)
-    enter()
+    entered()
     policy = project / ".devcontainer" / "policy.yaml"
     policy.write_text(policy.read_text().replace("example.org", "example.com"))
     trust(project)
     said = []
     for _ in range(2):
         capsys.readouterr()
-        enter(quiet=quiet)
+        entered(quiet=quiet)
         said.append(capsys.readouterr().err)
     command = "agent-sandbox proxy reload --path fix-1"
     note = f"note: the policy changed since fix-1 was started; to apply it: {command}\n"
@@ -147,10 +148,32 @@ def test_without_a_name_each_run_makes_a_new_clone(project: Path, driver: HereDr
     assert driver.steps
 
 
+@pytest.mark.usefixtures("driver")
+def test_a_new_clone_is_not_named_like_one_whose_branches_were_fetched(project: Path) -> None:
+    git(project, "update-ref", "refs/remotes/box/clone-1/main", "HEAD")
+    assert entered("").root.name == "clone-2"
+
+
+@pytest.mark.usefixtures("driver")
+def test_only_a_new_clone_is_claimed(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = open_project(None, cwd=project)
+    claimed = claim_clone(own, "")
+    assert (claimed.name, clones_of(project, os.environ)) == ("clone-1", (claimed,))
+    with pytest.raises(UserError) as caught:
+        claim_clone(own, "clone-1")
+    assert str(caught.value) == (
+        "--name: the clone clone-1 exists already, and --rm would remove it; leave out --rm, or use another name"
+    )
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(UserError, match="not a directory"):
+        claim_clone(own, "")
+
+
 def test_a_clone_that_was_not_filled_is_filled_by_the_next_run(project: Path, driver: HereDriver) -> None:
     driver.folder.rename(driver.folder.with_name("away"))
     with pytest.raises(OSError, match="No such file"):
-        enter()
+        entered()
     (clone,) = clones_of(project, os.environ)
     assert not clone.started
     driver.folder.mkdir()
@@ -165,11 +188,12 @@ def test_without_a_branch_the_clone_has_one_with_its_own_name(project: Path, dri
 
 
 def test_a_dry_run_makes_nothing(project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
-    assert enter(dry_run=True) is None
+    own = open_project(None, cwd=project)
+    assert planned_clone(own, "fix-1") is None
     assert clones_of(project, os.environ) == ()
     assert capsys.readouterr().err == "would make the clone fix-1\n"
     made = entered()
-    assert enter(dry_run=True) == made
+    assert planned_clone(own, "fix-1") == made
     assert capsys.readouterr().err.endswith("would use the clone fix-1\n")
     assert len(driver.steps) == 1
 

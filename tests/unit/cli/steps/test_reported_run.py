@@ -5,10 +5,12 @@ import pytest
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.reported_run import run_reported
+from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.review.baseline import save_baseline
 from agent_sandbox.runtime.review.changes import take
 from agent_sandbox.stack.containers import ENTER
+from clone_worlds import fetched_clone
 from fake_docker import FakeDocker
 from log_lines import denied
 
@@ -47,6 +49,7 @@ def test_prints_one_summary_and_returns_the_agents_exit_code(
             "changes": [{"path": "Makefile", "kind": "build", "how": "new", "notes": []}],
             "complete": True,
         },
+        "clone": None,
     }
     assert err == "talk"
     (asked,) = (call for call in docker.calls if ENTER in call)
@@ -74,6 +77,20 @@ def test_a_sandbox_for_this_run_alone_counts_from_its_start(
     assert found["requests"] == {"allowed": 0, "denied": 2}
     assert [one["path"] for one in found["review"]["changes"]] == ["Makefile", "setup.py"]
     assert not any(ASKED in call for call in docker.calls)
+
+
+def test_a_clone_is_fetched_once_the_proxy_was_asked(
+    stack: Project, docker: FakeDocker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[int] = []
+
+    def fetch() -> Fetched:
+        asked.append(sum(LOG in call for call in docker.calls))
+        return fetched_clone(changed=("a.txt",))
+
+    run_reported(stack, "example", "agent", before=take(stack.root), fetch=fetch)
+    found = json.loads(capfd.readouterr().out)["clone"]
+    assert (asked, found["name"], found["kept"]) == ([1], "fix-1", True)
 
 
 def test_a_proxy_that_does_not_answer_any_more_costs_only_its_part(

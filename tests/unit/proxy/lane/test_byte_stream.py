@@ -199,6 +199,29 @@ async def test_the_last_answer_arrives_although_the_other_side_still_sends(kind:
     assert (stream.ended, taken(stream)) == (True, b"")
 
 
+@pytest.mark.parametrize("kind", [both, secured])
+async def test_a_finished_stream_still_receives_and_sends_no_more(kind: Kind, tmp_path: Path) -> None:
+    stream, reader, end = await kind(tmp_path)
+    stream.write(b"the last")
+    stream.write(b"")
+    stream.finish()
+    stream.finish()
+    assert await reader.read() == b"the last"
+    if kind is both:  # asyncio's TLS would end with the other side
+        end.write(b"more")
+        assert await stream.more()
+        assert taken(stream) == b"more"
+    stream.close()
+
+
+async def test_an_alert_about_what_comes_after_the_end_is_not_sent(tmp_path: Path) -> None:
+    stream, reader, _ = await secured(tmp_path)
+    stream.finish()
+    stream._tls.bio_write(b"\x17\x03\x03\x00\x14" + b"junk" * 5)  # type: ignore[union-attr] # it has TLS
+    stream._decrypt(stream._tls)  # type: ignore[arg-type] # as above
+    assert (stream.is_reset, await reader.read()) == (True, b"")
+
+
 async def test_lingering_ends_after_its_time() -> None:
     stream, reader, _ = await both()
     await stream.linger(0.01)

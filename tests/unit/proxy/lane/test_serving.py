@@ -80,6 +80,43 @@ async def test_the_client_says_whether_the_connection_stays(stage: Stage, reques
         assert (await on.get()).startswith(DENIED)
 
 
+def closing(message: bytes) -> bytes:
+    return message.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        (POST + b"\r\n", b"HTTP/1.1 200 OK\r\n\r\nok"),
+        (POST + b"\r\n", closing(OK)),
+        (closing(POST + b"\r\n"), OK),
+        (POST.replace(b"1.1\r", b"1.0\r") + b"\r\n", OK),
+    ],
+)
+@pytest.mark.parametrize("rest", [b"llo" + GET, b"", None])
+async def test_the_last_response_ends_before_its_request_does(
+    stage: Stage, asked: bytes, answer: bytes, rest: bytes | None
+) -> None:
+    """The client waits for the end, then sends the rest, resets, or leaves."""
+    async with stage() as on:
+        on.send(asked + b"he")
+        reader, writer = await on.server()
+        await on.get(b"he", reader=reader)
+        writer.write(answer)
+        writer.close()
+        assert await on.get() == answer
+        assert not on.task.done()
+        if rest is None:
+            on.writer.transport.abort()
+        else:
+            on.send(rest)
+            on.writer.write_eof()
+        await on.over()
+        assert on.notes.ended == [("response", 200, "")]
+        assert [exchange.sent.count for exchange in on.notes.exchanges] == [2]
+        assert (on.dialled.empty(), on.notes.said, on.lines) == (True, [], [])
+
+
 async def test_a_malformed_rest_of_a_denied_body_ends_the_connection(stage: Stage) -> None:
     async with stage(Deny()) as on:
         on.send(POST.replace(b"Content-Length: 5", b"Transfer-Encoding: chunked") + b"\r\nno chunk\r\n")

@@ -103,7 +103,11 @@ def test_an_end_is_told_after_the_last_record(ends: Ends) -> None:
     assert ends.layer.conn.state is ConnectionState.CAN_WRITE
 
 
-def test_what_came_before_a_forged_record_is_told_and_nothing_behind_it(ends: Ends) -> None:
+@pytest.mark.parametrize("half", [False, True])
+def test_what_came_before_a_forged_record_is_told_and_nothing_behind_it(ends: Ends, *, half: bool) -> None:
+    """The alert about it is not sent after a half-close."""
+    if half:
+        ends.layer.conn.state = ConnectionState.CAN_READ
     ends.server.sendall(b"whole")
     whole = ends.encrypted()
     ends.server.sendall(b"forged")
@@ -113,7 +117,7 @@ def test_what_came_before_a_forged_record_is_told_and_nothing_behind_it(ends: En
     behind = ends.encrypted()
     ends.inside.heard.clear()
     told = list(ends.layer.handle_event(events.DataReceived(ends.layer.conn, whole + forged + behind)))
-    assert (ends.inside.heard, [type(command) for command in told]) == ([b"whole"], [commands.SendData])
+    assert (ends.inside.heard, [type(command) for command in told]) == ([b"whole"], [commands.SendData] * (not half))
     assert ends.hear(behind) == []
 
 

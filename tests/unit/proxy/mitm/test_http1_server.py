@@ -126,6 +126,28 @@ def test_a_client_that_leaves_within_a_chunked_body_is_gone() -> None:
     assert (wire.to_client, wire.reset) == (b"", wire.servers)
 
 
+ENDLESS = b"HTTP/1.1 200 OK\r\n\r\nok"
+CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize("answer", [ENDLESS, CLOSING])
+@pytest.mark.parametrize("rest", [b"0\r\n\r\n" + GET, b"no chunk\r\n" + GET, None])
+def test_the_last_response_ends_before_its_request_does(answer: bytes, rest: bytes | None) -> None:
+    log = Malformed()
+    wire = Wire(PLAIN, log)
+    wire.client_sends(CHUNKED + b"5\r\nhello\r\n")
+    wire.server_sends(answer)
+    wire.closes(wire.servers[-1])
+    assert (wire.to_client, wire.finished, wire.client in wire.closed) == (answer, [wire.client], False)
+    if rest is None:
+        wire.closes(wire.client)
+    else:
+        wire.client_sends(rest)
+    assert (wire.to_client, len(wire.servers), wire.closed[-1]) == (answer, 1, wire.client)
+    assert log.reasons == (["malformed body: a malformed chunk size line"] if rest and b"no chunk" in rest else [])
+    assert wire.faults == []
+
+
 def test_each_of_the_requests_in_one_packet_has_its_turn() -> None:
     assert Wire(PLAIN, Deny()).client_sends(GET * 3).count(b"HTTP/1.1 403") == 3
     wire = Wire(PLAIN, Deny())

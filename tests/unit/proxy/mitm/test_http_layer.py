@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import h2.events
 import pytest
+from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy import commands, events
 from OpenSSL import SSL
 
@@ -105,21 +106,23 @@ class Tls:
 
 
 @pytest.mark.parametrize(
-    ("command", "established", "said"),
+    ("command", "established", "state", "said"),
     [
-        (commands.CloseConnection, True, b"goodbye"),
-        (commands.CloseConnection, False, None),
-        (CutConnection, True, None),
-        (AbortConnection, True, None),
+        (commands.CloseConnection, True, ConnectionState.OPEN, b"goodbye"),
+        (commands.CloseConnection, False, ConnectionState.OPEN, None),
+        (commands.CloseConnection, True, ConnectionState.CAN_READ, None),
+        (CutConnection, True, ConnectionState.OPEN, None),
+        (AbortConnection, True, ConnectionState.OPEN, None),
     ],
 )
 def test_goodbye_is_said_to_a_client_that_was_not_cut_off(
-    command: type[commands.CloseConnection], *, established: bool, said: bytes | None
+    command: type[commands.CloseConnection], *, established: bool, state: ConnectionState, said: bytes | None
 ) -> None:
     layer = Wire(Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)).layer._child
     assert isinstance(layer, RejectionTls)
     layer.tls = Tls()  # type: ignore[assignment] # as much of one as a farewell takes
     layer.conn.timestamp_tls_setup = 1.0 if established else None
+    layer.conn.state = state
     close = command(layer.conn)
     sent = [one.data if isinstance(one, commands.SendData) else one for one in layer.send_close(close)]
     assert sent == ([said, close] if said else [close])

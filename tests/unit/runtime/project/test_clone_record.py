@@ -34,6 +34,8 @@ def test_a_saved_clone_is_found_by_its_name_its_project_and_its_directory(
     second = new_clone(tmp_path, "", environ, title="app")
     save_clone(second)
     assert second.name == "clone-2"
+    fetched = {"clone-1", "clone-3", "clone-5"}  # of clones that may be gone
+    assert new_clone(tmp_path, "", environ, title="app", fetched=fetched).name == "clone-4"
     assert clone_named(tmp_path, "clone-1", environ) == clone_at(first.root, environ) == first
     assert clones_of(tmp_path, environ) == all_clones(environ) == (first, second)
     assert clones_of(tmp_path / "other", environ) == ()

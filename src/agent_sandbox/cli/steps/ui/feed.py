@@ -1,8 +1,8 @@
 """Feed the pages with the last decisions of all stacks, the open questions and notes.
 
-A slow page loses decisions, never questions.
+A slow page loses decisions, never questions. A stack with many decisions loses its own, not those of others.
 
-Every page reads from the same bounded list, from where it stopped: nothing is kept for a page that does not read.
+Every page reads from the same bounded lists, from where it stopped: nothing is kept for a page that does not read.
 """
 
 import asyncio
@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, takewhile
 from typing import Any
 
 from agent_sandbox.counted import counted
 from agent_sandbox.runtime.proxy.decisions import is_probe
 from agent_sandbox.runtime.proxy.reports import Dropped, Reply, Report, State
 
-KEPT = 1_000  # decisions
+KEPT = 1_000  # decisions of all stacks together
 AT_ONCE = 300  # of them in one piece of news
 NOTES = 20
 
@@ -70,7 +70,7 @@ class Feed:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._decisions: deque[Decision] = deque(maxlen=KEPT)
+        self._decisions: dict[str, deque[Decision]] = {}  # of each stack
         self._notes: deque[tuple[int, str]] = deque(maxlen=NOTES)
         self._last, self._last_note, self._changes = 0, 0, 1
         self._stacks: dict[str, Stack] = {}
@@ -98,9 +98,15 @@ class Feed:
                 case Dropped(count=count):
                     self._note(f"{counted(count, 'decision')} came too fast; agent-sandbox proxy logs has them")
                 case _ if not is_probe(found):
-                    self._last += 1
-                    self._decisions.append(Decision(number=self._last, stack=name, record=found))
+                    self._keep(name, found)
         self._wake()
+
+    def _keep(self, name: str, record: Record) -> None:
+        """Keep a decision. If there are too many, drop the oldest of the stack that has the most."""
+        self._last += 1
+        self._decisions.setdefault(name, deque()).append(Decision(number=self._last, stack=name, record=record))
+        if sum(map(len, self._decisions.values())) > KEPT:
+            max(self._decisions.values(), key=len).popleft()
 
     def lost(self, name: str, why: str) -> None:
         """Forget the questions of a stack, which mean nothing to a new proxy."""
@@ -141,25 +147,29 @@ class Feed:
     def decision(self, number: int) -> Decision | None:
         """Return a decision, if it is still kept."""
         with self._lock:
-            return next((one for one in self._decisions if one.number == number), None)
+            return next((one for one in chain(*self._decisions.values()) if one.number == number), None)
 
     def after(self, cursor: Cursor) -> News:
         """Return what is new, and move the cursor."""
         with self._lock:
-            first = self._decisions[0].number if self._decisions else self._last + 1
             if cursor.record > self._last:  # an unknown number: start over
                 cursor.record = 0
-            begin = max(cursor.record + 1, first)
-            new = [*islice(self._decisions, begin - first, begin - first + AT_ONCE)]
+            new = self._after(cursor.record)[:AT_ONCE]
+            end = new[-1].number if new else cursor.record
             news = News(
                 decisions=new,
-                missed=begin - cursor.record - 1 if cursor.record else 0,
+                missed=end - cursor.record - len(new) if cursor.record else 0,
                 stacks=[*self._stacks.values()] if cursor.change != self._changes else None,
                 notes=[text for number, text in self._notes if number > cursor.note],
             )
-            cursor.record = new[-1].number if new else begin - 1
+            cursor.record = end
             cursor.change, cursor.note = self._changes, self._last_note
             return news
+
+    def _after(self, number: int) -> list[Decision]:
+        """Return the later decisions of all stacks in order. Only those are looked at: a flood makes many calls."""
+        newest_first = (takewhile(lambda one: one.number > number, reversed(kept)) for kept in self._decisions.values())
+        return sorted(chain(*newest_first), key=lambda one: one.number)
 
     def has_more(self, cursor: Cursor) -> bool:
         """Return whether something is new."""

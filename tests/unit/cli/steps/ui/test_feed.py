@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from collections import Counter
 
 from agent_sandbox.cli.steps.ui.feed import AT_ONCE, KEPT, NOTES, Cursor, Decision, Feed, Page, Stack
 from agent_sandbox.runtime.proxy.reports import Dropped, Reply, State
@@ -38,6 +39,33 @@ def test_a_flood_is_bounded_and_a_slow_page_is_told_what_it_missed() -> None:
     assert len(numbers(feed, late)) == AT_ONCE
     assert feed.decision(1) is None
     assert feed.decision(KEPT * 3 + 1) is not None
+
+
+def test_a_noisy_stack_drops_its_own_decisions_and_not_those_of_others() -> None:
+    feed, slow = Feed(), Cursor()
+    for name in ("app-2", NAME, "app-2", "app-3"):
+        feed.report(name, record())
+    feed.after(slow)
+    feed.report("app-2", record())
+    for number in range(KEPT * 3):
+        feed.report(NAME, record(number))
+    assert [feed.decision(number) is None for number in range(1, 7)] == [False, True, False, False, False, True]
+    first = feed.after(slow)
+    assert ([one.stack for one in first.decisions], first.missed) == (["app-2", *[NAME] * (AT_ONCE - 1)], KEPT * 2 + 4)
+    every, late = [], Cursor()
+    while feed.has_more(late):
+        every += numbers(feed, late)
+    assert (len(every), every) == (KEPT, sorted(every))
+
+
+def test_stacks_that_are_all_noisy_keep_the_same_number() -> None:
+    feed, cursor, kept = Feed(), Cursor(), Counter[str]()
+    for number in range(KEPT):
+        for name in ("app-1", "app-1", "app-2", "app-3", "app-4"):
+            feed.report(name, record(number))
+    while feed.has_more(cursor):
+        kept.update(one.stack for one in feed.after(cursor).decisions)
+    assert kept == dict.fromkeys(("app-1", "app-2", "app-3", "app-4"), KEPT // 4)
 
 
 def test_a_number_that_was_never_given_starts_at_the_first() -> None:

@@ -1,5 +1,7 @@
-// The requests that wait, and their answers. An answer counts only if nothing has moved for a moment, so that
-// a request that appears just then does not get a click or a key that was meant for something else.
+// The requests that wait, and their answers. An answer counts only if the requests of its stack have not changed, and its
+// own has not moved, for a moment, so that one that appears just then does not get a click or a key that was meant for
+// something else. Those that come later are below, where they move nothing: a stack with many does not hold up the answers
+// of another.
 
 import { SETTLE_MS, button, counted, dialogIsOpen, element, find, foreign, say } from "./dom.js";
 import { Refused, post } from "./api.js";
@@ -11,7 +13,12 @@ const WORDS = { once: "allowed once", hour: "allowed for an hour", stop: "allowe
 let groups = [];
 let selected = ""; // the key of the first question of a group
 let closed = ""; // the key of what was answered here
-let moved = 0; // when the list last changed
+let choice = 0; // when the selection last changed
+let arrived = new Map(); // the number of each question, in the order in which they came
+let last = 0;
+let contents = new Map(); // of each stack, as text
+const changed = new Map(); // when those last changed
+const moved = new WeakMap(); // when each element last moved
 let typed = 0; // when a key was last pressed, or the window came to the front
 let until = new Map(); // when each question times out
 let onRule = () => {};
@@ -26,8 +33,7 @@ export function start(writeRule) {
 // Questions have numbers of their own in each stack; with several stacks, each is shown with the name of its stack.
 export function update(stacks, several) {
   const read = groups.find((group) => first(group) === selected);
-  const before = new Set(groups.flatMap((group) => group.questions.map((one) => one.key)));
-  const notes = all_notes();
+  const before = arrived;
   const now = performance.now();
   groups = stacks.flatMap(({ name: stack, groups }) => {
     // After a restart of the proxy, a number means another request.
@@ -35,9 +41,13 @@ export function update(stacks, several) {
     return groups.map((group) => ({ ...group, label: several ? `${stack}: ` : "", questions: group.questions.map(whole) }));
   });
   const all = groups.flatMap((group) => group.questions);
+  arrived = new Map(all.map((one) => [one.key, before.get(one.key) ?? ++last]));
+  const latest = new Map(stacks.map(({ name }) => [name, content(name)]));
+  for (const [name, text] of latest) if (text !== contents.get(name)) changed.set(name, now);
+  contents = latest;
+  const came = (group) => Math.min(...group.questions.map((one) => arrived.get(one.key)));
+  groups.sort((one, other) => came(one) - came(other));
   until = new Map(all.map((one) => [one.key, now + one.seconds_left * 1000]));
-  // A note that comes later moves the buttons.
-  if (all.length !== before.size || all.some((one) => !before.has(one.key)) || notes !== all_notes()) moved = now;
   if (read && selected !== closed && !read.questions.some(({ key }) => until.has(key))) {
     say(`gone: ${name_of(read)}: its client left, it was answered elsewhere, or it timed out`);
   }
@@ -49,13 +59,14 @@ export function update(stacks, several) {
 
 const about_one = ({ stack, id, request }) => ({ stack, id, request });
 const about_rule = (one, layer) => ({ ...about_one(one), layer });
-const all_notes = () => JSON.stringify(groups.map((group) => [group.label, group.questions.map((one) => one.notes)]));
+const content = (stack) =>
+  JSON.stringify(groups.filter((group) => group.questions[0].stack === stack).map((group) => group.questions.map((one) => [one.key, one.notes])));
 const first = (group) => group.questions[0].key;
 const name_of = (group) => `${group.label}${group.name ? `requests under ${group.name}` : group.questions[0].request}`;
 
 function select(key) {
   selected = key;
-  moved = performance.now();
+  choice = performance.now();
 }
 
 // Elements are kept where they can be: a replaced one would lose the focus.
@@ -77,6 +88,15 @@ function draw() {
   }
   find("questions").hidden = groups.length === 0;
   countDown();
+  items.forEach(look);
+}
+
+// An element that comes or goes may move those around it.
+function look(item) {
+  const { top, height } = item.getBoundingClientRect();
+  const place = `${Math.round(top)} ${Math.round(height)}`;
+  if (item.dataset.place !== place) moved.set(item, performance.now());
+  item.dataset.place = place;
 }
 
 function show_notes(list, notes) {
@@ -93,7 +113,7 @@ function made(group, about) {
       element("h3", {}, `${group.label}${hosts.length} hosts under `, foreign(group.name)),
       element("p", { class: "hosts" }, foreign(hosts.slice(0, 20).join(", ")), hosts.length > 20 ? " ..." : ""),
     );
-    answers.append(button("Deny all (d)", () => clicked(group, "deny")));
+    answers.append(button("Deny all (d)", () => clicked(item, group, "deny")));
   } else {
     const [one] = group.questions;
     item.append(element("h3", {}, group.label, foreign(one.request)));
@@ -102,19 +122,19 @@ function made(group, about) {
     if (one.services.length) item.append(element("p", {}, "allowed by the service ", foreign(one.services.join(", or "))));
     item.append(element("div", { class: "notes" }));
     item.append(element("p", {}, one.rule ? "for longer than once: " : "no rule can express this: allow it once, or deny it", one.rule ? foreign(one.rule, "code") : ""));
-    answers.append(button("Allow once (a)", () => clicked(group, "once")));
+    answers.append(button("Allow once (a)", () => clicked(item, group, "once")));
     if (one.rule) {
       answers.append(
-        button("For an hour (h)", () => clicked(group, "hour")),
-        button("Until it stops (s)", () => clicked(group, "stop")),
+        button("For an hour (h)", () => clicked(item, group, "hour")),
+        button("Until it stops (s)", () => clicked(item, group, "stop")),
       );
     }
     if (one.rule && one.fits_policy) {
       for (const [key, name] of Object.entries(LAYERS)) {
-        answers.append(button(`For ${name === "user" ? "you" : "the project"} (${key})`, () => settled(moved) && allow(one, name)));
+        answers.append(button(`For ${name === "user" ? "you" : "the project"} (${key})`, () => settled(...times(item, group)) && allow(one, name)));
       }
     }
-    answers.append(button("Deny (d)", () => clicked(group, "deny")));
+    answers.append(button("Deny (d)", () => clicked(item, group, "deny")));
   }
   answers.append(element("span", { class: "left" }));
   item.append(answers);
@@ -139,8 +159,11 @@ function settled(...times) {
   return quiet;
 }
 
-function clicked(group, word) {
-  if (settled(moved)) answer(group, word);
+// When something last changed that an answer to this group depends on.
+const times = (item, group) => [moved.get(item), changed.get(group.questions[0].stack), choice];
+
+function clicked(item, group, word) {
+  if (settled(...times(item, group))) answer(group, word);
 }
 
 function allow(one, layer) {
@@ -177,7 +200,7 @@ function pressed(event) {
   else if (step && groups.length) step_to(groups.indexOf(group) + step);
   else if (!group || !(event.key in KEYS || event.key in LAYERS)) return;
   else if (group.name && event.key !== "d") say("a group can only be denied");
-  else if (!settled(moved, before)) return;
+  else if (!settled(...times(find("question-list").querySelector(".selected"), group), before)) return;
   else if (event.key in LAYERS && group.questions[0].rule && group.questions[0].fits_policy) allow(group.questions[0], LAYERS[event.key]);
   else if (event.key in KEYS && (group.questions[0].rule || ["a", "d"].includes(event.key))) answer(group, KEYS[event.key]);
   event.preventDefault();

@@ -1,10 +1,11 @@
 // The table of requests: the newest first, a bounded number, filtered by what the user typed.
+// A stack with many requests loses its own, not those of others.
 
 import { counted, element, find, foreign, show } from "./dom.js";
 
 const KEPT = 1000;
 const SHOWN = 300;
-const kept = []; // the oldest first
+let kept = []; // the oldest first
 let fresh = []; // not yet shown
 let drawing = false;
 let onRule = () => {};
@@ -19,14 +20,29 @@ export function start(makeRule, chosenStack) {
 }
 
 export function add(records) {
-  kept.push(...records);
-  kept.splice(0, kept.length - KEPT);
-  fresh.push(...records);
-  fresh = fresh.slice(-SHOWN);
+  kept = newest([...kept, ...records], KEPT);
+  fresh = newest([...fresh, ...records], SHOWN);
   if (!drawing && !find("paused").checked) {
     drawing = true;
     requestAnimationFrame(draw);
   }
+}
+
+// The newest ones, the same number of each stack as far as it has them.
+function newest(records, most) {
+  if (records.length <= most) return records;
+  const counts = new Map();
+  for (const { stack } of records) counts.set(stack, (counts.get(stack) ?? 0) + 1);
+  let room = most;
+  let others = counts.size;
+  const left = new Map(); // how many of each stack to take
+  for (const [stack, count] of [...counts].sort(([, one], [, two]) => one - two)) {
+    left.set(stack, Math.min(count, Math.floor(room / others)));
+    room -= left.get(stack);
+    others -= 1;
+  }
+  const take = ({ stack }) => left.set(stack, left.get(stack) - 1).get(stack) >= 0;
+  return [...records].reverse().filter(take).reverse();
 }
 
 function wanted(record) {
@@ -41,13 +57,15 @@ function draw() {
   const rows = find("rows");
   rows.prepend(...fresh.filter(wanted).reverse().map(row));
   fresh = [];
-  while (rows.rows.length > SHOWN) rows.deleteRow(-1);
+  const shown = [...rows.rows].reverse().map((row) => ({ row, stack: row.dataset.stack }));
+  const stay = new Set(newest(shown, SHOWN).map(({ row }) => row));
+  for (const { row } of shown) if (!stay.has(row)) row.remove();
   count();
 }
 
 function redraw() {
   fresh = [];
-  find("rows").replaceChildren(...kept.filter(wanted).slice(-SHOWN).reverse().map(row));
+  find("rows").replaceChildren(...newest(kept.filter(wanted), SHOWN).reverse().map(row));
   count();
 }
 
@@ -61,7 +79,7 @@ function row(record) {
   const reason = record.reason ? foreign(record.reason) : "";
   return element(
     "tr",
-    { class: record.decision === "deny" ? "deny" : "allow" },
+    { class: record.decision === "deny" ? "deny" : "allow", "data-stack": record.stack },
     element("td", {}, record.time),
     element("td", { class: "decision" }, record.decision),
     element("td", { class: "stack" }, record.stack),

@@ -1,0 +1,92 @@
+"""Fetch a clone's commits and remove the clone as soon as the run that it was made for has ended."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_sandbox.backends.verbs import Destroy, Down
+from agent_sandbox.cli.steps.clone_fetch import fetch_clone, fetched_lines
+from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.steps.forget_project import forget_project
+from agent_sandbox.cli.steps.throw_away import interrupt
+from agent_sandbox.cli.terminal.output import say, say_problems
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.clones.fetched import Fetched
+from agent_sandbox.runtime.host.process import handled
+from agent_sandbox.runtime.project.clone_record import Clone, clone_at, forget_clone, path_option
+from agent_sandbox.runtime.project.installed import has_stack, open_project
+
+
+@dataclass(slots=True)
+class ThrowAwayClone:
+    """A clone that is made for one run.
+
+    Once `fetch` was called, `fetched` has what it brought, and `failed` says whether some commits could not be fetched.
+    """
+
+    clone: Clone
+    fetched: Fetched | None = None
+    failed: bool = False
+    _asked: bool = False
+
+    def fetch(self) -> Fetched | None:
+        """Stop the clone's stack and fetch its commits, the first time. Print why that failed."""
+        if self._asked:
+            return self.fetched
+        self._asked = True
+        clone = clone_at(self.clone.root, os.environ)
+        if clone is None or not clone.started:
+            return None  # nothing of the repository is in it
+        try:
+            execute(backend().plan(open_project(clone.root, cwd=clone.root), Down()), quiet=True)
+            self.fetched = fetch_clone(clone)
+        except UserError as error:
+            say_problems(error.problems)
+        self.failed = self.fetched is None or bool(self.fetched.status.listing.refused)
+        return self.fetched
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether removing it would lose work."""
+        return self.failed or (self.fetched is not None and not self.fetched.has_all)
+
+    def remove(self, *, quiet: bool) -> None:
+        """Remove the clone with its stack."""
+        if not has_stack(self.clone.root, cwd=self.clone.root):
+            forget_clone(self.clone)
+            return
+        project = open_project(self.clone.root, cwd=self.clone.root)
+        execute(backend().plan(project, Destroy()), quiet=quiet)
+        forget_project(project, self.clone)
+
+
+@contextmanager
+def fetched_and_removed(clone: Clone, *, quiet: bool = False) -> Iterator[ThrowAwayClone]:
+    """Fetch what the new clone has when the block ends, however it ends, and remove the clone.
+
+    A clone with work that is not fetched then is kept.
+    """
+    throwing = ThrowAwayClone(clone)
+    with handled(interrupt):
+        try:
+            yield throwing
+        finally:
+            with handled(signal.SIG_IGN):  # CI systems send several signals
+                _end(throwing, quiet=quiet)
+
+
+def _end(throwing: ThrowAwayClone, *, quiet: bool) -> None:
+    fetched, clone = throwing.fetch(), throwing.clone
+    if fetched and not quiet:
+        for line in fetched_lines(fetched):
+            say(line)
+    if not throwing.is_kept:
+        throwing.remove(quiet=quiet)
+        return
+    project, own = (path_option(root, os.environ, cwd=Path.cwd()) for root in (clone.project, clone.root))
+    say(("kept:", "warn"), f" the clone {clone.name} has work that was not fetched")
+    say(f"  to continue it: agent-sandbox run{project} --clone --name {clone.name}")
+    say(f"  to remove it: agent-sandbox destroy{own}")

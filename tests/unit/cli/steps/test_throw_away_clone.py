@@ -1,0 +1,133 @@
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.backends.plan import Plan, RunCommand
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps import throw_away_clone as module
+from agent_sandbox.cli.steps.clones import claim_clone, enter_clone
+from agent_sandbox.cli.steps.throw_away_clone import ThrowAwayClone, fetched_and_removed
+from agent_sandbox.runtime.clones.fetch import one_at_a_time
+from agent_sandbox.runtime.project.clone_record import clones_of
+from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.project.trust_store import open_store
+from clone_worlds import HereDriver, commit, git, with_clone_driver
+
+
+@pytest.fixture
+def driver(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> HereDriver:
+    return with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
+
+
+@pytest.fixture
+def plans(driver: HereDriver, monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """What was executed to stop and to remove the clone."""
+    done: list[Plan] = []
+    monkeypatch.setattr(module, "backend", lambda: driver.planner)
+    monkeypatch.setattr(module, "execute", lambda plan, **_options: done.append(plan))
+    return done
+
+
+@pytest.fixture
+def thrown(project: Path, plans: list[Plan]) -> ThrowAwayClone:
+    """A claimed clone that was entered."""
+    assert plans == []
+    own = open_project(None, cwd=project)
+    throwing = ThrowAwayClone(claim_clone(own, ""))
+    enter_clone(own, throwing.clone.name, extra_ca=None, quiet=True)
+    return throwing
+
+
+def words(plans: list[Plan]) -> list[str]:
+    """Return the first command of each plan, from its verb on."""
+    steps = (next(step for step in plan if isinstance(step, RunCommand)) for plan in plans)
+    return [" ".join(step.argv[step.argv.index("down") :]) for step in steps]
+
+
+@contextmanager
+def running(project: Path, *, quiet: bool = False) -> Iterator[Project]:
+    """Make a clone, let an agent work in it, and end."""
+    own = open_project(None, cwd=project)
+    with fetched_and_removed(claim_clone(own, ""), quiet=quiet) as throwing:
+        yield enter_clone(own, throwing.clone.name, extra_ca=None, quiet=True).project
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_the_stack_is_stopped_its_commits_fetched_and_everything_removed(
+    project: Path, driver: HereDriver, plans: list[Plan], capsys: pytest.CaptureFixture[str], *, quiet: bool
+) -> None:
+    with running(project, quiet=quiet) as own:
+        new = commit(driver.folder)
+    assert git(project, "rev-parse", "box/clone-1/main") == new
+    assert words(plans) == ["down --remove-orphans", "down --remove-orphans --volumes"]
+    assert (clones_of(project, os.environ), own.root.exists()) == ((), False)
+    assert open_store(os.environ).load(own.root) is None
+    assert capsys.readouterr().err == ("" if quiet else "box/clone-1/main  1 new commit\n")
+
+
+def test_a_clone_with_work_that_is_not_fetched_is_kept(
+    project: Path, driver: HereDriver, plans: list[Plan], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(project):
+        (driver.folder / "new.txt").write_text("")
+    assert words(plans) == ["down --remove-orphans"]
+    assert [one.name for one in clones_of(project, os.environ)] == ["clone-1"]
+    assert capsys.readouterr().err == (
+        "clone-1: nothing new to fetch\n"
+        "  not committed: 1 file: new.txt\n"
+        "kept: the clone clone-1 has work that was not fetched\n"
+        "  to continue it: agent-sandbox run --clone --name clone-1\n"
+        "  to remove it: agent-sandbox destroy --path clone-1\n"
+    )
+
+
+def test_commits_that_cannot_be_fetched_are_a_failure(
+    project: Path, driver: HereDriver, plans: list[Plan], thrown: ThrowAwayClone, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(driver.folder)
+    with one_at_a_time(thrown.clone):
+        assert thrown.fetch() is None
+    assert (thrown.failed, thrown.is_kept) == (True, True)
+    assert capsys.readouterr().err == (
+        "error: clone-1: another command is using this clone\n"
+        "  hint: wait until that command ends, then run this one again\n"
+    )
+    assert thrown.fetch() is None  # one attempt
+    assert len(plans) == 1
+    git(driver.folder, "update-ref", "refs/heads/z\u200b", "HEAD")
+    again = ThrowAwayClone(thrown.clone)
+    assert again.fetch()
+    assert (again.failed, again.is_kept) == (True, True)
+    assert git(project, "for-each-ref", "--format=%(refname)", "refs/remotes") == "refs/remotes/box/clone-1/main"
+
+
+def test_a_clone_that_was_not_filled_is_removed(project: Path, plans: list[Plan]) -> None:
+    own = open_project(None, cwd=project)
+    with pytest.raises(SystemExit), fetched_and_removed(claim_clone(own, "fix-1")):
+        raise SystemExit(3)
+    assert (clones_of(project, os.environ), plans) == ((), [])
+
+
+def test_a_filled_clone_without_a_record_is_not_fetched(thrown: ThrowAwayClone) -> None:
+    thrown.clone.root.with_suffix(".json").unlink()
+    assert (thrown.fetch(), thrown.failed) == (None, False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_run_and_the_next_ones_do_not_stop_the_fetch(
+    project: Path, driver: HereDriver, plans: list[Plan], monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    def signalled(plan: Plan, **_options: object) -> None:
+        signal.raise_signal(number)
+        plans.append(plan)
+
+    monkeypatch.setattr(module, "execute", signalled)
+    with pytest.raises(KeyboardInterrupt), running(project):  # noqa: PT012 - what it is about
+        commit(driver.folder)
+        signal.raise_signal(number)
+    assert git(project, "rev-parse", "box/clone-1/main") == git(driver.folder, "rev-parse", "main")
+    assert (len(plans), clones_of(project, os.environ)) == (2, ())
