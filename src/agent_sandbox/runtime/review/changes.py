@@ -25,7 +25,7 @@ GONE_FOLDER = "its directory is gone: restore it with git"
 
 
 class How(StrEnum):
-    """What happened to a file."""
+    """The kind of a change to a file."""
 
     NEW = "new"
     CHANGED = "changed"

@@ -19,7 +19,7 @@ FIRST = 5  # hosts of a list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What `init` would write: our generated files by path, and the members of devcontainer.json."""
+    """The files that `init` would write: our generated files by path, and the members of devcontainer.json."""
 
     files: Mapping[str, str]
     members: Mapping[str, Any]
@@ -27,7 +27,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What the user would trust; if something is trusted already, only what is new."""
+    """The files and settings that the user would trust; if something is trusted already, only what is new."""
 
     standing: Standing
     fingerprint: str

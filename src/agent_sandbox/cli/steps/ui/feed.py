@@ -45,7 +45,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """What is new since a `Cursor`. `missed` is the number of new decisions that were dropped already.
+    """Everything new since a `Cursor`. `missed` is the number of new decisions that were dropped already.
 
     `stacks` has all stacks, or is None if none of them has changed.
     """

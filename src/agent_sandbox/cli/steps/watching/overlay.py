@@ -27,7 +27,7 @@ LATER = f"{BACK}; the request goes on waiting"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What an answer is about. A group has no number; that of a request means another one in a restarted proxy."""
+    """The request or group that an answer is for. A restarted proxy uses the same number for another request."""
 
     id: int
     shown: str

@@ -61,12 +61,12 @@ class Asked:
 
     @property
     def id(self) -> str:
-        """What stays the same while the first question is open, and shown alone or in its group."""
+        """A name that stays the same while the first question is open, and shown alone or in its group."""
         return f"{self.stack.name}/{self.name}/{self.questions[0].id}"
 
     @property
     def shown(self) -> str:
-        """What is asked about."""
+        """The request or the group, for a message."""
         return f"requests under {self.name}" if self.name else f"{self.questions[0].method} {self.questions[0].url}"
 
     @property
@@ -77,7 +77,7 @@ class Asked:
 
 
 class Details(VerticalScroll):
-    """What is known about the selected question or request. Tab selects it if not all of it fits."""
+    """The details of the selected question or request. Tab selects this part if not all of it fits."""
 
     text = ""
 
