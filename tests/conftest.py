@@ -53,11 +53,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-# All tests that share the engine.
+# All tests that use the engine.
 ON_THE_ENGINE = (
     *("tests/conformance/", "tests/e2e/", "tests/golden/test_accepted.py"),
     *(f"tests/shell/test_{name}.py" for name in ("image", "refusals", "rules", "verify")),
 )
+# About half of their time. No test of theirs changes what the other half uses.
+SECOND_HALF = tuple(f"tests/e2e/test_{name}.py" for name in ("agents", "clients", "clones", "first_day"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,7 +68,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is no attack, where only those are wanted."""
+    """Begin with the tests that use the engine, which take longest, and leave out others than attacks if asked to."""
+    items.sort(key=lambda item: not item.nodeid.startswith(ON_THE_ENGINE))
     for item in items:
         if item.get_closest_marker("docker") and not item.nodeid.startswith(ON_THE_ENGINE):
             raise pytest.UsageError(f"{item.nodeid} is marked docker, but tests/conftest.py does not list its file")
@@ -81,15 +84,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "LoadScopeScheduling":
-    """Give one worker all tests that share the engine, and the others the rest, file by file."""
+    """Give two workers the tests that use the engine, half of them each, and the others the rest, file by file."""
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 # `make test-lowest` runs without it
 
-    class OneWorkerHasTheEngine(LoadScopeScheduling):  # type: ignore[misc] # untyped
+    class TwoWorkersHaveTheEngine(LoadScopeScheduling):  # type: ignore[misc] # untyped
         @override
         def _split_scope(self, nodeid: str) -> str:
-            return "engine" if nodeid.startswith(ON_THE_ENGINE) else nodeid.partition("::")[0]
+            if not nodeid.startswith(ON_THE_ENGINE):
+                return nodeid.partition("::")[0]
+            return "engine, second half" if nodeid.startswith(SECOND_HALF) else "engine"
 
-    return OneWorkerHasTheEngine(config, log)
+    return TwoWorkersHaveTheEngine(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
