@@ -226,6 +226,13 @@ def test_a_key_or_click_counts_only_when_nothing_has_moved_for_a_moment(
     browser.until(f"{STATUS}.startsWith('not sent')")
     notes = browser.value("document.querySelector('#question-list .notes').innerText")
     assert notes.split("\n\n") == ["careful: an address", "sent by (not verified): curl <b>x</b>"]
+    # The first was answered here; the one that is shown after it disappears by itself.
+    made_up.report(open_state(noted[1]))
+    browser.until(f"{QUESTIONS} === 1")
+    assert browser.value(STATUS).startswith("not sent")
+    made_up.report(open_state())
+    gone = "gone: GET https://b.test/: its client left, it was answered elsewhere, or it timed out"
+    browser.until(f"{STATUS} === '{gone}'")
     assert len(answers.given) == 2
 
 
@@ -342,7 +349,7 @@ def test_several_stacks_are_on_one_page(browser: Chromium, made_up: PageStand, a
     browser.until(f"{QUESTIONS} === 2 && document.querySelectorAll('#rows tr').length === 2")
     titles = "[...document.querySelectorAll('h1, #question-list h3, #grant-list li')].map((one) => one.textContent)"
     waits = [f"app-{number}: GET https://new.test/x" for number in (1, 2)]
-    assert browser.value(titles) == ["2 stacks", *waits, "app-2: GET https://a.test/** 1 minutes left, by ana End"]
+    assert browser.value(titles) == ["2 stacks", *waits, "app-2: GET https://a.test/** 1 minute left, by ana End"]
     browser.press("j")
     answer(browser, "d")
     browser.until(f"{STATUS} === 'denied: app-2: GET https://new.test/x'")

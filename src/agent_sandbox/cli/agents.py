@@ -27,7 +27,7 @@ USAGE = "agent-sandbox agents list | check NAME"
 
 
 class Do(StrEnum):
-    """What to do with agents."""
+    """An action on agents."""
 
     LIST = "list"
     CHECK = "check"

@@ -13,7 +13,8 @@ from agent_sandbox.cli.framework.options import ProjectPath, Quiet
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, require_agent
 from agent_sandbox.cli.steps.trust_gate import open_known
-from agent_sandbox.cli.terminal.output import counted, say
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.copying import transfer, tree
 from agent_sandbox.runtime.copying.host_acts_on import refusal_below

@@ -7,8 +7,9 @@ from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.clones import chosen_clones, open_clone, uncommitted
 from agent_sandbox.cli.terminal.excerpt import diff_lines
-from agent_sandbox.cli.terminal.output import counted, emit_lines
+from agent_sandbox.cli.terminal.output import emit_lines
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.difference import PATCH, STAT, difference
 from agent_sandbox.runtime.clones.fetch import checked_branches, one_at_a_time, read_status

@@ -12,7 +12,8 @@ from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.running_clones import running_clones_or_none
 from agent_sandbox.cli.steps.unprotected_writes import put_off
 from agent_sandbox.cli.steps.unreviewed import report_unreviewed
-from agent_sandbox.cli.terminal.output import counted, say
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.counted import counted
 from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import open_project, trusted_projects
 from agent_sandbox.runtime.project.trust_store import open_store

@@ -14,6 +14,7 @@ from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, driver, not_running
 from agent_sandbox.cli.terminal.output import emit
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.refusals import NOT_COUNTED, read_refusals
@@ -87,7 +88,7 @@ def show_refusals(project: Project, *, tail: int | None, json: bool) -> int:
     for one in found.last[-tail:] if tail else found.last if tail is None else ():
         emit(jsonlib.dumps(one.as_json()) if json else one.as_text(shape=SHAPE))
     if found.ipv6 and not json:
-        emit(f"IPv6: {found.ipv6} packets had no route, including those of the sandbox's own checks")
+        emit(f"IPv6: {counted(found.ipv6, 'packet')} had no route, including those of the sandbox's own checks")
     return DONE
 
 

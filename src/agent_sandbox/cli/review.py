@@ -13,9 +13,10 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps import git_offer
 from agent_sandbox.cli.steps.git_offer import SETTINGS
 from agent_sandbox.cli.terminal.excerpt import diff_lines
-from agent_sandbox.cli.terminal.output import counted, emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.question import answer_to
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.counted import counted
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import find_project

@@ -207,7 +207,8 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
     folder = path or Path.cwd()
     if not agent:
         known = ", ".join(known_agents())
-        hint = init_for(folder) or f"agent-sandbox run AGENT makes one and starts it, where AGENT is one of: {known}"
+        how = "agent-sandbox run AGENT, with the same options, makes one and starts it"
+        hint = init_for(folder) or f"{how}, where AGENT is one of: {known}"
         raise UserError([Problem(where=str(folder.absolute()), what="there is no stack here yet", hint=hint)])
     if not dry_run:
         missing_parts.require_all_parts()  # before anything is written

@@ -17,6 +17,7 @@ from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.steps.running_clones import running_clones_or_none
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, short_path
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.counted import counted, times
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.cut_off import CUT_OFF, cut_off
 from agent_sandbox.runtime.driver.container import Container
@@ -36,7 +37,7 @@ from agent_sandbox.stack.containers import FIREWALL, is_beside
 from agent_sandbox.stack.engine import HOST
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
-HINTED = "hints (not decisions) about {} requests since the proxy started; the last:"
+HINTED = "hints (not decisions) about {} since the proxy started; the last:"
 CHECKED = "; own checks: {starts}"
 REFUSED = "refused  {} by the firewall in the last day: agent-sandbox logs{} --firewall"
 UNSEEN = "{} {} not trusted: agent-sandbox trust{}"
@@ -230,7 +231,7 @@ def _denials(found: Status, option: str) -> Iterator[str]:
 
 def _hints(hints: Mapping[str, Any]) -> Iterator[str]:
     if hints.get("last"):
-        yield styled((HINTED.format(hints["count"]), "title"))
+        yield styled((HINTED.format(counted(hints["count"], "request")), "title"))
         yield from decision_table(hints["last"])
 
 
@@ -299,8 +300,10 @@ def _clock(found: Status) -> str:
 
 def _restarts(container: Container) -> str:
     """Return how often the engine restarted a container, if it did."""
-    why = ", once out of memory" if container.out_of_memory else ""
-    return f"  restarted {container.restarts} times{why}" if container.restarts else ""
+    if not container.restarts:
+        return ""
+    why = ", once out of memory" if container.restarts > 1 else ", out of memory"
+    return f"  restarted {times(container.restarts)}{why if container.out_of_memory else ''}"
 
 
 def _limits(found: Status, option: str) -> Iterator[str]:
@@ -323,13 +326,13 @@ def _waiting(found: Status) -> Mapping[str, str]:
 def _learns(seconds: int, option: str) -> Iterator[str]:
     if seconds:
         minutes = -(-seconds // 60)
-        yield f"open    {LEARNS.format(f'{minutes} minute{"s" if minutes > 1 else ""}', option)}"
+        yield f"open    {LEARNS.format(f'{counted(minutes, "minute")}', option)}"
 
 
 def _log(log: Mapping[str, Any]) -> Iterator[str]:
     if log.get("dropped"):
         now = f", and it still cannot be written: {log['error']}" if log.get("error") else "; it is written again"
-        yield f"log     {log['dropped']} records lost{now}"
+        yield f"log     {counted(log['dropped'], 'record')} lost{now}"
 
 
 def _refused(found: Status, option: str) -> Iterator[str]:

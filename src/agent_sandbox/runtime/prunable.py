@@ -18,7 +18,7 @@ from agent_sandbox.runtime.stack_list import is_gone, orphans
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prunable:
-    """What can be removed, with sizes in bytes; None: the engine did not say."""
+    """Things that can be removed, with sizes in bytes; None if unknown."""
 
     stacks: Mapping[str, int | None]
     images: Mapping[str, int | None]

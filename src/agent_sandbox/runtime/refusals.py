@@ -76,7 +76,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusals:
-    """What the firewall refused since it started, at most a day ago, the last one last."""
+    """The packets that the firewall refused since it started, at most a day ago, the newest last."""
 
     counted: bool = False
     last: tuple[Refusal, ...] = ()

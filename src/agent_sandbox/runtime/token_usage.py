@@ -66,7 +66,7 @@ class Tokens:
 
 @dataclass(slots=True, kw_only=True)
 class AgentUsage:
-    """What one agent used, in total and by model. The names are the program's."""
+    """The tokens that one agent used, in total and by model. The names are the program's."""
 
     agent: str
     tokens: Tokens = field(default_factory=Tokens)

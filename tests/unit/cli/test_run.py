@@ -134,7 +134,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 AGENTS = known_agents(data_root() / "templates")
 KNOWN = ", ".join(AGENTS)
-NEEDS_AGENT = f"  hint: agent-sandbox run AGENT makes one and starts it, where AGENT is one of: {KNOWN}"
+NEEDS_AGENT = (
+    f"  hint: agent-sandbox run AGENT, with the same options, makes one and starts it, where AGENT is one of: {KNOWN}"
+)
 
 
 @pytest.mark.parametrize("agent", AGENTS)

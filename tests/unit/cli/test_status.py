@@ -487,17 +487,19 @@ def test_status_reports_that_unlisted_requests_are_allowed_while_learning(
     assert json.loads(capsys.readouterr().out)["learning_seconds"] == seconds
 
 
-def test_a_service_that_came_back_is_told_with_how_often_and_why(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("restarts", "told"), [(1, "restarted once, out of memory"), (3, "restarted 3 times, once out of memory")]
+)
+def test_status_reports_how_often_a_service_was_restarted_and_why(
+    restarts: int, told: str, project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
-    with_inspected(docker, inspected("proxy", "healthy", restarts=3))
+    with_inspected(docker, inspected("proxy", "healthy", restarts=restarts))
     assert exit_code(status) == 0
-    line = "  proxy     healthy  agent-sandbox/x:1  restarted 3 times, once out of memory"
-    assert line in capsys.readouterr().out.splitlines()
+    assert f"  proxy     healthy  agent-sandbox/x:1  {told}" in capsys.readouterr().out.splitlines()
     assert exit_code(lambda: status(json=True)) == 0
     (service,) = json.loads(capsys.readouterr().out)["services"]
-    assert (service["restarts"], service["out_of_memory"]) == (3, True)
+    assert (service["restarts"], service["out_of_memory"]) == (restarts, True)
 
 
 def test_a_secret_without_a_value_is_reported_and_one_that_expires_or_is_refused(

@@ -10,8 +10,9 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.steps.policy.policy_file import layer_lines, named_policy
 from agent_sandbox.cli.terminal.excerpt import excerpt
-from agent_sandbox.cli.terminal.output import counted, emit_json, emit_lines, say, say_problems
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.counted import counted
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.match.host_pattern import Reach
 from agent_sandbox.policyfile.layer_file import PROJECT

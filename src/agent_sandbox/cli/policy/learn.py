@@ -42,7 +42,7 @@ from agent_sandbox.runtime.trust.auto_trust import remembering
 
 
 class Do(StrEnum):
-    """What to do."""
+    """An action of `policy learn`."""
 
     START = "start"
     STOP = "stop"
@@ -69,7 +69,7 @@ def completions(*before: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the recorded requests come from, and the policy that they are for."""
+    """The recorded requests, and the policy that they are for."""
 
     file: Path | None
     path: Path | None

@@ -9,6 +9,7 @@ from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOpti
 from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.counted import counted
 from agent_sandbox.policyfile import LayerFile, load_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.text.decoding import decode_policy
@@ -53,5 +54,6 @@ def as_text(file: Path, found: Sequence[Found]) -> Iterator[str]:
         yield styled(f"{file}:{finding.line}: ", (one.check, "warn"), f": {finding.what}")
         yield styled("  ", ("why", "title"), f"   {finding.why}")
         yield styled("  ", ("fix", "title"), f"   {finding.fix}")
-    many = f"{len(found)} findings" if len(found) > 1 else "1 finding"
-    yield styled(f"{many}; to accept one, write a comment above its line: ", (ACCEPT, "command"))
+    yield styled(
+        f"{counted(len(found), 'finding')}; to accept one, write a comment above its line: ", (ACCEPT, "command")
+    )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Do(StrEnum):
-    """What to do with services."""
+    """An action on services."""
 
     LIST = "list"
     SHOW = "show"

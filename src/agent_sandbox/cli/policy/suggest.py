@@ -13,10 +13,11 @@ from agent_sandbox.cli.steps.audit_log import read_log
 from agent_sandbox.cli.steps.policy.policy_edit import how_to_apply, put, put_service
 from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems, times
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.question import choice
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.counted import counted, times
 from agent_sandbox.policy.explain.advice import SETUP
 from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.policytools.suggest.denials import Denials, Seen, read_denials
@@ -112,7 +113,7 @@ def _proposal(proposal: Proposal) -> Iterator[str]:
     yield f"  {times(proposal.seen.count)}{_span(proposal.seen)}"
     for values in proposal.values:
         more = ", ..." if len(values) > MOST_VALUES else ""
-        yield f"  `*` stands for {len(values)} values: {', '.join(values[:MOST_VALUES])}{more}"
+        yield f"  `*` stands for {counted(len(values), 'value')}: {', '.join(values[:MOST_VALUES])}{more}"
     for warning in proposal.warnings:
         yield styled("  ", ("careful:", "warn"), f" {warning}")
     yield from (f"  or {other}" for other in others)

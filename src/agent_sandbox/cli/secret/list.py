@@ -9,8 +9,9 @@ from pathlib import Path
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.secrets.secret_store import secrets_of
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, times
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.counted import times
 from agent_sandbox.policytools.unset_secrets import Wanted, kinds_of, wanted
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.policies.layers import load_here

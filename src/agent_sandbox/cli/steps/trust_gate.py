@@ -12,6 +12,7 @@ from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY, SHARED
 from agent_sandbox.runtime.project.installed import find_project, open_project, parse_project, require_own
@@ -181,4 +182,4 @@ def _block(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 def _bounded(lines: Sequence[str]) -> list[str]:
     more = len(lines) - MOST
-    return [*lines[:MOST], *([f"... and {more} more lines: see the file"] if more > 0 else [])]
+    return [*lines[:MOST], *([f"... and {counted(more, 'more line')}: see the file"] if more > 0 else [])]

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from agent_sandbox.cli.terminal.style import Part, Styled, painted, parts_of, styled, wants_colour
 from agent_sandbox.cli.terminal.wrapping import width_of, wrapped
+from agent_sandbox.counted import counted as counted  # noqa: PLC0414 - some commands import it from here
 from agent_sandbox.printable import printable, printable_lines
 from agent_sandbox.problems import Problem
 
@@ -39,24 +40,6 @@ def say(*parts: Part) -> None:
     """Print a message, of which each part `(text, style)` has a style; one plain string may be several lines."""
     line = parts[0] if len(parts) == 1 and isinstance(parts[0], str) else styled(*parts)
     write_lines(sys.stderr, (line,))
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "file"), counted(0, "volume")
-    ('1 file', '0 volumes')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def times(number: int) -> str:
-    """Return how often something happened.
-
-    >>> times(1), times(3)
-    ('once', '3 times')
-    """
-    return "once" if number == 1 else f"{number} times"
 
 
 def say_problems(problems: Iterable[Problem], *, beside: Callable[[Problem], str] = lambda _: "") -> None:

@@ -9,7 +9,8 @@ from urllib.parse import unquote
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.following import follow
-from agent_sandbox.cli.terminal.output import counted, say
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.counted import counted
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.post import parse_url

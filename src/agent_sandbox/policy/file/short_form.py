@@ -24,6 +24,8 @@ ONE_REQUEST = re.compile(
 A_HOST = re.compile(r"[\w*-]*(\.[\w-]+)+")
 WHAT_A_RULE_SAYS = "add one, such as `methods: [GET]`; to match every request, remove `rules`"
 NO_SCHEME = re.compile(r"(?P<method>\S+ +)?(?P<address>[\w*-]*(?:\.[\w-]+)+(?::[0-9]{1,5})?(?:/\S*)?)")
+NETWORK = re.compile(r"(?:\S+ +)?(?:https?://)?[0-9]+(?:\.[0-9]+){3}/[0-9]{1,2}")
+NO_NETWORK = "name the hosts: a rule cannot allow a range of addresses; one private host goes under `host_services`"
 WHOLE = "write a method and a whole address: `{}`"
 HOW = WHOLE.format("GET https://example.com/path")
 
@@ -52,6 +54,9 @@ def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
     if found is None or (is_exact and not found["method"]):
         require_no_ssh(text)
         raise InvalidValue(f"not `METHOD URL`: {safe_repr(text)}", _how(text))
+    if "|" in (found["method"] or ""):
+        whole = f"{found['method'].replace('|', ',')} {text.partition(' ')[2].strip()}"
+        raise InvalidValue(f"not `METHOD URL`: {safe_repr(text)}", f"write commas between the methods: `{whole}`")
     if "#" in (found["query"] or ""):
         raise InvalidValue(f"{safe_repr(text)} has a fragment", "remove it: clients never send it")
     rule: dict[str, Any] = {"methods": found["method"].split(",")} if found["method"] else {}
@@ -74,12 +79,26 @@ def _how(text: str) -> str:
     """Return the hint, with the whole line where it is clear what is missing."""
     if A_HOST.fullmatch(text):
         return f"a host alone goes under `domains`; for one request {HOW}"
+    if NETWORK.fullmatch(text):
+        return NO_NETWORK
+    if text.removeprefix("GET ").startswith("^http") and safe_repr(_without_regex(text))[1:-1] == _without_regex(text):
+        return f"a path has `*` and `**`, not regular expressions: `{_without_regex(text)}`"
     if safe_repr(text)[1:-1] != text:
         return HOW
     if bare := NO_SCHEME.fullmatch(text):
         return WHOLE.format(f"{bare['method'] or 'GET '}https://{bare['address']}")
-    variants = {"add a method": f"GET {text}", "write the methods without spaces": re.sub(r", +", ",", text)}
+    variants = {
+        "add a method": f"GET {text}",
+        "write the methods without spaces": re.sub(r", +", ",", text),
+        "a WebSocket begins with a GET": re.sub(r"^(?:GET +)?ws(s?)://", r"GET http\1://", text),
+    }
     return next((f"{do}: `{whole}`" for do, whole in variants.items() if ONE_REQUEST.fullmatch(whole)), HOW)
+
+
+def _without_regex(text: str) -> str:
+    """Return a regular expression for a URL as a line of `allow`, as far as that is possible."""
+    url = text.removeprefix("GET ").removeprefix("^").removesuffix("$").replace("\\", "")
+    return f"GET {url.replace('.*', '**')}"
 
 
 def _values_by_name(query: str) -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ from agent_sandbox.policytools.lint.checks.half_denied import half_denied
 from agent_sandbox.policytools.lint.checks.idle import covered, hidden_by_deny, never_matches
 from agent_sandbox.policytools.lint.checks.leaks import shared_store, upload_host, upload_registry
 from agent_sandbox.policytools.lint.checks.queries import encoded_query
+from agent_sandbox.policytools.lint.checks.routes import route_template
 from agent_sandbox.policytools.lint.checks.secrets import optional_secret, wide_secret
 from agent_sandbox.policytools.lint.checks.services import any_repository, unused_service
 from agent_sandbox.policytools.lint.checks.unread import mcp_anywhere, plain_http, uninspected, unlisted_graphql
@@ -35,6 +36,7 @@ CHECKS: Mapping[str, Check] = {
     "optional-secret": optional_secret,
     "adds-up": adds_up,
     "encoded-query": encoded_query,
+    "route-template": route_template,
     "half-denied": half_denied,
     "never-matches": never_matches,
     "hidden-by-deny": hidden_by_deny,

@@ -20,7 +20,7 @@ ELSEWHERE = re.compile(r"ssh://|tcp://(?!127\.|localhost|\[::1\])|command \[ssh 
 
 
 class Platform(StrEnum):
-    """What runs the engine, as its users call it."""
+    """The product that runs the engine, as its users call it."""
 
     LINUX = "Linux"
     ROOTLESS = "rootless Docker"
@@ -35,7 +35,7 @@ class Platform(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What identifies the platform on this machine. `clues` name sockets, contexts and hosts."""
+    """The facts that identify the platform on this machine. `clues` name sockets, contexts and hosts."""
 
     system: str = "linux"
     kernel: str = ""

@@ -11,7 +11,7 @@ MANUAL = "see https://docs.docker.com/engine/install/"
 
 
 class Need(StrEnum):
-    """What is missing."""
+    """A requirement that is not met."""
 
     COMMAND = "the docker command"
     RUNNING = "a running engine"

@@ -65,7 +65,7 @@ class BrokenStreamError(Exception):
 
 @dataclass(kw_only=True)
 class Meter:
-    """What was copied so far, and the limits."""
+    """The amount copied so far, and its limits."""
 
     most_bytes: int
     most_entries: int
@@ -84,7 +84,7 @@ class Meter:
 
 @dataclass(kw_only=True)
 class Copied:
-    """What was copied. `skipped` names the first entries that were not, with the reasons; `more` counts the others."""
+    """A finished copy. `skipped` names the first entries that were not, with the reasons; `more` counts the others."""
 
     files: int = 0
     size: int = 0

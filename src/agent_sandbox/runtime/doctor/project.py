@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
+from agent_sandbox.counted import counted
 from agent_sandbox.images import DIGEST_LABEL
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.protocol import Machine
@@ -63,7 +64,7 @@ def policy(machine: Machine) -> CheckResult:
     here = this_machine(os.environ, project=machine.project.root)
     for stale in stale_services(machine.project.policy, here, afresh=True):
         return warn("policy", stale)
-    return ok("policy", f"{len(loaded.rules.rules)} rules, digest {loaded.digest[:12]}")
+    return ok("policy", f"{counted(len(loaded.rules.rules), 'rule')}, digest {loaded.digest[:12]}")
 
 
 def _read_by_the_proxy(project: Project) -> Iterator[tuple[Path, Callable[[Sequence[str]], str]]]:

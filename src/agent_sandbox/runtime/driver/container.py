@@ -53,7 +53,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackFound:
-    """What one stack has on the engine. Without containers only its volumes are left.
+    """The containers and volumes of one stack on the engine. Without containers, only its volumes are left.
 
     `directory` is that of its stack file, as the containers name it, or empty.
     """
@@ -66,7 +66,7 @@ class StackFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What all stacks use: bytes of memory by container, and bytes on disk by volume. None: the engine did not say."""
+    """The resources that all stacks use: bytes of memory by container, and bytes on disk by volume; None if unknown."""
 
     memory: Mapping[str, int] | None
     disk: Mapping[str, int] | None
@@ -82,7 +82,7 @@ class Sharer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intruders:
-    """What weakens the sandbox from outside it, each as the command that ends it.
+    """Networks and containers that weaken the sandbox from outside it, each as the command that removes it.
 
     `connected`: additional networks of the firewall. `strangers`: foreign containers in the internal network.
     """

@@ -21,7 +21,7 @@ type Explain = Callable[[RunCommand, str], Iterable[Problem]]
 
 
 class Feature(StrEnum):
-    """What not every engine can do. The other code asks for a feature, never for an engine's name."""
+    """An ability that not every engine has. The other code asks for a feature, never for an engine's name."""
 
     BUILD_PLUGIN = "build plugin"  # images are built by a plugin, which can be missing
     CONTEXTS = "contexts"  # the command can use an engine on another machine

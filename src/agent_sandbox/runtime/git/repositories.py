@@ -25,7 +25,7 @@ TELLING = ("HEAD", "objects", "refs", "commondir", "gitdir", GIT)
 
 
 class Kind(StrEnum):
-    """How git treats a place."""
+    """The role of a directory for git."""
 
     REPOSITORY = "repository"
     WORKTREE = "worktree"  # where a repository keeps what is one worktree's own

@@ -41,7 +41,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """What the stack is made of, and the change of the project file. Without one, `spec` is None and `digest` is "".
+    """The parts of the stack, and the change of the project file. Without one, `spec` is None and `digest` is "".
 
     What no option can say is in `spec` alone.
     """

@@ -27,7 +27,7 @@ MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What a tool's answer depends on: variables by the beginning of their names, files, and programs."""
+    """The inputs of a tool's answer: variables by the beginning of their names, files, and programs."""
 
     variables: tuple[str, ...] = ()
     home: tuple[str, ...] = ()

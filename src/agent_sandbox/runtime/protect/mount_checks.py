@@ -28,7 +28,7 @@ NAMED = 5  # paths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """What the agent container has lost: mounts, by path, and its way to the proxy, with the reason.
+    """The losses of the agent container: mounts, by path, and its way to the proxy, with the reason.
 
     `silent`: the container does not report. The agent can cause that by ending the check or using up all processes.
     """

@@ -34,7 +34,7 @@ Setting = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What the agent wanted to save: `offered` can be added to the repository's settings, `refused` cannot.
+    """Settings that the agent wanted to save: `offered` can be added to the repository's settings, `refused` cannot.
 
     `kept` and `config` are each a directory and the path of a file below it, which is opened without following links.
     `before` has the repository's settings; `addition` is the text that adds those that are offered.

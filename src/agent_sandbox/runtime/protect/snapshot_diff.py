@@ -7,6 +7,7 @@ from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
 
+from agent_sandbox.counted import counted
 from agent_sandbox.render.paths import DOTENV, STACK
 from agent_sandbox.runtime.git.git_config import UNREADABLE
 from agent_sandbox.runtime.protect.snapshot import NOT_ALONE, Held, is_of_others, is_settings, read_held
@@ -56,7 +57,7 @@ def rewritten(path: str, then: Held, now: Held) -> Rewritten:
     names = [name for name in sorted({*was, *is_}) if was.get(name) != is_.get(name)]
     lines = [line for name in names for line in _difference(name, was.get(name), is_.get(name))]
     if len(lines) > MOST_LINES:
-        lines[MOST_LINES:] = [f"... and {len(lines) - MOST_LINES} more lines: see the file"]
+        lines[MOST_LINES:] = [f"... and {counted(len(lines) - MOST_LINES, 'more line')}: see the file"]
     runs = (why for name in names for why in _runs(name, then, now))
     return Rewritten(path=path, lines=tuple(lines), runs=tuple(islice(runs, MOST_LINES)))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_sandbox.bounded_json import read_json
+from agent_sandbox.counted import counted, times
 from agent_sandbox.policy.http.body_size import shown_size
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
 from agent_sandbox.policy.match.public_suffix import is_public_suffix
@@ -180,7 +181,7 @@ def _question(value: Mapping[str, Any]) -> Question:
 
 def _details(value: Mapping[str, Any]) -> Iterator[str]:
     if query := int(value["query"]):
-        yield f"a query of {query} characters"
+        yield f"a query of {counted(query, 'character')}"
     if value.get("websocket"):
         yield "a WebSocket, which sends data for as long as it is open"
     body = value["body"]
@@ -192,7 +193,7 @@ def _details(value: Mapping[str, Any]) -> Iterator[str]:
     if tool := value.get("tool"):
         yield f"looks like {_text(tool)}"
     if int(value["requests"]) > 1:
-        yield f"{int(value['requests'])} times"
+        yield f"{times(int(value['requests']))}"
 
 
 def _cut(text: str) -> str:

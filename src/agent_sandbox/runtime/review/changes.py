@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from agent_sandbox.bounded_json import read_json
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import open_folder, problem_of, write_all
 from agent_sandbox.runtime.review.baseline import Baseline, Reviewed, text_of
@@ -24,7 +25,7 @@ GONE_FOLDER = "its directory is gone: restore it with git"
 
 
 class How(StrEnum):
-    """What happened to a file."""
+    """The kind of a change to a file."""
 
     NEW = "new"
     CHANGED = "changed"
@@ -130,7 +131,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _size(change: Change) -> str:
-    return f"{len(change.seen.data)} bytes or more" if change.seen else "removed"
+    return f"{counted(len(change.seen.data), 'byte')} or more" if change.seen else "removed"
 
 
 def accept(baseline: Baseline, changes: Iterable[Change]) -> Baseline:

@@ -21,7 +21,7 @@ LAST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 
 
 class UnknownShapeError(ValueError):
-    """What is wrong with a credential file. Never a value from it."""
+    """A credential file does not have the expected shape. The text never contains a value from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

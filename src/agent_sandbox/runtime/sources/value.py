@@ -33,7 +33,7 @@ TABLE: tuple[tuple[Test, str, str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What a source gives. Its `repr` does not contain the value."""
+    """The value that a source gives. Its `repr` does not contain the value."""
 
     value: bytes = field(repr=False)
     # The seconds until it expires, if the source says so.

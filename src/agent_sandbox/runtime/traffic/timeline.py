@@ -15,7 +15,7 @@ MOST_HOSTS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """How many requests were allowed and denied in each slot."""
+    """The numbers of allowed and of denied requests in each slot."""
 
     allowed: list[int] = field(default_factory=lambda: [0] * SLOTS)
     denied: list[int] = field(default_factory=lambda: [0] * SLOTS)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_sandbox.counted import counted
 from agent_sandbox.printable import printable
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, SHARED, STACK
 from agent_sandbox.runtime.project.trust_snapshot import NAMED_IN, SERVICES, Standing, agent_can_write, look
@@ -18,7 +19,7 @@ FIRST = 5  # hosts of a list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What `init` would write: our generated files by path, and the members of devcontainer.json."""
+    """The files that `init` would write: our generated files by path, and the members of devcontainer.json."""
 
     files: Mapping[str, str]
     members: Mapping[str, Any]
@@ -26,7 +27,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What the user would trust; if something is trusted already, only what is new."""
+    """The files and settings that the user would trust; if something is trusted already, only what is new."""
 
     standing: Standing
     fingerprint: str
@@ -129,7 +130,7 @@ def _lists(now: Standing, before: Standing) -> Iterator[str]:
     for path in now.lists.keys() - {POLICY, *SERVICES, *before.files}:
         hosts = [line.strip() for line in now.files[path].splitlines() if line.partition("#")[0].strip()]
         more = ", ..." if len(hosts) > FIRST else ""
-        yield f"{path} names {len(hosts)} hosts: {', '.join(hosts[:FIRST])}{more}"
+        yield f"{path} names {counted(len(hosts), 'host')}: {', '.join(hosts[:FIRST])}{more}"
 
 
 def _differences(now: Standing, before: Standing, written: Written) -> Iterator[str]:

@@ -88,6 +88,16 @@ def test_a_deny_that_takes_a_part_is_told(policy: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr() == (f"{WHERE}:3: added `- POST https://a.test/*` under `allow`\n", told + APPLY)
 
 
+def test_a_route_of_a_web_framework_is_added_with_a_warning(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("version: 1\n")
+    assert exit_code(lambda: allow("GET https://a.test/users/{id}")) == 0
+    told = "agent-sandbox policy allow 'GET https://a.test/users/*'"
+    assert capsys.readouterr() == (
+        f"{WHERE}:3: added `- GET https://a.test/users/{{id}}` under `allow`\n",
+        f"careful: it matches only this text; for any value there: {told}\n{APPLY}",
+    )
+
+
 def test_a_rule_that_asks_about_a_part_is_told(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = "domains: [{host: a.test, rules: [{methods: [DELETE], path: {exact: /x}, ask: true}]}]\n"
     policy.write_text(before)

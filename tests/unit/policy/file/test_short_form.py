@@ -113,6 +113,28 @@ def test_an_address_that_lacks_its_scheme_is_shown_with_one(line: str, whole: st
     assert invalid.value.hint == f"write a method and a whole address: `{whole}`"
 
 
+RANGE = "name the hosts: a rule cannot allow a range of addresses; one private host goes under `host_services`"
+
+
+@each(
+    ("line", "hint"),
+    [
+        ("wss://a.test/x", "a WebSocket begins with a GET: `GET https://a.test/x`"),
+        ("GET ws://a.test/x", "a WebSocket begins with a GET: `GET http://a.test/x`"),
+        (r"^https://a\.test/x/.*$", "a path has `*` and `**`, not regular expressions: `GET https://a.test/x/**`"),
+        (r"GET ^https://a\.test/x$", "a path has `*` and `**`, not regular expressions: `GET https://a.test/x`"),
+        ("^https://a.test/\x1b", "write a method and a whole address: `GET https://example.com/path`"),
+        ("203.0.113.0/24", RANGE),
+        ("https://203.0.113.0/24", RANGE),
+        ("GET|POST https://a.test/x", "write commas between the methods: `GET,POST https://a.test/x`"),
+    ],
+)
+def test_a_habit_of_other_tools_gets_the_line_that_is_meant(line: str, hint: str) -> None:
+    with pytest.raises(InvalidValue) as invalid:
+        write_out_allow(line)
+    assert (invalid.value.what, invalid.value.hint) == (f"not `METHOD URL`: {line!r}", hint)
+
+
 @each("line", ["a.test", "*.a.test", ".a.test", "bücher.test"])
 def test_a_host_alone_is_sent_to_where_it_goes(line: str) -> None:
     with pytest.raises(InvalidValue) as invalid:

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,12 @@ def test_what_the_user_has_not_looked_at_is_a_warning(machine: Machine) -> None:
     file.write_text(f"{file.read_text()}# mine\n")
     what = ".devcontainer/docker-compose.yml is not trusted"
     assert checks.stack(machine) == warn("stack", what, "agent-sandbox trust shows it and asks")
+
+
+def test_the_rules_of_a_policy_are_counted(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "missing_services", lambda *_: ())
+    machine.project.policy.write_text("version: 1\nallow: [GET https://a.test/x]\n")
+    assert re.fullmatch(r"1 rule, digest [0-9a-f]{12}", checks.policy(machine).what)
 
 
 def test_a_policy_that_denies_everything_is_a_warning(machine: Machine) -> None:

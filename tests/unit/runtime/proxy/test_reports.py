@@ -75,7 +75,11 @@ def test_a_question_of_a_rule_is_not_answered_by_another_rule(more: dict[str, An
     ("more", "url", "details"),
     [
         ({"port": 8443, "query": 0, "body": 0}, "https://new.example.net:8443/x", "2 times"),
-        ({"requests": 1, "query": 0, "body": None}, "https://new.example.net/x", "a body of unknown size"),
+        (
+            {"requests": 1, "query": 1, "body": None},
+            "https://new.example.net/x",
+            "a query of 1 character, a body of unknown size",
+        ),
         ({"requests": 1, "query": 0, "body": None, "method": "GET", "http2": True}, "https://new.example.net/x", ""),
         (
             {"requests": 1, "query": 0, "body": None, "method": "GET", "http2": False},

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from agent_sandbox.cli.terminal.output import counted
+from agent_sandbox.counted import counted
 from agent_sandbox.printable import printable
 from agent_sandbox.runtime.terminal.clipboard_filter import copy_sequence
 from agent_sandbox.size_text import size_text

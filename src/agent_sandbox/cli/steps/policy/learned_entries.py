@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from agent_sandbox.cli.terminal.output import emit_lines, say, times
+from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.counted import counted, times
 from agent_sandbox.policy.explain.advice import SETUP
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request
 from agent_sandbox.policytools.edit.short_rule import ShortRule
@@ -97,8 +98,7 @@ def _entry(entry: Entry) -> Iterator[str]:
     if not entry.service:
         for values in entry.proposals[0].values:
             more = ", ..." if len(values) > MOST_VALUES else ""
-            count = "1 value" if len(values) == 1 else f"{len(values)} values"
-            yield f"  `*` stands for {count}: {', '.join(values[:MOST_VALUES])}{more}"
+            yield f"  `*` stands for {counted(len(values), 'value')}: {', '.join(values[:MOST_VALUES])}{more}"
         if services := entry.proposals[0].services:
             yield f"  the service {services[0]} would allow it too, with everything else that it allows"
     for warning in entry.warnings:

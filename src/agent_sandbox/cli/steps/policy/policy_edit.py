@@ -67,6 +67,7 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
     # Not needed for `--help`.
     from agent_sandbox.policytools.edit.editing import AlreadyCovered  # noqa: PLC0415
     from agent_sandbox.policytools.edit.insertion import written  # noqa: PLC0415
+    from agent_sandbox.policytools.edit.route_template import as_pattern  # noqa: PLC0415
     from agent_sandbox.policytools.edit.short_rule import rules_of_push  # noqa: PLC0415
     from agent_sandbox.runtime.policies.edit import planned_edits, write_edit  # noqa: PLC0415
     from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
@@ -85,6 +86,9 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
             emit_lines([f"{rule.text} is already {DONE[rule.effect]}, by {after.rule.origin}: {after.rule}"])
             continue
         emit_lines([f"{file}:{after.line}: added `- {written(rule.text)}` under `{rule.section}`"])
+        if (pattern := as_pattern(rule.text)) != rule.text:
+            command = f"agent-sandbox policy {rule.effect} {shlex.quote(pattern)}"
+            say(("careful:", "warn"), " it matches only this text; for any value there: ", (command, "command"))
         for deny in after.beaten_by:
             say(f"part of it is still denied, by {deny.origin}: {deny}")
         for asking in after.asked_by:

@@ -14,6 +14,7 @@ from agent_sandbox.cli.steps.running_clones import running_clones
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.clone_record import Clone, clone_at
 from agent_sandbox.runtime.project.installed import open_project
@@ -95,7 +96,7 @@ def say_loaded(answer: Answer) -> None:
 
 
 def _loaded(answer: Answer) -> str:
-    closed = f", {answer['closed']} connections closed" if answer.get("closed") else ""
+    closed = f", {counted(answer['closed'], 'connection')} closed" if answer.get("closed") else ""
     return f"policy loaded, digest {str(answer.get('digest', ''))[:12]}{closed}"
 
 
@@ -104,11 +105,11 @@ def _changes(change: Mapping[str, Any], unchanged: str) -> Iterator[str]:
     for kind, sign in (("added", "+"), ("removed", "-")):
         for origin, rules in groupby(change.get(kind, ()), key=_cause):
             yield from _of_one_cause(sign, origin, list(rules))
-        yield from _more(change, kind, f"{sign} and {{}} more rules")
+        yield from _more(change, kind, f"{sign} and {{}}", "more rule")
     yield from change.get("others", ())
-    yield from _more(change, "others", "and {} more changes other than rules")
+    yield from _more(change, "others", "and {} other than rules", "more change")
     yield from (f"no longer reachable: {host}" for host in change.get("unreachable", ()))
-    yield from _more(change, "unreachable", "no longer reachable: {} more hosts")
+    yield from _more(change, "unreachable", "no longer reachable: {}", "more host")
     if counts and not any(counts.values()):
         yield unchanged
 
@@ -126,13 +127,13 @@ def _of_one_cause(sign: str, cause: str, rules: Sequence[Mapping[str, Any]]) -> 
         style = effect if effect in ("allow", "deny") else ""
         yield styled(f"{sign} ", (effect, style), f" {rule['rule']}  ({rule['origin']})")
     if left := len(rules) - len(shown):
-        yield f"{sign} and {left} more rules of {cause}"
+        yield f"{sign} and {counted(left, 'more rule')} of {cause}"
 
 
-def _more(change: Mapping[str, Any], kind: str, text: str) -> Iterator[str]:
+def _more(change: Mapping[str, Any], kind: str, text: str, noun: str) -> Iterator[str]:
     left = change.get("counts", {}).get(kind, 0) - len(change.get(kind, ()))
     if left > 0:
-        yield text.format(left)
+        yield text.format(counted(left, noun))
 
 
 def _what_holds(project: Project) -> Sequence[Problem]:

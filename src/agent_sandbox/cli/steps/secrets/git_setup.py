@@ -48,7 +48,7 @@ NO_PUSHES = ("POST https://*/**/git-receive-pack", "POST http://*/**/git-receive
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitSetup:
-    """What the user asked for; without `written` and `read`, the project's git settings name the repositories."""
+    """The options of the user; without `written` and `read`, the project's git settings name the repositories."""
 
     written: Sequence[str]
     read: Sequence[str]

@@ -48,7 +48,7 @@ GONE = "this request no longer waits: the client left, it was answered, or it ti
 
 
 class Answers(Protocol):
-    """What the page needs of a connection to the proxy."""
+    """The part of a connection to the proxy that the page uses."""
 
     def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:
         """Send an answer."""
@@ -67,7 +67,7 @@ class RequestError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackApi:
-    """What the page's API uses for one stack: to answer questions, change the policy and read today's records."""
+    """The services of one stack that the page's API uses: answers, rules and today's records."""
 
     answers: Answers
     rules: Rules

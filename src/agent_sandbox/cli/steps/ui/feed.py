@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain, takewhile
 from typing import Any
 
+from agent_sandbox.counted import counted
 from agent_sandbox.runtime.proxy.decisions import is_probe
 from agent_sandbox.runtime.proxy.reports import Dropped, Reply, Report, State
 
@@ -44,7 +45,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """What is new since a `Cursor`. `missed` is the number of new decisions that were dropped already.
+    """Everything new since a `Cursor`. `missed` is the number of new decisions that were dropped already.
 
     `stacks` has all stacks, or is None if none of them has changed.
     """
@@ -95,7 +96,7 @@ class Feed:
                 case Reply(error=error):
                     self._note(f"not done: {error}" if error else "")
                 case Dropped(count=count):
-                    self._note(f"{count} decisions came too fast; agent-sandbox proxy logs has them")
+                    self._note(f"{counted(count, 'decision')} came too fast; agent-sandbox proxy logs has them")
                 case _ if not is_probe(found):
                     self._keep(name, found)
         self._wake()

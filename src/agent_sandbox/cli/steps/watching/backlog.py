@@ -1,4 +1,4 @@
-"""What came since a screen last took it: the newest of it, and how many were left out."""
+"""Keep the newest items for a screen that takes them at intervals, and count those that were left out."""
 
 import threading
 from collections import deque

@@ -32,6 +32,8 @@ SCOPES = {"once": "once", "hour": "time", "stop": "stop", "deny": "deny"}
 LASTING = frozenset({"hour", "stop"})
 # Keys that come so soon after another question appeared were meant for the one before it.
 SETTLE_SECONDS = 0.7
+# What a screen says when the question that the user reads disappears without an answer from that screen.
+GONE = "gone: {}: its client left, it was answered elsewhere, or it timed out"
 CLOSED = "the connection to the proxy is closed; it is opened again"
 ONE_QUIET = threading.Lock()
 

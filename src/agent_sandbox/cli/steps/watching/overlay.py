@@ -5,10 +5,12 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from agent_sandbox.cli.steps.watching.connection import LAYERS, SETTLE_SECONDS, Connection
+from agent_sandbox.cli.steps.watching.connection import GONE, LAYERS, SETTLE_SECONDS, Connection
 from agent_sandbox.cli.steps.watching.plain import ANSWERS
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.proxy.reports import Question, Reply, Report, State, groups
 
@@ -17,7 +19,25 @@ LONGEST = 100  # of a notification
 WIDEST = 100  # a longer line is hard to read
 LONGEST_URL, LONGEST_RULE = 240, 240  # the whole question fits on a terminal of 24 lines
 MOST_LINES = 24
-LATER = "  Esc  back to the agent; the request goes on waiting"
+GONE_SECONDS = 3.0  # how long it is shown that a question is gone
+TOO_SOON = "not sent, because this question has just appeared: read it first"
+BACK = "  Esc  back to the agent"
+LATER = f"{BACK}; the request goes on waiting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """The request or group that an answer is for. A restarted proxy uses the same number for another request."""
+
+    id: int
+    shown: str
+
+
+def _about(name: str, several: Sequence[Question]) -> About:
+    first = several[0]
+    return (
+        About(id=0, shown=f"requests under {name}") if name else About(id=first.id, shown=f"{first.method} {first.url}")
+    )
 
 
 class Overlay:
@@ -38,7 +58,10 @@ class Overlay:
         self._state, self._since = State(), clock()
         self._later: set[int] = set()
         self._called: set[int] = set()
-        self._current, self._appeared = 0, 0.0
+        self._current: About | None = None
+        self._closed: About | None = None  # what the user has answered, or left for later
+        self._appeared = 0.0
+        self._gone, self._gone_until = "", 0.0
         self._said = ""
 
     def report(self, found: Report) -> None:
@@ -65,26 +88,36 @@ class Overlay:
 
     def lines(self, columns: int) -> list[str]:
         """Return the lines about the oldest question; none if there is none."""
+        width = min(columns, WIDEST) - 1
         with self._lock:
             waiting = self._groups()
+            self._note_change([_about(*group) for group in waiting])
+            gone = [f"  {self._gone}", ""] if self._clock() < self._gone_until else []
             if not waiting:
-                self._current, self._said = 0, ""
-                return []
+                self._said = ""
+                return _wrapped([f"{self._name}: no request waits", "", *gone, BACK], width) if gone else []
             name, several = waiting[0]
-            if several[0].id != self._current:
-                self._current, self._appeared = several[0].id, self._clock()
             left = max(0, several[0].seconds_left - int(self._clock() - self._since))
             said = [f"  {self._said}"] if self._said else []
         count = f", 1 of {len(waiting)}" if len(waiting) > 1 else ""
-        title = f"{self._name}: a request waits for you{count}, {left} seconds left"
-        width = min(columns, WIDEST) - 1
-        head = [title[:width], ""]
+        title = f"{self._name}: a request waits for you{count}, {counted(left, 'second')} left"
+        head = [title[:width], "", *_wrapped(gone, width)]
         if name:
             return [*head, *_wrapped([*_group(name, several), LATER, *said], width)]
         asked, keys = _wrapped(_single(several[0]), width), _wrapped([*_keys(several[0]), LATER, *said], width)
         room = MOST_LINES - sum(map(len, (head, asked, keys)))
         notes = _wrapped((f"    {note}" for note in several[0].notes), width)
         return [*head, *asked, *notes[: max(0, room)], *keys]
+
+    def _note_change(self, waiting: Sequence[About]) -> None:
+        """Notice that another question is shown, and whether the one before is gone without the user's answer."""
+        before, now = self._current, waiting[0] if waiting else None
+        if before == now:
+            return
+        still_open = {*waiting, *(_about("", [one]) for one in self._state.questions)}
+        if before and before not in {self._closed, *still_open}:
+            self._gone, self._gone_until = GONE.format(_cut(before.shown)), self._clock() + GONE_SECONDS
+        self._current, self._appeared = now, self._clock()
 
     def signal(self) -> bytes:
         """Return a bell and a notification, once for each question."""
@@ -94,16 +127,24 @@ class Overlay:
         return BELL + self._notification(f"{new[0].method} {new[0].host} waits for you") if new else b""
 
     def press(self, key: str) -> None:
-        """Answer the shown question."""
+        """Answer the question that was shown last, if it is still open; "escape" goes back to the agent."""
         with self._lock:
-            shown = next((group for group in self._groups() if group[1][0].id == self._current), None)
+            shown = next((group for group in self._groups() if _about(*group) == self._current), None)
             settled = self._clock() - self._appeared >= SETTLE_SECONDS
-        if shown is None or not settled or self.connection is None:
+        if shown is None and key == "escape":
+            self._gone_until = 0.0
+        if shown is None or self.connection is None:
             return
         name, several = shown
+        if key not in _keys_for(name, several[0]):
+            return
+        if not settled:
+            self._said = TOO_SOON
+            return
+        self._closed = self._current
         if key == "escape":
             self._later |= {one.id for one in several}
-        elif key == "d" or (not name and (key == "a" or (key in "hspu" and _fits(several[0])))):
+        else:
             self._said = self._answered(self.connection, key, several)
 
     def _answered(self, connection: Connection, key: str, several: Sequence[Question]) -> str:
@@ -117,6 +158,13 @@ class Overlay:
         except UserError as error:
             return "; ".join(map(str, error.problems))
         return ""
+
+
+def _keys_for(name: str, question: Question) -> Sequence[str]:
+    """Return the keys that mean something for a question, or for a group if it has a name."""
+    if name:
+        return ("d", "escape")
+    return ("a", "d", "escape", *("hspu" if _fits(question) else ""))
 
 
 def _single(question: Question) -> Iterator[str]:

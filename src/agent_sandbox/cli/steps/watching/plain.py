@@ -10,6 +10,7 @@ from agent_sandbox.cli.steps.watching.connection import LAYERS, Connection
 from agent_sandbox.cli.steps.watching.details import NO_RULE
 from agent_sandbox.cli.terminal.output import emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import parts_of, styled
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.proxy.decisions import is_probe
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, Report, State, groups
@@ -63,7 +64,9 @@ class Plain:
                 case Reply(error=error):
                     self._say(f"not done: {error}" if error else "done")
                 case Dropped(count=count):
-                    self._say(f"{count} decisions came too fast and are not shown; `agent-sandbox proxy logs` has them")
+                    self._say(
+                        f"{counted(count, 'decision')} came too fast to be shown; `agent-sandbox proxy logs` has them"
+                    )
                 case _ if not is_probe(found):
                     self._emit([decision_line(found)])
 
@@ -144,7 +147,9 @@ class Plain:
     def _grants(self) -> Iterator[str]:
         for grant in self._state.grants:
             left = (
-                f"{grant.seconds_left // 60 + 1} minutes left" if grant.seconds_left is not None else "until it stops"
+                f"{counted(grant.seconds_left // 60 + 1, 'minute')} left"
+                if grant.seconds_left is not None
+                else "until it stops"
             )
             yield f"{grant.id}  {grant.rule}  {left}, by {grant.who}"
         if not self._state.grants:
@@ -162,7 +167,8 @@ def _lines(question: Question, label: str) -> Iterator[str]:
     yield f"     for longer than once: {question.rule}" if question.lasting else f"     {NO_RULE}"
     lasting = ("h hour", "s until it stops") if question.lasting else ()
     keys = ("a once", *lasting, *(("p project", "u you") if question.fits_policy else ()), "d deny")
-    yield f"     {', '.join(f'{label}{question.id}{key}' for key in keys)}; {question.seconds_left} seconds left"
+    left = counted(question.seconds_left, "second")
+    yield f"     {', '.join(f'{label}{question.id}{key}' for key in keys)}; {left} left"
 
 
 class Stacks:

@@ -19,10 +19,11 @@ from textual.widgets.option_list import Option
 
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.watching.backlog import Backlog
-from agent_sandbox.cli.steps.watching.connection import LAYERS, SETTLE_SECONDS, Connection, rule_for
+from agent_sandbox.cli.steps.watching.connection import GONE, LAYERS, SETTLE_SECONDS, Connection, rule_for
 from agent_sandbox.cli.steps.watching.details import question_lines, record_lines
 from agent_sandbox.cli.steps.watching.policy_line import edit, policy_line, suggested_rule
 from agent_sandbox.cli.steps.watching.request_table import Entry, RequestTable
+from agent_sandbox.counted import counted
 from agent_sandbox.policytools.edit.insertion import written
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
@@ -60,12 +61,23 @@ class Asked:
 
     @property
     def id(self) -> str:
-        """What stays the same while the first question is open."""
-        return f"{self.stack.name}/{self.questions[0].id}"
+        """A name that stays the same while the first question is open, and shown alone or in its group."""
+        return f"{self.stack.name}/{self.name}/{self.questions[0].id}"
+
+    @property
+    def shown(self) -> str:
+        """The request or the group, for a message."""
+        return f"requests under {self.name}" if self.name else f"{self.questions[0].method} {self.questions[0].url}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any of its questions still waits, alone or in a group."""
+        asked = {one.id for one in self.questions}
+        return any(one.id in asked for one in self.stack.state.questions)
 
 
 class Details(VerticalScroll):
-    """What is known about the selected question or request. Tab selects it if not all of it fits."""
+    """The details of the selected question or request. Tab selects this part if not all of it fits."""
 
     text = ""
 
@@ -116,6 +128,8 @@ class WatchScreen(App[None]):
         self._stacks: dict[str, Watched] = {}
         self._clock = clock
         self._selected = ""
+        self._read: Asked | None = None  # the selected question as it was last shown
+        self._answered = ""  # the question that was answered here
         self._moved = clock()
         self._only = ""  # the stack whose requests are shown
         self._new = Backlog[Entry](AT_ONCE)
@@ -168,6 +182,7 @@ class WatchScreen(App[None]):
     def _lost(self, name: str, why: str) -> None:
         stack = self._stacks[name]
         stack.state, stack.connected = State(), False
+        self._read = None  # the message below says why its questions are gone
         self._show_state()
         self._say(why)
 
@@ -188,7 +203,7 @@ class WatchScreen(App[None]):
             self._table.take(new)
         self._missed += missed
         if self._missed and self._clock() >= self._quiet_until:
-            self._say(f"{self._missed} decisions came too fast; agent-sandbox proxy logs has them")
+            self._say(f"{counted(self._missed, 'decision')} came too fast; agent-sandbox proxy logs has them")
             self._missed, self._quiet_until = 0, self._clock() + MISSED_SECONDS
 
     def _say(self, text: str) -> None:
@@ -209,6 +224,8 @@ class WatchScreen(App[None]):
         scrolls = self.focused is self._details and self._details.allow_focus()
         if not scrolls and self.focused not in {self.query_one("#filter"), self.query_one("#stacks")}:
             (self._list if asked else self._table).focus()
+        if self._read and not self._read.is_open and self._read.id != self._answered:
+            self._say(GONE.format(self._read.shown))
         ids = [one.id for one in asked]
         if self._selected in ids:
             self._list.highlighted = ids.index(self._selected)
@@ -270,6 +287,7 @@ class WatchScreen(App[None]):
 
     def _show_details(self) -> None:
         asked, entry = self._current, self._table.entry
+        self._read = asked
         if asked is None:
             lines: Sequence[str] = [*record_lines(entry[1])] if entry else []
         elif asked.name:
@@ -289,6 +307,7 @@ class WatchScreen(App[None]):
         asked = self._answerable(word)
         if asked is None or asked.stack.connection is None:
             return
+        self._answered = asked.id
         for question in asked.questions:
             self._try(partial(asked.stack.connection.answer_for, question, word))
         if asked.name:
@@ -308,6 +327,7 @@ class WatchScreen(App[None]):
         """Write the rule of the selected question into the policy of the project or the user."""
         asked = self._answerable("rule")
         if asked and asked.stack.connection:
+            self._answered = asked.id
             self._try(partial(self._write, asked.stack.connection, asked.questions[0], LAYERS[key]))
 
     def _write(self, connection: Connection, question: Question, layer: RuleLayer) -> None:

@@ -34,7 +34,7 @@ type Answer = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What was not sent yet."""
+    """One message, not sent yet."""
 
     questions: Sequence[Question]
     closed: Sequence[int]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from agent_sandbox.counted import counted
 from agent_sandbox.policy.match.host_pattern import Reach
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.lists import tenants, tenants_below, wildcards_over
@@ -50,7 +51,7 @@ def unexplained_wildcard(subject: Subject) -> Iterator[Finding]:
         if listed.wild and not subject.remarks(line):
             yield Finding(
                 line=line,
-                what=f"the host list has {len(listed.below)} wildcards without a reason",
+                what=f"the host list has {counted(len(listed.below), 'wildcard')} without a reason",
                 why="every name below a wildcard is allowed, including future ones",
                 fix="list the hosts, or say why in a comment on the line or above it",
             )

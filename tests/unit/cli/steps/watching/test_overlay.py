@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS
-from agent_sandbox.cli.steps.watching.overlay import LATER, LONGEST_RULE, Overlay
+from agent_sandbox.cli.steps.watching.overlay import BACK, GONE_SECONDS, LATER, LONGEST_RULE, TOO_SOON, Overlay
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, State
 from watching import Answers
 
@@ -66,8 +66,7 @@ def test_a_question_is_shown_with_its_keys() -> None:
     ]
     by_rule = seat.asks(replace(ASKED, asked_by_rule=True))
     assert [line[:5] for line in by_rule if line.startswith("    ")][-4:] == ["    a", "    h", "    s", "    d"]
-    assert seat.asks() == []
-    assert seat.changes == 3
+    assert seat.changes == 2
 
 
 def test_notes_are_shown_as_far_as_the_keys_leave_room() -> None:
@@ -116,6 +115,70 @@ def test_nothing_is_answered_that_has_just_appeared_or_is_not_shown() -> None:
     seat.overlay.connection = None
     seat.overlay.press("a")
     assert seat.connection.given == []
+
+
+GONE = (
+    "  gone: POST https://new.test/x: its client left, it was answered elsewhere, or",
+    "    it timed out",
+)
+
+
+def test_a_question_that_is_replaced_is_said_to_be_gone_and_a_key_for_it_answers_nothing() -> None:
+    seat = Seat()
+    seat.asks(ASKED)
+    other = replace(ASKED, id=4, url="https://other.test/")
+    seat.overlay.report(State(questions=(other,)))
+    seat.overlay.press("a")  # before the screen was drawn
+    assert seat.connection.given == []
+    assert seat.shows()[2:6] == [*GONE, "", "  POST https://other.test/"]
+    seat.overlay.press("a")
+    assert (seat.connection.given, seat.shows()[-1]) == ([], f"  {TOO_SOON}")
+    seat.now += SETTLE_SECONDS
+    seat.overlay.press("a")
+    seat.now += GONE_SECONDS
+    assert (seat.connection.given, seat.shows()[2]) == ([(4, "once", None)], "  POST https://other.test/")
+
+
+def test_the_last_question_that_is_gone_is_noted_before_keys_are_for_the_agent_again() -> None:
+    seat = Seat()
+    for key in ("", "escape"):
+        seat.asks(ASKED)
+        assert seat.asks() == ["app-1: no request waits", "", *GONE, "", BACK]
+        seat.overlay.press("a")
+        assert seat.shows() != []
+        seat.overlay.press(key)
+        seat.now += GONE_SECONDS * (not key)
+        assert (seat.shows(), seat.connection.given) == ([], [])
+
+
+@pytest.mark.parametrize("key", ["a", "d", "p", "escape"])
+def test_what_the_user_answered_or_left_for_later_is_not_said_to_be_gone(key: str) -> None:
+    seat = Seat()
+    seat.asks(ASKED)
+    seat.overlay.press(key)
+    assert seat.asks() == []
+
+
+def test_after_a_restart_of_the_proxy_a_number_means_another_question() -> None:
+    seat = Seat()
+    seat.asks(ASKED)
+    seat.overlay.lost("the proxy does not answer")
+    seat.overlay.report(State(questions=(replace(ASKED, url="https://other.test/"),)))
+    seat.overlay.press("a")
+    seat.shows()
+    seat.overlay.press("a")
+    assert seat.connection.given == []
+
+
+def test_a_group_is_the_same_while_its_questions_come_and_go() -> None:
+    seat = Seat()
+    several = [replace(ASKED, id=number, host=f"h{number}.flood.test") for number in range(1, 7)]
+    seat.asks(*several[:1])
+    seat.asks(*several[:5])
+    assert seat.asks(*several[1:])[2] == "  5 hosts under *.flood.test"
+    seat.now -= SETTLE_SECONDS
+    seat.overlay.press("d")
+    assert [number for number, *_ in seat.connection.given] == [2, 3, 4, 5, 6]
 
 
 def test_escape_leaves_the_question_to_others() -> None:

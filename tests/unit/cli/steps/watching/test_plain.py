@@ -79,12 +79,12 @@ def seat(capsys: pytest.CaptureFixture[str]) -> Seat:
 def test_decisions_are_printed_without_the_stacks_own_checks(seat: Seat) -> None:
     seat.screen.report(RECORD)
     seat.screen.report(RECORD | {"event": "health"})
-    seat.screen.report(Dropped(count=3))
+    seat.screen.report(Dropped(count=1))
     seat.screen.report(Reply(error=""))
     seat.screen.report(Reply(error="this question is closed"))
     assert seat.sees == [
         "x  deny   GET https://b.test/  no",
-        "3 decisions came too fast and are not shown; `agent-sandbox proxy logs` has them",
+        "1 decision came too fast to be shown; `agent-sandbox proxy logs` has them",
         "done",
         "not done: this question is closed",
     ]
@@ -246,14 +246,14 @@ def test_a_flood_is_one_line_and_one_answer(seat: Seat) -> None:
 def test_grants_are_listed(seat: Seat) -> None:
     assert seat.types("g")
     grants = [
-        {"id": 1, "rule": RULE, "who": "ana", "seconds_left": 90},
+        {"id": 1, "rule": RULE, "who": "ana", "seconds_left": 30},
         {"id": 2, "rule": RULE, "who": "ana", "seconds_left": None},
     ]
     found = read_report(json.dumps({"state": {"ask": "", "questions": [], "grants": grants}}))
     assert found
     seat.screen.report(found)
     assert seat.types("G")
-    assert seat.sees == ["no grants", f"1  {RULE}  2 minutes left, by ana", f"2  {RULE}  until it stops, by ana"]
+    assert seat.sees == ["no grants", f"1  {RULE}  1 minute left, by ana", f"2  {RULE}  until it stops, by ana"]
 
 
 def test_answers_are_read_until_one_says_to_end(seat: Seat) -> None:

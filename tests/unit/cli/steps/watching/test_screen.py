@@ -138,6 +138,10 @@ async def test_without_settings_ask_only_rules_that_ask_make_requests_wait() -> 
         assert seat.shows("#title") == "app-1  only requests of rules with `ask: true` wait  0 open, 0 granted"
 
 
+GONE_GROUP = "gone: requests under *.example.net: its client left, it was answered elsewhere, or it timed out"
+GONE = "gone: GET https://new.test/[red]x[/]: its client left, it was answered elsewhere, or it timed out"
+
+
 async def test_a_key_meant_for_one_question_does_not_answer_the_next() -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
@@ -147,7 +151,7 @@ async def test_a_key_meant_for_one_question_does_not_answer_the_next() -> None:
         seat.screen.show("app-1", State(questions=(replace(ASKED, id=4),)))
         await pilot.pause()
         await pilot.press("a")
-        assert seat.connection.given == []
+        assert (seat.connection.given, seat.said) == ([], [GONE, "the question has just changed; look again"])
         seat.screen.show("app-1", State(questions=(replace(ASKED, id=5), replace(ASKED, id=4))))
         seat.now += 60
         await pilot.pause()
@@ -159,7 +163,7 @@ async def test_a_key_meant_for_one_question_does_not_answer_the_next() -> None:
         seat.screen.show("app-1", State())
         await pilot.pause()
         await pilot.press("a")
-        assert (len(seat.connection.given), seat.questions) == (2, [])
+        assert (len(seat.connection.given), seat.questions, len(seat.said)) == (2, [], 2)
 
 
 async def test_a_flood_is_one_line_that_can_only_be_denied() -> None:
@@ -172,8 +176,23 @@ async def test_a_flood_is_one_line_that_can_only_be_denied() -> None:
         assert seat.questions == ["? 8 hosts under *.example.net"]
         await pilot.press("a", "p")
         assert seat.connection.given == []
+        seat.screen.show("app-1", State(questions=flood[1:5]))
+        seat.screen.show("app-1", State(questions=flood[2:5]))
+        await pilot.pause()
+        await pilot.press("a")  # now it is one question, which nobody has read
+        assert (seat.connection.given, seat.said[-1]) == ([], "the question has just changed; look again")
+        seat.screen.show("app-1", State(questions=flood))
+        await pilot.pause()
+        seat.now += 60
         await pilot.press("d")
         assert seat.connection.given == [(number, "deny", None) for number in range(1, 9)]
+        seat.screen.show("app-1", State(questions=flood[:4]))
+        seat.screen.show("app-1", State(questions=flood[4:8]))
+        await pilot.pause()
+        assert seat.said[-1] == "denied 8 requests under *.example.net"
+        seat.screen.show("app-1", State())
+        await pilot.pause()
+        assert seat.said[-1] == GONE_GROUP
 
 
 async def test_requests_are_listed_as_they_are_and_filtered() -> None:
@@ -283,6 +302,7 @@ async def test_a_rule_is_copied_from_a_question_or_for_a_denied_request(
         "copied, if your terminal allows it: - GET https://b.example.com/x",
         "this request was not denied, so no rule is missing",
         "copied, if your terminal allows it: - GET https://new.test/**",
+        GONE,
         "https://new.test/[red]x[/]: its rule has `ask: true`; allow it for an hour, or remove `ask` from the policy",
     ]
 

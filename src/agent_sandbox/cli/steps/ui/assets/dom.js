@@ -18,6 +18,8 @@ export const foreign = (text, name = "span") => element(name, { class: "foreign"
 
 export const button = (text, act, attributes = {}) => element("button", { type: "button", on: { click: act }, ...attributes }, text);
 
+export const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
 export function say(text) {
   find("status").textContent = text;
 }

@@ -1,7 +1,7 @@
 // The page: begins the session, and passes the news to the views.
 
 import { Refused, begin, follow, post } from "./api.js";
-import { button, element, find, foreign, say, show } from "./dom.js";
+import { button, counted, element, find, foreign, say, show } from "./dom.js";
 import * as notifications from "./notifications.js";
 import * as questions from "./questions.js";
 import * as requests from "./requests.js";
@@ -22,7 +22,7 @@ const KEYS = [
 ];
 
 function news(found) {
-  if (found.missed) say(`${found.missed} decisions came too fast; agent-sandbox proxy logs has them`);
+  if (found.missed) say(`${counted(found.missed, "decision")} came too fast; agent-sandbox proxy logs has them`);
   requests.add(found.records);
   if (found.stacks) {
     stacks.update(found.stacks);
@@ -41,7 +41,7 @@ function grants(shown) {
   find("grants").hidden = all.length === 0;
   find("grant-list").replaceChildren(
     ...all.map((grant) => {
-      const left = grant.seconds_left === null ? "until the sandbox stops" : `${Math.floor(grant.seconds_left / 60) + 1} minutes left`;
+      const left = grant.seconds_left === null ? "until the sandbox stops" : `${counted(Math.floor(grant.seconds_left / 60) + 1, "minute")} left`;
       const where = stacks.several() ? `${grant.stack}: ` : "";
       return element("li", {}, where, foreign(grant.rule, "code"), ` ${left}, by `, foreign(grant.who), " ", button("End", () => end(grant)));
     }),

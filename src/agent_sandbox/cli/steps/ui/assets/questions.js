@@ -3,7 +3,7 @@
 // something else. Those that come later are below, where they move nothing: a stack with many does not hold up the answers
 // of another.
 
-import { SETTLE_MS, button, dialogIsOpen, element, find, foreign, say } from "./dom.js";
+import { SETTLE_MS, button, counted, dialogIsOpen, element, find, foreign, say } from "./dom.js";
 import { Refused, post } from "./api.js";
 
 const LAYERS = { p: "project", u: "user" };
@@ -12,6 +12,7 @@ const WORDS = { once: "allowed once", hour: "allowed for an hour", stop: "allowe
 
 let groups = [];
 let selected = ""; // the key of the first question of a group
+let closed = ""; // the key of what was answered here
 let choice = 0; // when the selection last changed
 let arrived = new Map(); // the number of each question, in the order in which they came
 let last = 0;
@@ -31,10 +32,12 @@ export function start(writeRule) {
 
 // Questions have numbers of their own in each stack; with several stacks, each is shown with the name of its stack.
 export function update(stacks, several) {
+  const read = groups.find((group) => first(group) === selected);
   const before = arrived;
   const now = performance.now();
   groups = stacks.flatMap(({ name: stack, groups }) => {
-    const whole = (one) => ({ ...one, stack, key: `${stack} ${one.id}` });
+    // After a restart of the proxy, a number means another request.
+    const whole = (one) => ({ ...one, stack, key: `${stack} ${one.id} ${one.request}` });
     return groups.map((group) => ({ ...group, label: several ? `${stack}: ` : "", questions: group.questions.map(whole) }));
   });
   const all = groups.flatMap((group) => group.questions);
@@ -45,6 +48,9 @@ export function update(stacks, several) {
   const came = (group) => Math.min(...group.questions.map((one) => arrived.get(one.key)));
   groups.sort((one, other) => came(one) - came(other));
   until = new Map(all.map((one) => [one.key, now + one.seconds_left * 1000]));
+  if (read && selected !== closed && !read.questions.some(({ key }) => until.has(key))) {
+    say(`gone: ${name_of(read)}: its client left, it was answered elsewhere, or it timed out`);
+  }
   if (!groups.some((group) => first(group) === selected)) select(groups.length ? first(groups[0]) : "");
   draw();
   document.title = all.length ? `(${all.length}) agent-sandbox` : "agent-sandbox";
@@ -56,6 +62,7 @@ const about_rule = (one, layer) => ({ ...about_one(one), layer });
 const content = (stack) =>
   JSON.stringify(groups.filter((group) => group.questions[0].stack === stack).map((group) => group.questions.map((one) => [one.key, one.notes])));
 const first = (group) => group.questions[0].key;
+const name_of = (group) => `${group.label}${group.name ? `requests under ${group.name}` : group.questions[0].request}`;
 
 function select(key) {
   selected = key;
@@ -124,7 +131,7 @@ function made(group, about) {
     }
     if (one.rule && one.fits_policy) {
       for (const [key, name] of Object.entries(LAYERS)) {
-        answers.append(button(`For ${name === "user" ? "you" : "the project"} (${key})`, () => settled(...times(item, group)) && onRule(about_rule(one, name))));
+        answers.append(button(`For ${name === "user" ? "you" : "the project"} (${key})`, () => settled(...times(item, group)) && allow(one, name)));
       }
     }
     answers.append(button("Deny (d)", () => clicked(item, group, "deny")));
@@ -142,7 +149,7 @@ function made(group, about) {
 function countDown() {
   for (const item of find("question-list").children) {
     const left = Math.round(((until.get(item.dataset.key) ?? 0) - performance.now()) / 1000);
-    item.querySelector(".left").textContent = `${Math.max(0, left)} seconds left`;
+    item.querySelector(".left").textContent = `${counted(Math.max(0, left), "second")} left`;
   }
 }
 
@@ -159,7 +166,13 @@ function clicked(item, group, word) {
   if (settled(...times(item, group))) answer(group, word);
 }
 
+function allow(one, layer) {
+  closed = one.key;
+  onRule(about_rule(one, layer));
+}
+
 async function answer(group, word) {
+  closed = first(group);
   const done = await Promise.allSettled(group.questions.map((one) => post("/api/answer", { ...about_one(one), word })));
   const failed = done.find((one) => one.status === "rejected");
   if (failed && !(failed.reason instanceof Refused)) say("agent-sandbox ui does not answer");
@@ -188,7 +201,7 @@ function pressed(event) {
   else if (!group || !(event.key in KEYS || event.key in LAYERS)) return;
   else if (group.name && event.key !== "d") say("a group can only be denied");
   else if (!settled(...times(find("question-list").querySelector(".selected"), group), before)) return;
-  else if (event.key in LAYERS && group.questions[0].rule && group.questions[0].fits_policy) onRule(about_rule(group.questions[0], LAYERS[event.key]));
+  else if (event.key in LAYERS && group.questions[0].rule && group.questions[0].fits_policy) allow(group.questions[0], LAYERS[event.key]);
   else if (event.key in KEYS && (group.questions[0].rule || ["a", "d"].includes(event.key))) answer(group, KEYS[event.key]);
   event.preventDefault();
 }

@@ -1,7 +1,7 @@
 // The table of requests: the newest first, a bounded number, filtered by what the user typed.
 // A stack with many requests loses its own, not those of others.
 
-import { element, find, foreign, show } from "./dom.js";
+import { counted, element, find, foreign, show } from "./dom.js";
 
 const KEPT = 1000;
 const SHOWN = 300;
@@ -109,7 +109,7 @@ function details(record) {
     ["rule", record.rule],
     ["status", record.status ?? ""],
     ["took", record.duration_ms ? `${record.duration_ms} ms` : ""],
-    ...sizes.map(([name, bytes]) => [name, `${bytes} bytes`]),
+    ...sizes.map(([name, bytes]) => [name, counted(bytes, "byte")]),
     ["looks like", record.tool],
     ["headers", record.headers],
   ].filter(([, value]) => value !== "");

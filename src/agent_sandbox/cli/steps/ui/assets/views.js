@@ -1,7 +1,7 @@
 // The views below the questions: requests, and what the audit log has of today by host and by line of the policy.
 
 import { get } from "./api.js";
-import { element, find, foreign, say } from "./dom.js";
+import { counted, element, find, foreign, say } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const BAR = { width: 4, height: 24 };
@@ -69,7 +69,7 @@ function filter(host) {
 // A bar for each half hour: what was denied above what was allowed.
 function bars({ host, slots, requests, denied }, times) {
   const most = Math.max(1, ...slots.map(([allowed, refused]) => allowed + refused));
-  const drawing = svg("svg", { width: slots.length * BAR.width, height: BAR.height, role: "img", "aria-label": `${host}: ${requests} requests, ${denied} denied` });
+  const drawing = svg("svg", { width: slots.length * BAR.width, height: BAR.height, role: "img", "aria-label": `${host}: ${counted(requests, "request")}, ${denied} denied` });
   slots.forEach(([allowed, refused], at) => {
     const parts = [[allowed, "bar-allow", 0], [refused, "bar-deny", allowed]];
     for (const [count, name, below] of parts.filter(([count]) => count)) {
