@@ -41,7 +41,7 @@ NO_FILES = NEVER | ENGINE | {"yaml", "jinja2", "agent_sandbox.runtime.project.in
 LIMITS = {
     ("--version",): (12, NO_FILES | {"dataclasses", "pathlib"}),
     ("--help",): (12, NO_FILES | {"dataclasses", "pathlib"}),
-    EXPLAIN: (111, NO_FILES),
+    EXPLAIN: (110, NO_FILES),
     CHECK: (106, NO_FILES),
     INIT: (136, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
 }

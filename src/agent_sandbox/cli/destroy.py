@@ -15,8 +15,9 @@ from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.forget_project import forget_project
-from agent_sandbox.cli.terminal.output import counted, say
+from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.clone_record import Clone, clone_at
 from agent_sandbox.runtime.project.installed import open_project, own_images

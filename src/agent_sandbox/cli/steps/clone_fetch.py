@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from agent_sandbox.cli.steps.clones import open_clone, uncommitted
 from agent_sandbox.cli.steps.execute import is_running
-from agent_sandbox.cli.terminal.output import counted
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.fetch import (
     MOST_BYTES,

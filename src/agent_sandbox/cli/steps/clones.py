@@ -14,7 +14,8 @@ from agent_sandbox.cli.steps.clone_cache import bring_cache, cache_key, keep_cac
 from agent_sandbox.cli.steps.clone_policy import bring_policy
 from agent_sandbox.cli.steps.execute import backend, driver, execute, is_running
 from agent_sandbox.cli.steps.unreviewed import record_first_review
-from agent_sandbox.cli.terminal.output import counted, say, short_path
+from agent_sandbox.cli.terminal.output import say, short_path
+from agent_sandbox.counted import counted
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE, SHARED

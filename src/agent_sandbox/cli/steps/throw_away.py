@@ -9,7 +9,7 @@ from typing import NoReturn
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Destroy
 from agent_sandbox.cli.steps.execute import backend, driver, execute
-from agent_sandbox.cli.terminal.output import counted
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import handled
 from agent_sandbox.runtime.review.baseline import Baseline

@@ -13,7 +13,6 @@ from typing import Any, TextIO
 
 from agent_sandbox.cli.terminal.style import Part, Styled, painted, parts_of, styled, wants_colour
 from agent_sandbox.cli.terminal.wrapping import width_of, wrapped
-from agent_sandbox.counted import counted as counted  # noqa: PLC0414 - some commands import it from here
 from agent_sandbox.printable import printable, printable_lines
 from agent_sandbox.problems import Problem
 
