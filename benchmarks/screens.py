@@ -55,7 +55,7 @@ import_module("agent_sandbox.cli.watch")._on_screen([bench], lambda: [bench], as
 """
 UI = f"""{LOCAL}
 from agent_sandbox.cli.steps.ui.serving import serve
-serve(bench, asks=True, on_address=lambda address: print(address, flush=True), again=sys.stdin)
+serve([bench], lambda: [bench], asks=True, on_address=lambda address: print(address, flush=True), again=sys.stdin)
 """
 
 
