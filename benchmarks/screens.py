@@ -158,12 +158,12 @@ class Page(Screen):
             news = next(
                 line for line in reversed(self.said.split(b"\n")) if path.encode() in line and b"groups" in line
             )
-        groups = json.loads(news.removeprefix(b"data: "))["state"]["groups"]
-        questions = (one for group in groups for one in group["questions"])
+        (stack,) = json.loads(news.removeprefix(b"data: "))["stacks"]
+        questions = (one for group in stack["groups"] for one in group["questions"])
         asked = next(one for one in questions if one["request"].endswith(path))
         pressed, where = time.time(), urlsplit(self.address)
         client = http.client.HTTPConnection(where.netloc)
-        answer = json.dumps({"id": asked["id"], "request": asked["request"], "word": "once"})
+        answer = json.dumps({"stack": stack["name"], "id": asked["id"], "request": asked["request"], "word": "once"})
         client.request("POST", "/api/answer", answer, {"Origin": f"http://{where.netloc}", **self.headers})
         if (status := client.getresponse().status) != http.HTTPStatus.NO_CONTENT:
             raise ConnectionError(f"the answer got {status}")
