@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import agent_sandbox, proxy_image, run
+from real_stacks import agent_sandbox, proxy_image, run, trust
 
 if TYPE_CHECKING:
     import subprocess
@@ -120,3 +120,30 @@ def test_ten_clones_at_once_work_and_give_everything_back(ten: Ten) -> None:
     assert (reviewed.returncode, "  new      Makefile" in reviewed.stdout.splitlines()) == (1, True)
     running = "its clones still run: fix-1, many-1, many-2, many-3, many-4 and 3 more; to stop one: "
     assert running in ten.sandbox("many-1", "down").stderr
+
+
+def test_a_clone_for_one_run_is_fetched_and_removed_unless_work_would_be_lost(project: Path) -> None:
+    commit = "git -c user.name=x -c user.email=x@example.com commit --allow-empty"
+    script = project / "setup.sh"
+    script.write_text(f"#!/bin/sh\n{commit} --message=work\necho all: >Makefile\n")
+    script.chmod(0o755)
+    (project / ".devcontainer" / "sandbox.yaml").write_text("version: 1\nsetup: setup.sh\n")
+    run(*HOST_GIT, "add", "setup.sh", cwd=project)
+    run(*HOST_GIT, "commit", "--quiet", "--message=second", cwd=project)
+    trust(project)
+    once = ("run", "--rm", "--clone")
+    done = agent_sandbox(*once, "--json", "--quiet", "--", "--version", cwd=project)
+    found = json.loads(done.stdout)
+    assert "(Claude Code)" in found["result"]
+    assert [(one["ref"], one["new"]) for one in found["clone"]["branches"]] == [("refs/remotes/box/clone-1/main", 1)]
+    assert (found["clone"]["uncommitted"], found["clone"]["kept"]) == (["Makefile"], True)
+    assert done.stderr.startswith("kept: the clone clone-1 has work that was not fetched\n")
+    agent_sandbox("destroy", "--path", "clone-1", "--yes", cwd=project)
+    script.write_text(f"#!/bin/sh\n{commit} --message=more\n")
+    run(*HOST_GIT, "commit", "--quiet", "--all", "--message=third", cwd=project)
+    trust(project)
+    last = agent_sandbox(*once, "--", "--no-such-option", cwd=project, check=False)
+    assert (last.returncode, "box/clone-2/main  1 new commit\n" in last.stderr) == (1, True), last.stderr
+    left = json.loads(agent_sandbox("ls", "--json", cwd=project).stdout)["stacks"]
+    ours = {one["clone"]["name"] for one in left if one["clone"] and one["clone"]["project"] == str(project.resolve())}
+    assert ours == {"fix-1"}

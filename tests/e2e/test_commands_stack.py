@@ -74,13 +74,8 @@ def test_one_run_in_a_sandbox_of_its_own_leaves_a_summary_and_nothing_else(proje
     fresh.mkdir()
     agent_sandbox("init", "claude", cwd=fresh)
     (fresh / ".devcontainer" / "sandbox.yaml").write_text("version: 1\nsetup: setup.sh\n")
-    commit = "git -c user.name=x -c user.email=x@example.com commit --allow-empty"
-    script = f"#!/bin/sh\ncurl -s https://denied.test/\necho all: >Makefile\n{commit} --message=work\n"
-    (fresh / "setup.sh").write_text(script)
+    (fresh / "setup.sh").write_text("#!/bin/sh\ncurl -s https://denied.test/\necho all: >Makefile\n")
     (fresh / "setup.sh").chmod(0o755)
-    for argv in (["git", "init", "--quiet", "--initial-branch=main"], ["git", "add", "setup.sh"]):
-        run(*argv, cwd=fresh)
-    run(*commit.split(), "--quiet", "--message=first", cwd=fresh)
     for place in (fresh, *fresh.rglob("*")):
         os.chown(place, 1000, 1000)
     once = ("run", "--rm", "--json", "--quiet")
@@ -95,20 +90,8 @@ def test_one_run_in_a_sandbox_of_its_own_leaves_a_summary_and_nothing_else(proje
     assert [one["path"] for one in found["review"]["changes"]] == ["Makefile"]
     left = agent_sandbox("destroy", "--yes", cwd=fresh)
     assert "nothing to remove: " in left.stderr
-    # In a clone, the commit of the setup script comes back, and the file that it did not commit keeps the clone.
-    again = agent_sandbox(*once, "--clone", "--", "--version", cwd=fresh)
-    found = json.loads(again.stdout)
-    assert "(Claude Code)" in found["result"]
-    assert [(one["ref"], one["new"]) for one in found["clone"]["branches"]] == [("refs/remotes/box/clone-1/main", 1)]
-    assert (found["clone"]["uncommitted"], found["clone"]["kept"]) == (["Makefile"], True)
-    assert again.stderr.startswith("kept: the clone clone-1 has work that was not fetched\n")
-    (fresh / "setup.sh").write_text(f"#!/bin/sh\n{commit} --message=more\n")
-    run(*commit.split(), "--quiet", "--all", "--message=second", cwd=fresh)
-    last = agent_sandbox("run", "--rm", "--clone", "--", "--version", cwd=fresh, check=False)
-    assert (last.returncode, "box/clone-2/main  1 new commit\n" in last.stderr) == (0, True), last.stderr
-    agent_sandbox("destroy", "--path", "clone-1", "--yes", cwd=fresh)
-    left = json.loads(agent_sandbox("ls", "--json", cwd=fresh).stdout)["stacks"]
-    assert [one["project"] for one in left if "once" in one["project"]] == []
+    again = agent_sandbox(*once, "--", "--version", cwd=fresh)
+    assert "(Claude Code)" in json.loads(again.stdout)["result"]
 
 
 def test_shell_has_a_terminal_of_the_same_size_when_its_caller_has_one(claude: Project) -> None:
@@ -394,8 +377,10 @@ def test_a_service_that_can_not_start_gives_its_reason(down: Project) -> None:
 
 
 def test_ctrl_c_in_a_build_ends_it_and_tags_nothing(down: Project) -> None:
-    images = ("docker", "image", "ls", "--quiet", "--no-trunc", "agent-sandbox/*")
+    names = [f"--filter=reference=agent-sandbox/{name}" for name in ("base", "claude", "proxy")]
+    images = ("docker", "image", "ls", "--quiet", "--no-trunc", *names)  # another worker may build others
     before = {*run(*images).stdout.split()}
+    assert before
     build = subprocess.Popen(
         [*SANDBOX, "build", "--no-cache"], cwd=down.path, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
+from tempfile import gettempdir
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +23,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "tests" / "lab"
-INTERNET = "agent-sandbox-test-internet"
-PUBLIC = "198.51.100.128/26"  # of a documentation network: what goes astray leads nowhere
-STANDIN_ADDRESS = "198.51.100.130"  # the agent's network has no way there
+# Each worker has its own stand-in for the internet, on a documentation network: what goes astray leads nowhere.
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+INTERNET = f"agent-sandbox-test-internet-{WORKER}"
+PUBLIC = {"gw0": "198.51.100.128/26", "gw1": "203.0.113.128/26"}.get(WORKER, "203.0.113.192/26")
+STANDIN_ADDRESS = str(ip_network(PUBLIC)[2])  # the agent's network has no way there
 WORK = "work.test"  # client_stand.py
 HOSTS = (
     "allowed.test", "denied.test", "example.com", "github.com", "api.github.com", "api.anthropic.com",
@@ -185,7 +189,9 @@ def engine_answers() -> bool:
 
 def proxy_image(name: str = "proxy") -> str:
     """Build all images that are missing, as a user does; return the name of the proxy's, or of another one."""
-    agent_sandbox("build", "claude", "copilot")
+    with (Path(gettempdir()) / "agent-sandbox-test-build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker may build the same ones
+        agent_sandbox("build", "claude", "copilot")
     version = agent_sandbox("--version").stdout.split()[-1]
     return f"agent-sandbox/{name}:{version}"
 
