@@ -1,9 +1,12 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.cli.down import down
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.runtime.review.baseline import save_baseline
+from agent_sandbox.runtime.review.changes import take
 from clone_worlds import with_clones
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers, with_running
@@ -22,6 +25,19 @@ def test_down_says_what_it_stopped(project: Path, docker: FakeDocker, capsys: py
     assert capsys.readouterr().err.splitlines()[-1] == "stopped app-1: 2 containers removed; its volumes stay"
     assert exit_code(lambda: down(quiet=True)) == 0
     assert capsys.readouterr() == ("", "")
+
+
+def test_what_there_is_to_review_is_one_line(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_baseline(project, os.environ, take(project))
+    (project / "Makefile").write_text("all:\n")
+    docker.says("ps --all").says("compose")
+    assert exit_code(down) == 0
+    line = "review: 1 file that would run outside changed: agent-sandbox review"
+    assert capsys.readouterr().err.splitlines() == [line, "app-1 was not running"]
+    assert exit_code(lambda: down(quiet=True)) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_down_says_that_nothing_ran(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:

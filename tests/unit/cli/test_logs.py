@@ -22,6 +22,16 @@ def test_logs_are_composes_own_but_can_not_steer_a_terminal(
     assert capsys.readouterr().out == "proxy-1  | a\nproxy-1  | \\x1b]0;title\\x07\n"
 
 
+def test_a_service_beside_the_sandbox_has_logs_too(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    with_containers(docker, proxy="healthy", **{"firewall.db": "healthy", "db": "exited"})
+    docker.says("logs --no-color db", out="db-1  | no license found\n")
+    assert exit_code(lambda: logs(["db"])) == 0
+    assert capsys.readouterr().out == "db-1  | no license found\n"
+
+
 def test_ctrl_c_ends_following_without_a_word(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

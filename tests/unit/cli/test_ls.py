@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ import pytest
 from agent_sandbox.cli.destroy import destroy
 from agent_sandbox.cli.down import down
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.logs import logs
 from agent_sandbox.cli.ls import ls
+from agent_sandbox.cli.run import run
+from agent_sandbox.cli.shell import shell
 from agent_sandbox.cli.status import status
 from agent_sandbox.cli.terminal.redraw import ENTER, LEAVE
 from agent_sandbox.images import proxy_name
@@ -151,14 +155,24 @@ def test_all_stacks_are_stopped(machine: FakeDocker, capsys: pytest.CaptureFixtu
 
 
 def test_a_stack_is_found_by_its_name_from_anywhere(
-    machine: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    machine: FakeDocker,
+    project: Path,
+    became: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir("/")
-    assert exit_code(lambda: status(path=Path("app-1"), json=True)) == 0
+    name = Path("app-1")
+    assert exit_code(lambda: status(path=name, json=True)) == 0
     assert json.loads(capsys.readouterr().out)["root"] == str(project)
-    assert machine.calls
-    assert exit_code(lambda: status(path=Path("app-2"))) == 1
-    assert "there is no stack here" in capsys.readouterr().err
+    assert exit_code(lambda: logs(["agent"], path=name)) == 0
+    assert [call.split()[2] for call in machine.calls if call.endswith("logs --no-color agent")] == ["app-1"]
+    assert exit_code(lambda: shell(path=name)) == 0
+    assert exit_code(lambda: run([], path=name)) == 0
+    assert [line.rpartition(" in ")[2] for line in became] == [str(project)] * 2
+    for command in (status, logs, shell, run):
+        assert exit_code(partial(command, path=Path("app-2"))) == 1
+        assert "there is no stack here" in capsys.readouterr().err
 
 
 def looks(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object]) -> None:

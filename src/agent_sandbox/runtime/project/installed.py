@@ -137,8 +137,8 @@ def find_project(path: Path | None, *, cwd: Path) -> Project:
 
 
 def has_stack(path: Path | None, *, cwd: Path) -> bool:
-    """Return whether there is a stack at `path`, or in a directory that contains `cwd`."""
-    root = find_root(path, cwd=cwd)
+    """Return whether there is a stack at `path` or with this name, or in a directory that contains `cwd`."""
+    root = named_root(path, open_store(os.environ), cwd=cwd) or find_root(path, cwd=cwd)
     return root is not None and has_files(root)
 
 

@@ -55,6 +55,20 @@ def test_a_port_here_leads_to_the_port_inside(tmp_path: Path) -> None:
     assert asyncio.run(main()) == (b"hello you\n", True)
 
 
+def listening_on(port: int) -> set[str]:
+    """Return the addresses on which the kernel accepts connections to a port, as it writes them."""
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    places = (row[1].split(":") for row in rows if row[3] == "0A")
+    return {address for address, number in places if int(number, 16) == port}
+
+
+def test_nothing_but_loopback_accepts_connections(tmp_path: Path) -> None:
+    found: list[set[str]] = []
+    wanted = [Forward(here=0, inside=80), Forward(here=free_port(), inside=80)]
+    asyncio.run(forward(("true",), tmp_path, wanted, opened=lambda one: found.append(listening_on(one.here))))
+    assert found == [{"0100007F"}] * 2
+
+
 def test_ports_open_and_close_with_their_connections_while_it_runs(tmp_path: Path) -> None:
     async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"here")

@@ -23,6 +23,8 @@ from agent_sandbox.runtime.review.kinds import kind_of, load_kinds
         ("deep/run.sh", "scripts"),
         ("AGENTS.md", "agents"),
         (".gitattributes", "git"),
+        (".gitmodules", "git"),
+        ("deep/.lfsconfig", "git"),
         (".vscode/tasks.json", "host"),
         (".VSCode/deep/settings.json", "host"),
         (".mcp.json", "host"),
