@@ -175,3 +175,16 @@ def test_a_clone_that_another_command_fills_or_has_filled_is_not_removed(project
     with pytest.raises(UserError, match="another command has filled it"):
         throwing.remove(quiet=True)
     assert ([one.name for one in clones_of(project, os.environ)], plans) == (["fix-1"], [])
+
+
+@pytest.mark.usefixtures("plans")
+def test_a_clone_with_commits_that_only_a_tag_has_is_kept(
+    project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(project):
+        git(driver.folder, "switch", "--quiet", "--detach")
+        new = commit(driver.folder)
+        git(driver.folder, "tag", "v1")
+        git(driver.folder, "switch", "--quiet", "main")
+    assert [one.name for one in clones_of(project, os.environ)] == ["clone-1"]
+    assert f"  refused: {new[:10]}: no branch has this commit" in capsys.readouterr().err
