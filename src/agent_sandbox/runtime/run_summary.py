@@ -142,7 +142,8 @@ def as_markdown(run: Summary) -> str:
 
 def _fetched(clone: Fetched) -> str:
     rows = [(_literal(f"box/{clone.clone.name}/{one.name}"), str(one.new)) for one in clone.branches[:SHOWN]]
-    return _table(("Branch", "New commits"), rows)
+    more = len(clone.branches) - SHOWN
+    return _table(("Branch", "New commits"), rows) + (f"\n\nand {more} more" if more > 0 else "")
 
 
 def _traffic_cells(traffic: Traffic) -> Mapping[str, str]:

@@ -88,6 +88,8 @@ def test_a_clone_is_part_of_the_summary(tmp_path: Path) -> None:
         "### Fetched\n\n| Branch | New commits |\n| --- | --- |\n| box/fix-1/main | 2 |\n\n### Result"
         in as_markdown(run)
     )
+    run = replace(run, clone=replace(fetched, branches=fetched.branches * 21))
+    assert "| box/fix-1/main | 2 |\n\nand 1 more\n\n### Result" in as_markdown(run)
 
 
 def test_markdown_has_the_same_for_a_person(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Make, open and describe the clones of a project."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -121,20 +121,43 @@ def planned_clone(project: Project, name: str) -> Project | None:
 
 def claim_clone(project: Project, name: str) -> Clone:
     """Record a new clone of the project, "" gets the next free name; raise UserError if it exists already."""
-    clone = _clone_for(project, name)
+    taken: set[str] = set()
+    while True:
+        clone = _clone_for(project, name, taken)
+        if name and not clone_at(clone.root, os.environ):
+            _require_nothing_fetched(project, name)
+        if _make_directory(clone):
+            save_clone(clone)
+            return clone
+        if name:
+            what = f"the clone {clone.name} exists already, and --rm would remove it"
+            raise UserError([Problem(where="--name", what=what, hint="leave out --rm, or use another name")])
+        taken.add(clone.name)
+
+
+def _require_nothing_fetched(project: Project, name: str) -> None:
+    """Raise UserError if the project has branches of an earlier clone with this name: the new one's replace them."""
+    if name in fetched_clones(open_repository(project.root)):
+        what = f"the project has branches of an earlier clone {name}, and the new clone's would replace them"
+        hint = f"use another name, or remove them: git branch --delete --remotes box/{name}/BRANCH"
+        raise UserError([Problem(where="--name", what=what, hint=hint)])
+
+
+def _make_directory(clone: Clone) -> bool:
+    """Return whether the directory of a new clone was made: not if another command has just made it."""
     try:
         clone.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        clone.root.mkdir()  # fails if another command has just made it
-    except FileExistsError as error:
-        what = f"the clone {clone.name} exists already, and --rm would remove it"
-        raise UserError([Problem(where="--name", what=what, hint="leave out --rm, or use another name")]) from error
+        if clone_at(clone.root, os.environ):
+            return False  # a clone whose directory was lost may have a volume
+        clone.root.mkdir()
+    except FileExistsError:
+        return False
     except OSError as error:
         raise UserError([problem_of(str(clone.root), error)]) from error
-    save_clone(clone)
-    return clone
+    return True
 
 
-def _clone_for(project: Project, name: str) -> Clone:
+def _clone_for(project: Project, name: str, taken: Collection[str] = ()) -> Clone:
     """Return the clone with this name, which may not exist yet; "" is a new one with the next free name."""
     if name:
         require_name(name)
@@ -142,7 +165,7 @@ def _clone_for(project: Project, name: str) -> Clone:
             return found
     title = project.name.rpartition("-")[0]
     # Branches of a clone that is gone stay as they are: a new one with its name would replace them.
-    fetched = () if name else fetched_clones(open_repository(project.root))
+    fetched = () if name else fetched_clones(open_repository(project.root)).union(taken)
     return new_clone(project.root, name, os.environ, title=title, fetched=fetched)
 
 
@@ -150,6 +173,11 @@ def enter_clone(project: Project, name: str, *, extra_ca: Path | None, quiet: bo
     """Make the clone of a trusted project unless it exists, bring its settings up to date, and return its stack."""
     clone = _clone_for(project, name)
     with one_at_a_time(clone):
+        now = clone_named(project.root, clone.name, os.environ)
+        if now and not name:
+            what, hint = "another command has just made this clone", "run the command again"
+            raise UserError([Problem(where=clone.name, what=what, hint=hint)])
+        clone = now or clone  # another command may have filled it
         repository = open_repository(clone.project)
         start = None if clone.started else start_of(repository, clone.project)
         save_clone(clone)

@@ -13,11 +13,14 @@ from agent_sandbox.cli.steps.execute import backend, execute
 from agent_sandbox.cli.steps.forget_project import forget_project
 from agent_sandbox.cli.steps.throw_away import interrupt
 from agent_sandbox.cli.terminal.output import say, say_problems
-from agent_sandbox.problems import UserError
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.clones.fetch import one_at_a_time
 from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.host.process import handled
 from agent_sandbox.runtime.project.clone_record import Clone, clone_at, forget_clone, path_option
 from agent_sandbox.runtime.project.installed import has_stack, open_project
+
+TAKEN_OVER = "the clone is kept: another command has filled it meanwhile"
 
 
 @dataclass(slots=True)
@@ -33,20 +36,28 @@ class ThrowAwayClone:
     _asked: bool = False
 
     def fetch(self) -> Fetched | None:
-        """Stop the clone's stack and fetch its commits, the first time. Print why that failed."""
+        """Stop the clone's stack and fetch its commits, the first time. Print why that failed.
+
+        Signals do not stop it: CI systems send several. If anything else does, the clone is kept.
+        """
         if self._asked:
             return self.fetched
-        self._asked = True
+        self._asked = self.failed = True
+        with handled(signal.SIG_IGN):
+            try:
+                self.failed = not self._fetch()
+            except UserError as error:
+                say_problems(error.problems)
+        return self.fetched
+
+    def _fetch(self) -> bool:
+        """Return whether no commit is left."""
         clone = clone_at(self.clone.root, os.environ)
         if clone is None or not clone.started:
-            return None  # nothing of the repository is in it
-        try:
-            execute(backend().plan(open_project(clone.root, cwd=clone.root), Down()), quiet=True)
-            self.fetched = fetch_clone(clone)
-        except UserError as error:
-            say_problems(error.problems)
-        self.failed = self.fetched is None or bool(self.fetched.status.listing.refused)
-        return self.fetched
+            return True  # nothing of the repository is in it
+        execute(backend().plan(open_project(clone.root, cwd=clone.root), Down()), quiet=True)
+        self.fetched = fetch_clone(clone)
+        return not self.fetched.status.listing.refused
 
     @property
     def is_kept(self) -> bool:
@@ -54,13 +65,17 @@ class ThrowAwayClone:
         return self.failed or (self.fetched is not None and not self.fetched.has_all)
 
     def remove(self, *, quiet: bool) -> None:
-        """Remove the clone with its stack."""
-        if not has_stack(self.clone.root, cwd=self.clone.root):
-            forget_clone(self.clone)
-            return
-        project = open_project(self.clone.root, cwd=self.clone.root)
-        execute(backend().plan(project, Destroy()), quiet=quiet)
-        forget_project(project, self.clone)
+        """Remove the clone with its stack; raise UserError if another command uses it."""
+        with one_at_a_time(self.clone):
+            now = clone_at(self.clone.root, os.environ)
+            if now and now.started and self.fetched is None:
+                raise UserError([Problem(where=now.name, what=TAKEN_OVER, hint="agent-sandbox fetch")])
+            if not has_stack(self.clone.root, cwd=self.clone.root):
+                forget_clone(self.clone)
+                return
+            project = open_project(self.clone.root, cwd=self.clone.root)
+            execute(backend().plan(project, Destroy()), quiet=quiet)
+            forget_project(project, self.clone)
 
 
 @contextmanager

@@ -60,14 +60,15 @@ class Loader:
     def _try(self) -> None:
         imports = Imports(get_ident())
         self._why = f"mitmproxy cannot be imported; {AGAIN}"
-        sys.meta_path.insert(0, imports)
+        # A new list each time: another thread that imports meanwhile goes through the old one, and would miss an entry.
+        sys.meta_path = [imports, *sys.meta_path]
         try:
             self._session = self._import()
         except Exception as error:
             logging.getLogger(__name__).exception("mitmproxy cannot be imported")
             self._why = f"mitmproxy cannot be imported ({error}); {AGAIN}"
         finally:
-            sys.meta_path.remove(imports)
+            sys.meta_path = [one for one in sys.meta_path if one is not imports]
             if self._session is None:
                 imports.forget()
                 self._next = self._clock() + RETRY_SECONDS

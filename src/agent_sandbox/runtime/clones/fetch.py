@@ -55,9 +55,10 @@ class CloneStatus:
 
 def read_status(volume: CloneVolume, clone: Clone, repository: HostRepository) -> CloneStatus:
     """Return the branches and files of a clone as they are now, without fetching anything."""
-    said, complete = volume.list()
+    ours = repository.references()
+    said, complete = volume.list(dict.fromkeys(ours.values()))
     listing = parse_listing(said, complete=complete)
-    present = repository.references(FETCHED.removesuffix("/"))
+    present = {name: commit for name, commit in ours.items() if name.startswith(FETCHED)}
     branches: list[Branch] = []
     refused = dict(listing.refused)
     for name, commit in listing.branches.items():

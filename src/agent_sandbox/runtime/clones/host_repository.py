@@ -75,7 +75,7 @@ class HostRepository:
     def references(self, *below: str) -> dict[str, str]:
         """Return the objects of these references by name, without those that only name another one."""
         shape = "--format=%(objectname) %(symref) %(refname)"
-        lines = (line.split(" ") for line in self.output("for-each-ref", shape, *below).splitlines())
+        lines = (line.split(" ") for line in self.output("for-each-ref", shape, *below).split("\n")[:-1])
         return {name: commit for commit, symbolic, name in lines if not symbolic}
 
 

@@ -13,6 +13,9 @@ MOST_BRANCHES = 1000
 STASH_DIGITS = 10
 # Under this name, commits are fetched that were made with a detached HEAD and are in no branch.
 DETACHED = "detached"
+# A commit that only a tag, a note or another worktree has: it is not fetched.
+OTHERS = "others"
+NO_BRANCH = "no branch has this commit, only a tag, a note or another worktree; inside, `git branch NAME COMMIT`"
 LONGEST = 200
 # What git forbids in a reference (git-check-ref-format), and what it forbids at the start of a branch.
 FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|^-|^@$|^/|/$|\.$|(?:^|/)\.|\.lock(?:/|$)")
@@ -49,6 +52,8 @@ def parse_listing(data: bytes, *, complete: bool = True) -> Listing:
         first, _, name = line.partition(" ")
         if first == "HEAD":
             head = name.removeprefix(HEADS)
+        elif name == OTHERS:
+            refused[first[:STASH_DIGITS]] = NO_BRANCH
         elif name.startswith(HEADS) or (name in (STASH, "HEAD") and first not in found.values()):
             others = {STASH: f"stash-{first[:STASH_DIGITS]}", "HEAD": DETACHED}
             branch = others.get(name, name.removeprefix(HEADS))

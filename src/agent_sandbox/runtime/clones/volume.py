@@ -3,7 +3,7 @@
 They work while the stack runs and while it does not. What they print was decided by the agent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import IO
@@ -40,15 +40,21 @@ git symbolic-ref HEAD "$6"
 git reset --hard --quiet
 """
 
-# Prints the branches, the HEAD if it is detached and has commits that no branch has, the checked-out branch and the
-# stashes; then a NUL, and each changed, untracked and ignored file.
+# Prints the branches, the HEAD if it is detached and has commits that no branch has, a commit that only tags, notes or
+# other worktrees have and that stdin does not exclude, the checked-out branch and the stashes; then a NUL, and each
+# changed, untracked and ignored file.
 LIST = r"""
 export GIT_OPTIONAL_LOCKS=0 GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1
 git --git-dir=.git for-each-ref --count=1001 --format='%(objectname) %(refname)' refs/heads || exit 3
+head=
 if ! git --git-dir=.git symbolic-ref --quiet HEAD >/dev/null; then
   unnamed=$(git --git-dir=.git rev-list --max-count=1 HEAD --not --branches --tags --remotes --)
-  [ -z "$unnamed" ] || printf '%s HEAD\n' "$(git --git-dir=.git rev-parse HEAD)"
+  [ -z "$unnamed" ] || head=$(git --git-dir=.git rev-parse HEAD)
+  [ -z "$head" ] || printf '%s HEAD\n' "$head"
 fi
+others=$(git --git-dir=.git rev-list --max-count=1 --ignore-missing --exclude=refs/stash --exclude='refs/replace/*' \
+  --all --not --branches --remotes $head --stdin) || others=unknown
+[ -z "$others" ] || printf '%s others\n' "$others"
 printf 'HEAD %s\n' "$(git --git-dir=.git symbolic-ref --quiet HEAD)"
 git --git-dir=.git for-each-ref --format='%(objectname) %(refname)' refs/stash
 git --git-dir=.git rev-list --walk-reflogs --max-count=1001 refs/stash -- 2>/dev/null | sed 's|$| refs/stash|'
@@ -96,10 +102,11 @@ class CloneVolume:
             promisor = "--promisor" if repository.partial else ""
             self._run(FILL, repository.kind, *sizes, promisor, f"{HEADS}{branch}", stdin=file, writes=True)
 
-    def list(self) -> tuple[bytes, bool]:
-        """Return what LIST prints, and whether that is all."""
+    def list(self, known: Iterable[str] = ()) -> tuple[bytes, bool]:
+        """Return what LIST prints, and whether that is all. `known` are objects that the host has."""
+        stdin = "".join(f"^{one}\n" for one in known).encode("ascii")
         with TemporaryFile(prefix="agent-sandbox-") as file:
-            done = self._try(LIST, into=file, most=MOST_LISTED, seconds=LIST_SECONDS)
+            done = self._try(LIST, stdin=stdin, into=file, most=MOST_LISTED, seconds=LIST_SECONDS)
             if done.code not in (0, TIMED_OUT, TOO_MUCH) and file.tell() == 0:
                 raise UserError([self._problem("cannot be read", done)])
             file.seek(0)

@@ -164,10 +164,43 @@ def test_only_a_new_clone_is_claimed(project: Path, tmp_path: Path, monkeypatch:
     assert str(caught.value) == (
         "--name: the clone clone-1 exists already, and --rm would remove it; leave out --rm, or use another name"
     )
+    claimed.root.rmdir()  # its volume may still be there
+    with pytest.raises(UserError, match="exists already"):
+        claim_clone(own, "clone-1")
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with pytest.raises(UserError, match="not a directory"):
         claim_clone(own, "")
+
+
+@pytest.mark.usefixtures("driver")
+def test_a_name_under_which_branches_were_fetched_is_not_claimed_again(project: Path) -> None:
+    git(project, "update-ref", "refs/remotes/box/fix-1/main", "HEAD")
+    with pytest.raises(UserError, match="the project has branches of an earlier clone fix-1"):
+        claim_clone(open_project(None, cwd=project), "fix-1")
+    assert clones_of(project, os.environ) == ()
+
+
+@pytest.mark.usefixtures("driver")
+def test_a_name_that_another_command_has_just_taken_is_passed_over(project: Path) -> None:
+    own = open_project(None, cwd=project)
+    claimed = claim_clone(own, "")
+    claimed.root.with_suffix(".json").unlink()  # as between the two steps of the other command, or after it was killed
+    assert claim_clone(own, "").name == "clone-2"
+
+
+def test_a_clone_that_another_command_has_filled_meanwhile_is_not_filled_again(
+    project: Path, driver: HereDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = open_project(None, cwd=project)
+    late = {name: clones._clone_for(own, name) for name in ("", "clone-1")}
+    entered("")
+    new = commit(driver.folder)
+    monkeypatch.setattr(clones, "_clone_for", lambda _project, name: late[name])
+    entered("clone-1")
+    assert git(driver.folder, "rev-parse", "HEAD") == new
+    with pytest.raises(UserError, match="another command has just made this clone"):
+        entered("")
 
 
 def test_a_clone_that_was_not_filled_is_filled_by_the_next_run(project: Path, driver: HereDriver) -> None:

@@ -11,6 +11,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import throw_away_clone as module
 from agent_sandbox.cli.steps.clones import claim_clone, enter_clone
 from agent_sandbox.cli.steps.throw_away_clone import ThrowAwayClone, fetched_and_removed
+from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones.fetch import one_at_a_time
 from agent_sandbox.runtime.project.clone_record import clones_of
 from agent_sandbox.runtime.project.installed import open_project
@@ -131,3 +132,59 @@ def test_a_signal_ends_the_run_and_the_next_ones_do_not_stop_the_fetch(
         signal.raise_signal(number)
     assert git(project, "rev-parse", "box/clone-1/main") == git(driver.folder, "rev-parse", "main")
     assert (len(plans), clones_of(project, os.environ)) == (2, ())
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt("SIGTERM"), ValueError()])
+def test_a_clone_whose_fetch_broke_off_is_kept(
+    project: Path, driver: HereDriver, plans: list[Plan], monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def broken(_clone: object) -> None:
+        raise error
+
+    with pytest.raises(type(error)), fetched_and_removed(claim_clone(open_project(None, cwd=project), "")) as throwing:  # noqa: PT012 - what it is about
+        enter_clone(open_project(None, cwd=project), "clone-1", extra_ca=None, quiet=True)
+        commit(driver.folder)
+        monkeypatch.setattr(module, "fetch_clone", broken)
+        throwing.fetch()  # as `run --json` does
+    assert words(plans) == ["down --remove-orphans"]
+    assert [one.name for one in clones_of(project, os.environ)] == ["clone-1"]
+
+
+def test_a_signal_during_the_fetch_of_a_summary_does_not_stop_it(
+    project: Path, driver: HereDriver, thrown: ThrowAwayClone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = commit(driver.folder)
+    monkeypatch.setattr(module, "execute", lambda _plan, **_options: signal.raise_signal(signal.SIGINT))
+    assert thrown.fetch()
+    assert (thrown.failed, git(project, "rev-parse", "box/clone-1/main")) == (False, new)
+
+
+def test_a_clone_with_a_damaged_record_is_kept(thrown: ThrowAwayClone, capsys: pytest.CaptureFixture[str]) -> None:
+    thrown.clone.root.with_suffix(".json").write_text("{")
+    assert (thrown.fetch(), thrown.is_kept) == (None, True)
+    assert "the record of this clone is damaged" in capsys.readouterr().err
+
+
+def test_a_clone_that_another_command_fills_or_has_filled_is_not_removed(project: Path, plans: list[Plan]) -> None:
+    own = open_project(None, cwd=project)
+    throwing = ThrowAwayClone(claim_clone(own, "fix-1"))
+    assert (throwing.fetch(), throwing.is_kept) == (None, False)
+    with one_at_a_time(throwing.clone), pytest.raises(UserError, match="another command is using this clone"):
+        throwing.remove(quiet=True)
+    enter_clone(own, "fix-1", extra_ca=None, quiet=True)
+    with pytest.raises(UserError, match="another command has filled it"):
+        throwing.remove(quiet=True)
+    assert ([one.name for one in clones_of(project, os.environ)], plans) == (["fix-1"], [])
+
+
+@pytest.mark.usefixtures("plans")
+def test_a_clone_with_commits_that_only_a_tag_has_is_kept(
+    project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(project):
+        git(driver.folder, "switch", "--quiet", "--detach")
+        new = commit(driver.folder)
+        git(driver.folder, "tag", "v1")
+        git(driver.folder, "switch", "--quiet", "main")
+    assert [one.name for one in clones_of(project, os.environ)] == ["clone-1"]
+    assert f"  refused: {new[:10]}: no branch has this commit" in capsys.readouterr().err

@@ -108,6 +108,17 @@ async def test_an_import_that_fails_is_tried_again_after_a_while(caplog: pytest.
     assert (len(tries), sys.meta_path) == (3, finders)
 
 
+async def test_a_thread_that_imports_meanwhile_misses_no_finder() -> None:
+    before, finders, during = sys.meta_path, [*sys.meta_path], []
+
+    def import_it() -> type[Session]:
+        during.append(sys.meta_path)
+        return Session
+
+    assert await Loader(import_it, lambda: 0.0).load() is Session
+    assert (before, during[0][1:]) == (finders, finders)
+
+
 async def test_an_import_that_ends_with_more_than_an_error_serves_nothing() -> None:
     def panic() -> type[Session]:
         raise BaseException("panicked")  # noqa: TRY002 - as Rust modules do

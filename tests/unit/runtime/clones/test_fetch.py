@@ -6,6 +6,7 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones import fetch
 from agent_sandbox.runtime.clones.fetch import one_at_a_time
+from agent_sandbox.runtime.clones.listing import NO_BRANCH
 from agent_sandbox.runtime.project.clone_record import Clone
 from clone_worlds import World, commit, git, make_world
 
@@ -61,6 +62,27 @@ def test_commits_of_a_detached_head_are_fetched(world: World) -> None:
     assert (branch.new, world.fetched()) == (1, {"refs/remotes/box/fix-1/detached": new})
     git(world.work, "branch", "topic")
     assert [one.name for one in world.status().branches] == ["topic"]
+
+
+def test_a_commit_that_no_branch_has_is_reported(world: World) -> None:
+    git(world.work, "tag", "old")  # the host has its commit
+    git(world.work, "switch", "--quiet", "--detach")
+    new = commit(world.work)
+    git(world.work, "tag", "v1")
+    assert world.status().listing.refused == {new[:10]: NO_BRANCH}
+    git(world.work, "branch", "topic", new)
+    assert world.status().listing.refused == {}
+    git(world.work, "branch", "--quiet", "--delete", "--force", "topic")
+    git(world.work, "tag", "--delete", "v1")
+    assert world.status().listing.refused == {}
+    assert [one.name for one in world.status().branches] == ["detached"]
+
+
+def test_a_commit_that_only_another_worktree_has_is_reported(world: World, tmp_path: Path) -> None:
+    git(world.work, "worktree", "add", "--quiet", "--detach", str(tmp_path / "other"))
+    assert world.status().listing.refused == {}
+    new = commit(tmp_path / "other")
+    assert world.status().listing.refused == {new[:10]: NO_BRANCH}
 
 
 def test_branches_without_a_new_commit_are_not_fetched(world: World) -> None:

@@ -36,6 +36,14 @@ def test_a_clone_gets_branches_tags_and_remotes_but_no_stash_and_nothing_of_othe
     assert (start.commit, start.branch) == (first, "main")
 
 
+def test_a_reference_may_contain_what_python_takes_for_a_line_end(host: Path) -> None:
+    first = commit(host)
+    git(host, "update-ref", "refs/heads/a\u2028b", first)
+    assert open_repository(host).references("refs/heads") == dict.fromkeys(
+        ("refs/heads/a\u2028b", "refs/heads/main"), first
+    )
+
+
 def test_without_a_branch_the_commit_that_is_checked_out_is_used(host: Path) -> None:
     first = commit(host)
     git(host, "switch", "--quiet", "--detach")
