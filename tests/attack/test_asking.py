@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import dns.message
@@ -15,10 +17,16 @@ import dns.query
 import dns.rcode
 import pytest
 
+from agent_sandbox.backends.plan import RunCommand
+from agent_sandbox.cli.steps.watching import connection
+from agent_sandbox.cli.steps.watching.desktop import Desktop
+from agent_sandbox.runtime.host import process
+from agent_sandbox.runtime.proxy.reports import Report, State
+from agent_sandbox.runtime.stack_list import without_directory
 from answering import nobody_answers
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, one_path, read_answer
+from proxy_stand import get, one_path, read_all, read_answer
 from watching import Person
 
 if TYPE_CHECKING:
@@ -166,6 +174,43 @@ def test_a_program_that_is_killed_leaves_nothing_pending(pair: Pair, client: Cli
     assert reason(after).endswith("; nobody was asked, because no `agent-sandbox watch` is running")
 
 
+def test_a_program_that_watches_outlives_the_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    control = f"--control={tmp_path}/state/run/control.sock"
+    argv = (sys.executable, "-P", "-m", "agent_sandbox.proxy", "watch", "--answers", control)
+    step = RunCommand(argv=argv, cwd=tmp_path, project="", purpose="")
+    monkeypatch.setattr(connection, "backend", lambda: SimpleNamespace(plan=lambda *_: [step]))
+    monkeypatch.setattr(
+        connection, "driver", lambda: SimpleNamespace(watch=lambda _, **more: process.watch(argv, cwd=tmp_path, **more))
+    )
+    monkeypatch.setattr(connection, "require_running", lambda *_: None)
+    monkeypatch.setattr(connection, "sandbox_clients", lambda *_: {})
+    monkeypatch.setattr(Desktop, "report", lambda *_: None)
+    monkeypatch.setattr(connection, "AGAIN_SECONDS", (0.1,))
+    seen, lost = Queue[Report](), Queue[str]()
+    watching = connection.Connection(without_directory("app-1"), on_report=seen.put, on_lost=lost.put)
+
+    def state_with(questions: int) -> State:
+        while not (isinstance(found := seen.get(timeout=20), State) and len(found.questions) == questions):
+            pass
+        return found
+
+    with nobody_answers(), ThreadPoolExecutor(2) as pool:
+        thread = pool.submit(watching.watch, answers=True)
+        try:
+            for end in (subprocess.Popen.kill, subprocess.Popen.terminate):
+                with start_pair(tmp_path, POLICY, names=HOSTS) as pair:
+                    state_with(0)
+                    answer = Client(pair, pool).asks(HOSTS[0])
+                    (question,) = state_with(1).questions
+                    watching.answer_for(question, "once")
+                    assert answer.result(5)[0] == 200
+                    end(pair.proxy.process)
+                    assert lost.get(timeout=20).endswith(": the proxy does not answer; trying again")
+        finally:
+            watching.end()
+        thread.result(20)
+
+
 def test_a_grant_for_a_time_ends_and_a_deny_wins_over_it(person: Person, client: Client, host: str) -> None:
     answer = client.asks(host, "/first")
     (question,) = person.questions()
@@ -214,6 +259,17 @@ def test_identical_requests_share_a_question_and_one_answer_allows_one(
     assert len(pair.server.wait_for(1)) == 1
     person.answer(person.state["questions"][0]["id"], "deny")
     assert sorted(answer.result(5)[0] for answer in answers) == [200, 403, 403]
+
+
+def test_of_two_people_the_first_answer_counts(pair: Pair, person: Person, client: Client, host: str) -> None:
+    with Person(pair.proxy.ready["control"]) as other:
+        answer = client.asks(host)
+        (question,) = person.questions()
+        assert other.questions() == [question | {"seconds_left": other.state["questions"][0]["seconds_left"]}]
+        assert person.answer(question["id"], "deny") == {"ok": True}
+        assert "this question is closed" in other.answer(question["id"], "stop")["error"]
+        assert reason(answer.result(5)).endswith("; a person was asked and denied it")
+        assert (other.questions(0), other.state["grants"]) == ([], [])
 
 
 @one_path
@@ -265,6 +321,30 @@ def test_a_reload_decides_open_questions_again(pair: Pair, person: Person, clien
         person.questions(0)
     finally:
         pair.proxy.reload(POLICY)
+
+
+def test_a_deny_that_is_loaded_ends_what_a_grant_allows(pair: Pair, person: Person, client: Client, host: str) -> None:
+    answer = client.asks(host)
+    (question,) = person.questions()
+    assert person.answer(question["id"], "stop") == {"ok": True}
+    assert answer.result(5)[0] == client.asks(host, "/again").result(5)[0] == 200
+    try:
+        with pair.proxy.tls(host) as stream:
+            stream.sendall(get("/kept", host))
+            assert read_answer(stream)[0] == 200
+            pair.proxy.reload(POLICY.replace("deny: [", f"deny: [{host}, "))
+            assert reason(client.asks(host, "/denied").result(5)).startswith("denied by ")
+            stream.sendall(get("/denied", host))
+            assert b" 200 " not in read_all(stream)[:13]
+        assert b"/denied" not in pair.server.raw
+    finally:
+        pair.proxy.reload(POLICY)
+    # The grant goes on where no deny is in its way, until somebody ends it.
+    assert client.asks(host, "/after").result(5)[0] == 200
+    person.until(lambda: person.state["grants"])
+    (grant,) = person.state["grants"]
+    assert person.answer(grant["id"], "end") == {"ok": True}
+    person.until(lambda: not person.state["grants"])
 
 
 def test_a_client_that_ignores_the_proxy_variables_is_asked_about_too(pair: Pair, person: Person, host: str) -> None:

@@ -45,6 +45,33 @@ CHOOSE = """(() => {{
     choice.value = "{name}";
     choice.dispatchEvent(new Event("input"));
 }})()"""
+# The contrast of each text that is shown, as in WCAG 2: [text, ratio].
+CONTRAST = """(() => {
+    const channels = (colour) => colour.match(/[0-9.]+/g).map(Number);
+    const light = (colour) => channels(colour).slice(0, 3).map((part) => part / 255)
+        .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+    const behind = (node) => {
+        const colour = getComputedStyle(node).backgroundColor;
+        return channels(colour)[3] === 0 && node.parentElement ? behind(node.parentElement) : colour;
+    };
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (texts.nextNode()) {
+        const node = texts.currentNode.parentElement;
+        if (!texts.currentNode.data.trim() || !node.checkVisibility()) continue;
+        const [low, high] = [light(getComputedStyle(node).color), light(behind(node))].sort((a, b) => a - b);
+        found.push([texts.currentNode.data.trim(), (high + 0.05) / (low + 0.05)]);
+    }
+    return found;
+})()"""
+NOTIFICATIONS = """(() => {
+    window.notified = [];
+    window.Notification = class extends EventTarget {
+        static permission = "granted";
+        constructor(title, about) { super(); notified.push(about.body); }
+    };
+})()"""
 QUESTIONS = "document.querySelectorAll('#question-list > li').length"
 STATUS = "document.getElementById('status').textContent"
 
@@ -439,6 +466,48 @@ def test_every_control_has_a_name(browser: Chromium, made_up: PageStand) -> None
     named = [(one["role"]["value"], one["name"]["value"]) for one in nodes if one["role"]["value"] in roles]
     assert {role for role, _ in named} >= roles - {"region"}
     assert [role for role, name in named if not name and role != "table"] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_is_readable_in_light_and_dark(browser: Chromium, made_up: PageStand, scheme: str) -> None:
+    for number, decision in enumerate(("deny", "allow")):
+        made_up.report(record(number, decision=decision, hint="upload: 9 MiB"))
+    grant = Grant(id=1, rule="GET https://a.test/**", who="ana", seconds_left=9)
+    noted = question(sender="curl -s", risks=("an address",), services=("npm",), details="with a body of 2MB")
+    made_up.report(open_state(noted, grants=(grant,)))
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    try:
+        browser.open(made_up.address)
+        browser.until(f"{QUESTIONS} === 1 && document.querySelectorAll('#rows tr').length === 2")
+        back = browser.value("getComputedStyle(document.body).backgroundColor")
+        assert (back == "rgb(255, 255, 255)") is (scheme == "light")
+        for view in ("[data-view=hosts]", "[data-view=policy]", "[data-view=requests]", "#rows .request"):
+            browser.value(f"document.querySelector('{view}').click()")
+            ratios = browser.value(CONTRAST)
+            assert len(ratios) > 10
+            assert [one for one in ratios if one[1] < 4.5] == [], view
+    finally:
+        browser.call("Emulation.setEmulatedMedia", features=[])
+
+
+def test_a_page_in_the_background_notifies_now_and_then(browser: Chromium, made_up: PageStand) -> None:
+    browser.open(made_up.address)
+    browser.until("document.getElementById('name').textContent === 'app-1'")
+    browser.value(NOTIFICATIONS)
+    made_up.report(open_state(question(url="https://new.test/" + "x" * 200)))
+    browser.until(f"{QUESTIONS} === 1")
+    assert browser.value("notified") == []  # the page is looked at
+    browser.value("Object.defineProperty(document, 'hidden', {value: true})")
+    seen = [question(number, url=f"https://new.test/{number}") for number in range(4, 8)]
+    made_up.report(open_state(*seen[:3]))
+    browser.until(f"{QUESTIONS} === 3")
+    made_up.report(open_state(*seen))
+    browser.until(f"{QUESTIONS} === 4")
+    assert browser.value("notified") == ["GET https://new.test/4 and 2 more wait for you"]
+    browser.value("(() => { const now = performance.now(); performance.now = () => now + 15000 })()")
+    made_up.report(open_state(*seen, question(8, url="https://new.test/" + "x" * 200)))
+    browser.until("notified.length === 2")
+    assert browser.value("notified[1]") == f"GET https://new.test/{'x' * 79} waits for you"
 
 
 class Neighbour(ThreadingHTTPServer):

@@ -18,6 +18,7 @@ from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.cli.steps.watching.plain import HELP, Stacks, read_answers
 from agent_sandbox.cli.steps.watching.watched_stacks import Find, WatchedStacks, chosen_stacks
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.style import wants_colour
 from agent_sandbox.cli.terminal.tty import terminal
 
 NO_SCREEN = "the package textual is not installed, so this prints lines; install agent-sandbox with the extra `watch`"
@@ -66,7 +67,7 @@ def _in_lines(first: Sequence[Project], find: Find, *, asks: bool) -> int:
 def _on_screen(first: Sequence[Project], find: Find, *, asks: bool) -> int:
     from agent_sandbox.cli.steps.watching.screen import WatchScreen  # noqa: PLC0415 - takes half a second to import
 
-    screen = WatchScreen()
+    screen = WatchScreen(colours=wants_colour(sys.stdout, os.environ))
 
     def connect(project: Project) -> Connection:
         report, lost = partial(screen.report, project.name), partial(screen.lost, project.name)

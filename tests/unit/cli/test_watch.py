@@ -12,6 +12,7 @@ from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli import watch as subject
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.steps.watching.screen import WatchScreen
+from agent_sandbox.cli.terminal.style import VARIABLE
 from agent_sandbox.cli.watch import watch
 from fake_docker import FakeDocker
 from fake_stack import with_containers
@@ -58,6 +59,19 @@ def test_a_terminal_gets_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WatchScreen, "call_later", lambda _, call, *words: None if words else call())
     assert exit_code(watch) == 0
     assert connected == ["app-1"]
+
+
+@pytest.mark.usefixtures("at_a_terminal", "up")
+@pytest.mark.parametrize(("wanted", "colours"), [("never", False), ("always", True)])
+def test_the_screen_has_no_colours_if_the_user_wants_none(
+    monkeypatch: pytest.MonkeyPatch, wanted: str, *, colours: bool
+) -> None:
+    seen: list[bool] = []
+    monkeypatch.setenv(VARIABLE, wanted)
+    monkeypatch.setattr(WatchScreen, "run", lambda screen: seen.append(screen._colours))
+    monkeypatch.setattr(WatchScreen, "call_later", lambda _, call, *words: None if words else call())
+    assert exit_code(watch) == 0
+    assert seen == [colours]
 
 
 @pytest.mark.usefixtures("at_a_terminal")

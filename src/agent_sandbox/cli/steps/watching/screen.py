@@ -14,6 +14,7 @@ from rich.text import Text
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.filter import LineFilter, Monochrome
 from textual.widgets import DataTable, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -95,7 +96,10 @@ class Details(VerticalScroll):
 
 
 class WatchScreen(App[None]):
-    """Shows the reports of connections. `report` and `lost` may be called from other threads."""
+    """Shows the reports of connections, in shades of grey if not in `colours`.
+
+    `report` and `lost` may be called from other threads.
+    """
 
     TITLE = "agent-sandbox watch"
     ENABLE_COMMAND_PALETTE = False
@@ -123,8 +127,9 @@ class WatchScreen(App[None]):
         Binding("q", "quit", "quit"),
     ]
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic, colours: bool = True) -> None:
         super().__init__()
+        self._colours = colours
         self._stacks: dict[str, Watched] = {}
         self._clock = clock
         self._selected = ""
@@ -134,6 +139,11 @@ class WatchScreen(App[None]):
         self._only = ""  # the stack whose requests are shown
         self._new = Backlog[Entry](AT_ONCE)
         self._missed, self._quiet_until = 0, 0.0
+
+    @override
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return the filters of Textual, which knows only `NO_COLOR`, and ours."""
+        return [*super().get_line_filters(), *([] if self._colours else [Monochrome()])]
 
     def add(self, name: str, connection: Connection) -> None:
         """Show one more stack, which then reports. May be called from another thread."""

@@ -108,6 +108,21 @@ async def test_a_question_is_on_top_and_a_key_answers_it() -> None:
         assert seat.said[-1] == "policy.yaml:3: added"
 
 
+@pytest.mark.parametrize("colours", [True, False])
+async def test_colours_can_be_off(*, colours: bool) -> None:
+    screen = WatchScreen(colours=colours)
+    async with screen.run_test(size=(80, 24)) as pilot:
+        screen.add("app-1", Answers())
+        screen.show("app-1", State(questions=(ASKED,)))
+        screen.report("app-1", RECORD)
+        screen.show_new()
+        await pilot.pause()
+        styles = [part.style for strip in screen.screen._compositor.render_strips() for part in strip if part.style]
+        shades = {colour.triplet for style in styles for colour in (style.color, style.bgcolor) if colour}
+        assert any(shade and len({*shade}) > 1 for shade in shades) is colours
+        assert len(shades) > 2
+
+
 async def test_details_that_do_not_fit_scroll_and_keep_their_place() -> None:
     seat = Seat()
     risks = tuple(f"risk {number}" for number in range(12))

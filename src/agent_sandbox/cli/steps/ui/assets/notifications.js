@@ -22,7 +22,7 @@ export function about(questions) {
   if (!("Notification" in window) || Notification.permission !== "granted" || !document.hidden || now < quietUntil) return;
   quietUntil = now + PAUSE_MS;
   const [one, ...others] = questions;
-  const more = others.length ? ` and ${others.length} more` : "";
-  const shown = new Notification("agent-sandbox", { body: `${one.request.slice(0, LONGEST)}${more} waits for you`, tag: "agent-sandbox" });
+  const wait = others.length ? `and ${others.length} more wait` : "waits";
+  const shown = new Notification("agent-sandbox", { body: `${one.request.slice(0, LONGEST)} ${wait} for you`, tag: "agent-sandbox" });
   shown.addEventListener("click", () => window.focus());
 }
