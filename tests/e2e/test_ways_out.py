@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import STANDIN_ADDRESS, run, use_own_image
+from real_stacks import STANDIN_ADDRESS, run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,19 +36,40 @@ SOCKET = "c = s.socket(s.AF_INET, s.SOCK_DGRAM); c.settimeout(1); c.setsockopt(s
 DATAGRAM = f"{SOCKET}c.connect((sys.argv[1], int(sys.argv[2]))); c.send(b'x'); c.recv(1)"
 SEND_TO = f"{SOCKET}c.sendto(b'x', (sys.argv[1], int(sys.argv[2])))"
 PROXY = "the proxy"
+# All that a project file can add to the network and to the agent, but for a browser, which takes minutes to build.
+DAY = {
+    "version": 1,
+    "packages": ["tree"],
+    "mask": ["masked.env", "masked/"],
+    "ports": [5173],
+    "mcp": {"mine": {"command": "python3", "args": ["-I", "server.py"]}},
+    "beside": {
+        "db": {
+            "build": {"dockerfile": "service.Dockerfile"},
+            "user": "1000:1000",
+            "command": ["sleep", "infinity"],
+            "expose": [5432],
+        }
+    },
+}
 
 
 @pytest.fixture(scope="module")
 def open_to_all(projects: Projects) -> Iterator[Project]:
-    """A stack of which one wall is down: its network leads to the stand-in."""
+    """A stack with all of a working day, of which one wall is down: its network leads to the stand-in."""
     project = projects.make("ways", "claude")
-    use_own_image(project)
+    (project.path / ".devcontainer" / "service.Dockerfile").write_text("FROM debian:trixie-slim\nRUN mkdir /data\n")
+    (project.path / ".devcontainer" / "sandbox.yaml").write_text(json.dumps(DAY))
+    trust(project.path)
     project.allow("allowed.test")
     project.sandbox("up")
     firewall = project.containers()["firewall"]["Id"]
     run("docker", "network", "connect", project.internet.name, firewall)
+    image = project.containers()["db"]["Image"]
     yield project
     run("docker", "network", "disconnect", project.internet.name, firewall)
+    project.sandbox("destroy", "--yes")
+    run("docker", "image", "rm", "--force", image, check=False)
 
 
 def attempt(project: Project, code: str, *argv: str) -> str:
@@ -124,7 +145,7 @@ def test_the_gateway_answers_nothing(open_to_all: Project) -> None:
     networks = json.loads(run("docker", "network", "inspect", *names).stdout)
     # The bridge's first address, also where the engine names none as gateway.
     gateways = [str(ip_network(one["IPAM"]["Config"][0]["Subnet"])[1]) for one in networks]
-    assert len(gateways) == 2
+    assert len(gateways) == 3
     for gateway in gateways:
         for port in ("22", "80", "2375", "11434"):
             assert attempt(open_to_all, CONNECT, gateway, port).startswith("ConnectionRefusedError")
@@ -148,7 +169,7 @@ def test_what_hosts_says_of_a_name_does_not_matter(open_to_all: Project) -> None
     assert status == 200
 
 
-@pytest.mark.parametrize("name", ["localhost", "proxy", "firewall", "agent", "host.docker.internal", "mitm.it"])
+@pytest.mark.parametrize("name", ["localhost", "proxy", "firewall", "agent", "db", "host.docker.internal", "mitm.it"])
 @pytest.mark.parametrize("port", [80, 443, 8080, 8081])
 def test_no_neighbour_is_reached_through_the_proxy(open_to_all: Project, name: str, port: int) -> None:
     scheme = "https" if port == 443 else "http"
