@@ -30,7 +30,7 @@ def test_a_running_stack_reloads_and_the_result_is_reported(
     docker.says("agent_sandbox.proxy reload", out='{"ok": true, "digest": "0123456789abcdef", "closed": 1}')
     with_containers(docker, proxy="healthy")
     report(reload_stack(project))
-    assert capsys.readouterr() == ("", "policy loaded, digest 0123456789ab, 1 connections closed\n")
+    assert capsys.readouterr() == ("", "policy loaded, digest 0123456789ab, 1 connection closed\n")
 
 
 def test_a_stack_that_does_not_run_cannot_reload(project: Path, docker: FakeDocker) -> None:
