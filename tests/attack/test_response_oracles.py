@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
 import h11
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent_sandbox.proxy.lane.body import response_body
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
@@ -15,6 +18,9 @@ from response_oracles import Verdict, cases, name_of, read_by_h11, recorded
 
 if TYPE_CHECKING:
     from agent_sandbox.proxy.lane.byte_stream import ByteStream
+
+# What a damaged response gets in some place: delimiters, digits, and what parsers take for space.
+BYTES = (b"", b"\r", b"\n", b"\r\n", b" ", b"\t", b"\x0b", b"\0", b":", b";", b",", b"0", b"2", b"f", b"x", b"\xff")
 
 
 class Ended:
@@ -63,3 +69,24 @@ def test_what_another_program_reads_differently_is_refused() -> None:
     misread, agreed = asyncio.run(compared())
     assert misread == []
     assert min(agreed) > 100
+
+
+@cache
+def known() -> list[bytes]:
+    return cases()
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """One of the responses, with a few bytes inserted, removed or replaced."""
+    data = draw(st.sampled_from(known()))
+    for _ in range(draw(st.integers(1, 3))):
+        at, gone = draw(st.integers(0, len(data))), draw(st.integers(0, 2))
+        data = data[:at] + draw(st.sampled_from(BYTES)) + data[at + gone :]
+    return data
+
+
+@given(damaged())
+def test_what_h11_reads_differently_in_a_damaged_response_is_refused(data: bytes) -> None:
+    lane, other = asyncio.run(read_by_lane(data)), read_by_h11(data)
+    assert lane is None or other in (None, lane)
