@@ -43,6 +43,7 @@ FIGURES = (
     ("kept p99", "kept-alive GET, p99, ms", ""),
     ("far", "host 30 ms away, new connection and GET, ms", "<= 36"),
     ("event", "connect to first server-sent event, ms", ""),
+    ("open event", "first server-sent event on an open connection, ms", "<= 0.6"),
     ("down", "200 MB down, MB/s", ">= 400"),
     ("up", "200 MB up, MB/s", ">= 400"),
     ("growth", "memory growth while 400 MB pass, MB", "<= 3"),
@@ -166,6 +167,7 @@ def far_and_event(server: Server, place: Place, figures: Figures, *, through: bo
     figures["far"].append(statistics.median(timed(one_request, Guest(server, far, through=through), FAR)))
     guest = Guest(server, loads, through=through)
     figures["event"].append(1000 * statistics.median(guest.first_event() for _ in range(EVENTS)))
+    figures["open event"].append(1000 * statistics.median(guest.first_event_when_open() for _ in range(EVENTS)))
 
 
 def timed[T](work: Callable[[T], object], on: T, count: int) -> list[float]:
