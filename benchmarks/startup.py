@@ -29,7 +29,7 @@ COMMANDS = (
     (("init", "claude"), "`init claude`, the first", "", ("project", "state")),
     (("init", "claude"), "`init claude`", "15x", ()),
     (EXPLAIN, "`policy explain`", "15x", ()),
-    (EXPLAIN, "`policy explain`, the first after an edit", "", ("cache",)),
+    (EXPLAIN, "`policy explain`, the first after an edit", "200 ms", ("cache",)),
 )
 
 
