@@ -23,10 +23,13 @@ BAD = "version: 1\ndomain: [allowed.test]\n"
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxyProcess]:
+def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[ProxyProcess]:
     """A proxy with one allowed host."""
     folder = tmp_path_factory.mktemp("operation")
-    with Capture() as capture, ProxyProcess(folder, GOOD, resolve={("allowed.test", 80): capture.port}) as proxy:
+    with (
+        Capture() as capture,
+        ProxyProcess(folder, GOOD, resolve={("allowed.test", 80): capture.port}, http1=http1) as proxy,
+    ):
         yield proxy
 
 
@@ -49,16 +52,21 @@ def health(proxy: ProxyProcess) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("policy", ["", "{}\n", "# nothing\n", "version: 1\n", "version: 1\ndomains: []\n", BAD])
-def test_without_a_policy_that_says_so_nothing_is_allowed_and_each_denial_says_why(tmp_path: Path, policy: str) -> None:
-    with Capture() as capture, ProxyProcess(tmp_path, policy, {("allowed.test", 80): capture.port}) as proxy:
+def test_without_a_policy_that_says_so_nothing_is_allowed_and_each_denial_says_why(
+    tmp_path: Path, http1: str, policy: str
+) -> None:
+    with (
+        Capture() as capture,
+        ProxyProcess(tmp_path, policy, {("allowed.test", 80): capture.port}, http1=http1) as proxy,
+    ):
         answer = asked(proxy)
         assert answer.startswith(b"HTTP/1.1 403")
         assert b"policy" in answer
         assert capture.connections == 0
 
 
-def test_an_invalid_policy_at_the_start_is_named_by_every_denial_and_by_health(tmp_path: Path) -> None:
-    with ProxyProcess(tmp_path, BAD) as proxy:
+def test_an_invalid_policy_at_the_start_is_named_by_every_denial_and_by_health(tmp_path: Path, http1: str) -> None:
+    with ProxyProcess(tmp_path, BAD, http1=http1) as proxy:
         body = json.loads(asked(proxy).partition(b"\r\n\r\n")[2])
         assert "policy.yaml:2:1: unknown key 'domain'" in body["reason"]
         code, said = health(proxy)
@@ -70,11 +78,11 @@ def test_an_invalid_policy_at_the_start_is_named_by_every_denial_and_by_health(t
         assert health(proxy) == (0, "")
 
 
-def test_a_missing_policy_denies_all(tmp_path: Path) -> None:
+def test_a_missing_policy_denies_all(tmp_path: Path, http1: str) -> None:
     gone = f"import os\nos.unlink({str(tmp_path / 'policy.yaml')!r})"
     with (
         Capture() as capture,
-        ProxyProcess(tmp_path, GOOD, {("allowed.test", 80): capture.port}, sabotage=gone) as proxy,
+        ProxyProcess(tmp_path, GOOD, {("allowed.test", 80): capture.port}, sabotage=gone, http1=http1) as proxy,
     ):
         answer = asked(proxy)
         assert answer.startswith(b"HTTP/1.1 403")
@@ -186,8 +194,10 @@ def test_the_file_and_stdout_have_the_same_lines_and_health_notices_that_it_is_g
         assert health(proxy)[0] == 1
 
 
-def test_a_name_that_does_not_resolve_is_a_502_and_the_next_try_is_a_new_one(tmp_path: Path) -> None:
-    with ProxyProcess(tmp_path, "version: 1\ndomains: [nowhere.invalid]\n", sabotage=FINDS_NOBODY) as proxy:
+def test_a_name_that_does_not_resolve_is_a_502_and_the_next_try_is_a_new_one(tmp_path: Path, http1: str) -> None:
+    with ProxyProcess(
+        tmp_path, "version: 1\ndomains: [nowhere.invalid]\n", sabotage=FINDS_NOBODY, http1=http1
+    ) as proxy:
         for _ in range(2):
             answer = asked(proxy, "nowhere.invalid")
             assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\nx-agent-sandbox: failed")
