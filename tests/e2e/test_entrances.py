@@ -113,7 +113,7 @@ def test_the_resolver_is_not_the_agents_to_change(open_project: Project) -> None
 
 @pytest.mark.parametrize("kind", ["DGRAM", "STREAM"])
 @pytest.mark.parametrize("user", [None, "root"])
-@pytest.mark.parametrize("server", [STANDIN_ADDRESS, "127.0.0.11"])
+@pytest.mark.parametrize("server", [pytest.param(STANDIN_ADDRESS, id="stand-in"), "127.0.0.11"])
 def test_other_name_servers_are_refused_at_once(
     open_project: Project, server: str, user: str | None, kind: str
 ) -> None:

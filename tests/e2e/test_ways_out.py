@@ -94,9 +94,7 @@ def test_no_connection_goes_past_the_proxy_on_any_port(open_to_all: Project, por
 @pytest.mark.parametrize(
     ("address", "port"),
     [
-        (STANDIN_ADDRESS, 53),
-        (STANDIN_ADDRESS, 443),
-        (STANDIN_ADDRESS, 123),
+        *(pytest.param(STANDIN_ADDRESS, port, id=f"stand-in-{port}") for port in (53, 443, 123)),
         ("224.0.0.251", 5353),
         ("224.0.0.252", 5355),
         ("255.255.255.255", 137),
