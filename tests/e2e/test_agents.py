@@ -31,7 +31,7 @@ from agent_sandbox.resources import data_root
 from agent_talks import TALKS, Talk
 from chromium import PROGRAMS
 from fake_forge import ROOT as FORGE
-from people import on_page, read_first, sees, sees_on_page, watching
+from people import answers, answers_on_page, on_page, read_first, sees, sees_on_page, watching
 from real_stacks import ROOT, STANDIN_ADDRESS, agent_sandbox, run
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def test_a_call_of_claudes_waits_for_a_person_at_a_terminal(
         answer = calls.again()
         sees(screen, calls.url)
         assert (answer.done(), calls.arrived) == (False, 0)
-        screen.type("a")
+        answers(screen, calls.url, "a")
         assert "Blocked by agent-sandbox" not in answer.result(60)
     assert calls.arrived == 1
     assert f"no rule allows host {UNLISTED}" in calls.again().result(60)
@@ -218,7 +218,7 @@ def test_a_call_of_claudes_waits_for_a_person_at_a_terminal(
     with watching(together) as screen:
         answer = calls.again()
         sees(screen, calls.url)
-        screen.type("p")
+        answers(screen, calls.url, "p")
         assert "Blocked by agent-sandbox" not in answer.result(60)
     assert calls.arrived == 2
     assert added(together, own_policy) == ["", "allow:", f"  - GET https://{UNLISTED}/**"]
@@ -237,12 +237,12 @@ def test_a_call_of_codexs_waits_for_a_person_at_the_page(
         answer = calls.again()
         sees_on_page(browser, calls.url)
         assert (answer.done(), calls.arrived) == (False, 0)
-        browser.press("a")
+        answers_on_page(browser, calls.url, "a")
         assert "Blocked by agent-sandbox" not in answer.result(60)
         assert calls.arrived == 1
         answer = calls.again()
         sees_on_page(browser, calls.url)
-        browser.press("d")
+        answers_on_page(browser, calls.url, "d")
         assert "a person was asked and denied it" in answer.result(60)
         assert calls.arrived == 1
         browser.until(f"{DENIED} !== undefined")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from chromium import PROGRAMS
-from people import on_page, sees_on_page
+from people import answers_on_page, on_page, sees_on_page
 from real_stacks import STANDIN_ADDRESS, run
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def test_a_person_answers_on_the_page_in_a_browser(program: str, claude: Project
     with on_page(claude, program, tmp_path) as browser, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(claude.curl, "http://denied.test/page")
         sees_on_page(browser, "http://denied.test/page")
-        browser.press("a")
+        answers_on_page(browser, "http://denied.test/page", "a")
         assert answer.result(30)[0] == 200
         time.sleep(0.2)  # the log is written in batches
         browser.value("document.querySelector('[data-view=policy]').click()")

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS
@@ -65,3 +65,24 @@ def sees_on_page(browser: Chromium, url: str) -> None:
     """Wait until the question about a GET is on the page, and read it."""
     browser.until(HEADLINE.format(url=url))
     read_first()
+
+
+def answers_on_page(browser: Chromium, url: str, key: str) -> None:
+    """Press a key for the question about a GET that was read; again if that came too soon after something changed."""
+    for _ in range(5):
+        browser.press(key)
+        with suppress(AssertionError):
+            browser.until(f"!({HEADLINE.format(url=url)})", seconds=2)
+            return
+        read_first()
+    raise AssertionError(f"the key {key} never counted")
+
+
+def answers(screen: Tmux, url: str, key: str) -> None:
+    """Press a key for the question about a GET that was read; again if that came too soon after something changed."""
+    for _ in range(5):
+        screen.type(key)
+        read_first()
+        if f"? GET {url}" not in screen.screen():
+            return
+    raise AssertionError(f"the key {key} never counted")
