@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+class SelfClosing(ssl.SSLSocket):
+    """A socket that closes itself: where the client is gone already, wrap_socket raises and leaves one that is open."""
+
+    def __del__(self) -> None:
+        """Close it."""
+        self.close()
+
+
 class Listening(ABC):
     """Listens from `with` on; what is said on a connection is the subclass's."""
 
@@ -28,6 +36,7 @@ class Listening(ABC):
         self._context = None
         if self.certificate:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.sslsocket_class = SelfClosing
             self._context.load_cert_chain(self.certificate)
             if self.protocols:
                 self._context.set_alpn_protocols([*self.protocols])
@@ -60,7 +69,6 @@ class Listening(ABC):
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError, ValueError), connection:
-            connection.getpeername()  # of one that is gone already, wrap_socket would leave a half behind
             stream = self._context.wrap_socket(connection, server_side=True) if self._context else connection
             with stream:
                 self.talk(stream)
