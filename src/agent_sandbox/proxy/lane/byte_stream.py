@@ -280,14 +280,15 @@ class ByteStream(asyncio.BufferedProtocol):
             self._end()
 
     def _flush(self, size: int = 0) -> None:
+        if self._has_finished:
+            return  # asyncio raises on a write after the end, even of an alert
         assert self._tls is not None  # noqa: S101 - only called with TLS
         room, read = size + size // 64 + 4096, 0
         try:
             while not read or read == room:
                 data = self._tls.bio_read(room)
                 read = len(data)
-                if not self._has_finished:
-                    self._transport.write(data)
+                self._transport.write(data)
         except SSL.WantReadError:
             pass  # there was nothing
 
