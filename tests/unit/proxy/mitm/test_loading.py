@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from threading import Thread, get_ident
+from threading import Event, Thread, get_ident
 from types import ModuleType
 
 import pytest
@@ -106,6 +106,24 @@ async def test_an_import_that_fails_is_tried_again_after_a_while(caplog: pytest.
     now[0] = 2 * RETRY_SECONDS
     assert [await loader.load() for _ in range(2)] == [Session] * 2
     assert (len(tries), sys.meta_path) == (3, finders)
+
+
+async def test_two_clients_at_once_import_once() -> None:
+    begun, may_end, imports = Event(), Event(), []
+
+    def session() -> type[Session]:
+        imports.append(1)
+        begun.set()
+        assert may_end.wait(10)
+        return Session
+
+    loader = Loader(session, lambda: 0.0)
+    first = asyncio.create_task(loader.load())
+    await asyncio.to_thread(begun.wait, 10)
+    second = asyncio.create_task(loader.load())
+    await asyncio.sleep(0)  # it has seen that there is no session yet
+    may_end.set()
+    assert (await first, await second, imports) == (Session, Session, [1])
 
 
 async def test_a_thread_that_imports_meanwhile_misses_no_finder() -> None:
