@@ -121,7 +121,7 @@ async def test_two_clients_at_once_import_once() -> None:
     first = asyncio.create_task(loader.load())
     await asyncio.to_thread(begun.wait, 10)
     second = asyncio.create_task(loader.load())
-    await asyncio.sleep(0)  # it has seen that there is no session yet
+    await asyncio.sleep(0)  # the second one starts, and finds no session
     may_end.set()
     assert (await first, await second, imports) == (Session, Session, [1])
 
