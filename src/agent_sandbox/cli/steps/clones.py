@@ -120,7 +120,10 @@ def planned_clone(project: Project, name: str) -> Project | None:
 
 
 def claim_clone(project: Project, name: str) -> Clone:
-    """Record a new clone of the project, "" gets the next free name; raise UserError if it exists already."""
+    """Record a new clone of the project and return it; raise UserError if one with this name exists.
+
+    Without a name, it gets the next free one.
+    """
     taken: set[str] = set()
     while True:
         clone = _clone_for(project, name, taken)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxForRun:
-    """The project to start, and what follows from its place.
+    """The stack to start for one run.
 
-    `before` has its files before the sandbox existed, if it is only for this run. Call `keep_cache` once the stack has
-    started.
+    `before` lists the project's files as they were before the sandbox existed, None if it is not only for this run.
+    Call `keep_cache` once the stack has started.
     """
 
     project: Project
@@ -30,13 +30,13 @@ class SandboxForRun:
     clone: "ThrowAwayClone | None" = None
 
     def keep_cache(self) -> None:
-        """Keep what a clone's setup script downloaded for other clones, before an agent runs."""
+        """Copy what a clone's setup script downloaded, for other clones, before an agent runs."""
         if self.cache:
             self.cache()
 
     @property
     def fetch(self) -> "Callable[[], Fetched | None] | None":
-        """What fetches the commits of a clone for this run, None for any other sandbox."""
+        """A function that fetches the commits of a clone for this run, None for any other sandbox."""
         return self.clone.fetch if self.clone else None
 
     @property

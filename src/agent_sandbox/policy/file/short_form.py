@@ -81,8 +81,9 @@ def _how(text: str) -> str:
         return f"a host alone goes under `domains`; for one request {HOW}"
     if NETWORK.fullmatch(text):
         return NO_NETWORK
-    if text.removeprefix("GET ").startswith("^http") and safe_repr(_without_regex(text))[1:-1] == _without_regex(text):
-        return f"a path has `*` and `**`, not regular expressions: `{_without_regex(text)}`"
+    plain = _without_regex(text)
+    if text.removeprefix("GET ").startswith("^http") and safe_repr(plain)[1:-1] == plain:
+        return f"a path has `*` and `**`, not regular expressions: `{plain}`"
     if safe_repr(text)[1:-1] != text:
         return HOW
     if bare := NO_SCHEME.fullmatch(text):
