@@ -115,7 +115,7 @@ def run(  # noqa: PLR0913 - each is an option
         else:
             with nullcontext() if quiet else _unreviewed_after(own):
                 code = _attach(own, command, asks=ask)
-    return code or (FIXABLE if sandbox.lost_commits else DONE)
+    return code or (FIXABLE if sandbox.fetch_failed else DONE)
 
 
 def _attach(project: Project, command: Sequence[str], *, asks: bool) -> int:

@@ -326,7 +326,7 @@ def _waiting(found: Status) -> Mapping[str, str]:
 def _learns(seconds: int, option: str) -> Iterator[str]:
     if seconds:
         minutes = -(-seconds // 60)
-        yield f"open    {LEARNS.format(f'{counted(minutes, "minute")}', option)}"
+        yield f"open    {LEARNS.format(counted(minutes, 'minute'), option)}"
 
 
 def _log(log: Mapping[str, Any]) -> Iterator[str]:

@@ -40,8 +40,8 @@ class SandboxForRun:
         return self.clone.fetch if self.clone else None
 
     @property
-    def lost_commits(self) -> bool:
-        """Whether commits of such a clone could not be fetched; known when the run has ended."""
+    def fetch_failed(self) -> bool:
+        """Whether commits of such a clone could not be fetched, known once the run has ended."""
         return self.clone is not None and self.clone.failed
 
 

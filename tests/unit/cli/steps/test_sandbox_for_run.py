@@ -24,7 +24,7 @@ def test_the_projects_own_sandbox_is_kept(project: Path, docker: FakeDocker) -> 
     own = open_project(None, cwd=project)
     with sandbox_for_run(own, None, removes=False, extra_ca=None, quiet=True) as sandbox:
         sandbox.keep_cache()
-        assert (sandbox.project, sandbox.before, sandbox.fetch, sandbox.lost_commits) == (own, None, None, False)
+        assert (sandbox.project, sandbox.before, sandbox.fetch, sandbox.fetch_failed) == (own, None, None, False)
     assert docker.calls == []
 
 
@@ -52,7 +52,7 @@ def test_a_clone_is_kept_or_removed_and_only_a_new_one_is_removed(project: Path,
         assert sandbox.fetch is not None
         assert sandbox.fetch() is not None
     assert git(project, "rev-parse", "box/clone-1/main") == new
-    assert not sandbox.lost_commits
+    assert not sandbox.fetch_failed
     assert [one.name for one in clones_of(project, os.environ)] == ["fix-1"]
 
 
