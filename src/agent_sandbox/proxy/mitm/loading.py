@@ -1,8 +1,8 @@
 """Import mitmproxy when a connection first needs it. Clients that speak HTTP/1.1 do not.
 
 An import may fail for a reason that passes: no memory, or too many open files. Python can import all of these modules
-again, also the compiled ones, if none is left of the failed try. A module that is left has classes of another try than
-the rest: our classes would then replace those of a module that nothing uses.
+again, also the compiled ones, if none is left of the failed try. One that is left would mix the classes of two tries,
+and our classes would replace those of a module that nothing uses.
 """
 
 import asyncio
