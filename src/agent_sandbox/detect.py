@@ -7,9 +7,10 @@ No registry is hard-coded: a host is offered because a file names it, together w
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 # Scheme, host, and an explicit port.
 Place = tuple[str, str, int | None]
@@ -82,8 +83,7 @@ SPELLINGS: Mapping[str, Callable[[str], str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True):
     """A host that files of the project name, with these files and the URLs' schemes and ports."""
 
     host: str

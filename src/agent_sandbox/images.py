@@ -6,11 +6,13 @@ The label `agent-sandbox.digest` of an image is its context's digest; an image w
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox import __version__
 from agent_sandbox.agents.home import HOME
@@ -48,14 +50,13 @@ NO_PINS: Pins = MappingProxyType({})
 FOR_EACH_AGENT = re.compile(r"^# for each agent\n(.*?)^# end\n", re.DOTALL | re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class Image(Struct, frozen=True, kw_only=True):
     """How to build one image: its name, the target of the recipe, the files and the build arguments."""
 
     name: str
     target: str
     context: FileTree
-    arguments: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = {}
     # Whether the machine's base image replaces the Debian image that it is built on.
     follows_base: bool = True
     # Build arguments that this machine's configuration sets; they are not part of the digest.
@@ -68,8 +69,7 @@ class Image:
         return digest({**{f"context/{path}": text for path, text in self.context.items()}, "recipe": recipe.encode()})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Additions:
+class Additions(Struct, frozen=True, kw_only=True):
     """What a project adds to the image of its agents; `build_file` is the text of its own, "" for none."""
 
     packages: tuple[str, ...] = ()

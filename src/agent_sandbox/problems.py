@@ -4,12 +4,12 @@ Every failure that a user can cause is a `UserError` with all its problems. Only
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import override
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+
+class Problem(Struct, frozen=True, kw_only=True):
     """One problem.
 
     >>> print(Problem(where="policy.yaml:3:5", what="unknown key `hots`", hint="did you mean `host`?"))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from capture_server import ok
+from changed_limits import limits_with
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_head
 
@@ -24,10 +25,7 @@ POLICY = "version: 1\ndomains: [allowed.test]\n"
 PLACES, SECONDS = 4, 1.0
 # How much the kernel takes for a client that never reads differs by a few hundred KB: where it takes so little that the
 # answer is not yet read whole, it is silence that ends the connection, and no farewell.
-LIMITS = f"""
-from agent_sandbox.proxy import limits
-limits.Limits.__init__.__kwdefaults__.update(connections={PLACES}, closing_seconds={SECONDS}, idle_seconds=3)
-"""
+LIMITS = limits_with(connections=PLACES, closing_seconds=SECONDS, idle_seconds=3)
 
 
 def deaf(address: tuple[str, int]) -> socket.socket:

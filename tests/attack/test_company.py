@@ -12,6 +12,7 @@ import pytest
 
 from capture_server import Capture
 from certificates import make_authority
+from changed_limits import limits_with
 from fake_upstream_proxy import FINDS_NOBODY, OPENED, Company
 from http2client import Http2Client
 from intercepting_proxy import Intercepting
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAMES = ["allowed.test", "unopened.test"]
-IMPATIENT = """\
-from agent_sandbox.proxy.limits import Limits
-Limits.__init__.__kwdefaults__.update(connect_seconds=1.0)
-"""
+IMPATIENT = limits_with(connect_seconds=1.0)
 POLICY = """\
 version: 1
 allow_all: true

@@ -21,6 +21,7 @@ import zstandard
 
 from agent_sandbox.proxy.limits import Limits
 from capture_server import ok
+from changed_limits import limits_with
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, one_path, read_all, read_answer, read_head
@@ -35,14 +36,12 @@ POLICY = 'version: 1\ndomains: [allowed.test, "*.wild.test"]\n'
 TENTHS = 600 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 50
 RESET = struct.pack("ii", 1, 0)
 # Short times, and a switch for each thing that can go wrong: a file of its name in the state directory's parent.
-SABOTAGE = """
+SABOTAGE = (
+    limits_with(head_seconds=1.0, hello_seconds=1.0, resolve_seconds=0.5, connect_seconds=1.5)
+    + """
 import asyncio, errno, os, pathlib, sys, time
-from agent_sandbox.proxy import limits
 from agent_sandbox.proxy.audit import rotating_file
 from agent_sandbox.proxy.upstream import dialler
-limits.Limits.__init__.__kwdefaults__.update(
-    head_seconds=1.0, hello_seconds=1.0, resolve_seconds=0.5, connect_seconds=1.5
-)
 folder = pathlib.Path(sys.argv[2].partition("=")[2]).parent
 write_all, getaddrinfo, connect = rotating_file.write_all, dialler.socket.getaddrinfo, dialler.connect
 def write(descriptor, data):
@@ -64,6 +63,7 @@ async def slowly(address, port):
 rotating_file.write_all, dialler.socket.getaddrinfo = write, resolve
 dialler.Dialler.__init__.__kwdefaults__.update(connect=slowly)
 """
+)
 
 
 @pytest.fixture(scope="module")

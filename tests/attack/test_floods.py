@@ -11,6 +11,7 @@ import pytest
 from h2.settings import SettingCodes
 
 from capture_server import ok
+from changed_limits import limits_with
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, one_path, read_all, read_answer, read_head
@@ -202,9 +203,8 @@ def test_downloads_that_nobody_reads_hold_less_the_more_there_are(
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (64 * MIB))
         pour(stream, bytes(MIB), most=64 * MIB, seconds=2)
 
-    small = "from agent_sandbox.proxy import limits\nlimits.Limits.__init__.__kwdefaults__.update(crowd=8)"
     with contextlib.ExitStack() as stack:
-        pair = stack.enter_context(start_pair(tmp_path, POLICY, sabotage=small, http1=http1))
+        pair = stack.enter_context(start_pair(tmp_path, POLICY, sabotage=limits_with(crowd=8), http1=http1))
         pair.server.answers["/large"] = play
         before = pair.proxy.memory()
         for _ in range(48):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.proxy.limits import Limits
+from changed_limits import limits_with
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_all, read_head
 from websocket_client import frame, handshake, switch
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 IDLE, EVENTS, PAUSE = 1.0, 9, 0.25
 POLICY = "version: 1\ndomains: [allowed.test, {host: a.wild.test, inspect: false}]\n"
-SHORT = f"from agent_sandbox.proxy import limits\nlimits.Limits.__init__.__kwdefaults__.update(idle_seconds={IDLE})\n"
+SHORT = limits_with(idle_seconds=IDLE)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from changed_limits import limits_with
 from proxy_pair import HELD, Pair, hold_dialling, start_pair
 from proxy_stand import get, read_all, read_head
 
@@ -228,8 +229,7 @@ def test_a_client_that_leaves_a_server_which_takes_no_more_takes_it_along(tmp_pa
         over.wait(10)
         read_all(stream)
 
-    places = "from agent_sandbox.proxy import limits\nlimits.Limits.__init__.__kwdefaults__['connections'] = 1\n"
-    with start_pair(tmp_path, UNOPENED, sabotage=places) as pair:
+    with start_pair(tmp_path, UNOPENED, sabotage=limits_with(connections=1)) as pair:
         pair.server.answers["/up"] = play
         with contextlib.suppress(OSError), through(pair.proxy) as stream:
             stream.sendall(get("/up", "allowed.test", "Content-Length: 100000000", method="POST"))

@@ -152,3 +152,35 @@ def test_relative_links_in_documents_resolve() -> None:
 def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.*)", page.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# Programs that run in a container with Python's standard library only.
+STDLIB_ONLY = {"runtime/copying", "runtime/ports"}
+NO_COUNTERPART = {"init", "repr", "compare"}
+
+
+def data_classes() -> list[tuple[str, ast.ClassDef]]:
+    """Return the data classes in src/, with their files."""
+    return [
+        (str(path.relative_to(PACKAGE)), node)
+        for path in MODULES
+        if str(path.relative_to(PACKAGE).parent) not in STDLIB_ONLY
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list)
+    ]
+
+
+def needs_dataclass(node: ast.ClassDef) -> bool:
+    """Return whether it has something that a struct has no counterpart for."""
+    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call) and ast.unparse(part.func) == "field"]
+    options = {keyword.arg for call in calls for keyword in call.keywords}
+    return bool(node.bases or options & NO_COUNTERPART or "@cached_property" in ast.unparse(node))
+
+
+def test_values_are_structs_where_they_can_be() -> None:
+    """Python takes a millisecond to create a data class, at each start (ADR 72)."""
+    found = data_classes()
+    bases = {ast.unparse(base) for _, node in found for base in node.bases}
+    assert [
+        f"{path}: {node.name}" for path, node in found if not needs_dataclass(node) and node.name not in bases
+    ] == []

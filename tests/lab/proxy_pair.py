@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from capture_server import Capture
 from certificates import make_authority
+from changed_limits import limits_with
 from proxy_stand import ProxyProcess
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # For `sabotage`: tests need not wait as long as clients may take.
-HURRY = "from agent_sandbox.proxy.limits import Limits\nLimits.__init__.__kwdefaults__.update(body_seconds=1.0)"
+HURRY = limits_with(body_seconds=1.0)
 # For `sabotage`: the proxy waits before it connects to a server, as long as a file `held` is beside the policy.
 HELD = """
 import asyncio, pathlib, sys

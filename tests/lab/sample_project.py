@@ -1,6 +1,6 @@
 """A project as the tests of rendering see it."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.together import Agents

@@ -1,10 +1,11 @@
 """The laws of covers: what it proves holds for every request, and dropping a condition is always proven."""
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Effect, Request
 from agent_sandbox.policy.compiler.expand import expand
@@ -24,7 +25,7 @@ drawn = st.builds(first_rule, allows)
 
 def matches(rule: Rule, effect: Effect, request: Request) -> bool:
     here = rule.conditions.host.matches(request.host)
-    return here and replace(rule, effect=effect).matches(request, readings(request.path))
+    return here and dataclasses.replace(rule, effect=effect).matches(request, readings(request.path))
 
 
 @given(drawn, drawn, st.lists(requests, min_size=10, max_size=10), st.sampled_from(Effect))
@@ -38,7 +39,7 @@ def test_what_covers_proves_holds_for_every_request(
 @given(drawn, st.sets(st.sampled_from(CONDITIONS), max_size=3), st.lists(requests, min_size=10, max_size=10))
 def test_with_fewer_conditions_it_is_covered(rule: Rule, dropped: set[str], asked: list[Request]) -> None:
     fewer: dict[str, Any] = dict.fromkeys(dropped)
-    wide = replace(rule, conditions=replace(rule.conditions, **fewer))
+    wide = dataclasses.replace(rule, conditions=replace(rule.conditions, **fewer))
     assert covers(wide.conditions, rule.conditions)
     assert all(matches(wide, Effect.ALLOW, request) for request in asked if matches(rule, Effect.ALLOW, request))
 

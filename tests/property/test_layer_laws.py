@@ -1,11 +1,11 @@
 """The laws of layers: who narrows can only narrow, wherever it stands, and who replaces never takes back a deny."""
 
 import math
-from dataclasses import replace
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Cause, Decision, Effect, Layer, Policy, Request, compile_policy, decide, decide_connect
 from agent_sandbox.policy.compiler.expand import expand

@@ -1,9 +1,8 @@
 """What is found by host and path is what comparing each rule with each finds, in the order of the hosts' tables."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Effect
 from agent_sandbox.policy.decision import Origin

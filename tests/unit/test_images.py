@@ -1,7 +1,7 @@
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox import __version__, images
 from agent_sandbox.agents.catalogue import load_manifest

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.agents.shape import Keys, Shape
 
@@ -40,8 +41,7 @@ SHAPE: Mapping[str, Shape] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class Token(Struct, frozen=True, kw_only=True):
     """A token: its place in the file (a JSON pointer), and the shape of its placeholder.
 
     The placeholder begins with `begins`, or is a JWT with these `claims` of the real one.
@@ -52,8 +52,7 @@ class Token:
     claims: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class Login(Struct, frozen=True, kw_only=True):
     """How the client of an agent keeps its sign-in.
 
     It is in `file` below the home directory, or below the directory that the variable `folder` names; on macOS also in
@@ -73,7 +72,7 @@ class Login:
     plan: str = ""
     copied: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()
-    answer: Mapping[str, str] = field(default_factory=dict)
+    answer: Mapping[str, str] = {}
     renew: tuple[str, ...] = ()
     sign_in: tuple[str, ...]
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, ClassVar
 
+from msgspec import Struct
+
 from agent_sandbox.agents.home import TAKEN
 from agent_sandbox.agents.login import SHAPE as LOGIN
 from agent_sandbox.agents.login import Login, faults_of_login, read_login
@@ -82,8 +84,7 @@ RESERVED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NpmPackage:
+class NpmPackage(Struct, frozen=True, kw_only=True):
     """An npm package at a pinned version; `integrity` is its hash as npm records it."""
 
     kind: ClassVar = "npm"
@@ -102,8 +103,7 @@ class PypiPackage:
     lock: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Download:
+class Download(Struct, frozen=True, kw_only=True):
     """A file to download, its SHA-256, and the program's path in it if that differs between architectures."""
 
     url: str
@@ -111,8 +111,7 @@ class Download:
     program: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
+class Archive(Struct, frozen=True, kw_only=True):
     """A program to download, by architecture: a `.tar.gz` with `program` in it, or else the program itself."""
 
     kind: ClassVar = "archive"
@@ -121,8 +120,7 @@ class Archive:
     downloads: Mapping[str, Download]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unattended:
+class Unattended(Struct, frozen=True, kw_only=True):
     """What makes the agent act without asking for permission.
 
     `run` adds the arguments and variables, except with `--agent-asks`. The files answer its first questions; each
@@ -130,28 +128,25 @@ class Unattended:
     """
 
     arguments: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = {}
+    files: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """What `--with-settings` copies from the user's home directory: files and directories, and keys of a file."""
 
     files: tuple[str, ...] = ()
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostRead:
+class HostRead(Struct, frozen=True, kw_only=True):
     """A path of a project from which the agent, started on the host machine, would run something."""
 
     path: str
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentManifest:
+class AgentManifest(Struct, frozen=True, kw_only=True):
     """One agent: how it is installed and started, what it keeps, and what it connects to."""
 
     name: str
@@ -166,12 +161,12 @@ class AgentManifest:
     instructions: str = ""
     # Directories below the home directory, each a volume.
     state: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = {}
     services: tuple[str, ...] = ()
     # Services of model providers; the user chooses among them.
     providers: tuple[str, ...] = ()
     # Extensions by the name of an editor.
-    editor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    editor: Mapping[str, tuple[str, ...]] = {}
     settings: Settings = Settings()
     host_reads: tuple[HostRead, ...] = ()
     # Where it reads its MCP servers; None if it speaks no MCP.

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.agents.shape import Keys, Plain, Shape
 
@@ -19,18 +20,16 @@ PLACEHOLDER = re.compile(r"\{.*\}")
 type Value = str | bool | list[str] | dict[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpServer:
+class McpServer(Struct, frozen=True, kw_only=True):
     """One MCP server of a project: a command that agents start, or a `url` that they connect to."""
 
     name: str
     command: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = {}
     url: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpSettings:
+class McpSettings(Struct, frozen=True, kw_only=True):
     """Where an agent reads its MCP servers: the `key` of a file below the home directory, and the form of an entry.
 
     >>> one = McpSettings(file=".a/a.json", key="mcp", stdio={"command": "{words}", "on": True})
@@ -42,7 +41,7 @@ class McpSettings:
     key: str
     stdio: Mapping[str, Value]
     # Empty for an agent that only starts commands.
-    remote: Mapping[str, Value] = field(default_factory=dict)
+    remote: Mapping[str, Value] = {}
 
     def entries(self, servers: Iterable[McpServer], *, starter: tuple[str, ...] = ()) -> dict[str, dict[str, Value]]:
         """Return the entries of these servers, by name; commands begin with the words of `starter`."""

@@ -3,8 +3,9 @@
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 VERSION = re.compile(r"[0-9]{1,20}\.[0-9]{1,20}\.[0-9]{1,20}(-[0-9A-Za-z.-]{1,64})?")
 # The hash of a package as npm records it.
@@ -12,8 +13,7 @@ INTEGRITY = re.compile(r"sha512-[A-Za-z0-9+/]{86}==")
 NUMBERS = re.compile(r"[0-9]+|[A-Za-z-]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
+class Pin(Struct, frozen=True, kw_only=True):
     """A version of an npm package, and the hash that npm records for it (`sha512-...`), or ""."""
 
     version: str

@@ -5,12 +5,12 @@ Not a pydantic model, because every `init` reads a manifest and importing pydant
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+
+class Keys(Struct, frozen=True):
     """A mapping with any keys that match a pattern; `name` says what a key is."""
 
     pattern: re.Pattern[str]
@@ -18,16 +18,14 @@ class Keys:
     values: "Shape"
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(Struct, frozen=True):
     """A mapping with exactly one of these keys, besides optional ones."""
 
     choices: Mapping[str, "Shape"]
     besides: Mapping[str, "Shape"]
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
+class Plain(Struct, frozen=True):
     """Text, `true` or `false`, or a list of texts."""
 
 

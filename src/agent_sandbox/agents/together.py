@@ -1,8 +1,10 @@
 """The agents of one stack: what they need together, and which agents cannot share a sandbox."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import combinations
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.agents.manifest import AgentManifest, NpmPackage, within
 from agent_sandbox.agents.pin import Pin, Pins, is_newer
@@ -13,8 +15,7 @@ NAMES_LENGTH = 160
 APART = "use them in separate projects, or change the manifest of your own agent"
 
 
-@dataclass(frozen=True, slots=True)
-class Agents:
+class Agents(Struct, frozen=True):
     """The agents of one stack, at least one, in the user's order; `run` without a name starts the first.
 
     >>> Agents(())
@@ -25,7 +26,7 @@ class Agents:
 
     manifests: tuple[AgentManifest, ...]
     # The project's pins that are in the manifests.
-    pins: Pins = field(default_factory=dict)
+    pins: Pins = {}
 
     def __post_init__(self) -> None:
         """Raise UserError if these agents cannot share a sandbox."""

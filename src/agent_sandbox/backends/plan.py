@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct
+
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, Drop, Freshness, Pull, Verb
 from agent_sandbox.filetree import FileTree
@@ -24,8 +26,7 @@ class BuildImage:
     context: FileTree = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunCommand:
+class RunCommand(Struct, frozen=True, kw_only=True):
     """Run a program in the project's directory and wait for it; `purpose` is shown meanwhile."""
 
     argv: tuple[str, ...]
@@ -34,8 +35,7 @@ class RunCommand:
     purpose: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandOver:
+class HandOver(Struct, frozen=True, kw_only=True):
     """Hand the terminal to a program; always the last step.
 
     Without `pass_signal`, the program replaces this process. Otherwise, `pass_signal` followed by the name of a signal
@@ -47,8 +47,7 @@ class HandOver:
     pass_signal: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveImages:
+class RemoveImages(Struct, frozen=True, kw_only=True):
     """Remove our images, except those that a container uses; keeping those is not a failure.
 
     With `once_built`, only if the plan has built an image.

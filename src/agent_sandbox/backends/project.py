@@ -1,28 +1,28 @@
 """The facts about a project with a stack that a backend needs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.agents.pin import Pins
 from agent_sandbox.stack.recorded import Owner
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class Project(Struct, frozen=True, kw_only=True):
     """A directory with a stack, as its files describe it."""
 
     root: Path
     name: str
     agents: tuple[str, ...]
-    pins: Pins = field(default_factory=dict)
+    pins: Pins = {}
     # Whether the user's own settings of the agents are copied.
     settings: bool = False
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]
     # The texts of the project file and of the files that it names, by their paths.
-    made_of: Mapping[str, str] = field(default_factory=dict)
+    made_of: Mapping[str, str] = {}
     # The image that the project's own are built on, "" for the machine's.
     base_image: str = ""
     # The path of the setup script, "" without one.

@@ -1,9 +1,10 @@
 """The requests to a backend, each with its parameters."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.images import Image
 
@@ -36,8 +37,7 @@ class Follow(StrEnum):
     STOP = "stop"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Build:
+class Build(Struct, frozen=True, kw_only=True):
     """Build images. An empty `base_image` means the default of the image's recipe."""
 
     images: tuple[Image, ...]
@@ -46,11 +46,10 @@ class Build:
     base_image: str = ""
     extra_ca: Path | None = None
     # The URLs for the images' `registries`.
-    registries: Mapping[str, str] = field(default_factory=dict)
+    registries: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Up:
+class Up(Struct, frozen=True, kw_only=True):
     """Build missing images and start all services until healthy; recreate the containers in `anew`.
 
     With `only`, start these services and those that they need, and remove none.
@@ -61,42 +60,36 @@ class Up:
     only: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Down:
+class Down(Struct, frozen=True, kw_only=True):
     """Stop everything; keep state and history."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destroy:
+class Destroy(Struct, frozen=True, kw_only=True):
     """Remove everything that the project has on the engine, including state and history, and these images."""
 
     images: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drop:
+class Drop(Struct, frozen=True, kw_only=True):
     """Remove these images, except those that a container uses; they need no project."""
 
     images: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pull:
+class Pull(Struct, frozen=True, kw_only=True):
     """Pull the image that has this digest, and give it the name of `image`."""
 
     image: str
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restart:
+class Restart(Struct, frozen=True, kw_only=True):
     """Restart one service and wait until it is healthy."""
 
     service: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exec:
+class Exec(Struct, frozen=True, kw_only=True):
     """Run a command in the agent container, as `dev`, with these variables beside the container's.
 
     `session` is a random name, by which signals to this process are passed on to the command. With the `container`'s
@@ -105,21 +98,19 @@ class Exec:
 
     argv: tuple[str, ...]
     terminal: Terminal
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = {}
     session: str = ""
     container: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetUp:
+class SetUp(Struct, frozen=True, kw_only=True):
     """Run the project's setup script in the agent container, unless this content has succeeded in it."""
 
     script: str
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logs:
+class Logs(Struct, frozen=True, kw_only=True):
     """Show the output of these services, or of all if none is named."""
 
     services: tuple[str, ...] = ()
@@ -127,8 +118,7 @@ class Logs:
     tail: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskProxy:
+class AskProxy(Struct, frozen=True, kw_only=True):
     """Send the running proxy a command over its control socket: `status`, `reload`, `denials`.
 
     `container` is the id of the proxy's container, if it is known: looking it up takes longer than the command.
@@ -138,8 +128,7 @@ class AskProxy:
     container: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskSecrets:
+class AskSecrets(Struct, frozen=True, kw_only=True):
     """Have the proxy's program `set`, `list` or `remove` secrets. A value goes to its stdin, never into the plan.
 
     If the proxy does not run, a temporary container runs the program. It sees only what is on disk.
@@ -149,8 +138,7 @@ class AskSecrets:
     proxy_runs: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskImage:
+class AskImage(Struct, frozen=True, kw_only=True):
     """Run a program of an image for its output, in a container that reaches nothing and can change nothing.
 
     `volumes` are the volumes that it can read, by their places. `user` is `UID:GID`, by default nobody; its `home` is a
@@ -159,18 +147,16 @@ class AskImage:
 
     image: str
     argv: tuple[str, ...]
-    volumes: Mapping[str, str] = field(default_factory=dict)
+    volumes: Mapping[str, str] = {}
     user: str = ""
     home: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Create:
+class Create(Struct, frozen=True, kw_only=True):
     """Create the containers, networks and volumes without starting anything."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InClone:
+class InClone(Struct, frozen=True, kw_only=True):
     """Run a program of the agents' image beside the stack, with the volume of a clone and without a network.
 
     It runs whether the stack does or not, and can change nothing but the volume, and that only if it `writes`.
@@ -181,16 +167,14 @@ class InClone:
     writes: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopySecrets:
+class CopySecrets(Struct, frozen=True, kw_only=True):
     """Copy the secrets of another stack, by the name of its volume, from volume to volume."""
 
     image: str
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyCache:
+class CopyCache(Struct, frozen=True, kw_only=True):
     """Replace the content of `target` with that of `source`, both volumes of ~/.cache.
 
     A container of the agents' image does this. If `target` does not exist, it is created as a volume of the stack.
@@ -201,8 +185,7 @@ class CopyCache:
     target: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadTraffic:
+class ReadTraffic(Struct, frozen=True, kw_only=True):
     """Have the running proxy print its audit log; when followed, until stdin ends."""
 
     argv: tuple[str, ...] = ()

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
+
+from msgspec import Struct
 
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
@@ -47,8 +48,7 @@ def completions(*before: str) -> tuple[str, ...]:
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class Listed(Struct, frozen=True, kw_only=True):
     """An agent with the newest version that is known, and the bytes that it keeps; None: unknown."""
 
     manifest: AgentManifest

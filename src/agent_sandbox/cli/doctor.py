@@ -1,9 +1,10 @@
 """`agent-sandbox doctor`."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
+
+from msgspec import to_builtins
 
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
@@ -25,7 +26,7 @@ def doctor(*, path: ProjectPath = None, json: Json = False) -> int:
             emit_lines(as_lines(result))
     failed = sum(result.status is Status.FAIL for result in results)
     if json:
-        emit_json({"ok": not failed, "checks": [asdict(result) for result in results]})
+        emit_json({"ok": not failed, "checks": to_builtins(results)})
     else:
         emit_lines([_verdict(failed, has_project=machine.has_project)])
     return FIXABLE if failed else DONE

@@ -2,10 +2,11 @@
 
 import json as jsonlib
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
+
+from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Follow, Logs

@@ -5,11 +5,12 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from time import sleep
 from typing import Annotated, Any
+
+from msgspec.structs import asdict, replace
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED

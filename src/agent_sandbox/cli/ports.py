@@ -3,10 +3,11 @@
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
+
+from msgspec import to_builtins
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
@@ -65,7 +66,7 @@ def _list(agent: Container, *, json: bool) -> None:
     if found is None:
         raise UserError([driver().explain(done.err or done.out, doing="looking for open ports")])
     if json:
-        emit_json({"ports": list(map(asdict, found))})
+        emit_json({"ports": to_builtins(found)})
     elif found:
         emit_lines(_as_text(found))
     else:

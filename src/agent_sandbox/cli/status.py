@@ -4,11 +4,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import to_builtins
 
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.options import Json, ProjectPath
@@ -128,7 +129,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "state": found.loaded.value,
             "host_digest": found.host_digest,
             "loaded_digest": found.loaded_digest,
-            "problems": [asdict(problem) for problem in found.problems],
+            "problems": to_builtins(found.problems),
             "lacking": list(found.missing_services),
             "left_out": list(found.unmounted_layers),
             "stale": list(found.stale_services),
@@ -143,13 +144,13 @@ def as_json(found: Status) -> dict[str, Any]:
         "clock": _clock(found),
         "workspace": {
             "lost": list(found.inside.lost),
-            "unprotected": [asdict(one) for one in found.gaps.unprotected],
+            "unprotected": to_builtins(found.gaps.unprotected),
             "unsearched": list(found.gaps.unsearched),
         },
         "secrets": list(found.proxy.get("secrets", ())),
         "log": found.proxy.get("log", {}),
         "requests": found.proxy.get("requests", {}),
-        "webhook": found.webhook and asdict(found.webhook),
+        "webhook": found.webhook and to_builtins(found.webhook),
         "learning_seconds": found.proxy.get("learning_seconds", 0),
         "hints": found.proxy.get("hints", {}),
         "denials": list(found.denials),

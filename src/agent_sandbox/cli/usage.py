@@ -3,11 +3,13 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
@@ -40,8 +42,7 @@ NOTHING = "no agent on this machine has reported any tokens"
 Since = Annotated[str | None, Option(help="Count the last days, as in `7d`, or from a day on, as in 2026-01-31 (UTC).")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class Counted(Struct, frozen=True, kw_only=True):
     """The usage of one stack, or why there is none."""
 
     stack: str
@@ -137,4 +138,4 @@ def _agent(usage: AgentUsage) -> Mapping[str, Any]:
 
 
 def _numbers(tokens: Tokens) -> dict[str, Any]:
-    return {**asdict(tokens), "total": tokens.total, "cost": round(tokens.cost, 6)}
+    return {**to_builtins(tokens), "total": tokens.total, "cost": round(tokens.cost, 6)}

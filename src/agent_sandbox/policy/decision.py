@@ -1,9 +1,10 @@
 """A decision: whether a request is allowed, by which rule and why."""
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import override
+
+from msgspec import Struct
 
 
 class Effect(StrEnum):
@@ -28,8 +29,7 @@ class Cause(StrEnum):
     POLICY = "policy"  # the policy could not be loaded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(Struct, frozen=True, kw_only=True):
     """Where a rule was written."""
 
     file: str
@@ -41,8 +41,7 @@ class Origin:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """The answer to one request.
 
     `rule` is the rule that decided, as `policy.yaml:12`, or None if no rule matched. `near_miss` says what the nearest

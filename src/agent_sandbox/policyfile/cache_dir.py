@@ -5,8 +5,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.atomic_file import replace_file
 
@@ -22,8 +23,7 @@ class _ForeignError(OSError):
     """Another user could have written this file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheDir:
+class CacheDir(Struct, frozen=True, kw_only=True):
     """A cache directory. Errors are never reported: the content can be computed again."""
 
     folder: Path

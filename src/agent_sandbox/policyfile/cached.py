@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.policyfile.cache_dir import CacheDir
@@ -127,7 +128,7 @@ def _load[M, T](  # noqa: PLR0913, PLR0917 - what is cached, and how
     from agent_sandbox.policy.compiler.codec import NotEncodableError  # noqa: PLC0415 - as above
 
     try:
-        stored = {"sources": list(map(asdict, reader.sources)), "form": write(made)}
+        stored = {"sources": to_builtins(reader.sources), "form": write(made)}
     except NotEncodableError:
         return made
     cache_dir.put(name, json.dumps(stored, separators=(",", ":")).encode())

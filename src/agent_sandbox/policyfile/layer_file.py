@@ -1,16 +1,16 @@
 """The files that make up a policy: the project's, the user's and the organisation's."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 PROJECT = "project"
 # The other layers, lowest first, and whether each always restricts, even without `tighten: true` in its file.
 BESIDE: Mapping[str, bool] = {"user": False, "organisation": True}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerFile:
+class LayerFile(Struct, frozen=True, kw_only=True):
     """A policy file. Only the project's is required to exist."""
 
     name: str

@@ -1,8 +1,9 @@
 """Load policy files from disk into a compiled policy."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer, Location

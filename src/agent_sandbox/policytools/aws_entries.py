@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.policy.text import safe_repr
 
@@ -46,8 +47,7 @@ class NoEntryError(ValueError):
         self.hint = hint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Api:
+class Api(Struct, frozen=True, kw_only=True):
     """A host, with the region and the service of its signatures."""
 
     host: str

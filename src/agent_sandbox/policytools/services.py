@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer
@@ -18,16 +19,14 @@ from agent_sandbox.policy.file.spec import PolicySpec
 A_REPOSITORY = "owner/name"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """A host of a service, and its rules."""
 
     spec: DomainSpec
     rules: tuple[Rule, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class Changed(Struct, frozen=True, kw_only=True):
     """A service that is in both versions and differs in what it allows."""
 
     name: str
@@ -36,8 +35,7 @@ class Changed:
     closed: tuple[Rule, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """What two versions allow differently; changes in wording do not count."""
 
     added: tuple[str, ...]

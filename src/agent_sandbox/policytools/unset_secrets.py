@@ -1,8 +1,9 @@
 """Find secrets that a policy would inject, but that are not set for the host."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import override
+
+from msgspec import Struct
 
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.policy import Policy
@@ -15,8 +16,7 @@ SIGNS = "ssh-sign"
 SETTING = Origin(file="settings.sign_commits", line=0, layer="project")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class Bound(Struct, frozen=True, kw_only=True):
     """The name of a set secret, the canonical hosts that it is bound to, and why it has no value, if it has none."""
 
     name: str
@@ -24,8 +24,7 @@ class Bound:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """A secret that a rule needs. `hosts` are those to bind it to, none if the user has to choose one.
 
     >>> where = Origin(file="p.yaml", line=3, layer="project")

@@ -4,10 +4,13 @@ A record names the line that decided, as it was then. If the policy was edited s
 counted instead.
 """
 
+import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.decide import decide
@@ -33,8 +36,7 @@ class Asked(NamedTuple):
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """A line of a policy, its rules, and how many requests it allowed and denied."""
 
     origin: Origin
@@ -94,7 +96,7 @@ def _could_decide(rule: Rule, asked: Asked, request: Request | None) -> bool:
     if request is None:  # a connection that is not inspected
         return asked.port is None or conditions.takes_port(asked.port)
     seen = replace(conditions, query=None, headers=None, max_body=None, graphql=None, inject=None)
-    return replace(rule, conditions=seen).matches(request, readings(request.path))
+    return dataclasses.replace(rule, conditions=seen).matches(request, readings(request.path))
 
 
 def _request(asked: Asked) -> Request | None:

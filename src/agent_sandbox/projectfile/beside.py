@@ -3,10 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Self
 
+from msgspec.structs import replace
 from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
 
 from agent_sandbox.images import beside_image

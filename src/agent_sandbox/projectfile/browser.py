@@ -1,7 +1,8 @@
 """What `browser` in a project file adds: Chromium, and an MCP server that controls it for the agents."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.agents.mcp import McpServer
 
@@ -11,8 +12,7 @@ NAME = "browser"
 EXECUTABLE = "/usr/bin/chromium"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Controller:
+class Controller(Struct, frozen=True, kw_only=True):
     """An MCP server that controls the browser, and the npm package that it comes from."""
 
     package: str

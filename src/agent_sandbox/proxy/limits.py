@@ -1,12 +1,11 @@
 """Limits on sizes, times and counts per client."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from agent_sandbox.policy.http.bounds import MAX_FIELDS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Sizes in bytes, times in seconds. The defaults are what runs; tests shrink them."""
 
     head_bytes: int = 65_536  # a request line with all its header fields; more is answered with 431

@@ -1,7 +1,8 @@
 """The options of `run`, parsed."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.policyfile import LayerFile, layer_beside
 from agent_sandbox.policyfile.layer_file import BESIDE
@@ -10,8 +11,7 @@ from agent_sandbox.proxy.net.address import Place
 from agent_sandbox.proxy.upstream.overrides import Override
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entrances:
+class Entrances(Struct, frozen=True, kw_only=True):
     """Addresses of the transparent proxy (TLS, plain HTTP) and of the DNS server. None disables one."""
 
     tls: Place | None = None
@@ -19,8 +19,7 @@ class Entrances:
     dns: Place | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """Addresses to listen at, the policy to enforce, and the directory for state."""
 
     policy: Path
@@ -30,7 +29,7 @@ class Settings:
     state: Path
     upstream_ca: Path | None = None
     overrides: tuple[Override, ...] = ()
-    entrances: Entrances = field(default_factory=Entrances)
+    entrances: Entrances = Entrances()
 
     @property
     def trusted(self) -> tuple[Path, ...]:

@@ -1,7 +1,8 @@
 """The destination of one client connection, as the front decided it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from agent_sandbox.policy import Decision
 
@@ -14,8 +15,7 @@ class Carries(StrEnum):
     PROXY = "proxy"  # no tunnel: each request names its own http:// destination
 
 
-@dataclass(slots=True, kw_only=True)
-class Tunnel:
+class Tunnel(Struct, kw_only=True):
     """One client connection and the only destination of its requests.
 
     `client` is the address and the port of the client, `ADDRESS:PORT`.

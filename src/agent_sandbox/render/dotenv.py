@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.stack.engine import COMMAND
 
@@ -23,8 +24,7 @@ COMMENTS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class Assignment(Struct, frozen=True, kw_only=True):
     """A variable's value and its position."""
 
     value: str

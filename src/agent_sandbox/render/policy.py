@@ -1,8 +1,9 @@
 """Render a project's first policy.yaml: services, and comments that show how to allow more."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.detect import Offer
@@ -14,8 +15,7 @@ FILE = "policy.yaml"
 IDE_TITLES = {Ide.VSCODE: "VS Code", Ide.JETBRAINS: "the JetBrains IDE"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class Offered(Struct, frozen=True, kw_only=True):
     """The services that the project's files show, and the hosts that they name: to allow, or left for the user.
 
     With `detect`, hosts that this machine's configuration also names are allowed; a project's files may come from a
@@ -26,7 +26,7 @@ class Offered:
     left: tuple[Offer, ...] = ()
     detect: bool = False
     # With the files that show each.
-    services: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    services: Mapping[str, tuple[str, ...]] = {}
 
 
 def render_policy(

@@ -1,9 +1,10 @@
 """Render all files of a project, and compare them with the existing ones."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.render.devcontainer import devcontainer_document, render_devcontainer
@@ -29,8 +30,7 @@ from agent_sandbox.stack.model import Stack
 from agent_sandbox.stack.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rendered:
+class Rendered(Struct, frozen=True, kw_only=True):
     """The rendered content of a project's files."""
 
     shared: str

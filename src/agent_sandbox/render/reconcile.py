@@ -12,9 +12,10 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render import devcontainer, dotenv
@@ -41,8 +42,7 @@ class OnConflict(StrEnum):
     REPLACE = "replace"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """One file: its current text, the rendered text, and what happens to it.
 
     UNCHANGED equals the rendered text; KEPT differs, and the user has to decide.

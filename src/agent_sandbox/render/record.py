@@ -1,10 +1,11 @@
 """The choices that `init` records: for all clones of a project, and for one clone with its name and owner."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import UserError
@@ -28,12 +29,11 @@ PROJECT_FILE_KEY = "project_file"
 PINS_KEY = "versions"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
+class Choices(Struct, frozen=True, kw_only=True):
     """What was chosen for a project, on any machine; without a title, a stack has its directory's name."""
 
     agents: tuple[str, ...]
-    pins: Pins = field(default_factory=dict)
+    pins: Pins = {}
     title: str
     ide: Ide
     limits: Limits
@@ -42,8 +42,7 @@ class Choices:
     project_file: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record(Choices):
+class Record(Choices, frozen=True, kw_only=True):
     """What one clone's stack was rendered from."""
 
     name: str

@@ -1,36 +1,33 @@
 """Progress events of a plan; the command line decides how to show them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 FINISHING = "finishing"  # what is in progress between two parts, and after the last one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class Started(Struct, frozen=True, kw_only=True):
     """A step begins; `total` is its number of parts, 0 if unknown."""
 
     purpose: str
     total: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progressed:
+class Progressed(Struct, frozen=True, kw_only=True):
     """`done` parts are finished, and `doing` is in progress."""
 
     done: int
     doing: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Struct, frozen=True, kw_only=True):
     """The last started step is done."""
 
     purpose: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unneeded:
+class Unneeded(Struct, frozen=True, kw_only=True):
     """A step was skipped, because its result exists and is current."""
 
     name: str

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.images import base_name, usage_name
 from agent_sandbox.problems import UserError
@@ -16,8 +17,7 @@ from agent_sandbox.runtime.project.trust_store import Store
 from agent_sandbox.runtime.stack_list import is_gone, orphans
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prunable:
+class Prunable(Struct, frozen=True, kw_only=True):
     """Things that can be removed, with sizes in bytes; None if unknown."""
 
     stacks: Mapping[str, int | None]

@@ -5,10 +5,12 @@ The agent chooses the destinations, and nothing else: addresses, numbers and nam
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from ipaddress import IPv4Address
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.runtime.driver.container import Container
@@ -31,8 +33,7 @@ NOT_COUNTED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """The refused packets to one destination; if the sets were full, to one address or of one protocol."""
 
     time: datetime  # of the last one
@@ -74,8 +75,7 @@ class Refusal:
         return f"{self.protocol} {self.address}{' on other ports' if self.protocol in {'tcp', 'udp'} else ''}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusals:
+class Refusals(Struct, frozen=True, kw_only=True):
     """The packets that the firewall refused since it started, at most a day ago, the newest last."""
 
     counted: bool = False

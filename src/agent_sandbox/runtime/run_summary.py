@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy.decision import Effect
@@ -26,11 +27,10 @@ LONGEST = 200
 MOST_MARKDOWN = 60_000
 
 
-@dataclass(slots=True)
-class Output:
+class Output(Struct):
     """The end of what a program printed."""
 
-    data: bytearray = field(default_factory=bytearray)
+    data: bytearray = bytearray()
     truncated: bool = False
 
     def add(self, data: bytes) -> None:
@@ -51,8 +51,7 @@ class Output:
             self.truncated = True
 
 
-@dataclass(slots=True)
-class Traffic:
+class Traffic(Struct):
     """The requests that ended during the run."""
 
     allowed: int = 0
@@ -71,13 +70,12 @@ class Traffic:
             self.allowed += 1
             return
         self.denied += 1
-        what = (_short(asked(asdict(record))), _short(record.reason))
+        what = (_short(asked(to_builtins(record))), _short(record.reason))
         if what in self.denials or len(self.denials) < MOST_DENIALS:
             self.denials[what] += 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(Struct, frozen=True, kw_only=True):
     """One run of an agent. `traffic` is None if the proxy did not answer.
 
     `clone` is what was fetched from the clone that was made for the run, None without one, or if that failed.

@@ -5,10 +5,11 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import DIGEST_LABEL
@@ -29,8 +30,7 @@ OUTDATED = "its images are outdated: agent-sandbox up"
 type Ask = Callable[[Container], Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedStack:
+class ListedStack(Struct, frozen=True, kw_only=True):
     """One stack. `memory` and `disk` are in bytes, `denied` counts requests; None: unknown or not running.
 
     `orphaned`: the user trusted it, and its directory is gone, or has a stack of another name that the user trusted.

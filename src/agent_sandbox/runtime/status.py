@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.policytools.suggest.noise_filter import why_not_suggested
@@ -37,8 +38,7 @@ class Loaded(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class Status(Struct, frozen=True, kw_only=True):
     """A stack, its policy, and the last denials."""
 
     project: Project
@@ -60,13 +60,13 @@ class Status:
     sharing: tuple[str, ...] = ()
     gaps: Gaps = field(default_factory=Gaps)
     # The sources of secrets, by name.
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = {}
     # Why the last message to the user's webhook did not arrive.
     webhook: Failure | None = None
     # Those of its clones that run.
     clones: tuple[str, ...] = ()
     # The agent's limits after the next `up`.
-    limits: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = {}
 
     @property
     def loaded_digest(self) -> str:
@@ -94,8 +94,7 @@ class Status:
 type Ask = Callable[[Container, tuple[str, ...]], Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class Answers(Struct, frozen=True, kw_only=True):
     """What the engine says about a stack, and what its containers say: the proxy, the agent and the firewall."""
 
     containers: tuple[Container, ...]

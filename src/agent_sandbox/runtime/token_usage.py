@@ -5,8 +5,9 @@ have written anything: the program's answer is checked and bounded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskImage
@@ -40,8 +41,7 @@ class NotAnAnswerError(Exception):
     """The program did not answer as it should."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Tokens:
+class Tokens(Struct, kw_only=True):
     """Tokens by kind, and what they cost in US dollars by the program's list of prices."""
 
     input: int = 0
@@ -64,13 +64,12 @@ class Tokens:
         return self.input + self.output + self.cache_creation + self.cache_read
 
 
-@dataclass(slots=True, kw_only=True)
-class AgentUsage:
+class AgentUsage(Struct, kw_only=True):
     """The tokens that one agent used, in total and by model. The names are the program's."""
 
     agent: str
     tokens: Tokens = field(default_factory=Tokens)
-    models: dict[str, Tokens] = field(default_factory=dict)
+    models: dict[str, Tokens] = {}
 
 
 def question(project: Project, stack: StackFound, since: str) -> AskImage | None:

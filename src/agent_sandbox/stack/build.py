@@ -1,6 +1,6 @@
 """Build the stack of an agent and a project. Pure."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.stack.containers import CLONE
@@ -26,8 +26,7 @@ STATE = "the agent's sign-in, settings and sessions"
 LOCAL = "programs and data that were installed under ~/.local"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackImages:
+class StackImages(Struct, frozen=True, kw_only=True):
     """The names of a stack's images; `firewall` is the agents' image without what the project adds, if it adds any."""
 
     proxy: str

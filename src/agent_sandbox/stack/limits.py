@@ -6,8 +6,10 @@ record, where `init` finds them again.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.problems import Problem, UserError
 
@@ -35,8 +37,7 @@ DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
 WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """A service's limits: memory in bytes, processors, processes and threads, open files per process.
 
     `disk` is in bytes, for the container's own files and for each of its volumes.
@@ -52,8 +53,7 @@ class Limits:
 DEFAULT = Limits(memory=8 * GIB, cpus=4, pids=4096, files=16_384)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Limit(Struct, frozen=True, kw_only=True):
     """One limit that a user can set: how to parse and format it."""
 
     read: Callable[[str], Any]

@@ -1,15 +1,15 @@
 """The values of a stack, independent of a backend."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct
 
 from agent_sandbox.stack.limits import Limits
 from agent_sandbox.stack.recorded import MountKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mount:
+class Mount(Struct, frozen=True, kw_only=True):
     """One mount: a path (relative to the project, or absolute), a volume by its key, or memory."""
 
     kind: MountKind
@@ -20,8 +20,7 @@ class Mount:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Volume:
+class Volume(Struct, frozen=True, kw_only=True):
     """A named volume: `key` within the stack, `name` on the engine."""
 
     key: str
@@ -29,27 +28,24 @@ class Volume:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class Network(Struct, frozen=True, kw_only=True):
     """A network; an internal one reaches only its members."""
 
     key: str
     name: str
     internal: bool
     subnet: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attachment:
+class Attachment(Struct, frozen=True, kw_only=True):
     """A service's connection to a network, with its pinned address, if any."""
 
     network: str
     address: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Healthcheck:
+class Healthcheck(Struct, frozen=True, kw_only=True):
     """A service's health check; times in seconds.
 
     During `start_period` it runs every `start_interval`, and failures do not count.
@@ -70,8 +66,7 @@ class Condition(StrEnum):
     HEALTHY = "service_healthy"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dependency:
+class Dependency(Struct, frozen=True, kw_only=True):
     """A service that must start first; with `restart`, this one restarts when that one is recreated."""
 
     service: str
@@ -79,8 +74,7 @@ class Dependency:
     restart: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class Service(Struct, frozen=True, kw_only=True):
     """One container. Exactly one of `networks` and `shares_network_of` is set."""
 
     name: str
@@ -90,13 +84,13 @@ class Service:
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     working_directory: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = {}
+    labels: Mapping[str, str] = {}
     mounts: tuple[Mount, ...] = ()
     networks: tuple[Attachment, ...] = ()
     shares_network_of: str = ""
-    sysctls: Mapping[str, str] = field(default_factory=dict)
-    extra_hosts: Mapping[str, str] = field(default_factory=dict)
+    sysctls: Mapping[str, str] = {}
+    extra_hosts: Mapping[str, str] = {}
     capabilities: tuple[str, ...] = ()
     read_only: bool
     init: bool
@@ -109,8 +103,7 @@ class Service:
     healthcheck: Healthcheck | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
+class Stack(Struct, frozen=True, kw_only=True):
     """The stack of one project: name, services, networks, volumes.
 
     Every service drops all capabilities except those it names, and has `no-new-privileges`; this cannot be changed.
@@ -119,7 +112,7 @@ class Stack:
     name: str
     agents: tuple[str, ...]
     # The record of pinned versions, by agent.
-    pins: Mapping[str, str] = field(default_factory=dict)
+    pins: Mapping[str, str] = {}
     services: tuple[Service, ...]
     networks: tuple[Network, ...]
     volumes: tuple[Volume, ...]

@@ -4,8 +4,9 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address
+
+from msgspec import Struct
 
 # The key in the stack file under which `init` records the agent and its user.
 RECORD = "x-agent-sandbox"
@@ -20,8 +21,7 @@ SLUG_LENGTH = 40
 TITLE_LENGTH = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
+class Addresses(Struct, frozen=True, kw_only=True):
     """The subnet of a stack's internal network, and the addresses in it."""
 
     subnet: str
@@ -49,8 +49,7 @@ def addresses(path: str) -> Addresses:
     return Addresses(subnet=f"{first}/{PREFIX}", proxy=str(first + 2), agent=str(first + 3))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BesideAddresses:
+class BesideAddresses(Struct, frozen=True, kw_only=True):
     """The subnet of the network of the services beside the sandbox, and the addresses in it."""
 
     subnet: str

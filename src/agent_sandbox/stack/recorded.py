@@ -3,8 +3,9 @@
 Such commands import this, and not the model from which the file is rendered.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Ide(StrEnum):
@@ -30,8 +31,7 @@ class MountKind(StrEnum):
     TMPFS = "tmpfs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class Owner(Struct, frozen=True, kw_only=True):
     """The uid and gid of `dev`: those of the workspace's owner."""
 
     uid: int = 1000

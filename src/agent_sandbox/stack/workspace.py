@@ -1,8 +1,9 @@
 """The facts about a project and its user that a stack is built from; `runtime` collects them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from agent_sandbox.stack.limits import DEFAULT, Limits
 from agent_sandbox.stack.recorded import Access, Ide, Owner
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
     from agent_sandbox.stack.model import Healthcheck
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Protected:
+class Protected(Struct, frozen=True, kw_only=True):
     """A protected path of the workspace: read-only, or pinned so that it cannot be moved away.
 
     `init` creates what is `always` protected, as an empty directory unless it is one of its files.
@@ -25,8 +25,7 @@ class Protected:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnMount:
+class OwnMount(Struct, frozen=True, kw_only=True):
     """A path of the host machine that the project file brings in, at `target`."""
 
     source: str
@@ -34,16 +33,14 @@ class OwnMount:
     read_only: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mask:
+class Mask(Struct, frozen=True, kw_only=True):
     """A path of the project in whose place the agent sees nothing: an empty directory, or an empty file."""
 
     path: str
     directory: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class Beside(Struct, frozen=True, kw_only=True):
     """A service beside the sandbox, such as a database.
 
     `ports` are open to the agent and to the services that link to it. `links` are the services that it may reach.
@@ -55,7 +52,7 @@ class Beside:
     user: str = ""
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = {}
     volumes: tuple[tuple[str, str], ...] = ()
     ports: tuple[int, ...] = ()
     links: tuple[str, ...] = ()
@@ -64,16 +61,14 @@ class Beside:
     shared_memory: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(Struct, frozen=True, kw_only=True):
     """Who commits, as git on the host machine knows the user; empty if it does not."""
 
     name: str = ""
     email: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workspace:
+class Workspace(Struct, frozen=True, kw_only=True):
     """One project: its path, title, protected paths, and its user's configuration."""
 
     path: str
@@ -95,7 +90,7 @@ class Workspace:
     # What the project file says.
     mounts: tuple[OwnMount, ...] = ()
     masks: tuple[Mask, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = {}
     # The path of its setup script, "" without one.
     setup: str = ""
     # The MCP servers of all agents.
@@ -107,4 +102,4 @@ class Workspace:
     # The copies of the user's own settings of the agents, if there are any.
     settings: str | None = None
     # The directories of the other layers, by layer name, lowest first.
-    layers: Mapping[str, str] = field(default_factory=dict)
+    layers: Mapping[str, str] = {}

@@ -1,7 +1,7 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.agents.manifest import parse_manifest

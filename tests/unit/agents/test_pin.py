@@ -1,4 +1,4 @@
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent_sandbox.agents.pin import Pin, is_newer, pins_in, pins_suffix
 from agent_sandbox.resources import data_root

@@ -1,8 +1,8 @@
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.agents.manifest import AgentManifest, NpmPackage, Unattended

@@ -3,10 +3,10 @@ import os
 import stat
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.init import completions

@@ -3,10 +3,10 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.backends.project import Project

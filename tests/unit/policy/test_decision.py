@@ -1,5 +1,6 @@
 import math
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Decision, Effect, Origin
 

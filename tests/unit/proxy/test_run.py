@@ -4,12 +4,12 @@ import asyncio
 import json
 import os
 import signal
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import dns.message
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy import run as subject

@@ -1,8 +1,8 @@
 import shlex
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.render.devcontainer import (

@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.backends.compose.render import render_stack_file
 from agent_sandbox.detect import Offer

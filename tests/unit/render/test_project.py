@@ -1,4 +1,4 @@
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent_sandbox.render.paths import PATHS
 from agent_sandbox.render.policy import Offered

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent_sandbox.backends.compose.render import render_stack_file
 from agent_sandbox.render.formats.header import stamped

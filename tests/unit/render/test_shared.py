@@ -1,7 +1,7 @@
-from dataclasses import replace
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import stamped

@@ -1,6 +1,7 @@
 import json
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project

@@ -1,11 +1,11 @@
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.driver.container import Container

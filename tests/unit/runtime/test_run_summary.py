@@ -1,8 +1,8 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import force_setattr, replace
 
 from agent_sandbox.runtime import run_summary as module
 from agent_sandbox.runtime.clones.fetched import as_json as fetched_json
@@ -122,7 +122,7 @@ def test_a_proxy_that_did_not_say_leaves_its_part_out(tmp_path: Path) -> None:
 
 def test_an_incomplete_search_is_told(tmp_path: Path) -> None:
     run = summary(tmp_path)
-    object.__setattr__(run, "review", Found(changes=(), skipped=(), complete=False))
+    force_setattr(run, "review", Found(changes=(), skipped=(), complete=False))
     assert as_json(run)["review"] == {"changes": [], "complete": False}
     assert "| 0 or more |" in as_markdown(run)
 

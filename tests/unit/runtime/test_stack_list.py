@@ -1,4 +1,3 @@
-import dataclasses
 import os
 import shutil
 import threading
@@ -8,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import STACK
@@ -161,7 +161,7 @@ def test_the_stack_of_a_clone_names_its_project_and_a_damaged_record_does_not_ma
     clone = new_clone(tmp_path, "fix-1", os.environ, title="app")
     save_clone(clone)
     (standing,) = store
-    moved = dataclasses.replace(standing, root=clone.root)
+    moved = replace(standing, root=clone.root)
     store.forget(standing.root)
     store.save(moved)
     (found,) = list_stacks(engine(trusted), store, ask=lambda _proxy: {})

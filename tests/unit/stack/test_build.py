@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.together import Agents

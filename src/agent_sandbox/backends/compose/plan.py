@@ -1,9 +1,10 @@
 """Plan for Docker Compose, with the same files that plain `docker compose` and editors use."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
+
+from msgspec import Struct
 
 from agent_sandbox.agents.home import HOME
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
@@ -81,8 +82,7 @@ BASE_LABEL = "agent-sandbox.base"
 BUILD_ENVIRONMENT = {"DOCKER_BUILDKIT": "1"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComposePlanner:
+class ComposePlanner(Struct, frozen=True, kw_only=True):
     """The planner for one program with the arguments of `docker`."""
 
     program: str = "docker"

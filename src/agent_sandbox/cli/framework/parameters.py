@@ -4,19 +4,17 @@
 Importing typer and pydantic takes ten times as long as starting Python.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
+class Argument(Struct, frozen=True, kw_only=True):
     """A positional argument, which may be a list; `metavar` names one, by default the parameter."""
 
     help: str
     metavar: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class Option(Struct, frozen=True, kw_only=True):
     """An option, named after its parameter unless `name` is set.
 
     `short` is another spelling, such as `-q`. `metavar` is the placeholder for its value in the help: by default FILE

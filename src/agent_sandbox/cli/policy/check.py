@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
 
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
@@ -37,7 +38,7 @@ def check(
         if not json:
             say_problems(error.problems, beside=_excerpts(where))
             return FIXABLE
-        emit_json({"file": str(where), "valid": False, "problems": [asdict(problem) for problem in error.problems]})
+        emit_json({"file": str(where), "valid": False, "problems": to_builtins(error.problems)})
         return FIXABLE
     warnings = _misread(where) if _may_be_misread(loaded) else ()
     rules, layers = len(loaded.rules.rules), layers_here(os.environ, beside=where)

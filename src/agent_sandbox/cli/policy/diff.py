@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
+
+from msgspec import to_builtins
 
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
@@ -70,7 +71,7 @@ def diff(  # noqa: PLR0913 - each is an option
 
 def _data(changes: Sequence[Change]) -> list[dict[str, object]]:
     return [
-        {"kind": change.kind, "what": change.what, **asdict(change.origin), "but": list(change.exceptions)}
+        {"kind": change.kind, "what": change.what, **to_builtins(change.origin), "but": list(change.exceptions)}
         for change in changes
     ]
 

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
+
+from msgspec import Struct
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy, Terminal
@@ -67,8 +68,7 @@ def completions(*before: str) -> tuple[str, ...]:
     return () if before else tuple(Do)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """The recorded requests, and the policy that they are for."""
 
     file: Path | None

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
+
+from msgspec.structs import replace
 
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath

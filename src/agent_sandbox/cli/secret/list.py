@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.policy.policy_file import shown

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
+
+from msgspec.structs import replace
 
 from agent_sandbox.backends.plan import Plan
 from agent_sandbox.backends.project import Project

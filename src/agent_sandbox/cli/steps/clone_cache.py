@@ -7,7 +7,8 @@ nothing that its own setup would not have made, and nothing that an agent wrote.
 
 import hashlib
 import os
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import CopyCache

@@ -2,8 +2,9 @@
 
 import hashlib
 import os
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.render.paths import POLICY

@@ -3,10 +3,12 @@
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import CopySecrets, Create
@@ -62,8 +64,7 @@ class EnteredClone(NamedTuple):
     keep: Callable[[], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenClone:
+class OpenClone(Struct, frozen=True, kw_only=True):
     """A clone with its stack, its volume, and the repository that it was made from."""
 
     clone: Clone

@@ -3,8 +3,9 @@
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say

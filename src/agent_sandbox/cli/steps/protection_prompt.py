@@ -3,7 +3,8 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.printable import printable

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.start_stack import build_images
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from agent_sandbox.runtime.clones.fetched import Fetched
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxForRun:
+class SandboxForRun(Struct, frozen=True, kw_only=True):
     """The stack to start for one run.
 
     `before` lists the project's files as they were before the sandbox existed, None if it is not only for this run.

@@ -4,8 +4,9 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.backends.verbs import Destroy, Down
 from agent_sandbox.cli.steps.clone_fetch import fetch_clone, fetched_lines
@@ -23,8 +24,7 @@ from agent_sandbox.runtime.project.installed import has_stack, open_project
 TAKEN_OVER = "the clone is kept: another command has filled it meanwhile"
 
 
-@dataclass(slots=True)
-class ThrowAwayClone:
+class ThrowAwayClone(Struct):
     """A clone that is made for one run.
 
     Once `fetch` was called, `fetched` has what it brought, and `failed` says whether some commits could not be fetched.

@@ -3,9 +3,10 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
+
+from msgspec import Struct
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.policy_file import shown
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 MOST = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """A project's settings and the trusted ones. `planned` has files that are in `now` but not written yet, if any.
 
     They are written only once the user trusts them, because the engine's own command starts whatever is there.

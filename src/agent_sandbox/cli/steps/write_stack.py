@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent_sandbox.cli.steps.policy.resolve_services import resolve_named
 from agent_sandbox.problems import Problem, UserError

@@ -8,10 +8,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from threading import Event as Flag
 from threading import Lock, Thread
 from typing import TextIO
+
+from msgspec import Struct, field
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.wrapping import cells, width_of
@@ -70,17 +71,16 @@ def _ticking(tick: Callable[[], None]) -> Iterator[None]:
         thread.join()
 
 
-@dataclass(slots=True)
-class Lines:
+class Lines(Struct):
     """A display that prints one line per event."""
 
     clock: Clock = time.monotonic
     say: Callable[[str], None] = say
     since: float = 0.0
     total: int = 0
-    printed: set[str] = field(default_factory=set)
+    printed: set[str] = set()
     # The lines of a step that has not taken a second yet; None once they were printed.
-    waiting: list[str] | None = field(default_factory=list)
+    waiting: list[str] | None = []
 
     def tell(self, event: Event) -> None:
         """Print the line of an event, once its step has taken a second."""
@@ -118,8 +118,7 @@ class Lines:
         """Do nothing: each line is complete."""
 
 
-@dataclass(slots=True)
-class LiveLine:
+class LiveLine(Struct):
     """A display of one line that changes. A step that took long leaves a line behind."""
 
     stream: TextIO

@@ -2,9 +2,11 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Annotated
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
@@ -70,7 +72,7 @@ def list(  # noqa: A001, PLR0913 - the command's name; each is an option
 def _emit(record: Record) -> None:
     import json  # noqa: PLC0415 - the option has this name
 
-    emit(json.dumps(asdict(record)))
+    emit(json.dumps(to_builtins(record)))
 
 
 def as_text(records: Sequence[Record]) -> Sequence[Styled]:
@@ -87,5 +89,5 @@ def _row(record: Record, shape: str) -> Sequence[Cell]:
         local_time(record.time, shape=shape),
         (f"{record.decision:<5} {record.status or ''}".rstrip(), STYLES.get(record.decision, "")),
         # The column is cut on the right, and the URLs of one MCP server are alike.
-        f"{record.mcp}  {asked(asdict(replace(record, mcp='')))}" if record.mcp else asked(asdict(record)),
+        f"{record.mcp}  {asked(to_builtins(replace(record, mcp='')))}" if record.mcp else asked(to_builtins(record)),
     )

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Annotated
+
+from msgspec import to_builtins
 
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
@@ -36,7 +37,7 @@ def show(id: Wanted, *, file: LogFile = None, path: ProjectPath = None, json: Js
     if len(records) != 1:
         raise UserError([_problem(wanted, records)])
     if json:
-        emit_json(asdict(records[0]))
+        emit_json(to_builtins(records[0]))
     else:
         emit_lines(as_text(records[0]))
 
@@ -45,7 +46,7 @@ def _problem(wanted: str, found: Sequence[Record]) -> Problem:
     if not found:
         hint = "agent-sandbox traffic lists the IDs; the log drops its oldest records when it is full"
         return Problem(where="", what=f"no request in the audit log has the ID {wanted}", hint=hint)
-    lines = "\n".join(f"  {one.id}  {asked(asdict(one))}" for one in found[:MOST])
+    lines = "\n".join(f"  {one.id}  {asked(to_builtins(one))}" for one in found[:MOST])
     return Problem(
         where="",
         what=f"the IDs of {len(found)} requests begin with {wanted}:\n{lines}",
@@ -59,7 +60,7 @@ def as_text(record: Record) -> Iterator[Styled]:
         ("id", record.id),
         ("time", f"{local_time(record.time)}, after {record.duration_ms:g} ms" if record.time else ""),
         ("event", record.event),
-        ("request", asked(asdict(record))),
+        ("request", asked(to_builtins(record))),
         ("decision", record.decision),
         ("rule", record.rule),
         ("reason", record.reason),

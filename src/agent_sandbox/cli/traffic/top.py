@@ -1,7 +1,8 @@
 """`agent-sandbox traffic top`."""
 
-from dataclasses import asdict
 from typing import Annotated
+
+from msgspec import to_builtins
 
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
@@ -44,7 +45,7 @@ def top(  # noqa: PLR0913 - each is an option
     every = totals.top(by)
     found = every[:limit]
     if json:
-        emit_json({"hosts": [asdict(one) for one in found], "all": len(every)})
+        emit_json({"hosts": to_builtins(found), "all": len(every)})
         return
     rows = [
         (one.host, str(one.requests), str(one.denied), size_text(one.sent), size_text(one.received), _when(one.last))

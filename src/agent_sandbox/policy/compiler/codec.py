@@ -8,15 +8,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from itertools import repeat
-from operator import attrgetter
 from typing import Any
 
-from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
+from msgspec.structs import replace
+
+from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.grants import ask_rules
 from agent_sandbox.policy.engine.index import build_index
 from agent_sandbox.policy.engine.policy import NOBODY_ASKS, Policy
 from agent_sandbox.policy.engine.restrict import Restriction
-from agent_sandbox.policy.engine.rule import Conditions, Rule, why
+from agent_sandbox.policy.engine.rule import Conditions, Rule, verdict
 from agent_sandbox.policy.engine.rule_set import Budgeted, RuleSet
 from agent_sandbox.policy.http.body_size import Budget, Rate
 from agent_sandbox.policy.http.graphql_operation import Confinement, OperationPattern
@@ -167,8 +168,8 @@ def _tuples(form: Plain) -> Any:  # noqa: ANN401 - lists in lists of any depth
     return tuple(map(_tuples, form)) if isinstance(form, list | tuple) else form
 
 
-CONFINEMENT = tuple(part.name for part in fields(Confinement))
-CREDENTIAL = tuple(part.name for part in fields(Credential))
+CONFINEMENT = Confinement.__struct_fields__
+CREDENTIAL = Credential.__struct_fields__
 LISTS = ("also", "others", "parameters")
 
 
@@ -212,7 +213,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] 
     "budget": (_write_budget, _read_budget),
     "ask": (_unchanged, _unchanged),
 }
-DEFAULTS = {part.name: part.default for part in fields(Conditions) if part.name != "host"}
+DEFAULTS = dict(zip(Conditions.__struct_fields__[1:], Conditions.__struct_defaults__, strict=True))  # all but the host
 
 
 def _table(rules: Sequence[Rule]) -> Plain:
@@ -253,36 +254,29 @@ def _rules(table: Plain, lists: Lists) -> tuple[Rule, ...]:
     effects, reaches, names, asked, places, lines, reasons = table["columns"]
     shared = [_read_asked(one) for one in table["asked"]]
     alike = [shared[place] for place in asked]
-    of_each = {name: list(map(attrgetter(name), alike)) for name in DEFAULTS}
     plain = [one.plain for one in shared]
-    conditions = _made(Conditions, host=_hosts(reaches, names, lists), **of_each)
+    conditions = list(map(_with_host, alike, _hosts(reaches, names, lists)))
     effects = list(map({str(one): one for one in Effect}.__getitem__, effects))
-    files, layers = ([table["places"][place][part] for place in places] for part in (0, 1))
-    origins = _made(Origin, file=files, line=lines, layer=layers)
-    where = list(map(str, origins))
-    verdicts = _made(
-        Decision,
-        effect=effects,
-        rule=where,
-        origin=origins,
-        reason=list(map(why, effects, where, reasons)),
-        near_miss=repeat(""),
-        wants=repeat(""),
-        cause=repeat(Cause.RULE),
-        max_body=of_each["max_body"],
-    )
+    origins = [
+        Origin(file=table["places"][place][0], line=line, layer=table["places"][place][1])
+        for place, line in zip(places, lines, strict=True)
+    ]
     rules = _made(
         Rule,
         effect=effects,
         conditions=conditions,
         origin=origins,
         reason=reasons,
-        verdict=verdicts,
-        ports=of_each["ports"],
-        methods=of_each["methods"],
+        verdict=list(map(verdict, effects, origins, reasons, alike)),
+        ports=[one.ports for one in alike],
+        methods=[one.methods for one in alike],
         plain=[plain[place] for place in asked],
     )
     return tuple(rules)
+
+
+def _with_host(conditions: Conditions, host: HostPattern) -> Conditions:
+    return replace(conditions, host=host)
 
 
 def _hosts(reaches: Sequence[str], names: Sequence[str], lists: Lists) -> list[HostPattern]:
@@ -291,7 +285,7 @@ def _hosts(reaches: Sequence[str], names: Sequence[str], lists: Lists) -> list[H
 
 
 def _made[T](kind: type[T], **columns: Iterable[Any]) -> list[T]:
-    """Return instances of a frozen class from one column per field, without calling its `__init__`.
+    """Return instances of a frozen data class from one column per field, without calling its `__init__`.
 
     The `__init__` of a frozen dataclass takes five times as long, most of the time that loading a thousand hosts would
     take. The values passed through it before they were encoded.

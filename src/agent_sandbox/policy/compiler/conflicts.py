@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import chain
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.http.method import STANDARD

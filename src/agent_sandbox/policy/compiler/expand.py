@@ -1,8 +1,10 @@
 """Expand the entries and services of a layer into rules, with all defaults."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
+
+from msgspec import Struct
 
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Effect, Origin
@@ -21,8 +23,7 @@ from agent_sandbox.policy.match.path_pattern import PathPattern
 from agent_sandbox.problems import Problem, UserError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Defaults:
+class Defaults(Struct, frozen=True, kw_only=True):
     """Conditions of an entry that names none: an allow takes the usual ports and methods, a deny takes all."""
 
     ports: frozenset[int] | None

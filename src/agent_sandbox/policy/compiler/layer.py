@@ -1,8 +1,9 @@
 """A layer: a parsed policy file with its name and the line of each part."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.match.host_list import ListedHosts
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
 Location = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(Struct, frozen=True, kw_only=True):
     """A parsed policy file. `lines` maps the location of each part, `("domains", 0, "rules", 1)`, to its line."""
 
     name: str

@@ -1,6 +1,6 @@
 """Decide requests. Every function is total and pure, and the order of rules never matters."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.engine.grants import Asked, is_for_one_request, unasked_body, why_asked

@@ -7,10 +7,13 @@ A rule with `ask: true` is an allow, and a question about what matches it, whate
 matches like all allows. As a question, it matches like a deny: no spelling of a request avoids it.
 """
 
+import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Decision, Effect, Origin
 from agent_sandbox.policy.engine.index import HostIndex, build_index
@@ -110,7 +113,7 @@ def _as_broad_as_a_deny(rule: Rule) -> Rule:
         inject=None,
         ask=False,
     )
-    return replace(rule, effect=Effect.DENY, conditions=broad)
+    return dataclasses.replace(rule, effect=Effect.DENY, conditions=broad)
 
 
 def _why(rule: Rule) -> Asked:

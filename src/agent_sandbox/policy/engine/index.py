@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.policy.engine.rule import Readings, Rule
 from agent_sandbox.policy.engine.rule_table import NO_RULES, Rules, rules_of_host
@@ -10,8 +11,7 @@ from agent_sandbox.policy.http.host import is_address
 from agent_sandbox.policy.match.host_pattern import NAMED_WHOLE, Reach
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostIndex:
+class HostIndex(Struct, frozen=True, kw_only=True):
     """Rules in three tables: `exact` by host, `below` by the suffix of a wildcard, `others` for networks and lists.
 
     Every name is below the empty suffix. A host with a single rule, the usual case, maps to the rule itself: with many

@@ -1,8 +1,9 @@
 """Denials without a matching rule: they name the nearest rule and what differs."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.engine.covers import covers

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, override
 
+from msgspec import Struct
+
 from agent_sandbox.policy.decision import Decision, Effect, Origin
 from agent_sandbox.policy.http.body_size import Budget, shown_size
 from agent_sandbox.policy.http.graphql_operation import OperationPattern
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
 Readings = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
+class Conditions(Struct, frozen=True, kw_only=True):
     """The conditions of a rule; None means no condition."""
 
     host: HostPattern
@@ -86,15 +87,7 @@ class Rule:
     plain: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        where = str(self.origin)
-        answer = Decision(
-            effect=self.effect,
-            rule=where,
-            origin=self.origin,
-            reason=why(self.effect, where, self.reason),
-            max_body=self.conditions.max_body,
-        )
-        object.__setattr__(self, "verdict", answer)
+        object.__setattr__(self, "verdict", verdict(self.effect, self.origin, self.reason, self.conditions))
         object.__setattr__(self, "ports", self.conditions.ports)
         object.__setattr__(self, "methods", self.conditions.methods)
         object.__setattr__(self, "plain", self.conditions.plain)
@@ -178,10 +171,11 @@ class Rule:
         return ((-exact, -length), self.origin.file, self.origin.line, str(self))
 
 
-def why(effect: Effect, where: str, reason: str) -> str:
-    """Return the reason in a rule's decision."""
-    verb = "allowed" if effect is Effect.ALLOW else "denied"
-    return f"{verb} by {where}{': ' if reason else ''}{reason}"
+def verdict(effect: Effect, origin: Origin, reason: str, conditions: Conditions) -> Decision:
+    """Return the decision of a rule with these values."""
+    where, verb = str(origin), "allowed" if effect is Effect.ALLOW else "denied"
+    said = f"{verb} by {where}{': ' if reason else ''}{reason}"
+    return Decision(effect=effect, rule=where, origin=origin, reason=said, max_body=conditions.max_body)
 
 
 def _methods(asked: Conditions) -> str:

@@ -1,8 +1,11 @@
 """The rules and settings of one layer, or of several combined."""
 
+import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.restrict import Restriction
@@ -80,7 +83,7 @@ class RuleSet:
         host = self._unreplaced_host(rule.conditions.host)
         if host is None or host is rule.conditions.host:
             return rule if host else None
-        return replace(rule, conditions=replace(rule.conditions, host=host))
+        return dataclasses.replace(rule, conditions=replace(rule.conditions, host=host))
 
     def _unreplaced_host(self, host: HostPattern) -> HostPattern | None:
         if isinstance(host, ListedHosts):
@@ -88,7 +91,7 @@ class RuleSet:
         if host.reach is not Reach.APEX_AND_BELOW:
             return None if self._contains(host) else host
         # `.x` is both `x` and `*.x`.
-        parts = [replace(host, reach=reach) for reach in (Reach.EXACT, Reach.BELOW)]
+        parts = [dataclasses.replace(host, reach=reach) for reach in (Reach.EXACT, Reach.BELOW)]
         left = [part for part in parts if not self._contains(part)]
         return host if left == parts else next(iter(left), None)
 

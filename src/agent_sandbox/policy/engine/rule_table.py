@@ -1,8 +1,9 @@
 """The rules of one host, the most specific first: a few are tried one by one, many are found by path."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import override
+
+from msgspec import Struct
 
 from agent_sandbox.policy.engine.rule import Readings, Rule
 from agent_sandbox.policy.http.path import in_lower_case, segments_of
@@ -25,12 +26,11 @@ class Rules(tuple[Rule, ...]):
 NO_RULES = Rules()
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A node of the trie: positions in the table of the rules whose paths begin with the segments that lead here."""
 
-    rules: list[int] = field(default_factory=list)
-    below: dict[str, "Node"] = field(default_factory=dict)
+    rules: list[int] = []
+    below: dict[str, "Node"] = {}
 
 
 class ManyRules(Rules):

@@ -1,6 +1,9 @@
 """What a person can allow for a request that waits: the request alone, or a rule that a policy file can also have."""
 
-from dataclasses import dataclass, replace
+import dataclasses
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Cause, Effect, Origin
 from agent_sandbox.policy.engine.decide import decide
@@ -24,8 +27,7 @@ NOBODYS = ".invalid"
 NOWHERE = Origin(file="grant", line=0, layer="grant")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True):
     """`once` matches this request alone; `lasting` is the rule of `text`, an entry of `allow`; "" if there is none.
 
     With `asked_by_rule`, the entry in a policy would change nothing: the rule with `ask: true` still asks.
@@ -65,7 +67,7 @@ def offer_for(request: Request, policy: Policy) -> Offer | None:
         return Offer(once=once)
     lasting = replace(once, path=path)
     # Large uploads are asked about one by one.
-    if asked_first and why_asked(policy.settings, request, (replace(rule, conditions=lasting),)):
+    if asked_first and why_asked(policy.settings, request, (dataclasses.replace(rule, conditions=lasting),)):
         return Offer(once=once)
     asked_by_rule = bool(policy.asking.why_asked(request, readings(request.path)))
     return Offer(once=once, lasting=lasting, text=_text(request, path, reads=reads), asked_by_rule=asked_by_rule)

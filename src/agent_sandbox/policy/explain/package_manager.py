@@ -4,7 +4,8 @@ The registry's host is in the tool's configuration on the host machine, so no ho
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
@@ -13,8 +14,7 @@ from agent_sandbox.policy.match.path_pattern import PathPattern
 LONGEST_CLIENT = 100  # characters of a User-Agent that are compared
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackageManager:
+class PackageManager(Struct, frozen=True, kw_only=True):
     """A tool, its resolved service, and how to recognise its clients and the paths of its registry.
 
     `clients` are the beginnings of their User-Agents, case-folded.

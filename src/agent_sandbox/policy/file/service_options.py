@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, override
+
+from msgspec import Struct
 
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.credential_kind import BEARER
@@ -18,8 +19,7 @@ Repositories = Literal["repositories", "nested repositories"]
 Levels = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Auth:
+class Auth(Struct, frozen=True, kw_only=True):
     """How a service, or a part of one, takes a secret.
 
     It is sent to `host` and `more_hosts`, in `header`. `client_shim` is what clients need to send a placeholder, which
@@ -61,8 +61,7 @@ class Auth:
         return Injection(credentials=(credential,), existing=existing)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """The access levels of a part, lowest first."""
 
     levels: Levels
@@ -106,18 +105,17 @@ class InvalidOption(InvalidValue):
         return InvalidOption, (self.what, self.hint, *self.at)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Chosen(Struct, frozen=True, kw_only=True):
     """The options of one entry. `levels` holds all levels up to the chosen one: `readwrite` includes `read`."""
 
     repositories: tuple[str, ...] = ()
     # The highest level of repositories that have less access than the parts.
-    limits: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = {}
     # The service's kind of repositories; without it `{repo}` is ordinary text in a path.
     kind: Repositories | None = None
-    levels: Mapping[str, Levels] = field(default_factory=dict)
+    levels: Mapping[str, Levels] = {}
     # By the option in the `when` of a rule, or WHOLE, and the rule's host.
-    secrets: Mapping[tuple[str, str], Injection] = field(default_factory=dict)
+    secrets: Mapping[tuple[str, str], Injection] = {}
     # The options that give the whole service a secret.
     keys: frozenset[str] = frozenset()
     readonly: bool = False

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, override
 
+from msgspec.structs import replace
 from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 

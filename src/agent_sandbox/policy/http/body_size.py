@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from typing import NamedTuple, override
+
+from msgspec import Struct
 
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.text import safe_repr
@@ -90,8 +91,7 @@ def _parts(text: str, how: str) -> tuple[str, int]:
     return amount, PERIODS[period]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(Struct, frozen=True, kw_only=True):
     """Limits per time on requests and on the bytes that they send and receive; None for no limit."""
 
     requests: Rate | None = None
@@ -100,7 +100,7 @@ class Budget:
 
     def rates(self) -> Iterator[tuple[str, Rate]]:
         """Yield the rates that are set, by name."""
-        named = ((one.name, getattr(self, one.name)) for one in fields(self))
+        named = ((name, getattr(self, name)) for name in self.__struct_fields__)
         return ((name, rate) for name, rate in named if rate is not None)
 
     @override

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import override
 
+from msgspec import Struct
+
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.text import safe_repr
 
@@ -17,8 +19,7 @@ Links = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 Named = tuple[tuple[str, tuple[str, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """A field that an operation selects, or a fragment as `on TYPE`, with the selections `below` it.
 
     An argument that is not a plain text is None. Each field of an object argument is a separate argument, such as
@@ -54,8 +55,7 @@ class Operation:
 ANY_OPERATION = Operation(kind="any")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confinement:
+class Confinement(Struct, frozen=True, kw_only=True):
     """What keeps an operation within `repositories` (`owner/name` or `owner/*`, in lower case).
 
     `types` lists the fields of each type, with the type that each leads to, empty for a value. The kinds of operations
@@ -97,8 +97,7 @@ class Confinement:
         return name in self.repositories or f"{owner}{slash}*" in self.repositories
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationPattern:
+class OperationPattern(Struct, frozen=True, kw_only=True):
     """Kinds of operations, each with the root fields that it may select; sorted.
 
     `confined` says which fields below those it may select, so that it stays within named repositories.

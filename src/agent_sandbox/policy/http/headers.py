@@ -3,9 +3,10 @@
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import override
+
+from msgspec import Struct
 
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.text import safe_repr
@@ -58,8 +59,7 @@ class Headers(tuple[tuple[str, str], ...]):  # noqa: SLOT001 - its `__dict__` ca
         return any(wanted in readings for readings in read)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeaderPattern:
+class HeaderPattern(Struct, frozen=True, kw_only=True):
     """Lower-case header names with the value that each must have, sorted."""
 
     named: tuple[tuple[str, str], ...]

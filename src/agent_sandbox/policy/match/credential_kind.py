@@ -6,9 +6,10 @@ A new kind is one row of `KINDS`, which the policy file, the policy engine, the 
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, unquote
+
+from msgspec import Struct
 
 # The kinds for a header. A query parameter needs no kind in the policy, because it has its own section.
 KindName = Literal["basic", "bearer", "raw", "sigv4"]
@@ -48,8 +49,7 @@ def _region_variables(name: str) -> tuple[str, ...]:
     return (f"{begin}REGION", f"{begin}DEFAULT_REGION") if found else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CredentialKind:
+class CredentialKind(Struct, frozen=True, kw_only=True):
     """One kind of credential.
 
     `write` makes the value of the header, or of the parameter `in_query`, from the secret and the user name. `read`

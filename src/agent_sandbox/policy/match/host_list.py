@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import override
 
+from msgspec import Struct
+
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policy.match.host_set import HostSet, host_set
@@ -77,8 +79,7 @@ class ListedHosts(HostPattern):
         return self.dropped.isdisjoint(pattern.containing())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unlisted:
+class Unlisted(Struct, frozen=True, kw_only=True):
     """A line of a list that is not a host that can be allowed."""
 
     line: int

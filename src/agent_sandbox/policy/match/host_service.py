@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import ip_network
+
+from msgspec import Struct
 
 from agent_sandbox.policy.errors import Ambiguous, InvalidValue
 from agent_sandbox.policy.http.addresses import LIFTABLE, Network, is_liftable, is_liftable_network, why_forbidden
@@ -19,8 +20,7 @@ NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 NOT_A_NAME = frozenset({"localhost", ENGINE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostService:
+class HostService(Struct, frozen=True, kw_only=True):
     """The host service that a request leads to.
 
     The proxy connects to `to` (a name, an address or `ENGINE`) on `port`. `network` is the network of the policy that
@@ -33,8 +33,7 @@ class HostService:
     network: Network | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """The value of `to`: a host with its port, or a network."""
 
     to: str
@@ -42,8 +41,7 @@ class Target:
     network: Network | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class HostServiceRow:
+class HostServiceRow(Struct, frozen=True, kw_only=True, order=True):
     """The host and ports of requests to a host service, and its target; `to` is empty for a network."""
 
     name: str

@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # About so many names share a text, which is found by hash and then searched as a string.
 SHARING = 16
 END = "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class HostSet:
+class HostSet(Struct, frozen=True):
     """Canonical hosts, one per line in the text that `texts` has for their hash.
 
     A set of strings takes 130 bytes per name; this takes little more than the file.

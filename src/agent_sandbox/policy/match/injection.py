@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, override
+
+from msgspec import Struct
 
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.credential_kind import BEARER, KINDS, CredentialKind
@@ -22,8 +23,7 @@ PREFIX = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII)
 SECRET = re.compile(r"(?!-|\.{1,2}\Z)[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credential:
+class Credential(Struct, frozen=True, kw_only=True):
     """A secret in a header (lower-case name), in the form of its kind, with the options that the kind takes.
 
     For the kind `query`, `header` is the name of a parameter.
@@ -77,8 +77,7 @@ SHOWN = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Injection:
+class Injection(Struct, frozen=True, kw_only=True):
     """Credentials, one per header, sorted."""
 
     credentials: tuple[Credential, ...]

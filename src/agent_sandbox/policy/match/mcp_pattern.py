@@ -1,8 +1,9 @@
 """The condition on MCP messages: the tools that may be called, and further methods."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import override
+
+from msgspec import Struct
 
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.mcp_message import ALWAYS, ANSWERED, ANY_MESSAGE, CALL, TOOL, McpMessage
@@ -14,8 +15,7 @@ MAX_STARS = 4
 ANYTHING = "\0"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpPattern:
+class McpPattern(Struct, frozen=True, kw_only=True):
     """Names of tools, in which `*` matches any text, and methods; both sorted."""
 
     tools: tuple[str, ...] = ()

@@ -1,8 +1,10 @@
 """Path patterns: an exact path, a prefix, or a glob."""
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import override
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy.errors import Ambiguous, InvalidValue
 from agent_sandbox.policy.http.path import canonical_path, in_lower_case, readings
@@ -22,8 +24,7 @@ class PathKind(StrEnum):
     GLOB = "glob"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathPattern:
+class PathPattern(Struct, frozen=True, kw_only=True):
     """A set of paths, matched against one reading (`path.readings`) at a time."""
 
     kind: PathKind

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import override
 
+from msgspec import Struct
+
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.errors import Ambiguous, InvalidValue
 from agent_sandbox.policy.http.addresses import is_liftable, why_forbidden
@@ -23,8 +25,7 @@ SHAPE = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]+)/?", re.IGNORECA
 NOWHERE = Origin(file="", line=1, layer="")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpstreamProxy:
+class UpstreamProxy(Struct, frozen=True, kw_only=True):
     """Where the upstream proxy listens. `host` is a name, an address, or `ENGINE`."""
 
     tls: bool

@@ -5,10 +5,10 @@ is rejected, because parsers differ on it (`no`, `0o10`, `1:30`) or because it c
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import yaml
+from msgspec import Struct
 from yaml.events import (
     AliasEvent,
     CollectionEndEvent,
@@ -34,16 +34,14 @@ MAX_DEPTH = 16
 type Value = bool | int | str | list["Value"] | dict[str, "Value"] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """A line and a column, counted from 1."""
 
     line: int
     column: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(Struct, frozen=True, kw_only=True):
     """The values of a file, the place of each, and the problems with its YAML."""
 
     value: Value
@@ -71,16 +69,15 @@ def parse_document(text: str, *, file: str, plain: Callable[[str], Value] = plai
         loader.dispose()
 
 
-@dataclass(slots=True, kw_only=True)
-class _Builder:
+class _Builder(Struct, kw_only=True):
     """Builds values from the parser's events. Depth, and with it recursion, is bounded."""
 
     file: str
     loader: yaml.SafeLoader
     plain: Callable[[str], Value]
-    places: "dict[Location, Place]" = field(default_factory=dict)
-    keys: "dict[Location, Place]" = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    places: "dict[Location, Place]" = {}
+    keys: "dict[Location, Place]" = {}
+    problems: list[Problem] = []
 
     def document(self) -> Document:
         value: Value = None

@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from agent_sandbox.policyfile.text.reading import MAX_BYTES, read_policy
 from agent_sandbox.problems import UserError
@@ -17,8 +18,7 @@ class Read(Protocol):
         """Return the content of the file, or raise UserError."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """A file that was read, with the SHA-256 digest of its content."""
 
     path: str

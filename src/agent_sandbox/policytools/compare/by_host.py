@@ -1,7 +1,8 @@
 """A table of values by host, computed from the rules of each host. Exact hosts come before wildcards."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.index import HostIndex
@@ -10,8 +11,7 @@ from agent_sandbox.policy.http.host import is_address
 from agent_sandbox.policy.match.host_pattern import NAMED_WHOLE, HostPattern, Reach
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ByHost[T]:
+class ByHost[T](Struct, frozen=True, kw_only=True):
     """The values for an index, table by table: `below` is by suffix, and every name is below the empty suffix."""
 
     exact: Mapping[str, T]

@@ -4,9 +4,12 @@ The result is complete: every request that only the new policy allows is part of
 that, if two rules together replace one.
 """
 
+import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice, product
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.covers import EVERY_SCHEME, covers
@@ -22,8 +25,7 @@ from agent_sandbox.policytools.compare.rule_overlap import Meeting
 MAX_EXCEPTIONS = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """Requests that only one policy allows. `what` describes them, `origin` is the line that causes the change.
 
     `kind` is `rule` for an allow in this policy; `deny`, `ask` and `ceiling` for what the other one denied, asked about
@@ -37,8 +39,7 @@ class Change:
     exceptions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """What becomes reachable, and what stops being reachable."""
 
     opens: tuple[Change, ...]
@@ -79,7 +80,7 @@ def _by_rules(old: Policy, new: Policy) -> Iterator[Change]:
         decided = (*before.taking(rule.conditions), *denied.taking(rule.conditions))
         left = _left(rule.conditions, decided)
         if left and all(any(restriction.of(left)) for restriction in restrictions):
-            what = str(replace(rule, conditions=left))
+            what = str(dataclasses.replace(rule, conditions=left))
             yield Change(kind="rule", what=what, origin=rule.origin, exceptions=_exceptions(denies, left))
 
 

@@ -1,10 +1,11 @@
 """A tree of one host's rules by path, to find the rules that may cover another without trying each."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from heapq import merge
 from itertools import product
+
+from msgspec import Struct
 
 from agent_sandbox.policy.engine.covers import ANYTHING, EVERY_PATH
 from agent_sandbox.policy.engine.rule import Conditions, Rule
@@ -27,16 +28,15 @@ class Case(Enum):
     ANYWHERE = "anywhere"
 
 
-@dataclass(slots=True)
-class Node:
+class Node(Struct):
     """The rules whose paths end here, by position in the table, and the following segments.
 
     `wild` indexes segments with stars by the lengths of their fixed start and end, then by these texts.
     """
 
-    rules: dict[Key, list[int]] = field(default_factory=dict)
-    below: dict[Segment, "Node"] = field(default_factory=dict)
-    wild: dict[tuple[int, int], dict[tuple[str, str], list[Segment]]] = field(default_factory=dict)
+    rules: dict[Key, list[int]] = {}
+    below: dict[Segment, "Node"] = {}
+    wild: dict[tuple[int, int], dict[tuple[str, str], list[Segment]]] = {}
 
     def make(self, segment: Segment) -> "Node":
         """Return the node for a segment, created if missing."""

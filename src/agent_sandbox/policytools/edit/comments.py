@@ -1,15 +1,14 @@
 """Find the comments of a YAML text by line."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from yaml.tokens import Token
 
 from agent_sandbox.policyfile.text import document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comment:
+class Comment(Struct, frozen=True, kw_only=True):
     """The text of a comment, and whether it is alone on its line: then it belongs to the next line."""
 
     text: str

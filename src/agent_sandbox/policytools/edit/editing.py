@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Effect
@@ -19,8 +21,7 @@ from agent_sandbox.policytools.edit.short_rule import ShortRule, sample
 from agent_sandbox.problems import Problem, UserError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readers:
+class Readers(Struct, frozen=True, kw_only=True):
     """Functions that turn the text of this file into a layer, and the layer into a policy with all other layers."""
 
     file: str
@@ -28,8 +29,7 @@ class Readers:
     policy: Callable[[Layer], Policy]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edited:
+class Edited(Struct, frozen=True, kw_only=True):
     """The new text, the line of the new entry, and the rules that deny a part of it or ask a person about it."""
 
     text: str
@@ -38,8 +38,7 @@ class Edited:
     asked_by: tuple[Rule, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlreadyCovered:
+class AlreadyCovered(Struct, frozen=True, kw_only=True):
     """Nothing to do: this rule already covers the new one."""
 
     rule: Rule

@@ -5,7 +5,8 @@ All other characters stay, except a `null` or `~` in place of an empty section.
 
 import json
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.policyfile.text.scalars import Doubtful, plain_value
 from agent_sandbox.policytools.edit.flow_style import flow
@@ -19,8 +20,7 @@ NOT_PLAIN = re.compile(r" #|:(?: |$)")
 USUAL_INDENT = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Insertion:
+class Insertion(Struct, frozen=True, kw_only=True):
     """Text to insert at a position, and the number of characters that it replaces."""
 
     at: int

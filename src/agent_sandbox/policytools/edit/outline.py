@@ -1,9 +1,9 @@
 """The positions of the parts of a policy file in its text, for edits in place."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec import Struct
 from yaml.events import (
     CollectionEndEvent,
     CollectionStartEvent,
@@ -28,8 +28,7 @@ class Style(StrEnum):
     BLOCK = "block"  # by indentation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(Struct, frozen=True, kw_only=True):
     """A part of the document. `end` is the end of its last word or bracket, before comments and white space."""
 
     style: Style
@@ -61,8 +60,7 @@ class Node:
         return next((value for key, value in pairs if key.text == name), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outline:
+class Outline(Struct, frozen=True, kw_only=True):
     """The document of a file, and the position where more can be added below it."""
 
     root: Node | None

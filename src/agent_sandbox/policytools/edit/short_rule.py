@@ -1,7 +1,8 @@
 """Parse a rule in short form, `METHOD URL` or a host."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.policy.compiler.expand import expand
 from agent_sandbox.policy.compiler.layer import Layer
@@ -25,8 +26,7 @@ ANY = "-any-"
 SECTIONS = {Effect.ALLOW: "allow", Effect.DENY: "deny"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShortRule:
+class ShortRule(Struct, frozen=True, kw_only=True):
     """An entry with its section, text, rule, a sample request, and a layer with only this entry."""
 
     effect: Effect

@@ -1,8 +1,9 @@
 """Explain a decision: the rule that decided, other matches, near misses, and what would allow the request."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.engine.decide import NO_PUSH, decide, decide_with_secrets
@@ -24,8 +25,7 @@ MAX_MISSES = 3
 MAX_COMPARED = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Miss:
+class Miss(Struct, frozen=True, kw_only=True):
     """A near miss: an allow, and the parts of the request that do not match, such as `method POST` or `path /x`."""
 
     rule: Rule
@@ -37,8 +37,7 @@ class Miss:
         return tuple(text.partition(" ")[0] for text in self.differs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(Struct, frozen=True, kw_only=True):
     """The explained decision on a request. `matched` begins with the rule that decided, `misses` with the nearest."""
 
     method: str

@@ -1,8 +1,9 @@
 """Find the narrowest entry that would allow a denied request. Every suggestion is verified."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.policy.decision import Cause, Decision, Origin
 from agent_sandbox.policy.engine.decide import awaits_message, decide
@@ -38,8 +39,7 @@ UNKNOWN = "it depends on the GraphQL operation: pass it with --graphql '{ viewer
 type Entry = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """An entry of `services` with options; `instead_of` is the origin of the entry that it replaces, if any."""
 
     entry: Entry
@@ -59,8 +59,7 @@ class Choice:
 Choices = Callable[[Request, Mapping[str, Policy]], Iterable[Choice]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
+class Remedy(Struct, frozen=True, kw_only=True):
     """The narrowest `line` for a `section`, and services that would do as well, or what is `in_the_way` of any.
 
     `choices` are services with the options that the request needs. `package_manager` is the tool that seems to fetch

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import override
+
+from msgspec import Struct
 
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.errors import InvalidValue
@@ -20,8 +21,7 @@ MOST_DIGITS = 18
 BODYLESS = frozenset({"GET", "DELETE"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestLine:
+class RequestLine(Struct, frozen=True, kw_only=True):
     """A request as written; `body_size` in bytes, None if not given. `graphql` is a document to send in the body."""
 
     method: str

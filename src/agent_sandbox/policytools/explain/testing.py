@@ -1,7 +1,9 @@
 """Run test cases, requests with expected decisions, against a policy."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Effect, Origin
@@ -17,8 +19,7 @@ from agent_sandbox.problems import Problem, UserError
 SECTION = "tests"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Struct, frozen=True, kw_only=True):
     """A request with the expected effect, a reason and its origin."""
 
     origin: Origin
@@ -27,8 +28,7 @@ class Case:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """The result of a case, with an explanation if it failed."""
 
     case: Case

@@ -1,10 +1,12 @@
 """Import the services of an older policy, by name if we have them, otherwise as their hosts."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.layer import Layer, Location
 from agent_sandbox.policy.engine.rule import Conditions
@@ -52,8 +54,7 @@ AUTH_KEYS = frozenset({"secret", "client_shim"})
 SURFACE_KEYS = frozenset({"access", "auth"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OldService:
+class OldService(Struct, frozen=True, kw_only=True):
     """An entry of `services` in our format, and the records that it meant."""
 
     name: str
@@ -72,12 +73,11 @@ class OldService:
         return self.name if set(self.value) == {"name"} else dict(self.value)
 
 
-@dataclass(slots=True, kw_only=True)
-class Services:
+class Services(Struct, kw_only=True):
     """The services of all files; `known` are our services."""
 
     known: Mapping[str, Layer]
-    entries: list[OldService] = field(default_factory=list)
+    entries: list[OldService] = []
 
     def read(self, old: OldFile, found: Imported, records: list[Record]) -> None:
         """Read the services of one file, and add their records to `records`."""

@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy.engine.rule import Conditions
 from agent_sandbox.policy.errors import InvalidValue

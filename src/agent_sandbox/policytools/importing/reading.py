@@ -1,7 +1,8 @@
 """Read a policy file of the older format into plain values with line numbers, and collect its problems."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from agent_sandbox.policy.compiler.layer import Location
 from agent_sandbox.policyfile.parse.checking import shown
@@ -26,14 +27,13 @@ EXAMPLES = {
 SERVICE_KEYS = frozenset({"name", "merge_mode", "readonly", "repos", "git", "api", "surfaces"})
 
 
-@dataclass(slots=True, kw_only=True)
-class OldFile:
+class OldFile(Struct, kw_only=True):
     """A file with its sections, the place of each part, and its problems."""
 
     file: str
     value: Mapping[str, Value]
     places: Mapping[Location, Place]
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = []
 
     def where(self, *location: str | int) -> str:
         """Return `FILE:LINE` of a part."""

@@ -1,9 +1,10 @@
 """The rules of one host in an older policy, as far as our format can express them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote_plus
+
+from msgspec import Struct
 
 from agent_sandbox.policy.compiler.expand import expand
 from agent_sandbox.policy.compiler.layer import Location
@@ -25,16 +26,14 @@ NEVER = frozenset({"CONNECT", "TRACE"})
 type Rule = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Taken(Struct, frozen=True, kw_only=True):
     """A rule in our format, None for every request, and its conditions."""
 
     rule: Rule | None
     conditions: Conditions
 
 
-@dataclass(slots=True, kw_only=True)
-class Record:
+class Record(Struct, kw_only=True):
     """A host, `x` or `.x`, and its rules that could be imported."""
 
     host: str
@@ -43,7 +42,7 @@ class Record:
     service: str = ""
     replaces: bool = False
     transform: Value = None
-    taken: list[Taken] = field(default_factory=list)
+    taken: list[Taken] = []
 
     def add(self, rule: Rule | None, where: str, found: Imported) -> None:
         """Import a rule, or note why it is invalid here."""

@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.policy.compiler.expand import expand
 from agent_sandbox.policy.compiler.layer import Layer
@@ -19,8 +20,7 @@ DENIED = "`{}` would newly allow {}, so it is denied; remove it from `deny` to a
 WIDER = "`{0}` would allow more of {1} than before; name the hosts that you need"
 
 
-@dataclass(frozen=True, slots=True)
-class Excess:
+class Excess(Struct, frozen=True):
     """A rule of one of our services that allows something that was denied."""
 
     service: OldService

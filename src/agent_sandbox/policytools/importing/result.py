@@ -1,7 +1,8 @@
 """The result of an import: entries by section, and notes on changes of meaning."""
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.policytools.edit.flow_style import flow
 from agent_sandbox.policytools.edit.insertion import written
@@ -10,8 +11,7 @@ SECTIONS = ("services", "domains", "allow", "deny")
 HEADER = "# Imported by `agent-sandbox policy import`, which printed every change of meaning."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(Struct, frozen=True, kw_only=True):
     """A change of meaning at a place; `left_out` if a whole entry or rule is missing from the result."""
 
     where: str
@@ -24,15 +24,14 @@ def left_out(where: str, what: str) -> Note:
     return Note(where=where, what=f"left out: {what}", left_out=True)
 
 
-@dataclass(slots=True, kw_only=True)
-class Imported:
+class Imported(Struct, kw_only=True):
     """The entries, each a host, a line or a mapping, and the notes, in order of place."""
 
-    services: list[Any] = field(default_factory=list)
-    domains: list[Any] = field(default_factory=list)
-    allow: list[str] = field(default_factory=list)
-    deny: list[Any] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    services: list[Any] = []
+    domains: list[Any] = []
+    allow: list[str] = []
+    deny: list[Any] = []
+    notes: list[Note] = []
 
     @property
     def size(self) -> int:

@@ -1,9 +1,10 @@
 """Import rules in batches: parsing a hundred entries takes hardly longer than parsing one."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import batched
 from operator import itemgetter
+
+from msgspec import Struct
 
 from agent_sandbox.policytools.importing.records import Record, Rule, Taken, conditions_of
 from agent_sandbox.policytools.importing.result import Imported, Note
@@ -12,8 +13,7 @@ from agent_sandbox.problems import UserError
 TOGETHER = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """A rule to import into a record, its place, and the number of notes before it."""
 
     record: Record

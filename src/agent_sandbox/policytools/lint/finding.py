@@ -1,10 +1,9 @@
 """The result of a lint check."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """What is on a line, why it is a risk, and how to fix it."""
 
     line: int

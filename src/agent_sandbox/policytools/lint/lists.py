@@ -3,18 +3,18 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.policy.match.host_list import ListedHosts
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
 from agent_sandbox.policyfile.text.document import parse_document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tenants:
+class Tenants(Struct, frozen=True, kw_only=True):
     """Suffixes below which strangers can create names."""
 
     what: str
@@ -23,8 +23,7 @@ class Tenants:
     suffixes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Uploads:
+class Uploads(Struct, frozen=True, kw_only=True):
     """Hosts that accept data from anyone; `asked` is `writes` or `any` (method), `below` is the path that does so."""
 
     what: str

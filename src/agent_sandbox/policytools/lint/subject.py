@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Effect
@@ -17,8 +18,7 @@ from agent_sandbox.policytools.edit.comments import Comment, remarks
 ACCEPTED = re.compile(r"accepted: *(?P<check>[\w-]*),? *(?P<why>.*)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Subject(Struct, frozen=True, kw_only=True):
     """A layer with its comments by line, and the policy of all layers and services."""
 
     layer: Layer

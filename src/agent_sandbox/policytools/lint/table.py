@@ -1,7 +1,8 @@
 """The table of checks, and the function that runs them."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.policytools.lint.acceptances import bad_acceptance, is_accepted
 from agent_sandbox.policytools.lint.checks.adding import adds_up
@@ -49,8 +50,7 @@ CHECKS: Mapping[str, Check] = {
 MISREAD = ("adds-up", "encoded-query")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """A finding and the name of its check."""
 
     check: str

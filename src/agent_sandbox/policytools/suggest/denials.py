@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from agent_sandbox.audit_event import CONNECTIONS, REQUESTS
 from agent_sandbox.bounded_json import NotJsonError, read_json
@@ -42,8 +43,7 @@ NO_REQUEST = "a connection without a readable request"
 TOO_MANY = f"more than {MOST_REQUESTS} different requests"
 
 
-@dataclass(slots=True, kw_only=True)
-class Seen:
+class Seen(Struct, kw_only=True):
     """How often something was denied, when first and last, an example, and the package manager that seemed to ask."""
 
     count: int = 0
@@ -61,18 +61,17 @@ class Seen:
         self.tool = self.tool or other.tool
 
 
-@dataclass(slots=True, kw_only=True)
-class Denials:
+class Denials(Struct, kw_only=True):
     """Requests denied without a matching rule, counts by other reasons, and hosts with unreachable addresses.
 
     For learning, it also has the requests that were allowed, and those denied for another reason.
     """
 
-    requests: dict[Request, Seen] = field(default_factory=dict)
-    allowed: dict[Request, Seen] = field(default_factory=dict)
-    refused: dict[Request, str] = field(default_factory=dict)
-    others: dict[str, Seen] = field(default_factory=dict)
-    closed: set[str] = field(default_factory=set)
+    requests: dict[Request, Seen] = {}
+    allowed: dict[Request, Seen] = {}
+    refused: dict[Request, str] = {}
+    others: dict[str, Seen] = {}
+    closed: set[str] = set()
     unreadable: int = 0
 
     def leave_out(self, why: str, seen: Seen) -> None:

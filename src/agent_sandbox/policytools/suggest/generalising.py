@@ -6,7 +6,8 @@ To learn from recorded requests, one value is enough for a star if it has the sh
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 # Different values needed for a star: fewer if all of them contain a digit, as ids do.
 IDS = 3
@@ -21,13 +22,12 @@ UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 type Segments = tuple[str, ...]
 
 
-@dataclass(slots=True, kw_only=True)
-class Pattern:
+class Pattern(Struct, kw_only=True):
     """A path or a glob, the paths that it comes from, and the values of each star by segment."""
 
     segments: Segments
     paths: frozenset[str]
-    values: dict[int, frozenset[str]] = field(default_factory=dict)
+    values: dict[int, frozenset[str]] = {}
 
     @property
     def text(self) -> str:

@@ -6,7 +6,9 @@ and `replay` reports each of them that the entries would allow.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Decision
 from agent_sandbox.policy.engine.decide import decide
@@ -24,8 +26,7 @@ TOO_LONG = f"a path segment has more than {LONGEST_SEGMENT} characters, which ca
 FEW = 5  # hosts below one domain, beyond which their names can carry data out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One entry to choose: the service, or if that is empty, the rule of the single proposal."""
 
     service: str
@@ -49,8 +50,7 @@ class Entry:
         return self.service in RESOLVED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+class Learned(Struct, frozen=True, kw_only=True):
     """The entries to choose from, services first, then the most frequent; and what is left out, by reason."""
 
     entries: tuple[Entry, ...]
@@ -134,8 +134,7 @@ def _domain(host: str) -> str:
     return next((name for name in ends if not is_public_suffix(name)), host)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class Replay(Struct, frozen=True, kw_only=True):
     """What a policy decides about the recorded requests.
 
     `passed` counts those that were allowed or that could be learned, of `all` that were tried; `failing` has the denied
@@ -144,7 +143,7 @@ class Replay:
 
     passed: int = 0
     all: int = 0
-    failing: Mapping[Request, str] = field(default_factory=dict)
+    failing: Mapping[Request, str] = {}
     leaking: tuple[Request, ...] = ()
 
 

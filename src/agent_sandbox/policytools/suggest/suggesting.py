@@ -2,7 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.decide import decide
@@ -30,8 +32,7 @@ NO_LINE = "the short form cannot express it"
 type Group = tuple[str, str, int, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Proposal(Struct, frozen=True, kw_only=True):
     """A rule, the denials that it would have allowed, and warnings to read before allowing it.
 
     `services` would allow the same requests; `package_manager` is the tool that seems to fetch from its registry there.
@@ -48,16 +49,15 @@ class Proposal:
     requests: tuple[Request, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True)
-class Suggestions:
+class Suggestions(Struct, kw_only=True):
     """The proposals, most frequent first, and the counts of what is left out, by reason.
 
     `refused` has the requests that must stay denied, with the reason.
     """
 
-    proposals: list[Proposal] = field(default_factory=list)
-    left_out: dict[str, Seen] = field(default_factory=dict)
-    refused: dict[Request, str] = field(default_factory=dict)
+    proposals: list[Proposal] = []
+    left_out: dict[str, Seen] = {}
+    refused: dict[Request, str] = {}
     unreadable: int = 0
 
 

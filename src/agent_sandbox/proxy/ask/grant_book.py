@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+
+from msgspec import Struct
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect, Origin, Request
@@ -37,8 +38,7 @@ class Scope(StrEnum):
     DENY = "deny"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class Grant(Struct, frozen=True, kw_only=True):
     """A grant in force, with no `until` if it holds until the proxy stops.
 
     `until` is a time of a clock that also runs while the machine sleeps.

@@ -3,9 +3,10 @@
 from asyncio import TimerHandle
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
+
+from msgspec import Struct
 
 from agent_sandbox.policy import Cause, Decision, Policy, Request, decide
 from agent_sandbox.policy.explain.offer import Offer, offer_for
@@ -33,8 +34,7 @@ def _key(request: Request, *, websocket: bool) -> bytes:
     return sha256(repr(asked).encode()).digest()
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Question:
+class Question(Struct, kw_only=True, eq=False):
     """One question, and the equal requests that wait for its answer, the oldest first."""
 
     id: int
@@ -50,7 +50,7 @@ class Question:
     http2: bool
     asked: float
     timer: TimerHandle
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[Waiting] = []
 
 
 class Questions:

@@ -5,11 +5,12 @@ They are computed from the audit records as they are made, with bounded memory. 
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import log2
 from typing import NamedTuple
 from urllib.parse import unquote
+
+from msgspec import Struct, field
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
@@ -38,8 +39,7 @@ class Use(NamedTuple):
     when: float
 
 
-@dataclass(slots=True)
-class History:
+class History(Struct):
     """What was seen before: the largest upload to each host, the names below each domain, the last use of a secret."""
 
     uploads: OrderedDict[str, int] = field(default_factory=OrderedDict)

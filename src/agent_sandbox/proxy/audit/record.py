@@ -1,9 +1,10 @@
 """The audit record: one line of ASCII JSON with bounded size."""
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
@@ -23,8 +24,7 @@ LONGEST = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretUse:
+class SecretUse(Struct, frozen=True, kw_only=True):
     """One injected secret, by name: in which kind of credential, of which kind of source, and how old its value was."""
 
     secret: str

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.policy import Policy, Request
 from agent_sandbox.policy.http.host import OWN_HOST
@@ -26,8 +27,7 @@ SUBJECT = 60
 SETUP = "agent-sandbox secret setup signing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signed:
+class Signed(Struct, frozen=True, kw_only=True):
     """The answer to a request, what the audit log says about it, and the use of the key."""
 
     page: Page

@@ -1,8 +1,9 @@
 """Stream responses chunk by chunk, without the headers that would lead a client around the proxy."""
 
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.proxy.exchange.exchange import Exchange

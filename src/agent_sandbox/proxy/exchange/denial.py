@@ -1,8 +1,9 @@
 """Error responses for clients: the same text for every protocol that the proxy speaks."""
 
 import json
-from dataclasses import dataclass
 from http import HTTPStatus
+
+from msgspec import Struct
 
 from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.printable import printable
@@ -16,8 +17,7 @@ MCP_CODE = -32003
 HELP = f"http://{OWN_HOST}/"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Denial:
+class Denial(Struct, frozen=True, kw_only=True):
     """Why a request failed. 403 and 400 are decisions of the proxy; 502 means that the server could not be reached."""
 
     reason: str
@@ -43,8 +43,7 @@ class Denial:
 UNDECIDED = Denial(reason="the proxy could not decide this request: this is a bug in the proxy, not in the policy")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """An HTTP response: status, headers and body."""
 
     status: int

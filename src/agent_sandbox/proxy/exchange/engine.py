@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.engine.rule_set import Budgeted
@@ -19,8 +20,7 @@ from agent_sandbox.proxy.upstream.pool import ServerPool
 LINGER_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class Engine(Struct, frozen=True, kw_only=True):
     """The objects that all sessions share."""
 
     hooks: Hooks
@@ -29,10 +29,10 @@ class Engine:
     record: Callable[[AuditRecord], None]
     policy: Callable[[], Policy]
     spender: Callable[[Sequence[Budgeted]], Spend] = lambda _: spend_freely
-    sessions: set[object] = field(default_factory=set)
+    sessions: set[object] = set()
     turns: FairScheduler = field(default_factory=lambda: FairScheduler(time.monotonic))
     # At most one: that of the lane, once it has served a client.
-    pools: list[ServerPool[Any]] = field(default_factory=list)
+    pools: list[ServerPool[Any]] = []
 
     @property
     def crowded(self) -> float:

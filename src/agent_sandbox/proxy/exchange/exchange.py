@@ -1,8 +1,11 @@
 """One request with its response: what was asked, what was decided, what passed, and the audit record of all that."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Cause, Decision, Effect, Request
@@ -37,8 +40,7 @@ OVER_BUDGET = 429
 LONG_URL = 160
 
 
-@dataclass(frozen=True, slots=True)
-class OverBudget:
+class OverBudget(Struct, frozen=True):
     """A budget that has no room: the reason for the denial, and in how many seconds it resets."""
 
     reason: str
@@ -61,8 +63,7 @@ class OverBudgetError(Exception):
         self.over = over
 
 
-@dataclass(slots=True)
-class Meter:
+class Meter(Struct):
     """Counts the bytes of a body and passes it on chunk by chunk. `limit` is in bytes."""
 
     count: int = 0
@@ -109,8 +110,7 @@ class Meter:
         return shown
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What was decided about a request, as its audit record reports it."""
 
     effect: Effect
@@ -122,8 +122,7 @@ class Outcome:
 NOT_DECIDED = Outcome(Effect.DENY, UNDECIDED.reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BodyLimit:
+class BodyLimit(Struct, frozen=True, kw_only=True):
     """The largest body that is buffered, in bytes, and the reason for the denial of a larger one."""
 
     size: int

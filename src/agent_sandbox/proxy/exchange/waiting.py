@@ -1,13 +1,13 @@
 """A request that waits for a person. It counts as denied until it is decided again."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.policy.engine.rule import Rule
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
-class Waiting:
+class Waiting(Struct, eq=False, weakref=True):
     """One request that waits. `leave` takes it back when the client has left, `resume` has it decided again.
 
     `why` says how the waiting ended, for a denial; `grant` is what was granted to this request alone.

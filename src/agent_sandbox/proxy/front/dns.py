@@ -6,7 +6,6 @@ variables connects to the address that it gets, which is the transparent proxy.
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import dns.exception
 import dns.flags
@@ -16,6 +15,8 @@ import dns.rcode
 import dns.rdataclass
 import dns.rdatatype
 import dns.rrset
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Ambiguous, Decision, Effect, Policy, canonical_host, decide_connect
@@ -40,8 +41,7 @@ def _never(*_: object) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameServer:
+class NameServer(Struct, frozen=True, kw_only=True):
     """Answers DNS queries. `address` is the address at which the agent reaches the proxy.
 
     `asks` says whether a person would be asked about a request that is denied so far.

@@ -1,7 +1,8 @@
 """Open the sockets of the transparent proxy and the DNS server."""
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.proxy.front.dns_sockets import Answer, OverTcp, OverUdp
 from agent_sandbox.proxy.front.transparent import TransparentProxy
@@ -9,8 +10,7 @@ from agent_sandbox.proxy.net.sockets import address_of, listen, listen_udp
 from agent_sandbox.proxy.settings import Entrances
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class Opened(Struct, frozen=True, kw_only=True):
     """Open sockets, and the addresses at which they listen, by protocol."""
 
     open: tuple[asyncio.Server | asyncio.DatagramTransport, ...] = ()

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from OpenSSL import SSL
 
 from agent_sandbox.policy import Policy
@@ -31,8 +31,7 @@ NO_TLS_OBJECT = NotReached("an error in the proxy prevented TLS with the server"
 NO_TLS = (b"wrong version number", b"packet length too long", b"record layer failure")
 
 
-@dataclass(slots=True)
-class Upstream:
+class Upstream(Struct):
     """One server connection. `secrets` are those that were sent on it, None before the first request.
 
     `policy` was in force when it was dialled at the time `opened`. `is_bound`: only one client may use it.

@@ -1,11 +1,11 @@
 """The options that mitmproxy's layers read, as fixed values instead of a mutable registry."""
 
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineOptions:
+
+class EngineOptions(Struct, frozen=True, kw_only=True):
     """Replaces `mitmproxy.options.Options`. An attribute that is missing here is an error, not a default."""
 
     connection_strategy: str = "lazy"  # connect only after a request is allowed

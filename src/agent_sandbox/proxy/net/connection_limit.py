@@ -7,7 +7,8 @@ working ones. A few of these are spared, because every connection starts that wa
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 SPARED = 8  # 1/8 of the limit is reserved for new connections
 
@@ -15,8 +16,7 @@ Close = Callable[[], None]
 type Places = OrderedDict[Place, Close]
 
 
-@dataclass(slots=True, kw_only=True)
-class Held:
+class Held(Struct, kw_only=True):
     """The connections of one client address, each kind in order of last use."""
 
     beginning: Places = field(default_factory=OrderedDict)

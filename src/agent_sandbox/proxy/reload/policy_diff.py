@@ -1,8 +1,9 @@
 """Summarise what a reload changes, briefly, because a policy can have a million rules."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
+
+from msgspec import Struct
 
 from agent_sandbox.policy import Effect, Policy, decide_connect
 from agent_sandbox.policy.engine.rule import Conditions, Rule
@@ -15,8 +16,7 @@ SHOWN = 20  # of each kind; the rest is only counted
 ANY = "-any-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """Rules added and removed, other changes, and hosts to which nothing is allowed any more."""
 
     added: tuple[Rule, ...]

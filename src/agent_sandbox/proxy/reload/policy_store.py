@@ -1,10 +1,12 @@
 """The policy in force. A new one replaces it completely or not at all."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.engine.grants import Grants
@@ -70,13 +72,13 @@ class PolicyStore:
     def replace(self, policy: Policy) -> None:
         """Put `policy` in force, with the grants as they are."""
         self._take(policy)
-        self.current = replace(policy, granted=self._granted) if self._granted else policy
+        self.current = dataclasses.replace(policy, granted=self._granted) if self._granted else policy
         self.on_change()
 
     def grant(self, rules: tuple[Rule, ...]) -> PolicyTransition:
         """Put these grants in force instead of the ones before. Raises ValueError if one cannot be a grant."""
         old, self._granted = self.current, Grants(rules=rules) if rules else None
-        self.current = replace(old, granted=self._granted)
+        self.current = dataclasses.replace(old, granted=self._granted)
         self.on_change()
         return PolicyTransition(old=old, new=self.current)
 

@@ -7,8 +7,9 @@ therefore accepts a changed policy from a replaced directory only after it is re
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import read_json
@@ -20,8 +21,7 @@ WHAT = "its directory was replaced on the host after the proxy was created, and 
 HINT = "check who wrote it, then run agent-sandbox up to recreate the proxy"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourcePin:
+class SourcePin(Struct, frozen=True, kw_only=True):
     """Stores in the file `memory` the directory and digest of the policy that `container` loaded last."""
 
     load: Load

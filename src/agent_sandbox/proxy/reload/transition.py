@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Decision, Effect, Policy, Request, decide, decide_connect, decide_with_secrets
 from agent_sandbox.policy.engine.rule import Rule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyTransition:
+class PolicyTransition(Struct, frozen=True, kw_only=True):
     """The old policy and the new one."""
 
     old: Policy

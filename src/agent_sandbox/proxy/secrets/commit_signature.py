@@ -10,6 +10,8 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -48,8 +50,7 @@ class NotSignedError(Exception):
         self.fault = fault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Commit(Struct, frozen=True, kw_only=True):
     """What the proxy reads of a commit: the committer's address and time, and the first line of the message."""
 
     email: str

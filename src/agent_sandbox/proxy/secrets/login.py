@@ -7,10 +7,11 @@ placeholders while the current token is valid, else with an error. Only the host
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import Struct
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy.errors import Ambiguous
@@ -44,8 +45,7 @@ SETTLED_SECONDS = 1.0
 BODILESS = frozenset({"GET", "HEAD"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class Login(Struct, frozen=True, kw_only=True):
     """How the client of a login asks for a new token, and how the proxy answers.
 
     `endpoints` are hosts with paths. `begins` says how the placeholder for each role begins. A value of `answer` is

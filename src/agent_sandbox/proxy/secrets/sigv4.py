@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote_to_bytes
 
+from msgspec import Struct
+
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy import Request
 from agent_sandbox.policy.match.injection import Credential
@@ -50,8 +52,7 @@ class Keys:
     token: str | None = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signing:
+class Signing(Struct, frozen=True, kw_only=True):
     """How to sign one request. `body_hash` is empty if the proxy has to compute it from the body."""
 
     keys: Keys

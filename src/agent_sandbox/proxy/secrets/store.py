@@ -16,6 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy.errors import Ambiguous, InvalidValue
@@ -64,8 +66,7 @@ class Secret:
         return left < max(SOON_SECONDS, SOON * (left + time.time() - self.since))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unresolved:
+class Unresolved(Struct, frozen=True, kw_only=True):
     """A secret whose source gave no value, and why."""
 
     name: str

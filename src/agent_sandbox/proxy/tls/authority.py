@@ -1,6 +1,5 @@
 """The proxy's own CA: an EC key that never leaves `private/`, and certificates for single hosts."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -9,6 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec import Struct
 
 from agent_sandbox.atomic_file import write_file
 
@@ -21,8 +21,7 @@ CA_SKEW = timedelta(days=CA_DAYS)
 RENEW_DAYS = 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Authority:
+class Authority(Struct, frozen=True, kw_only=True):
     """The CA's certificate and key."""
 
     certificate: x509.Certificate

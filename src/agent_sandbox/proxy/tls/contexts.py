@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import certifi
 from cryptography.hazmat.primitives.asymmetric import ec
+from msgspec import Struct
 from OpenSSL import SSL
 
 from agent_sandbox.policy import canonical_host
@@ -29,8 +29,7 @@ REMEMBERED_HOSTS = 512
 RENEW_SECONDS = 24 * 3600
 
 
-@dataclass(slots=True, kw_only=True)
-class TlsStart:
+class TlsStart(Struct, kw_only=True):
     """A TLS handshake. A hook sets `connection` before it; without one, the proxy closes the connection.
 
     `http2` is whether the client speaks HTTP/2; only then may the server. `protocols`: what a client may choose.

@@ -1,16 +1,16 @@
 """`--resolve HOST:PORT:ADDR:PORT`: fixed addresses for names in tests, private ones included."""
 
 import re
-from dataclasses import dataclass
 from ipaddress import ip_address
+
+from msgspec import Struct
 
 from agent_sandbox.problems import Problem, UserError
 
 SHAPE = re.compile(r"(?P<host>[^:\[\]]+|\[[^]]+]):(?P<port>\d{1,5}):(?P<address>[^:\[\]]+|\[[^]]+]):(?P<to>\d{1,5})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Override:
+class Override(Struct, frozen=True, kw_only=True):
     """Connect to `address`:`to` instead of `host`:`port`."""
 
     host: str

@@ -6,9 +6,10 @@ A connection is here only while no exchange uses it. `take` hands it out to one 
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.limits import Limits
@@ -38,8 +39,7 @@ class Connection(Protocol):
         """Close it."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Idle[C: Connection]:
+class Idle[C: Connection](Struct, kw_only=True, eq=False):
     """A connection, and whose requests it may carry.
 
     `policy` was in force when it was dialled, which decided its address, its upstream proxy and the CAs that its server

@@ -8,7 +8,8 @@ import asyncio
 import base64
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.policy.match.upstream import CREDENTIALS, UpstreamProxy
 from agent_sandbox.proxy.limits import Limits
@@ -33,8 +34,7 @@ class NoTunnelError(Exception):
     """The upstream proxy opened no tunnel. The message is a predicate: "denies example.com:443 (403)"."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyEndpoint:
+class ProxyEndpoint(Struct, frozen=True, kw_only=True):
     """The upstream proxy for a connection. `credentials` and `trust` are called when the dialler connects to it."""
 
     proxy: UpstreamProxy

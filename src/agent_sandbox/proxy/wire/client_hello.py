@@ -4,7 +4,7 @@ The message may be split over records and packets. Only what the decision needs 
 OpenSSL, and after the handshake the name that it found is compared too (`tls.contexts`).
 """
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 HANDSHAKE_RECORD = 0x16
 CLIENT_HELLO = 1
@@ -22,8 +22,7 @@ class BadHelloError(ValueError):
     """The data is not a well-formed ClientHello."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
+class Hello(Struct, frozen=True, kw_only=True):
     """The names in the SNI extension: at most two are kept, as more than one is ambiguous.
 
     `encrypted` means that there is an ECH extension. Browsers always send one, often a dummy. This proxy terminates
@@ -36,10 +35,9 @@ class Hello:
     encrypted: bool = False
 
 
-@dataclass(slots=True)
-class _Cursor:
+class _Cursor(Struct):
     data: bytes
-    at: int = field(default=0)
+    at: int = 0
 
     def take(self, count: int) -> bytes:
         if self.at + count > len(self.data):

@@ -1,7 +1,8 @@
 """Parse the request target: only a path inside a tunnel, only a full `http://` URL outside of one."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.policy import Ambiguous, parse_authority
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -11,8 +12,7 @@ ABSOLUTE = re.compile(r"http://(?P<authority>[^/?#@]+)(?P<path>[/?].*)?", re.IGN
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """The path, and outside of a tunnel also host and port."""
 
     host: str = ""

@@ -5,11 +5,11 @@ Every scalar is text, and merge keys are not expanded. Aliases are rejected, bec
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import yaml
+from msgspec import Struct
 from yaml.events import (
     AliasEvent,
     CollectionEndEvent,
@@ -51,22 +51,20 @@ def load_foreign(text: str, *, file: str, most: int = MAX_VALUES) -> Any:  # noq
         raise UserError([Problem(where=where, what=what, hint=HINT)]) from error
 
 
-@dataclass(slots=True)
-class _Collection:
+class _Collection(Struct):
     """An open list or mapping: a mapping's keys so far, and whether a key comes next."""
 
     keys: set[str] | None
     key_is_next: bool
 
 
-@dataclass(slots=True, kw_only=True)
-class _Walk:
+class _Walk(Struct, kw_only=True):
     """A check of the events before building: 100,000 levels of nesting overflow the C library's stack."""
 
     file: str
     most: int
     values: int = 0
-    within: list[_Collection] = field(default_factory=list)
+    within: list[_Collection] = []
 
     def problems(self, text: str) -> Iterator[Problem]:
         for event in yaml.parse(text, LOADER):

@@ -6,9 +6,10 @@ Only members that are set change; comments, order, indentation and all other mem
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import isinf
 from typing import Any
+
+from msgspec import Struct
 
 # Editors differ in which characters end a comment; end it at the first, so that no member after it is missed.
 COMMENT = r"//[^\n\r\u2028\u2029]*"
@@ -30,8 +31,7 @@ class JsoncError(ValueError):
         self.column = position - text.rfind("\n", 0, position)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class Member(Struct, frozen=True, kw_only=True):
     """A member of the outermost object: its value and its position in the text."""
 
     value: Any
@@ -40,8 +40,7 @@ class Member:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(Struct, frozen=True, kw_only=True):
     """An object with the positions of its members."""
 
     text: str

@@ -8,10 +8,11 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
+
+from msgspec import Struct
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.host_repository import HostRepository, last_line
@@ -39,8 +40,7 @@ DAMAGED = "its objects did not pass git's checks: {}"
 NOT_TAKEN = "nothing was fetched; run `git fsck` in the clone with agent-sandbox shell to see more"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedObjects:
+class CheckedObjects(Struct, frozen=True, kw_only=True):
     """A temporary repository with the objects of a clone and those of the project.
 
     `until` is the deadline of all its commands together, on the monotonic clock.

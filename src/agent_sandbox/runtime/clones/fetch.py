@@ -4,9 +4,11 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from tempfile import TemporaryFile
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.checked import CheckedObjects, checked_objects
@@ -21,8 +23,7 @@ MOST_BYTES = 2 << 30
 TAKEN = "another reference is in the way: git update-ref -d {}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class Branch(Struct, frozen=True, kw_only=True):
     """A branch of a clone that has other commits than at its start, or a stash.
 
     `reference` is its place in the project's repository, `before` the commit there, "" for none. `commits` counts those
@@ -45,8 +46,7 @@ class Branch:
         return self.commit == self.before
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloneStatus:
+class CloneStatus(Struct, frozen=True, kw_only=True):
     """The branches of a clone that have new commits, and what else the clone lists."""
 
     branches: tuple[Branch, ...]

@@ -1,14 +1,14 @@
 """What one `fetch` brought from a clone."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.runtime.clones.fetch import Branch, CloneStatus
 from agent_sandbox.runtime.project.clone_record import Clone
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class Fetched(Struct, frozen=True, kw_only=True):
     """The branches that were written to the project's repository, and the clone's status just before."""
 
     clone: Clone

@@ -9,10 +9,12 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.ask import NO_FETCH, NO_PROGRAMS, NO_SUBSTITUTES, NO_SUBSTITUTES_EITHER, ask_git
@@ -31,8 +33,7 @@ HEADS = "refs/heads/"
 PROMISOR = r"^(remote\..*\.promisor|extensions\.partialclone)$"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostRepository:
+class HostRepository(Struct, frozen=True, kw_only=True):
     """A repository whose work tree is the project.
 
     `objects` is its object directory, `kind` its hash. `shallow` lists the commits at which a shallow repository ends.
@@ -107,8 +108,7 @@ def open_repository(project: Path) -> HostRepository:
     return replace(repository, shallow=ends, partial=partial, reftable=reftable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class Start(Struct, frozen=True, kw_only=True):
     """What a clone starts with: the references, the commit that is checked out, and its branch, "" without one."""
 
     references: Mapping[str, str]

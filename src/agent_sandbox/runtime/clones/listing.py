@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.printable import UNSEEN
 
@@ -22,8 +23,7 @@ FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|^-|^@$|^/|/$|\.$|(
 CHANGED, IGNORED = "changed", "ignored"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     """What a clone has: commits by branch, and files that are in no commit.
 
     `stashes` are the names of those branches that are stashes. `refused` are branches whose names are not used, with

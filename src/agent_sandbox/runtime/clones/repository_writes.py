@@ -10,8 +10,9 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import make_folders, new_owner, open_folder, problem_of
@@ -27,8 +28,7 @@ LOCKED = "a git command is changing this reference"
 LOCKED_HINT = "run it again; if no git command runs in the project, remove {}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class Update(Struct, frozen=True, kw_only=True):
     """A reference that is to get a new commit; `before` is the former one, or the hash of zeros."""
 
     reference: str

@@ -5,13 +5,13 @@ counts once, however often and in however many commits it is used.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 DIRECTORY = (b"40000", b"040000")
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """A tree object: how many files it has, the length of their names, and each subdirectory's name length and tree."""
 
     files: int = 0
@@ -19,8 +19,7 @@ class Tree:
     folders: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """How many paths are below a tree, and the length of the list of them."""
 
     paths: int

@@ -4,9 +4,10 @@ They work while the stack runs and while it does not. What they print was decide
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import IO
+
+from msgspec import Struct
 
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
@@ -77,8 +78,7 @@ exec git --git-dir=.git pack-objects --revs --stdout --quiet --delta-base-offset
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloneVolume:
+class CloneVolume(Struct, frozen=True, kw_only=True):
     """The volume of one clone; `project` is the clone's own stack."""
 
     driver: Driver

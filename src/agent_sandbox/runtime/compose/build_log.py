@@ -1,7 +1,8 @@
 """Parse BuildKit's plain output: progress, and the part that explains a failure."""
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from agent_sandbox.runtime.events import FINISHING
 
@@ -13,14 +14,13 @@ COUNTED = re.compile(r"(RUN|COPY|ADD|WORKDIR)\s", re.IGNORECASE)
 RULER = re.compile(r"-{6}$")
 
 
-@dataclass(slots=True)
-class BuildLog:
+class BuildLog(Struct):
     """The progress of a running build."""
 
     # The text of each step, unless a later step of its stage was reported first. BuildKit looks into its
     # cache for all of them at once, and answers in any order.
-    running: dict[str, str] = field(default_factory=dict)
-    reached: dict[str, int] = field(default_factory=dict)
+    running: dict[str, str] = {}
+    reached: dict[str, int] = {}
     done: int = 0
     doing: str = ""
 
@@ -57,8 +57,7 @@ def expected_steps(dockerfile: str, target: str) -> int:
     return sum(stages[stage].steps + (stages[stage].sources[0] not in stages) for stage in wanted)
 
 
-@dataclass(slots=True)
-class _Stage:
+class _Stage(Struct):
     sources: list[str]
     steps: int = 0
 

@@ -1,8 +1,9 @@
 """The driver for engines that are controlled by `docker`, or by a program with the same arguments."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import IO
+
+from msgspec import Struct
 
 from agent_sandbox.backends.compose.plan import ComposePlanner
 from agent_sandbox.backends.plan import Plan, RunCommand
@@ -20,8 +21,7 @@ from agent_sandbox.runtime.host.process import Finished, Input
 STOP_SECONDS = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComposeDriver:
+class ComposeDriver(Struct, frozen=True, kw_only=True):
     """The driver of one engine; see `Driver` for what each method does."""
 
     engine: Engine

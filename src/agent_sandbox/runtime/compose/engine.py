@@ -7,10 +7,11 @@ client, the engine that is inspected is the one that is changed.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
@@ -24,8 +25,7 @@ IMAGE_FORMAT = '{"tags": {{json .RepoTags}}, "labels": {{json .Config.Labels}}}'
 MISSING = re.compile(r"no such image|image not known", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class Engine(Struct, frozen=True, kw_only=True):
     """An engine as its command reaches it: `docker`, or another program with the same arguments."""
 
     program: str

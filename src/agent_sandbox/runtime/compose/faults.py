@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose.remedies import Need, remedy
@@ -16,8 +17,7 @@ WITHOUT_DISK = "remove `disk` from the limits in sandbox.yaml"
 PULL = r"(?:^|\n) *(?:Image )?(?P<name>[^\s]+) Error +"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(Struct, frozen=True, kw_only=True):
     """A pattern of Docker's output, which ignores case; the texts may use its named groups as `{name}`."""
 
     pattern: str

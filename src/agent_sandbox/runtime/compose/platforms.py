@@ -5,9 +5,10 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 
@@ -33,16 +34,15 @@ class Platform(StrEnum):
     REMOTE = "another machine"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """The facts that identify the platform on this machine. `clues` name sockets, contexts and hosts."""
 
     system: str = "linux"
     kernel: str = ""
     distribution: tuple[str, ...] = ()  # its name, then those that it resembles
     clues: str = ""
-    exists: Callable[[str], bool] = field(default=lambda _path: False)
-    finds: Callable[[str], bool] = field(default=lambda _program: False)
+    exists: Callable[[str], bool] = lambda _path: False
+    finds: Callable[[str], bool] = lambda _program: False
     uid: int = 1000
 
 

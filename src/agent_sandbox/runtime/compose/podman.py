@@ -5,7 +5,6 @@ engine's. It puts `localhost/` before the names of images that it builds, and sp
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, override
 
@@ -71,8 +70,7 @@ def _security(said: Mapping[str, Any]) -> Iterator[str]:
         yield "name=rootless"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodmanDriver(ComposeDriver):
+class PodmanDriver(ComposeDriver, frozen=True, kw_only=True):
     """The compose driver with podman's command."""
 
     @override

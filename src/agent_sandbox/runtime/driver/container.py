@@ -1,12 +1,12 @@
 """What a driver observes: the containers of a stack, and foreign ones beside them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+
+class Container(Struct, frozen=True, kw_only=True):
     """One container of a stack. `health` is empty without a health check.
 
     `unchecked`: the engine calls it unhealthy because it was paused, although no check failed. The next check comes
@@ -25,7 +25,7 @@ class Container:
     error: str = ""
     last_check: str = ""
     networks: tuple[str, ...] = ()
-    limits: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = {}
     out_of_memory: bool = False
     restarts: int = 0
     by_editor: bool = False
@@ -51,8 +51,7 @@ class Container:
         return "not checked since it was paused" if self.unchecked else self.health or self.state
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackFound:
+class StackFound(Struct, frozen=True, kw_only=True):
     """The containers and volumes of one stack on the engine. Without containers, only its volumes are left.
 
     `directory` is that of its stack file, as the containers name it, or empty.
@@ -64,24 +63,21 @@ class StackFound:
     directory: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """The resources that all stacks use: bytes of memory by container, and bytes on disk by volume; None if unknown."""
 
     memory: Mapping[str, int] | None
     disk: Mapping[str, int] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sharer:
+class Sharer(Struct, frozen=True, kw_only=True):
     """A foreign container in a network namespace of the stack, and the command that stops it."""
 
     name: str
     mending: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intruders:
+class Intruders(Struct, frozen=True, kw_only=True):
     """Networks and containers that weaken the sandbox from outside it, each as the command that removes it.
 
     `connected`: additional networks of the firewall. `strangers`: foreign containers in the internal network.

@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Protocol
 
+from msgspec import Struct
+
 from agent_sandbox.backends.plan import Plan, Planner, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem
@@ -189,8 +191,7 @@ class Stage(IntEnum):
     START = 5  # what a start would need
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """A check and its preconditions."""
 
     name: str

@@ -1,7 +1,8 @@
 """The result of a check."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Status(StrEnum):
@@ -12,8 +13,7 @@ class Status(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True, kw_only=True):
     """One line of the doctor: the check's name, status, finding and hint."""
 
     name: str

@@ -4,8 +4,10 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.runtime.git.repositories import GIT, target_of, text_of
 from agent_sandbox.runtime.host.process import TIMED_OUT, Finished, capture
@@ -46,8 +48,7 @@ class Patience:
         return min(SECONDS, self._end - self._clock())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Struct, frozen=True, kw_only=True):
     """One setting: `key` as git prints it, with section and name in lower case."""
 
     file: Path

@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent_sandbox.runtime.git.git_config import settings_of
 from agent_sandbox.runtime.git.repositories import GIT
@@ -37,8 +38,7 @@ class Address(NamedTuple):
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Named(Struct, frozen=True, kw_only=True):
     """A repository that the settings name: `where` they do, and whether a plain `git push` goes there."""
 
     address: Address

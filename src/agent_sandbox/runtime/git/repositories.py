@@ -8,9 +8,10 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 # The limit of each kind of search, in directories; enough for almost all projects without installed packages.
 MAX_FOLDERS = 20_000
@@ -32,16 +33,14 @@ class Kind(StrEnum):
     POINTER = "pointer"  # a directory whose `.git` is a file, or a link, that leads to a repository
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """A directory, relative to the project's root."""
 
     kind: Kind
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """The places, and the directories that were not searched."""
 
     places: tuple[Place, ...]
@@ -86,11 +85,10 @@ def target_of(pointer: Path) -> Path | None:
     return pointer.parent / text.removeprefix(GITDIR) if text.startswith(GITDIR) else None
 
 
-@dataclass(slots=True)
-class _Entries:
-    folders: set[str] = field(default_factory=set)
-    others: set[str] = field(default_factory=set)
-    links: set[str] = field(default_factory=set)  # some of the others
+class _Entries(Struct):
+    folders: set[str] = set()
+    others: set[str] = set()
+    links: set[str] = set()  # some of the others
     whole: bool = True
 
     @property

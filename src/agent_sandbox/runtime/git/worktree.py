@@ -8,8 +8,9 @@ import os
 import shlex
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.runtime.git.repositories import GIT, GITDIR, MODULES, WORKTREES, target_of, text_of
 
@@ -34,8 +35,7 @@ SUBDIRECTORY = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
+class Outside(Struct, frozen=True, kw_only=True):
     """A worktree's repository: its real directory, which has the same path inside, and the name of the worktree."""
 
     common: Path
@@ -52,8 +52,7 @@ class Outside:
         return self.common / WORKTREES / self.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoGit:
+class NoGit(Struct, frozen=True, kw_only=True):
     """Why git does not work inside, and what to do."""
 
     why: str

@@ -12,9 +12,10 @@ import re
 import stat
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from agent_sandbox.atomic_file import STAGED, place, stage
 from agent_sandbox.problems import Problem, UserError
@@ -161,8 +162,7 @@ def problem_of(where: str, error: OSError) -> Problem:
     return Problem(where=where, what=f"cannot be used: {reason}", hint=HINTS.get(error.errno or 0, ""))
 
 
-@dataclass(slots=True, kw_only=True)
-class _Target:
+class _Target(Struct, kw_only=True):
     """One file: staged next to its target, moved there, and moved back if another one fails."""
 
     folder: int

@@ -12,10 +12,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import IO, NoReturn
+
+from msgspec import Struct
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.pipes import Pipes, TooLateError, TooMuchError
@@ -28,8 +29,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE = 10.0  # seconds between asking a child to end and ending it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Struct, frozen=True, kw_only=True):
     """The result of a program. `out` has only the last lines if it was followed."""
 
     argv: tuple[str, ...]

@@ -6,8 +6,9 @@ size of the files are limited.
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.agents.settings import kept_keys, unfit
@@ -20,8 +21,7 @@ FOLDER = "settings"
 MOST_FILES, MOST_BYTES, MOST_DEPTH, MOST_FILE_BYTES = 500, 4 << 20, 6, 256 << 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Taken(Struct, frozen=True, kw_only=True):
     """The files to copy, by path below the home directory, and why others are not copied."""
 
     files: Mapping[str, str]

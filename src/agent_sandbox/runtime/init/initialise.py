@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.agents.manifest import SLUG, NpmPackage
 from agent_sandbox.agents.pin import Pins
@@ -53,8 +55,7 @@ LOST = "was protected and is now a link or a pipe, which cannot be protected"
 LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitOptions:
+class InitOptions(Struct, frozen=True, kw_only=True):
     """The user's options; None keeps an earlier `init`'s choice or takes the default."""
 
     agents: tuple[str, ...]
@@ -72,7 +73,7 @@ class InitOptions:
     # Whether `.gitignore` lists the files of this machine, for all who clone the project.
     gitignore: bool = False
     # By name, as given; others keep their value.
-    limits: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = {}
     # Debian packages to add to the project file.
     packages: tuple[str, ...] = ()
     # The image that those of the project are built on, for the project file.
@@ -87,8 +88,7 @@ class InitOptions:
     unprotect: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(Struct, frozen=True, kw_only=True):
     """Everything that `init` would do."""
 
     project: Path

@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from agent_sandbox.agents.pin import Pins
 from agent_sandbox.images import Additions
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from agent_sandbox.projectfile.spec import ProjectSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """The options of `init` that shape the stack; None and absent limits were not given."""
 
     agents: tuple[str, ...]
@@ -39,8 +39,7 @@ class Asked:
         return bool(self.ide or self.limits or self.packages) or given != (None, None, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(Struct, frozen=True, kw_only=True):
     """The parts of the stack, and the change of the project file. Without one, `spec` is None and `digest` is "".
 
     What no option can say is in `spec` alone.
@@ -49,7 +48,7 @@ class Settled:
     title: str
     ide: Ide
     limits: Limits
-    pins: Pins = field(default_factory=dict)
+    pins: Pins = {}
     base_image: str = ""
     added: Additions = field(default_factory=Additions)
     spec: "ProjectSpec | None" = None

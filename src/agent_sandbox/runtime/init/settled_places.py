@@ -3,8 +3,9 @@
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.problems import Problem, UserError

@@ -3,9 +3,10 @@
 import codecs
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.engine.policy import Policy
@@ -47,8 +48,7 @@ def planned_edits(
     return before, tuple(done)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entries:
+class Entries(Struct, frozen=True, kw_only=True):
     """The file's text with entries added, the policy that it makes, and why some could not be added."""
 
     before: str

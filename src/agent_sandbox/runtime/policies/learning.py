@@ -3,8 +3,9 @@
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct, to_builtins
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.runtime.host.files import write_all
@@ -13,8 +14,7 @@ from agent_sandbox.runtime.host.user_dirs import state_file
 FOLDER = "learning"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class Recording(Struct, frozen=True, kw_only=True):
     """Since when requests are recorded, in UTC, and whether the proxy was told to allow them meanwhile."""
 
     since: str
@@ -35,7 +35,7 @@ def save_recording(root: Path, recording: Recording, environ: Mapping[str, str])
     """Replace the record."""
     place = state_file(FOLDER, root, environ)
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_all(place.parent, {place.name: json.dumps({"root": str(root.absolute()), **asdict(recording)})})
+    write_all(place.parent, {place.name: json.dumps({"root": str(root.absolute()), **to_builtins(recording)})})
 
 
 def forget_recording(root: Path, environ: Mapping[str, str]) -> None:

@@ -8,9 +8,10 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.detect import Offer, Place, gathered, place_of, places
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
@@ -62,8 +63,7 @@ Namings = Iterator[Naming]
 Run = Callable[[Sequence[str]], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """The sources on a machine: variables, programs, and files below a root."""
 
     environ: Mapping[str, str]
@@ -99,8 +99,7 @@ class Machine:
             yield from ((f"~/{path}", place) for place in places(Path(path).name, self.home_text(path)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Named(Struct, frozen=True, kw_only=True):
     """The registries named by the machine (and `--from`), and by the project, which the agent can write."""
 
     machine: tuple[Naming, ...]

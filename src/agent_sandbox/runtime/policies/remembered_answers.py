@@ -9,9 +9,10 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox import __version__
 from agent_sandbox.bounded_json import read_json
@@ -25,8 +26,7 @@ FILE = "registries.json"
 MAX_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
+class Inputs(Struct, frozen=True, kw_only=True):
     """The inputs of a tool's answer: variables by the beginning of their names, files, and programs."""
 
     variables: tuple[str, ...] = ()

@@ -1,9 +1,10 @@
 """`policy services resolve`: find registries and plan the service files. Writing is a second step."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.detect import Offer
 from agent_sandbox.policy.decision import Effect
@@ -21,8 +22,7 @@ from agent_sandbox.runtime.policies.registries import Machine, Named, NoRegistry
 Take = Callable[[str, Offer], bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class Resolved(Struct, frozen=True, kw_only=True):
     """The plan: changed files, their hosts, the project's hosts that were left out, and failures."""
 
     changes: tuple[Change, ...]

@@ -5,8 +5,9 @@ Only this machine's configuration counts. A host that only the project's files n
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.detect import Offer
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
@@ -21,8 +22,7 @@ AND_IMAGE = " or in the image"
 LEFT = "{} also names {}, which {} on this machine does not: to include it, {} {}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """The plans, one per service, and the services for which no registry was found."""
 
     plans: tuple[Resolved, ...] = ()

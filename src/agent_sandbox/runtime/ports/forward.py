@@ -7,9 +7,10 @@ import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.ports import HIGHEST
@@ -22,19 +23,17 @@ GRACE = 2.0
 LONGEST = 1_000  # of the last line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forward:
+class Forward(Struct, frozen=True, kw_only=True):
     """A port of this machine, and the port of the sandbox that it leads to. Port 0 means any free one."""
 
     here: int
     inside: int
 
 
-@dataclass(slots=True, kw_only=True)
-class _Listener:
+class _Listener(Struct, kw_only=True):
     inside: int
     server: asyncio.Server
-    clients: set[asyncio.StreamWriter] = field(default_factory=set)
+    clients: set[asyncio.StreamWriter] = set()
 
 
 class Ports:

@@ -4,8 +4,9 @@ import asyncio
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.printable import printable
@@ -18,8 +19,7 @@ LONGEST_REPORT = 1 << 20  # characters: a hundred addresses with commands have f
 SECONDS = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listening:
+class Listening(Struct, frozen=True, kw_only=True):
     """A port on which something listens in the sandbox."""
 
     port: int

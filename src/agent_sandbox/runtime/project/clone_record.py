@@ -11,9 +11,10 @@ import shlex
 import shutil
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
@@ -29,8 +30,7 @@ LONGEST = 30
 DEFAULT = "clone"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clone:
+class Clone(Struct, frozen=True, kw_only=True):
     """One clone of the project in `project`; `root` is the directory with its settings, `title` names its stack.
 
     `started` has the commits of its branches when it was made, by reference; it is empty until the volume has them.
@@ -42,7 +42,7 @@ class Clone:
     name: str
     root: Path
     title: str
-    started: Mapping[str, str] = field(default_factory=dict)
+    started: Mapping[str, str] = {}
     policy: str = ""
     cache: str = ""
 

@@ -5,10 +5,11 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent_sandbox.agents.pin import pins_in
 from agent_sandbox.backends.project import Project

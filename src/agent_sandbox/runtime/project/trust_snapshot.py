@@ -5,11 +5,13 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
@@ -36,8 +38,7 @@ MAX_POLICY = 64 << 20  # more than the proxy accepts
 LOSSLESS = "surrogateescape"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Standing(Struct, frozen=True, kw_only=True):
     """The settings of one directory. `owner` is set if it belongs to another user.
 
     `stack_files` lists the stack's files in their order; `files` has the text of each existing file, by its path in

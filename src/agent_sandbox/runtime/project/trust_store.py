@@ -7,8 +7,9 @@ project's files.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
@@ -20,8 +21,7 @@ RECORD = "trusted.json"
 OTHERS_MAY_WRITE = 0o022
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class Store(Struct, frozen=True, kw_only=True):
     """The folder of all trust records, and its required owners."""
 
     folder: Path

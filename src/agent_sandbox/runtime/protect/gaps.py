@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from agent_sandbox.runtime.git.repositories import WORKTREES
 from agent_sandbox.runtime.git.worktree import Outside
@@ -17,8 +18,7 @@ LINK = "a symbolic link, which is not followed, so the agent can replace it"
 TWO_NAMES = "the file has a second hard link: a write through it changes this file"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unprotected:
+class Unprotected(Struct, frozen=True, kw_only=True):
     """A path that programs on the host machine act on and the agent can write."""
 
     path: str
@@ -26,8 +26,7 @@ class Unprotected:
     because: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gaps:
+class Gaps(Struct, frozen=True, kw_only=True):
     """The unprotected paths of a project, and the directories that were not searched."""
 
     unprotected: tuple[Unprotected, ...] = ()

@@ -2,9 +2,10 @@
 
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.stack.containers import HEALTHY, NOTHING, PROTECTED, WORKSPACE
@@ -26,8 +27,7 @@ SHARING = (
 NAMED = 5  # paths
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inside:
+class Inside(Struct, frozen=True, kw_only=True):
     """The losses of the agent container: mounts, by path, and its way to the proxy, with the reason.
 
     `silent`: the container does not report. The agent can cause that by ending the check or using up all processes.

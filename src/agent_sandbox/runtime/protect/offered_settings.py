@@ -9,9 +9,11 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.ask import pushes_by_name
@@ -32,8 +34,7 @@ CHANGED = "it changed after it was read: run agent-sandbox review again"
 Setting = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True):
     """Settings that the agent wanted to save: `offered` can be added to the repository's settings, `refused` cannot.
 
     `kept` and `config` are each a directory and the path of a file below it, which is opened without following links.

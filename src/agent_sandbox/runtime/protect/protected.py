@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 import yaml
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
@@ -50,23 +51,20 @@ def load_table(file: Path = TABLE) -> Table:
     return {section: tuple(Protected(**row) for row in rows) for section, rows in sections.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidates:
+class Candidates(Struct, frozen=True, kw_only=True):
     """The paths to protect, possible or not, and the directories that were not searched."""
 
     rows: tuple[Protected, ...]
     unsearched: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part(Candidates):
+class Part(Candidates, frozen=True, kw_only=True):
     """The protected paths of one directory of a repository outside the project, relative to it; "" is the directory."""
 
     root: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Protection:
+class Protection(Struct, frozen=True, kw_only=True):
     """The mounts, outer paths first, and the state of the paths that were protected before.
 
     `kept` exist and stay protected, although the search did not find them. `lost` are now links or pipes, which cannot

@@ -5,8 +5,10 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
@@ -25,19 +27,18 @@ LOSSLESS = "surrogateescape"
 NOT_ALONE = "not only this file: its content can also be written elsewhere"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Struct, frozen=True, kw_only=True):
     """The texts of files by their path in the project; for git's settings, each `key` with its value.
 
     `paths` were protected; `pending` have lost their mount, and the user has not confirmed their content yet. `stamps`
     change when a file of git's settings is replaced.
     """
 
-    texts: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    texts: Mapping[str, str] = {}
+    settings: Mapping[str, tuple[str, ...]] = {}
     paths: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
-    stamps: Mapping[str, str] = field(default_factory=dict)
+    stamps: Mapping[str, str] = {}
 
     def below(self, path: str) -> dict[str, str]:
         """Return the texts of a file, or of the files in a folder."""
@@ -114,7 +115,7 @@ def _write(root: Path, environ: Mapping[str, str], what: Held) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise UserError([problem_of(str(folder), error)]) from error
-    write_all(folder, {_name(root): json.dumps(asdict(what))})
+    write_all(folder, {_name(root): json.dumps(to_builtins(what))})
 
 
 def _folder(environ: Mapping[str, str]) -> Path:

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.counted import counted
 from agent_sandbox.render.paths import DOTENV, STACK
@@ -42,8 +43,7 @@ REMOTE = re.compile(r"remote\.(.+)\.url")
 REORDERED = "the order or the number of its settings"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rewritten:
+class Rewritten(Struct, frozen=True, kw_only=True):
     """The difference of one protected path, and the parts that may run something on the host machine."""
 
     path: str

@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.counted import counted, times
@@ -18,8 +19,7 @@ LONGEST_NOTE = 160
 FEW = 3  # questions of one domain that are shown one by one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """A request that waits for an answer. `rule` is the entry of `allow` that would allow it, empty if none can.
 
     With `asked_by_rule`, the entry would not help in the policy, because a rule with `ask: true` asks nevertheless.
@@ -65,8 +65,7 @@ class Question:
         return 0 < len(self.rule) <= LONGEST_RULE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class Grant(Struct, frozen=True, kw_only=True):
     """A grant in force. `seconds_left` is None if it holds until the sandbox stops."""
 
     id: int
@@ -75,8 +74,7 @@ class Grant:
     seconds_left: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(Struct, frozen=True, kw_only=True):
     """Everything that is open. `ask` says which requests wait for a person; empty for none."""
 
     ask: str = ""
@@ -84,15 +82,13 @@ class State:
     grants: tuple[Grant, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(Struct, frozen=True, kw_only=True):
     """The proxy's answer to an answer; `error` is empty if it was accepted."""
 
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class Dropped(Struct, frozen=True, kw_only=True):
     """Decisions that came too fast to be reported."""
 
     count: int

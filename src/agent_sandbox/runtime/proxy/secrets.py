@@ -1,7 +1,6 @@
 """The secrets that a proxy has, with hosts and uses. No command returns a value."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,8 +12,7 @@ from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.proxy.control import OTHER, tell_stack
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held(Bound):
+class Held(Bound, frozen=True, kw_only=True):
     """A secret in the proxy. Times are in UTC; `expires` is None for a value without a time to live."""
 
     uses: int = 0

@@ -5,8 +5,10 @@ A manifest has the digest of each file; the content of text files is kept beside
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
@@ -21,8 +23,7 @@ MOST_TEXT = 256 << 10
 MOST_KEPT = 16 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reviewed:
+class Reviewed(Struct, frozen=True, kw_only=True):
     """A file as it was when it was reviewed. `text` is None if it was not kept: too large, or not UTF-8.
 
     `plain` is false for a link, a pipe and a device.
@@ -34,11 +35,10 @@ class Reviewed:
     plain: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
+class Baseline(Struct, frozen=True, kw_only=True):
     """The reviewed files by path."""
 
-    files: Mapping[str, Reviewed] = field(default_factory=dict)
+    files: Mapping[str, Reviewed] = {}
 
     def with_reviewed(self, seen: Iterable[Seen], gone: Iterable[str] = ()) -> "Baseline":
         """Return a copy with these files as they are now, and without those that are gone."""

@@ -4,10 +4,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from difflib import unified_diff
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.counted import counted
@@ -32,8 +33,7 @@ class How(StrEnum):
     REMOVED = "removed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """One file that differs from what was reviewed. `seen` is None if it is gone, `before` is None if it is new.
 
     `notes` say what matters in it, such as a new host in a lock file.
@@ -47,8 +47,7 @@ class Change:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """All changes, and what was not searched."""
 
     changes: tuple[Change, ...]

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.agents import host_reads
@@ -21,8 +21,7 @@ PROTECTED = TABLE.with_name("protected.yaml")
 OWN = frozenset((".devcontainer", ".env"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class Kind(Struct, frozen=True, kw_only=True):
     """One kind of file, and what acts on it."""
 
     name: str

@@ -4,8 +4,9 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.runtime.host.files import hash_file, read_bytes
 from agent_sandbox.runtime.review.kinds import EXECUTABLE, LINK, Kind, kind_of
@@ -28,8 +29,7 @@ SPECIAL = b"not a regular file: whoever opens it reads what the agent writes int
 ANY_EXECUTE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(Struct, frozen=True, kw_only=True):
     """One file: its kind, whether it may be executed, and the SHA-256 of its content. `data` is cut at `MOST_BYTES`.
 
     `plain` is false for a link, a pipe and a device, for which `data` says what it is.
@@ -43,8 +43,7 @@ class Seen:
     plain: bool = True
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(Struct):
     """A walk through a project: `complete` is false after it gave up, `skipped` are directories that it left out."""
 
     root: Path

@@ -6,9 +6,11 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.printable import printable_lines
 from agent_sandbox.problems import Problem, UserError
@@ -30,8 +32,7 @@ EXPORT = ("configure", "export-credentials", "--profile")
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class Host(Struct, frozen=True, kw_only=True):
     """The environment in which sources are fetched. The sandbox sees `root`, so nothing there can be a source."""
 
     root: Path

@@ -9,7 +9,6 @@ import shlex
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from email.message import Message
 from email.utils import parsedate_to_datetime
@@ -17,6 +16,9 @@ from http.client import HTTPException
 from typing import IO, Any, override
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.printable import printable_lines
@@ -54,8 +56,7 @@ class NoTokenError(ValueError):
         self.hint = hint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class App:
+class App(Struct, frozen=True, kw_only=True):
     """An app, the file of its private key, and the repositories that its token is for."""
 
     id: str

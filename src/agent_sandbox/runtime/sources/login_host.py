@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.agents.login import Login
 from agent_sandbox.problems import Problem, UserError
@@ -29,8 +30,7 @@ MOST_BYTES = 1 << 20
 KEYCHAIN = ("/usr/bin/security", "find-generic-password", "-w", "-s")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class Clock(Struct, frozen=True, kw_only=True):
     """The time of day, and how to wait."""
 
     now: Callable[[], float] = time.time

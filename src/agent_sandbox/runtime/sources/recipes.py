@@ -7,9 +7,10 @@ user may write others, for several projects, into a file.
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import read_json
@@ -20,8 +21,7 @@ from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 OTHERS_MAY_WRITE = 0o022
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class Recipe(Struct, frozen=True, kw_only=True):
     """A secret with its hosts and its source."""
 
     name: str
@@ -31,8 +31,7 @@ class Recipe:
     ttl: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipes:
+class Recipes(Struct, frozen=True, kw_only=True):
     """The recipes of one project."""
 
     folder: Path
@@ -80,7 +79,7 @@ class Recipes:
         return self.folder / f"{state_name(self.root)}.json"
 
     def _save(self, recipes: Iterable[Recipe]) -> None:
-        said = {"root": str(self.root), "recipes": [asdict(one) for one in recipes]}
+        said = {"root": str(self.root), "recipes": to_builtins(recipes)}
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._require_safe()

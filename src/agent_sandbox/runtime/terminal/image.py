@@ -2,7 +2,8 @@
 
 import os
 import stat
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent_sandbox.runtime.copying import tree
 from agent_sandbox.runtime.copying.tree import RefusedError
@@ -15,8 +16,7 @@ TOO_LARGE = f"is larger than {size_text(MOST_BYTES)}"
 NO_IMAGE = "is not a PNG, JPEG, GIF or WebP image"
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """Its content, the suffix of its kind, and what the user calls it."""
 
     name: str

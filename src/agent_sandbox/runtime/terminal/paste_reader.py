@@ -5,7 +5,8 @@ that contains only an image, some terminals send an empty paste, and others pass
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 BEGIN, END = b"\x1b[200~", b"\x1b[201~"
 # Of pasted text that may be the paths of files; longer text is passed on at once.
@@ -14,8 +15,7 @@ LONGEST = 8192
 CTRL_V = frozenset({b"\x16", b"\x1b[118;5u", b"\x1b[118;5:1u"})
 
 
-@dataclass(frozen=True, slots=True)
-class Paste:
+class Paste(Struct, frozen=True):
     """Pasted text, or none if the clipboard may contain an image. `sent` is what the terminal sent."""
 
     sent: bytes

@@ -5,9 +5,10 @@ import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.runtime.proxy.decisions import read_line
 
@@ -35,8 +36,7 @@ TEXTS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class Use(Struct, frozen=True, kw_only=True):
     """A secret in a request, by name."""
 
     secret: str
@@ -45,8 +45,7 @@ class Use:
     age_s: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """The fields have the names of the log. `id` is the beginning of the line's SHA-256 hash.
 
     `time` is in UTC, empty if the log has none; so is every other text.

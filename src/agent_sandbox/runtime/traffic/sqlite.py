@@ -5,8 +5,9 @@ an agent could have written has any effect.
 """
 
 import sqlite3
-from dataclasses import astuple, fields
 from typing import Self
+
+from msgspec.structs import astuple
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.traffic.record import Record, Use
@@ -44,9 +45,9 @@ CREATE TABLE secrets (
 )"""
 SCHEMA = {"records": RECORDS, "secrets": SECRETS}
 # Without the fields that were added later: with a new column, the database of an earlier export would be refused.
-COLUMNS = tuple(field.name for field in fields(Record) if field.name not in {"secrets", "hint", "headers"})
+COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"secrets", "hint", "headers"})
 ADD = f"INSERT OR IGNORE INTO records VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - only question marks
-ADD_USE = f"INSERT INTO secrets VALUES ({', '.join('?' * (1 + len(fields(Use))))})"  # noqa: S608 - the same
+ADD_USE = f"INSERT INTO secrets VALUES ({', '.join('?' * (1 + len(Use.__struct_fields__)))})"  # noqa: S608 - the same
 OTHER = "not a database that `agent-sandbox traffic export` wrote"
 HINT = "name another file, or remove this one"
 

@@ -1,8 +1,9 @@
 """Requests by host and time of the day."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct, field
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.runtime.traffic.record import Record
@@ -13,8 +14,7 @@ SLOTS = 48  # of a day
 MOST_HOSTS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Slots:
+class Slots(Struct, frozen=True):
     """The numbers of allowed and of denied requests in each slot."""
 
     allowed: list[int] = field(default_factory=lambda: [0] * SLOTS)

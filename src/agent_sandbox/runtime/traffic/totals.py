@@ -1,8 +1,9 @@
 """Totals by host."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy.decision import Effect
@@ -23,8 +24,7 @@ class By(StrEnum):
     RECEIVED = "received"
 
 
-@dataclass(slots=True, kw_only=True)
-class Total:
+class Total(Struct, kw_only=True):
     """The requests to a host, how many of them were denied, the bytes to and from it, and the time of the last one."""
 
     host: str

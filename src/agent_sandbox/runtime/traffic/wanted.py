@@ -1,8 +1,9 @@
 """Filter audit records by host, method, time and decision."""
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+
+from msgspec import Struct
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy.decision import Effect
@@ -25,8 +26,7 @@ UNITS = {
 TIMES = "write how long ago, as in `30m`, `2h` or `7d`, or a time such as 2026-01-31 or 2026-01-31T10:00"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """Conditions that must all hold; an empty one always does. `since` is a time in UTC."""
 
     since: str = ""

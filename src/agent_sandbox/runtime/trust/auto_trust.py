@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent_sandbox.render.paths import POLICY, PROJECT_FILE, STACK
 from agent_sandbox.render.reconcile import Verdict

@@ -1,9 +1,10 @@
 """The trust question: all of a project's settings, or what changed since they were last trusted."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.counted import counted
 from agent_sandbox.printable import printable
@@ -17,16 +18,14 @@ MOST_LINES = 20_000
 FIRST = 5  # hosts of a list
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class Written(Struct, frozen=True, kw_only=True):
     """The files that `init` would write: our generated files by path, and the members of devcontainer.json."""
 
     files: Mapping[str, str]
     members: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """The files and settings that the user would trust; if something is trusted already, only what is new."""
 
     standing: Standing

@@ -5,8 +5,9 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct, to_builtins
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.printable import printable
@@ -19,8 +20,7 @@ LONGEST = 300
 LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """Why the last message did not arrive, and when that was, in UTC."""
 
     why: str
@@ -43,7 +43,7 @@ def save_failure(root: Path, failure: Failure, environ: Mapping[str, str]) -> No
     """Store a failure; where that is not possible, nothing reports it."""
     place = _place(root, environ)
     with suppress(UserError):
-        write_all(place.parent, {place.name: json.dumps({"root": str(root.absolute()), **asdict(failure)})})
+        write_all(place.parent, {place.name: json.dumps({"root": str(root.absolute()), **to_builtins(failure)})})
 
 
 def forget_failure(root: Path, environ: Mapping[str, str]) -> None:

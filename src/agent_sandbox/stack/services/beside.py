@@ -4,7 +4,8 @@ The services are not trusted. They share only the network `beside` with the sand
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_sandbox.stack.containers import FIREWALL
 from agent_sandbox.stack.engine import ISOLATED

@@ -1,8 +1,8 @@
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.backends.compose.plan import COPY_CACHE, ComposePlanner
 from agent_sandbox.backends.plan import BuildImage, HandOver, RemoveImages, RunCommand

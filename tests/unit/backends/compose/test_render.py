@@ -1,8 +1,8 @@
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent_sandbox.backends.compose.render import render_stack_file, stack_document
 from agent_sandbox.render.formats.faithful import load_yaml

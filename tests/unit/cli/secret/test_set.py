@@ -2,10 +2,10 @@ import io
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.images import DIGEST_LABEL, proxy_name
 from agent_sandbox.runtime.project.installed import images_of, open_project

@@ -1,10 +1,10 @@
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.backends.project import Project

@@ -1,8 +1,8 @@
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.cli.steps import clones
 from agent_sandbox.cli.steps.clone_fetch import fetch_clone, fetched_lines

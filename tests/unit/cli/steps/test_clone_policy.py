@@ -1,8 +1,8 @@
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.cli.steps.clone_policy import bring_policy, keeps_own_policy, update_policy
 from agent_sandbox.runtime.project.clone_record import Clone, clone_named, new_clone, save_clone

@@ -2,10 +2,10 @@ import hashlib
 import os
 import shlex
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import harmless_settings as module

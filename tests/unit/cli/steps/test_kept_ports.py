@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.steps import kept_ports, ports_keeper

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.backends.plan import HandOver
 from agent_sandbox.cli.steps import ports_keeper

@@ -2,11 +2,11 @@ import os
 import shutil
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.framework.errors import exit_code

@@ -2,11 +2,11 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.unprotected_writes import SILENT, put_off, review

@@ -1,8 +1,8 @@
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.steps import protection_prompt

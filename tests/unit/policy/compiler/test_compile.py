@@ -1,7 +1,7 @@
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.compile import compile_policy, offered
 from agent_sandbox.policy.compiler.layer import Layer

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Origin

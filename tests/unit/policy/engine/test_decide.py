@@ -1,7 +1,8 @@
+import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer
@@ -380,7 +381,7 @@ def granted(policy: Policy, request: Request) -> Policy:
     """Return the policy with a grant of what `request` asks for."""
     offer = offer_for(request, NOTHING)
     assert offer
-    return replace(
+    return dataclasses.replace(
         policy, granted=Grants(rules=(Rule(effect=Effect.ALLOW, conditions=offer.once, origin=HERE, reason="once"),))
     )
 
@@ -569,7 +570,7 @@ def test_does_not_grant_a_host_service(policy_of: PolicyOf, request_of: RequestO
     policy = policy_of("host_services: {nas: {to: nas.example.com:8080}}")
     request = request_of("POST http://nas.example.com:8080/")
     assert decide(policy, request).allowed
-    without_its_rule = replace(policy, index=policy_of("deny: [b.test]").index)
+    without_its_rule = dataclasses.replace(policy, index=policy_of("deny: [b.test]").index)
     after = granted(without_its_rule, request)
     assert not decide(after, request).allowed
     assert not decide_connect(after, host=request.host, port=request.port).allowed

@@ -1,7 +1,8 @@
+import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer
@@ -119,7 +120,7 @@ def test_a_host_is_reached_through_the_company_s_proxy_that_the_policy_names(lay
     assert policy.authorities == "-----BEGIN"
     silent = compile_policy([layer_of("")], {})
     assert (silent.upstream_proxy("a.test"), silent.authorities) == (None, "")
-    others = [replace(authorities, name="x.pem (sha256 2)"), None]
+    others = [dataclasses.replace(authorities, name="x.pem (sha256 2)"), None]
     digests = {compile_policy([replace(layer_of(written), authorities=one)], {}).digest for one in others}
     assert len(digests | {policy.digest, silent.digest}) == 4
     assert compile_policy([layer_of(written)], {}).authorities == ""

@@ -1,7 +1,7 @@
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Decision, Effect, Origin
 from agent_sandbox.policy.engine.rule import Conditions, Rule
@@ -167,7 +167,7 @@ def test_whatever_is_asked_for_beyond_host_port_and_method_is_looked_at() -> Non
     mcp = mcp_pattern(["search"], [])
     every = replace(EVERY_CONDITION, graphql=graphql, mcp=mcp, inject=TOKEN, encoded_slash=True, inspect=False)
     every = replace(every, budget=Budget(requests=Rate(1, 60)), ask=True)
-    usual, names = Conditions(host=HOST), [part.name for part in fields(Conditions)]
+    usual, names = Conditions(host=HOST), Conditions.__struct_fields__
     assert [name for name in names if getattr(every, name) == getattr(usual, name)] == ["host"]
     alone: list[dict[str, Any]] = [{name: getattr(every, name)} for name in names]
     assert [name for name, one in zip(names, alone, strict=True) if replace(usual, **one).plain] == [

@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
 from agent_sandbox.policy.http.request import parse_request

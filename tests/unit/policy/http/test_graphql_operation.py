@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.graphql_operation import (

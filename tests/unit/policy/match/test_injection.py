@@ -1,7 +1,7 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.transform_spec import TransformSpec

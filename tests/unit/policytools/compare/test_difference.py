@@ -1,7 +1,7 @@
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Layer, Policy, compile_policy
 from agent_sandbox.policytools.compare.difference import Change, difference

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent_sandbox.policytools.edit.insertion import insertion, written
 from table_tests import each

@@ -1,7 +1,7 @@
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Layer, Operation, Policy, Request, compile_policy, decide
 from agent_sandbox.policy.compiler.compile import offered

@@ -1,10 +1,10 @@
 """Findings, as short as they can be told: the line and what was found."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from textwrap import dedent
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Layer, compile_policy
 from agent_sandbox.policy.match.host_list import parse_host_list

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import decide
 from agent_sandbox.policy.explain.offer import Offer, offer_for

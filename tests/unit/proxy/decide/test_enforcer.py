@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from msgspec.structs import replace
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Decision, Effect, Policy, compile_policy, decide_connect, parse_request

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_sandbox.proxy.exchange.denial import Denial, Page, page, reason_phrase
 from table_tests import each

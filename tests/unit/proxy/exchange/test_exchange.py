@@ -3,11 +3,11 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Decision, Effect, Origin, parse_request

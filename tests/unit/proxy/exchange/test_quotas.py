@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.rule_set import Budgeted

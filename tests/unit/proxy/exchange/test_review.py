@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Decision, Effect, parse_request
 from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudget, open_exchange

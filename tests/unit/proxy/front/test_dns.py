@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import dns.flags
@@ -8,6 +7,7 @@ import dns.message
 import dns.opcode
 import dns.rcode
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.front.dns import NameServer, decide_name

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Decision, Effect, Policy, decide_connect

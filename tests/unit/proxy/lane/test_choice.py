@@ -3,10 +3,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import decide_connect
 from agent_sandbox.proxy.lane import choice

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from OpenSSL import SSL
 
 from agent_sandbox.policy import Effect, parse_request

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import socket
 import struct
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from mitmproxy.connection import Server
 from mitmproxy.proxy import commands, events
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Decision, Effect, Policy
 from agent_sandbox.policy.decision import Origin
@@ -507,7 +508,9 @@ async def test_a_request_that_waited_goes_on_and_its_grant_counts_at_a_reload() 
     # A tunnel in which a request waits is not closed, though the next one would be allowed.
     assert await stage.session.review(revised("b.test", "a.test")) is False
     (rule,) = allowing("a.test").rules.rules
-    granted = replace(rule, conditions=replace(rule.conditions, ports=frozenset({80}), methods=frozenset({"GET"})))
+    granted = dataclasses.replace(
+        rule, conditions=replace(rule.conditions, ports=frozenset({80}), methods=frozenset({"GET"}))
+    )
     stage.session._tunnel.decision = None
     exchange.waiting.end("", grant=granted)
     await turns()

@@ -3,11 +3,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from dataclasses import replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, cast, override
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy.match.host_service import HostService
 from agent_sandbox.policy.match.upstream import UpstreamProxy

@@ -1,12 +1,12 @@
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones import checked as checking

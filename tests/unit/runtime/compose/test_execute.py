@@ -1,8 +1,9 @@
+import dataclasses
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.backends.plan import BuildImage, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Freshness
@@ -63,7 +64,7 @@ MINE = "mirror.test/debian:13"
 def test_an_image_on_another_base_is_outdated_and_says_so(
     docker: FakeDocker, base: str, was: str | None, built: str
 ) -> None:
-    step = replace(build("i:1"), labels={"agent-sandbox.digest": "new", "agent-sandbox.base": base})
+    step = dataclasses.replace(build("i:1"), labels={"agent-sandbox.digest": "new", "agent-sandbox.base": base})
     existing = {"agent-sandbox.digest": "new", **({} if was is None else {"agent-sandbox.base": was})}
     docker.says("image inspect", out=json.dumps({"tags": ["i:1"], "labels": existing})).says("build")
     events: list[Event] = []

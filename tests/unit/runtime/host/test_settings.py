@@ -1,9 +1,9 @@
 import os
 import stat
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.manifest import Settings

@@ -1,10 +1,10 @@
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, STACK

@@ -1,7 +1,7 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import OnConflict

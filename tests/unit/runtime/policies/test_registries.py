@@ -1,11 +1,11 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.detect import Offer
 from agent_sandbox.policyfile.resolved import RESOLVED, TOOLS

@@ -2,10 +2,10 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.backends.project import Project

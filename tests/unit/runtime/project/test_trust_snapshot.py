@@ -1,8 +1,8 @@
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy.match.host_list import FILE_NAME
 from agent_sandbox.policyfile.resolved import TOOLS

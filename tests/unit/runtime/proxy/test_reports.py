@@ -1,8 +1,8 @@
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.runtime.proxy.reports import Dropped, Grant, Question, Reply, State, domain_of, groups, read_report
 from table_tests import each

@@ -1,5 +1,6 @@
 import json
-from dataclasses import asdict
+
+from msgspec import to_builtins
 
 from agent_sandbox.runtime.traffic.record import LARGEST, LONGEST, Use, read_record
 from table_tests import each
@@ -32,7 +33,7 @@ LINE = {
 def test_a_line_is_read_back_with_all_its_fields() -> None:
     record = read_record(json.dumps(LINE))
     assert record is not None
-    assert {**LINE, "id": record.id} == {**asdict(record), "secrets": [*asdict(record)["secrets"]]}
+    assert {**LINE, "id": record.id} == {**to_builtins(record), "secrets": [*to_builtins(record)["secrets"]]}
 
 
 def test_the_id_depends_on_the_line_alone() -> None:

@@ -1,9 +1,9 @@
 import sqlite3
 from contextlib import closing
-from dataclasses import astuple, fields
 from pathlib import Path
 
 import pytest
+from msgspec.structs import astuple
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.traffic.record import Record, read_record
@@ -39,7 +39,7 @@ def test_records_are_rows_with_the_names_of_the_log(tmp_path: Path) -> None:
     assert added == 2
     found = rows(tmp_path, data, "SELECT * FROM records ORDER BY host")
     assert found == [astuple(record(line))[: len(COLUMNS)] for line in LINES]
-    assert [field.name for field in fields(Record)] == [*COLUMNS, "secrets", "hint", "headers"]
+    assert list(Record.__struct_fields__) == [*COLUMNS, "secrets", "hint", "headers"]
     assert rows(tmp_path, data, "SELECT * FROM secrets") == [(record(LINES[0]).id, "t", "bearer", "stored", 9)]
 
 

@@ -1,6 +1,5 @@
-from dataclasses import asdict
-
 import pytest
+from msgspec import to_builtins
 
 from agent_sandbox.runtime.traffic import totals as subject
 from agent_sandbox.runtime.traffic.record import read_record
@@ -45,7 +44,7 @@ def test_hosts_are_sorted_by_any_total(by: By, expected: list[str]) -> None:
 
 def test_the_end_of_a_websocket_adds_bytes_and_no_request() -> None:
     (found,) = (one for one in FOUND.top(By.SENT) if one.host == "c.test")
-    assert asdict(found) == {
+    assert to_builtins(found) == {
         "host": "c.test",
         "requests": 1,
         "denied": 0,

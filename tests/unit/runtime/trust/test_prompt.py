@@ -1,8 +1,8 @@
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import open_store

@@ -1,5 +1,6 @@
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.mcp import McpServer

@@ -3,9 +3,10 @@
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
+
+from msgspec import Struct
 
 from agent_sandbox.printable import printable
 from agent_sandbox.runtime.copying.tree import RefusedError
@@ -17,8 +18,7 @@ WIDEST = 100
 FOLDER = "/tmp"  # noqa: S108 - in the sandbox, where only the agent is
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(Struct, frozen=True):
     """A paste that waits: for its images to be read, for the user, or for the copy."""
 
     paste: Paste

@@ -1,7 +1,8 @@
 """Show what was learned, ask which entries to write, and report which recorded requests they allow."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
@@ -17,12 +18,11 @@ MOST_LISTED = 10
 OTHER_NEEDS = "(without queries, bodies and headers, which the log does not have)"
 
 
-@dataclass(slots=True, kw_only=True)
-class Chosen:
+class Chosen(Struct, kw_only=True):
     """The entries to write."""
 
-    services: list[str] = field(default_factory=list)
-    rules: list[ShortRule] = field(default_factory=list)
+    services: list[str] = []
+    rules: list[ShortRule] = []
 
     def add(self, entry: Entry) -> None:
         """Add an entry as it is shown."""

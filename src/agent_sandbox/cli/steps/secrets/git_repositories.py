@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy.file.service_options import (
     ACCESS,
@@ -25,16 +27,14 @@ READ, WRITE = "read", "readwrite"
 REPOSITORIES, GIT = "repos", "git"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class Server(Struct, frozen=True, kw_only=True):
     """A git server: its host, and its kind of repositories."""
 
     host: str
     kind: Repositories
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """A repository with its access; `where` says which option or git setting names it."""
 
     name: str

@@ -3,9 +3,10 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets
@@ -46,8 +47,7 @@ ACCESS_TEXT = {"read": "read only", "readwrite": "read and write"}
 NO_PUSHES = ("POST https://*/**/git-receive-pack", "POST http://*/**/git-receive-pack")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitSetup:
+class GitSetup(Struct, frozen=True, kw_only=True):
     """The options of the user; without `written` and `read`, the project's git settings name the repositories."""
 
     written: Sequence[str]

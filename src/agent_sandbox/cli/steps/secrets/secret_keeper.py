@@ -9,8 +9,9 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.secrets.login_sync import agent_of, host_of, login_of
@@ -32,8 +33,7 @@ AGAIN_SECONDS = 60.0
 EARLY_SECONDS = 540.0
 
 
-@dataclass(slots=True)
-class Watched:
+class Watched(Struct):
     """A secret, what its file looked like when it was last passed on, and when it is due again anyway."""
 
     recipe: Recipe

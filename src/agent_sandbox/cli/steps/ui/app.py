@@ -7,11 +7,11 @@ longer open.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Protocol
 
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -65,8 +65,7 @@ class RequestError(Exception):
         self.status, self.why = status, why
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackApi:
+class StackApi(Struct, frozen=True, kw_only=True):
     """The services of one stack that the page's API uses: answers, rules and today's records."""
 
     answers: Answers

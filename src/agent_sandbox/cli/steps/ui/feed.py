@@ -10,9 +10,10 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import chain, takewhile
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent_sandbox.counted import counted
 from agent_sandbox.runtime.proxy.decisions import is_probe
@@ -25,8 +26,7 @@ NOTES = 20
 type Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
+class Stack(Struct, frozen=True, kw_only=True):
     """The open questions and grants of one stack, none while it is not connected."""
 
     name: str
@@ -34,8 +34,7 @@ class Stack:
     connected: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """A record of a stack's proxy. The number is the feed's own."""
 
     number: int
@@ -43,8 +42,7 @@ class Decision:
     record: Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class News(Struct, frozen=True, kw_only=True):
     """Everything new since a `Cursor`. `missed` is the number of new decisions that were dropped already.
 
     `stacks` has all stacks, or is None if none of them has changed.
@@ -56,8 +54,7 @@ class News:
     notes: Sequence[str]
 
 
-@dataclass(slots=True, kw_only=True)
-class Cursor:
+class Cursor(Struct, kw_only=True):
     """What a page has already got: the numbers of the last decision, change of a stack, and note."""
 
     record: int = 0

@@ -8,8 +8,9 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer, layer_policy
 from agent_sandbox.cli.steps.policy.policy_edit import difference
@@ -27,8 +28,7 @@ from agent_sandbox.runtime.proxy.reports import Question
 MOST = 16  # changes that were shown and not yet written
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """A rule, the diff that adds it, and what to know before it is written. `id` is how the page asks to write it."""
 
     id: str

@@ -9,16 +9,16 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from hmac import compare_digest
+
+from msgspec import Struct
 
 BYTES = 32
 TOKEN_SECONDS = 600.0
 MOST = 8  # sessions; the oldest ends
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(Struct, frozen=True, kw_only=True):
     """Two secrets: `cookie` is hidden from scripts, `key` from other ports."""
 
     cookie: str

@@ -3,9 +3,10 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE
@@ -26,8 +27,7 @@ SERVICE = "service "  # how the layer of a service's rules begins
 type EachRecord = Callable[[Callable[[Record], object]], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hosts:
+class Hosts(Struct, frozen=True, kw_only=True):
     """The busiest hosts with their slots, how many there are, and when each slot begins."""
 
     rows: Sequence[tuple[Total, Slots]]
@@ -35,8 +35,7 @@ class Hosts:
     times: Sequence[datetime]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class Use(Struct, frozen=True, kw_only=True):
     """The counts of one entry or service in a line of the policy file."""
 
     what: str
@@ -44,8 +43,7 @@ class Use:
     denied: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyUse:
+class PolicyUse(Struct, frozen=True, kw_only=True):
     """The policy file line by line, the uses by line number, and what other files decided."""
 
     text: Sequence[str]

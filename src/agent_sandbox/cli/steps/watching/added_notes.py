@@ -8,9 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from itertools import count
+
+from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.execute import driver

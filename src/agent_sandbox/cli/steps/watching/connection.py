@@ -8,9 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project

@@ -1,8 +1,9 @@
 """The details of a question and of a decided request, line by line. Most of their texts come from the sandbox."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from agent_sandbox.runtime.proxy.decisions import why
 from agent_sandbox.runtime.proxy.reports import Question
@@ -26,7 +27,7 @@ def question_lines(question: Question) -> Iterator[str]:
 def record_lines(record: Mapping[str, Any]) -> Iterator[str]:
     """Yield the reason of a decision, then what else the audit record has about the request."""
     one = record_of(record)
-    if said := why(asdict(one)):
+    if said := why(to_builtins(one)):
         yield said
     facts = (
         one.rule and f"rule {one.rule}",

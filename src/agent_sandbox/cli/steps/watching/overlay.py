@@ -5,8 +5,9 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from agent_sandbox.cli.steps.watching.connection import GONE, LAYERS, SETTLE_SECONDS, Connection
 from agent_sandbox.cli.steps.watching.plain import ANSWERS
@@ -25,8 +26,7 @@ BACK = "  Esc  back to the agent"
 LATER = f"{BACK}; the request goes on waiting"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class About:
+class About(Struct, frozen=True, kw_only=True):
     """The request or group that an answer is for. A restarted proxy uses the same number for another request."""
 
     id: int

@@ -7,9 +7,10 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer, layer_policy
 from agent_sandbox.policytools.suggest.denials import read_denials
@@ -28,8 +29,7 @@ NO_EDITOR = Problem(where="EDITOR", what="names no editor that is installed", hi
 ASKED = "ask"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyLine:
+class PolicyLine(Struct, frozen=True, kw_only=True):
     """A line of a policy file on this machine."""
 
     file: Path

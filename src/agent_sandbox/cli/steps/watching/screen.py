@@ -6,10 +6,10 @@ All texts of the sandbox are shown as they are, never as Textual's markup.
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, override
 
+from msgspec import Struct, field
 from rich.text import Text
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -42,8 +42,7 @@ NOT_DENIED = Problem(where="", what="this request was not denied, so no rule is 
 NOTHING_SELECTED = Problem(where="", what="no request is selected")
 
 
-@dataclass(slots=True, kw_only=True)
-class Watched:
+class Watched(Struct, kw_only=True):
     """One stack on the screen."""
 
     name: str
@@ -52,8 +51,7 @@ class Watched:
     connected: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """One line of the list of questions: a question, or all of a domain, which then has a `name`."""
 
     stack: Watched

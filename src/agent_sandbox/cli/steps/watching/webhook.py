@@ -10,11 +10,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.problems import UserError
@@ -32,8 +33,7 @@ TEXT_LONGEST = 200
 type Answer = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     """One message, not sent yet."""
 
     questions: Sequence[Question]

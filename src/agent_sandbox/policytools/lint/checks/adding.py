@@ -1,8 +1,10 @@
 """Find rules that look like a limit but are not: another entry or service allows more on the same host."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import count
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.decide import decide
@@ -67,7 +69,7 @@ def _own_records(subject: Subject) -> Iterator[Record]:
     for rule in subject.allows:
         if (record := records.get(_word(rule.conditions))) is not None:
             own = rule.conditions.host
-            wider = replace(own, reach=Reach.APEX_AND_BELOW) if own.reach is Reach.BELOW else own
+            wider = dataclasses.replace(own, reach=Reach.APEX_AND_BELOW) if own.reach is Reach.BELOW else own
             asked = replace(rule.conditions, host=wider)
             record.taken.append(Taken(rule={}, conditions=asked))
     yield from records.values()

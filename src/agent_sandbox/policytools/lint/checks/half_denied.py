@@ -1,7 +1,9 @@
 """Find denies that name one scheme while an allow lets the same requests through over the other."""
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.covers import covers
@@ -28,9 +30,10 @@ def half_denied(subject: Subject) -> Iterator[Finding]:
             continue
         allow = next((rule for rule in allows.of(left) if _opens(rule, left)), None)
         if allow:
+            other = dataclasses.replace(deny, conditions=left)
             yield Finding(
                 line=deny.origin.line,
-                what=f"`{deny}` is denied, and `{replace(deny, conditions=left)}` is allowed by {allow.origin}",
+                what=f"`{deny}` is denied, and `{other}` is allowed by {allow.origin}",
                 why="a deny that names one scheme does not apply to the other",
                 fix="deny it for both: an entry with `host` and `rules`, without `schemes`",
             )

@@ -1,8 +1,9 @@
 """Check the installed versions for the vulnerabilities in `known_holes.yaml`."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.version import Version, is_distributions, parse, shown
@@ -12,8 +13,7 @@ FILE = Path(__file__).with_name("known_holes.yaml")
 NAMES = {"Engine": "engine", "containerd": "containerd", "runc": "runc"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hole:
+class Hole(Struct, frozen=True, kw_only=True):
     """One vulnerability, with the versions that introduced and fixed it."""
 
     component: str

@@ -1,10 +1,10 @@
 import json
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.cli.build import build
 from agent_sandbox.cli.framework.errors import exit_code

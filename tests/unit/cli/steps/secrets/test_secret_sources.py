@@ -1,8 +1,8 @@
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.cli.steps.secrets import secret_sources as subject
 from agent_sandbox.cli.steps.secrets.secret_sources import give, sync_after_start

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.cli.steps.secrets.secret_store import ask_store, secrets_of
 from agent_sandbox.problems import UserError
@@ -18,8 +19,7 @@ def test_a_running_proxy_is_asked(project: Path, docker: FakeDocker) -> None:
 
 def test_a_stack_that_is_not_trusted_is_not_started_for_its_secrets(project: Path, docker: FakeDocker) -> None:
     docker.says("ps --all")
-    untrusted = open_project(project, cwd=project)
-    object.__setattr__(untrusted, "files", ())
+    untrusted = replace(open_project(project, cwd=project), files=())
     with pytest.raises(UserError, match="the stack is not running"):
         ask_store(untrusted, "remove", "a")
     assert secrets_of(untrusted) == ()

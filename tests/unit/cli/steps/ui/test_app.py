@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.cli.steps.ui.app import LARGEST, MOST_PAGES
 from agent_sandbox.cli.steps.ui.rules import Rules

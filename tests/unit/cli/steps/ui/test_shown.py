@@ -1,4 +1,4 @@
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent_sandbox.cli.steps.ui.feed import Decision, News, Record, Stack
 from agent_sandbox.cli.steps.ui.shown import LONGEST, MOST_QUESTIONS, Shown, decision_shown, news_shown, stack_shown

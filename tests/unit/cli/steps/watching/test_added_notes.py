@@ -1,11 +1,11 @@
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.cli.steps.watching.added_notes import AddedNotes, risks_of, sandbox_clients
 from agent_sandbox.problems import Problem, UserError

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent_sandbox.cli.steps.watching.details import NO_RULE, question_lines, record_lines
 from agent_sandbox.runtime.proxy.reports import Question

@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS
 from agent_sandbox.cli.steps.watching.overlay import BACK, GONE_SECONDS, LATER, LONGEST_RULE, TOO_SOON, Overlay

@@ -1,8 +1,8 @@
 import json
-from dataclasses import replace
 from typing import Any, override
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer

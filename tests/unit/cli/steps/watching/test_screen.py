@@ -3,10 +3,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from textual.widgets import DataTable, OptionList, Static
 
 from agent_sandbox.cli.steps.watching import screen as module

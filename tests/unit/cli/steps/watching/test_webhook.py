@@ -1,11 +1,11 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.cli.steps.watching.webhook import Message, Webhook, shown
 from agent_sandbox.policy import decide, parse_request

@@ -1,8 +1,8 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import base_name, proxy_name

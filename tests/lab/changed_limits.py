@@ -1,0 +1,11 @@
+"""Code for `sabotage`: the proxy runs with some other limits, so that a test need not reach the real ones."""
+
+from __future__ import annotations
+
+
+def limits_with(**values: float) -> str:
+    """Return code that gives these limits to a proxy, before it imports what uses them."""
+    return (
+        "import functools\nfrom agent_sandbox.proxy import limits\n"
+        f"limits.Limits = functools.partial(limits.Limits, **{values!r})\n"
+    )
