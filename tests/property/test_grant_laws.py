@@ -1,9 +1,10 @@
 """The laws of grants: what a person allows never changes what a rule, a deny or a restricting layer decides."""
 
-from dataclasses import replace
+import dataclasses
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent_sandbox.policy import (
     Cause,
@@ -31,7 +32,7 @@ def with_grants(of: Policy, asked: list[Request]) -> Policy:
     offers = filter(None, (offer_for(request, NOTHING) for request in asked))
     conditions = (one for offer in offers for one in (offer.once, offer.lasting) if one)
     rules = tuple(Rule(effect=Effect.ALLOW, conditions=one, origin=HERE) for one in conditions)
-    return replace(of, granted=Grants(rules=rules))
+    return dataclasses.replace(of, granted=Grants(rules=rules))
 
 
 granted = st.lists(requests, max_size=3)
@@ -50,8 +51,8 @@ def test_a_grant_changes_only_what_no_rule_decides(
     if after.allowed:
         assert decide_connect(policy_, host=request.host, port=request.port).allowed
     assert decide_with_secrets(policy_, request)[1] == decide_with_secrets(plain, request)[1]
-    assert decide(replace(policy_, granted=None), request) == before
-    assert decide(replace(policy_, granted=Grants(rules=())), request) == before
+    assert decide(dataclasses.replace(policy_, granted=None), request) == before
+    assert decide(dataclasses.replace(policy_, granted=Grants(rules=())), request) == before
 
 
 @given(specs, specs, granted, requests)
@@ -59,7 +60,7 @@ def test_no_grant_allows_more_than_a_restricting_layer(
     spec: Entry, above: Entry, asked: list[Request], request: Request
 ) -> None:
     after = decide(with_grants(policy(tightened(above), spec), asked), request)
-    assert not after.allowed or decide(policy({**above, "deny": []}), request._replace(secrets=True)).allowed
+    assert not after.allowed or decide(policy({**above, "deny": []}), replace(request, secrets=True)).allowed
 
 
 asks = st.sampled_from([{"about": ["writes"]}, {"uploads": 9}, {"about": ["unlisted", "writes"], "uploads": 15}])
@@ -82,7 +83,7 @@ def test_questions_about_what_is_allowed_never_allow_more_and_an_answer_never_ei
         assert decide(answered, request) == decide(with_grants(plain, [request]), request)
     if decide(answered, request).allowed and before.allowed:
         assert decide_with_secrets(answered, request)[1] == decide_with_secrets(plain, request)[1]
-    assert decide(replace(answered, granted=None), request) == after
+    assert decide(dataclasses.replace(answered, granted=None), request) == after
 
 
 @given(specs, st.none() | specs, allows, requests)

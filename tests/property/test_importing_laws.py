@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Effect, Layer, Request, compile_policy, decide, parse_request
 from agent_sandbox.policy.engine.rule import Rule
@@ -65,7 +66,7 @@ def test_an_import_opens_nothing_and_announces_what_it_closes(domains: list[str 
     if here and not there:
         assert request.method == "HEAD"
         assert old_policy.HEAD in told
-        assert allowed_there([{"domains": domains}], request._replace(method="GET"))
+        assert allowed_there([{"domains": domains}], replace(request, method="GET"))
     if there and not here:
         announced = {
             old_policy.PORTS: request.port not in {80, 443},
@@ -132,7 +133,7 @@ def opened(files: list[Entry], asked: Iterable[Request]) -> list[str]:
     return [
         f"{one.method} {one.url}"
         for one in more
-        if not (one.method == "HEAD" and allowed_there(files, one._replace(method="GET"))) and not is_told(files, one)
+        if not (one.method == "HEAD" and allowed_there(files, replace(one, method="GET"))) and not is_told(files, one)
     ]
 
 

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 from hypothesis import example, given
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Decision, Effect, Policy, Request, awaits_operation, decide, decide_connect
 from agent_sandbox.policy.compiler.expand import expand
@@ -64,17 +65,17 @@ def secretive(entry: Entry) -> Entry:
 @given(specs, entries, requests)
 @example(NOTHING, {"host": "a.test"}, FILLABLE)
 def test_a_rule_with_a_secret_ignores_requests_that_cannot_carry_it(spec: Entry, entry: Entry, asked: Request) -> None:
-    without = asked._replace(secrets=False)
+    without = replace(asked, secrets=False)
     assert effect(with_more(spec, "domains", secretive(entry)), without) is effect(policy(spec), without)
 
 
 @given(specs, entries, requests)
 @example(NOTHING, {"host": "a.test"}, FILLABLE)
-@example(NOTHING, {"host": "a.test"}, FILLABLE._replace(scheme="http", port=80))
+@example(NOTHING, {"host": "a.test"}, replace(FILLABLE, scheme="http", port=80))
 def test_a_rule_with_a_secret_takes_requests_that_can_carry_it_over_https_alone(
     spec: Entry, entry: Entry, asked: Request
 ) -> None:
-    fillable = asked._replace(secrets=True)
+    fillable = replace(asked, secrets=True)
     after = effect(with_more(spec, "domains", secretive(entry)), fillable)
     assert after is effect(with_more(spec, "domains", over_https(entry)), fillable)
 
@@ -82,7 +83,7 @@ def test_a_rule_with_a_secret_takes_requests_that_can_carry_it_over_https_alone(
 @given(specs, requests)
 @example({"domains": [{"host": "a.test", "transform": TRANSFORM}], "deny": []}, FILLABLE)
 def test_a_request_that_can_carry_a_secret_is_allowed_wherever_one_without_is(spec: Entry, asked: Request) -> None:
-    with_it, without = (effect(policy(spec), asked._replace(secrets=secrets)) for secrets in (True, False))
+    with_it, without = (effect(policy(spec), replace(asked, secrets=secrets)) for secrets in (True, False))
     assert with_it is Effect.ALLOW or without is Effect.DENY
 
 
@@ -97,7 +98,7 @@ def test_adding_an_operation_never_denies(spec: Entry, entry: Entry, request: Re
 
 @given(specs, requests)
 def test_what_no_operation_makes_allowed_awaits_none(spec: Entry, request: Request) -> None:
-    of, head = policy(spec), request._replace(operation=None)
+    of, head = policy(spec), replace(request, operation=None)
     assert effect(of, head) is Effect.ALLOW or awaits_operation(of, head) or effect(of, request) is Effect.DENY
 
 

@@ -116,7 +116,7 @@ def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Inj
     """
     if not policy.asks_secrets:
         return decide(policy, request), None
-    filled = request._replace(secrets=True)
+    filled = replace(request, secrets=True)
     decision = decide(policy, filled)
     if not decision.allowed:
         return decision, None
@@ -167,16 +167,16 @@ def awaits_operation(policy: Policy, request: Request, decision: Decision | None
     message = request.message or (ANY_MESSAGE if policy.asks_messages else None)
     if (operation, message) == (request.operation, request.message):
         return False
-    filled = request._replace(secrets=True)
+    filled = replace(request, secrets=True)
     allowed = allows(policy, filled) if decision is None else decision.allowed
-    return not allowed and allows(policy, filled._replace(operation=operation, message=message))
+    return not allowed and allows(policy, replace(filled, operation=operation, message=message))
 
 
 def awaits_message(policy: Policy, request: Request) -> bool:
     """Return whether a request that is denied by its head could be allowed after its body is read as MCP."""
     if request.message is not None or not policy.asks_messages:
         return False
-    return allows(policy, request._replace(secrets=True, message=ANY_MESSAGE))
+    return allows(policy, replace(request, secrets=True, message=ANY_MESSAGE))
 
 
 def _granted(policy: Policy, request: Request, ways: Readings) -> Decision | None:

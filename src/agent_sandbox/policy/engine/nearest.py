@@ -34,7 +34,7 @@ def no_rule_for_request(request: Request, readings: Readings, index: HostIndex) 
     if rule is None:
         return None
     differences = list(rule.differences(request, readings))
-    all_but_the_body = rule.matches(request._replace(operation=ANY_OPERATION, message=ANY_MESSAGE), readings)
+    all_but_the_body = rule.matches(replace(request, operation=ANY_OPERATION, message=ANY_MESSAGE), readings)
     cause = Cause.OPERATION if all_but_the_body else Cause.REQUEST
     denial = _denial(cause, f"host {request.host} is allowed, {_are_not(differences)}", rule, _shown(rule, request))
     inject = rule.conditions.inject

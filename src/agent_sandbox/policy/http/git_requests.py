@@ -1,5 +1,7 @@
 """Recognise the requests of git: a GET that reads the server's branches, then a POST that fetches or changes them."""
 
+from msgspec.structs import replace
+
 from agent_sandbox.policy.http.headers import MEDIA_TYPE, Headers
 from agent_sandbox.policy.http.request import Request
 
@@ -19,7 +21,7 @@ def push_after(request: Request) -> Request | None:
     others = (field for field in request.headers if field[0].lower() != MEDIA_TYPE)
     headers = Headers((*others, (MEDIA_TYPE, SENT_AS))) if request.headers else ()
     path = f"{request.path.removesuffix(BRANCHES)}{PUSH}"
-    return request._replace(method="POST", path=path, query="", headers=headers, body_size=None)
+    return replace(request, method="POST", path=path, query="", headers=headers, body_size=None)
 
 
 def pushed_repository(request: Request) -> str:

@@ -6,6 +6,8 @@ server.
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.bounds import MAX_OPERATION, too_large
 from agent_sandbox.policy.http.graphql_operation import NAME, Operation
@@ -18,14 +20,14 @@ KEYS = frozenset({"query", "operationName", "variables"})
 
 def with_body(request: Request, body: bytes) -> Request:
     """Return the request with the GraphQL operation in its body."""
-    checked = with_doubt(request._replace(body_size=len(body)))
-    return checked._replace(operation=checked.operation or read_operation(body))
+    checked = with_doubt(replace(request, body_size=len(body)))
+    return replace(checked, operation=checked.operation or read_operation(body))
 
 
 def with_doubt(request: Request) -> Request:
     """Return the request; if its head rules out a GraphQL body, set an operation that says why."""
     doubt = _doubt(request)
-    return request._replace(operation=Operation(doubt=doubt)) if doubt else request
+    return replace(request, operation=Operation(doubt=doubt)) if doubt else request
 
 
 def _doubt(request: Request) -> str:

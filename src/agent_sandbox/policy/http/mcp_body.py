@@ -7,6 +7,8 @@ other cases.
 import re
 from typing import Any
 
+from msgspec.structs import replace
+
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.bounds import MAX_MESSAGE, too_large
 from agent_sandbox.policy.http.json_body import NOT_PLAIN_JSON, is_plain_json, read_plain_json
@@ -33,13 +35,13 @@ def with_message_of_head(request: Request) -> Request:
     else:
         doubt = _doubt(request)
         found = McpMessage(doubt=doubt) if doubt else None
-    return request._replace(message=found) if found else request
+    return replace(request, message=found) if found else request
 
 
 def with_message(request: Request, body: bytes) -> Request:
     """Return the request with the MCP message in its body."""
-    checked = with_message_of_head(request._replace(body_size=len(body)))
-    return checked if checked.message else checked._replace(message=_agreeing(read_message(body), checked))
+    checked = with_message_of_head(replace(request, body_size=len(body)))
+    return checked if checked.message else replace(checked, message=_agreeing(read_message(body), checked))
 
 
 def _of_bodyless(request: Request) -> McpMessage | None:

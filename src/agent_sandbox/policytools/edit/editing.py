@@ -81,7 +81,7 @@ def _covering(policy: Policy, wanted: ShortRule, file: str) -> Rule | None:
 
 def _require_effect(policy: Policy, wanted: ShortRule, file: str) -> None:
     """Raise UserError if the policy decides the sample request differently, because of another layer or deny."""
-    decision = decide(policy, wanted.request._replace(secrets=True))
+    decision = decide(policy, replace(wanted.request, secrets=True))
     if decision.effect is not wanted.effect:
         what = f"{wanted.text} would still be denied: {decision.reason}"
         raise UserError([Problem(where=file, what=what, hint="nothing was changed")])

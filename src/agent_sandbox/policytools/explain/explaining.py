@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.engine.decide import NO_PUSH, decide, decide_with_secrets
@@ -99,7 +100,7 @@ def _doubtful(line: RequestLine, doubt: Ambiguous) -> Explanation:
 def _notes(policy: Policy, request: Request, decision: Decision, secrets: Injection | None) -> Iterator[str]:
     if secrets:
         yield f"the proxy injects {secrets} if `agent-sandbox secret list` shows it for {request.host}"
-        if decide(policy, request._replace(secrets=False)).allowed:
+        if decide(policy, replace(request, secrets=False)).allowed:
             yield "without the secret, another rule allows the request unchanged"
     place = policy.host_service(request.host, request.port)
     if place:
@@ -107,7 +108,7 @@ def _notes(policy: Policy, request: Request, decision: Decision, secrets: Inject
     if decision.max_body is not None:
         yield f"the body can have at most {shown_size(decision.max_body)}"
     if decision.allowed:
-        for one in policy.budgets(request.host, request.port, request._replace(secrets=secrets is not None)):
+        for one in policy.budgets(request.host, request.port, replace(request, secrets=secrets is not None)):
             yield f"it counts against the budget at {one.origin}: {one.budget}"
     if request.scheme == "https" and policy.passthrough(request.host, request.port):
         yield "TLS to this host is not inspected: all requests inside pass"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import override
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.errors import InvalidValue
@@ -82,7 +83,7 @@ def read_request(policy: Policy, line: RequestLine) -> Request:
         encoded_slash=policy.takes_encoded_slash(host),
     )
     # Only the proxy knows which secrets are set: assume all.
-    request = request._replace(secrets=True)
+    request = replace(request, secrets=True)
     if line.graphql is not None:
         from agent_sandbox.policy.http.graphql_body import with_body  # noqa: PLC0415 - needed only here
 
@@ -98,7 +99,7 @@ def _with_message(request: Request, line: RequestLine) -> Request:
         return with_message(request, _message(line.mcp))
     if line.method not in BODYLESS:
         return request
-    return request._replace(message=with_message_of_head(request._replace(body_size=request.body_size or 0)).message)
+    return replace(request, message=with_message_of_head(replace(request, body_size=request.body_size or 0)).message)
 
 
 def _message(text: str) -> bytes:

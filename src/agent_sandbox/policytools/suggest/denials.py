@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.audit_event import CONNECTIONS, REQUESTS
 from agent_sandbox.bounded_json import NotJsonError, read_json
@@ -216,7 +217,7 @@ def _why(what: What, request: Request | None, found: Denials) -> str:
     known = method in LISTABLE or (method == CALL and TOOL.fullmatch(tool))
     if request is None or not known:
         return MCP
-    line = entry_for_body(request._replace(message=McpMessage(method=method, tool=tool)))
+    line = entry_for_body(replace(request, message=McpMessage(method=method, tool=tool)))
     where = "add it to the list under `host_services`" if why_private(request.host) else f"add `{line}` under `domains`"
     why = f"{MCP}; to allow {what.mcp}, {where}"
     return why if why in found.others or len(found.others) < MOST_MESSAGES else MCP

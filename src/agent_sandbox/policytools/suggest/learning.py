@@ -168,4 +168,4 @@ def replay(learned: Learned, policy: Policy, *, untried: Collection[Request] = (
 
 
 def _decision(policy: Policy, request: Request) -> Decision:
-    return decide(policy, request._replace(secrets=True))
+    return decide(policy, replace(request, secrets=True))

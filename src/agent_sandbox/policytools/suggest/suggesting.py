@@ -107,14 +107,14 @@ def _why_not(request: Request, denials: Denials, policy: Policy) -> str:
         return f"denied by {deny.origin} ({deny})"
     if any(restriction.verdict(request, ways) is None for restriction in policy.rules.restrictions):
         return REASONS["ceiling"]
-    return ALLOWED_NOW if decide(policy, request._replace(secrets=True)).allowed else ""
+    return ALLOWED_NOW if decide(policy, replace(request, secrets=True)).allowed else ""
 
 
 def _method(request: Request, denials: Denials) -> str:
     """Return the method; HEAD counts as GET if GET was denied as well, because GET implies HEAD."""
     if request.method != "HEAD":
         return request.method
-    return "GET" if request._replace(method="GET") in denials.requests else "HEAD"
+    return "GET" if replace(request, method="GET") in denials.requests else "HEAD"
 
 
 def _with_services(

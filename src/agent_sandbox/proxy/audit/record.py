@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -33,7 +32,7 @@ class SecretUse(Struct, frozen=True, kw_only=True):
     age: float
 
 
-class AuditRecord(NamedTuple):
+class AuditRecord(Struct, frozen=True):
     """The fields of an audit record. `path` excludes the query, which may contain secrets.
 
     `cause` classifies a denial: a `Cause` of the policy, `address` if the name resolved to a forbidden address, or ""

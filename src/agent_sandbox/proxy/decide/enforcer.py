@@ -305,7 +305,7 @@ class Enforcer:
             return request
         if exchange.body_limit in {OPERATION, MESSAGE}:
             return self._read(exchange, request, body, is_mcp=awaits_message(policy, request))
-        return request._replace(body_size=len(body))
+        return replace(request, body_size=len(body))
 
     def _read(self, exchange: Exchange, request: Request, body: bytes | None, *, is_mcp: bool) -> Request:
         """Return the request with what its body asks for, as far as that is known; None for no body yet."""
@@ -314,16 +314,16 @@ class Enforcer:
 
         read = with_head(request) if body is None else self._known_ids.added_to(with_body(request, body))
         if not is_mcp:
-            return read._replace(message=request.message)
+            return replace(read, message=request.message)
         if exchange.websocket:
-            read = read._replace(message=McpMessage(doubt="a WebSocket"))
+            read = replace(read, message=McpMessage(doubt="a WebSocket"))
         if read.message is not None:
             exchange.mcp, exchange.mcp_id = "ambiguous" if read.message.doubt else str(read.message), read.message.id
         return read
 
     def _shows_tool(self, request: Request, grants: tuple[Rule, ...], name: str) -> bool:
         """Return whether the client may call a tool where it asked for the list."""
-        call = request._replace(method="POST", secrets=True, message=McpMessage(method=CALL, tool=name))
+        call = replace(request, method="POST", secrets=True, message=McpMessage(method=CALL, tool=name))
         return TOOL.fullmatch(name) is not None and allows(self._policy().granting(grants), call)
 
     def _hold(self, exchange: Exchange, limit: BodyLimit = OPERATION) -> None:
@@ -380,7 +380,7 @@ def _injected(
 ) -> tuple[Request, RequestHead, Filling]:
     if not isinstance(put_in, Filling):
         return request, sent, NOTHING
-    return request._replace(secrets=True), put_in.into_request(sent, body), put_in
+    return replace(request, secrets=True), put_in.into_request(sent, body), put_in
 
 
 def _forwarded(head: RequestHead, kept: Fields, decided: Request, *, websocket: bool) -> RequestHead:

@@ -1,7 +1,9 @@
 """Remember object ids from responses about the policy's repositories: later operations name objects by them."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy import Effect, Policy, Request
@@ -22,7 +24,7 @@ class KnownIds:
         """Return the request with the known ids in its operation."""
         if request.operation is None:
             return request
-        return request._replace(operation=replace(request.operation, known=self._repositories))
+        return replace(request, operation=dataclasses.replace(request.operation, known=self._repositories))
 
     def expect(self, exchange: Exchange, policy: Policy) -> None:
         """Have the response to an allowed request copied if the policy confines its operation to repositories."""

@@ -59,7 +59,7 @@ class NameServer(Struct, frozen=True, kw_only=True):
             _require_plain(question)
             asked = dns.message.from_wire(question, ignore_trailing=False)
         except (dns.exception.DNSException, ValueError):
-            self.record(line._replace(reason="not a DNS query with one question"))
+            self.record(replace(line, reason="not a DNS query with one question"))
             return None
         if asked.flags & dns.flags.QR:
             return None
@@ -71,17 +71,17 @@ class NameServer(Struct, frozen=True, kw_only=True):
         """Fill `answer`, REFUSED or NXDOMAIN unless the policy allows the name, and return the completed `line`."""
         answer.set_rcode(dns.rcode.REFUSED)
         if asked.opcode() != dns.opcode.QUERY or len(asked.question) != 1:
-            return line._replace(reason="not a query with exactly one question")
+            return replace(line, reason="not a query with exactly one question")
         (question,) = asked.question
         name, kind = question.name.to_text(omit_final_dot=True), dns.rdatatype.to_text(question.rdtype)
-        line = line._replace(host=name, method=kind)
+        line = replace(line, host=name, method=kind)
         if question.rdclass != dns.rdataclass.IN or question.rdtype not in {dns.rdatatype.A, *NOTHING_THERE}:
-            return line._replace(reason=f"queries of type {kind} are not answered")
+            return replace(line, reason=f"queries of type {kind} are not answered")
         answer.set_rcode(dns.rcode.NXDOMAIN)
         try:
             host = canonical_host(name)
         except Ambiguous as doubt:
-            return line._replace(reason=f"ambiguous: {doubt}")
+            return replace(line, reason=f"ambiguous: {doubt}")
         decision = decide_name(self.policy(), host)
         if not decision.allowed and self.asks(host, TLS_PORT, decision):
             decision = replace(decision, effect=Effect.ALLOW, reason=f"{decision.reason}; {ASKED_LATER}")
@@ -89,7 +89,7 @@ class NameServer(Struct, frozen=True, kw_only=True):
             answer.set_rcode(dns.rcode.NOERROR)
             if question.rdtype == dns.rdatatype.A:
                 answer.answer.append(dns.rrset.from_text(question.name, TTL_SECONDS, "IN", "A", self.address))
-        return line._replace(host=host, decision=decision.effect, rule=decision.rule, reason=decision.reason)
+        return replace(line, host=host, decision=decision.effect, rule=decision.rule, reason=decision.reason)
 
 
 def _require_plain(question: bytes) -> None:

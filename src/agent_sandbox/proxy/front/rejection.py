@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial, page, reason_phrase
@@ -30,17 +32,17 @@ class Rejection:
 
     async def deny(self, denial: Denial, line: AuditRecord) -> None:
         """Send the denial and close."""
-        line = line._replace(reason=denial.reason, status=denial.status)
+        line = replace(line, reason=denial.reason, status=denial.status)
         phrase = reason_phrase(denial) if denial.method == "CONNECT" else b""
         await self.kill(line, response=page(denial).http1(phrase))
 
     async def refuse(self, fault: RawTunnelError | WrongNameError, line: AuditRecord) -> None:
         """Close a connection that carries nothing the proxy forwards, with a TLS alert if its SNI is wrong."""
-        line = line._replace(reason=str(fault))
+        line = replace(line, reason=str(fault))
         if isinstance(fault, WrongNameError):
             await self.kill(line, response=UNRECOGNIZED_NAME)
             return
-        await self.kill(line._replace(event=Event.RAW_TUNNEL))
+        await self.kill(replace(line, event=Event.RAW_TUNNEL))
 
     async def fail(self, reason: str, tunnel: Tunnel) -> None:
         """Close a connection that cannot be served, with a TLS alert or a response."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 import h11
+from msgspec.structs import replace
 
 from agent_sandbox.proxy.exchange.denial import Page
 from agent_sandbox.proxy.exchange.engine import LINGER_SECONDS, Engine
@@ -268,4 +269,4 @@ def _answer_to(exchange: Exchange, error: Exception) -> Page:
 
 
 def _without_expect(head: RequestHead) -> RequestHead:
-    return head._replace(fields=tuple(field for field in head.fields if field[0].lower() != b"expect"))
+    return replace(head, fields=tuple(field for field in head.fields if field[0].lower() != b"expect"))

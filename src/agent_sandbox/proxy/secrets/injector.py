@@ -8,6 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from agent_sandbox.policy import Policy, Request
 from agent_sandbox.policy.http.query import has_parameter
 from agent_sandbox.policy.match.injection import Credential, Existing, Injection
@@ -57,7 +59,7 @@ class Filling:
 
     def into_request(self, head: RequestHead, body: bytes) -> RequestHead:
         """Return the head with everything injected; `body` counts only if it is signed."""
-        head = head._replace(fields=self.into(head.fields), target=self.into_target(head.target))
+        head = replace(head, fields=self.into(head.fields), target=self.into_target(head.target))
         return self.signing.sign(head, body) if self.signing else head
 
     def into(self, fields: Fields) -> Fields:

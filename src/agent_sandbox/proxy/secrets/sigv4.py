@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy import Request
@@ -63,7 +64,7 @@ class Signing(Struct, frozen=True, kw_only=True):
     def sign(self, head: RequestHead, body: bytes) -> RequestHead:
         """Return the head with the signature, and with the session token if there is one."""
         token = ((TOKEN, self.keys.token.encode("ascii")),) if self.keys.token else ()
-        head = head._replace(fields=(*head.fields, *token))
+        head = replace(head, fields=(*head.fields, *token))
         signed = _signed_fields(head)
         names = b";".join(signed)
         path, _, query = head.target.partition(b"?")
@@ -84,7 +85,7 @@ class Signing(Struct, frozen=True, kw_only=True):
             key = hmac.digest(key, part.encode(), "sha256")
         rest = f"SignedHeaders={names.decode()}, Signature={hmac.digest(key, text.encode(), 'sha256').hex()}"
         written = self.credential.row.write("/".join((self.keys.key_id, *scope)), rest)
-        return head._replace(fields=(*head.fields, (AUTHORIZATION, written.encode("ascii"))))
+        return replace(head, fields=(*head.fields, (AUTHORIZATION, written.encode("ascii"))))
 
 
 def parse_keys(value: str) -> Keys | None:

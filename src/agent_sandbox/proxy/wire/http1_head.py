@@ -7,7 +7,8 @@ joined. Here, both are errors.
 
 import re
 from enum import Enum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent_sandbox.proxy.limits import Limits
 
@@ -56,7 +57,7 @@ class BodyEnd(Enum):
 Body = int | BodyEnd
 
 
-class RequestHead(NamedTuple):
+class RequestHead(Struct, frozen=True):
     """A valid request line with its header fields. `body` is the length of the body in bytes, or `CHUNKED`."""
 
     method: str
@@ -67,7 +68,7 @@ class RequestHead(NamedTuple):
     body: Body
 
 
-class ResponseHead(NamedTuple):
+class ResponseHead(Struct, frozen=True):
     """A valid status line with its header fields."""
 
     version: str

@@ -1,11 +1,11 @@
 """The heads of HTTP messages as values, the same for every protocol version and whatever reads them from the wire."""
 
-from typing import NamedTuple
+from msgspec import Struct
 
 Fields = tuple[tuple[bytes, bytes], ...]
 
 
-class RequestHead(NamedTuple):
+class RequestHead(Struct, frozen=True):
     """The head of a request.
 
     `authority` is the `:authority` of HTTP/2, else empty. `host` and `port` are where the request goes: those of a full
@@ -27,7 +27,7 @@ class RequestHead(NamedTuple):
         return self.version == b"HTTP/2.0"
 
 
-class ResponseHead(NamedTuple):
+class ResponseHead(Struct, frozen=True):
     """The head of a response."""
 
     status: int

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy import learn as subject
@@ -274,7 +275,7 @@ def allowed(policy: Policy, line: str, tool: str = "") -> bool:
         )
     except Ambiguous:
         return False
-    return decide(policy, request._replace(secrets=True)).allowed
+    return decide(policy, replace(request, secrets=True)).allowed
 
 
 def test_after_learning_every_task_works_and_no_attack_that_was_recorded_between(

@@ -94,7 +94,7 @@ def test_the_start_of_a_push_meets_conditions_on_the_header_that_git_sends_with_
     policy_of: PolicyOf, request_of: RequestOf
 ) -> None:
     request = request_of("GET https://typed.test/r/info/refs?service=git-receive-pack")
-    assert decide(policy_of(PUSHES), request._replace(headers=(("Content-Type", "a/b"), ("user-agent", "git")))).allowed
+    assert decide(policy_of(PUSHES), replace(request, headers=(("Content-Type", "a/b"), ("user-agent", "git")))).allowed
 
 
 @each(
@@ -252,12 +252,12 @@ def test_a_body_is_awaited_only_where_it_could_make_the_request_allowed(
     policy, request = policy_of(GRAPHQL), request_of(line)
     assert not decide(policy, request).allowed
     assert awaits_operation(policy, request) is expected
-    assert decide(policy, request._replace(operation=VIEWER)).allowed is expected
+    assert decide(policy, replace(request, operation=VIEWER)).allowed is expected
 
 
 def test_no_body_is_awaited_twice_nor_where_no_rule_asks_for_one(policy_of: PolicyOf, request_of: RequestOf) -> None:
     request = request_of("POST https://a.test/graphql")
-    assert not awaits_operation(policy_of(GRAPHQL), request._replace(operation=VIEWER))
+    assert not awaits_operation(policy_of(GRAPHQL), replace(request, operation=VIEWER))
     assert not awaits_operation(policy_of("allow: [GET https://a.test/graphql]"), request)
 
 
@@ -281,12 +281,12 @@ def test_a_message_is_awaited_only_where_it_could_make_the_request_allowed(
     policy, request = policy_of(MCP), request_of(line)
     assert not decide(policy, request).allowed
     assert (awaits_operation(policy, request), awaits_message(policy, request)) == (expected, expected)
-    assert decide(policy, request._replace(message=SEARCH)).allowed is expected
+    assert decide(policy, replace(request, message=SEARCH)).allowed is expected
     assert not awaits_message(policy_of(GRAPHQL), request)
 
 
 def test_no_message_is_awaited_twice(policy_of: PolicyOf, request_of: RequestOf) -> None:
-    request = request_of("POST https://a.test/mcp")._replace(message=SEARCH)
+    request = replace(request_of("POST https://a.test/mcp"), message=SEARCH)
     assert not awaits_operation(policy_of(MCP), request)
     assert not awaits_message(policy_of(MCP), request)
 
@@ -296,9 +296,9 @@ def test_a_body_that_one_of_two_parsers_ruled_out_is_awaited_for_the_other(
 ) -> None:
     policy = policy_of("domains: [{host: a.test, rules: [{graphql: {query: [a]}}, {mcp: {tools: [a]}}]}]")
     request = request_of("POST https://a.test/")
-    assert awaits_operation(policy, request._replace(operation=Operation(doubt="no JSON")))
-    assert not awaits_message(policy, request._replace(message=McpMessage(doubt="no JSON")))
-    assert awaits_operation(policy, request._replace(message=McpMessage(doubt="no JSON")))
+    assert awaits_operation(policy, replace(request, operation=Operation(doubt="no JSON")))
+    assert not awaits_message(policy, replace(request, message=McpMessage(doubt="no JSON")))
+    assert awaits_operation(policy, replace(request, message=McpMessage(doubt="no JSON")))
 
 
 def test_an_organisation_narrows_the_tools_of_a_project(layer_of: LayerOf, request_of: RequestOf) -> None:
@@ -307,7 +307,7 @@ def test_an_organisation_narrows_the_tools_of_a_project(layer_of: LayerOf, reque
 
     policy = compile_policy([layer_of(f"tighten: true\n{entry('read_*')}"), layer_of(entry("'*'"))], {})
     calls = [
-        request_of("POST https://a.test/")._replace(message=McpMessage(method=CALL, tool=tool))
+        replace(request_of("POST https://a.test/"), message=McpMessage(method=CALL, tool=tool))
         for tool in ("read_a", "write_a")
     ]
     assert [allows(policy, call) for call in calls] == [True, False]
@@ -392,7 +392,7 @@ def test_allows_a_granted_request_and_its_tunnel(policy_of: PolicyOf, request_of
         policy = granted(policy_of(text), request)
         assert decide(policy, request).reason == "allowed by grant:1: once"
         assert decide_connect(policy, host="new.test", port=443).allowed
-        assert not decide(policy, request._replace(method="GET")).allowed
+        assert not decide(policy, replace(request, method="GET")).allowed
         assert not decide_connect(policy, host="new.test", port=8443).allowed
 
 
@@ -422,7 +422,7 @@ settings: {ask: {about: [writes], uploads: 9}}
 def test_asks_about_what_a_rule_allows_without_naming_it(  # noqa: PLR0917 - a table
     policy_of: PolicyOf, request_of: RequestOf, line: str, size: int | None, reason: str, allow: int
 ) -> None:
-    policy, request = policy_of(ASKING), request_of(line)._replace(body_size=size)
+    policy, request = policy_of(ASKING), replace(request_of(line), body_size=size)
     decision = decide(policy, request)
     assert (decision.reason if decision.cause is Cause.ASK else "") == reason
     assert allows(policy, request) is decision.allowed is not bool(reason)
@@ -436,7 +436,7 @@ def test_asks_about_what_a_rule_allows_without_naming_it(  # noqa: PLR0917 - a t
 def test_a_body_of_unknown_size_that_nobody_is_asked_about_ends_at_the_size(
     policy_of: PolicyOf, request_of: RequestOf
 ) -> None:
-    get = request_of("GET https://a.test/")._replace(body_size=None)
+    get = replace(request_of("GET https://a.test/"), body_size=None)
     assert decide(policy_of(ASKING), get).max_body == 9
     assert decide(policy_of("domains: [a.test]\nsettings: {ask: writes}"), get).max_body is None
 
@@ -463,27 +463,27 @@ def test_a_grant_that_lasts_lets_no_large_upload_pass(
     policy_of: PolicyOf, request_of: RequestOf, line: str, size: int | None, said: str | int | None
 ) -> None:
     policy, request = policy_of(LASTING), request_of(line)
-    offer = offer_for(request._replace(body_size=0), policy)
+    offer = offer_for(replace(request, body_size=0), policy)
     assert offer
     assert offer.lasting
     rule = Rule(effect=Effect.ALLOW, conditions=offer.lasting, origin=HERE, reason="for an hour")
     after = policy.granting((rule,))
-    decision = decide(after, request._replace(body_size=size))
+    decision = decide(after, replace(request, body_size=size))
     assert (decision.reason if decision.cause is Cause.ASK else decision.max_body) == said
     assert decision.allowed is not isinstance(said, str)
     if not decision.allowed:
-        once = offer_for(request._replace(body_size=size), after)
+        once = offer_for(replace(request, body_size=size), after)
         assert once
         assert once.lasting is None
-        assert decide(granted(policy, request), request._replace(body_size=size)).allowed
+        assert decide(granted(policy, request), replace(request, body_size=size)).allowed
 
 
 def test_an_answer_injects_what_the_rule_injects(policy_of: PolicyOf, request_of: RequestOf) -> None:
-    request = request_of("POST https://b.test/")._replace(body_size=10)
+    request = replace(request_of("POST https://b.test/"), body_size=10)
     policy = policy_of(ASKING)
     assert decide_with_secrets(policy, request)[1] is None
     plain = decide_with_secrets(policy_of(ASKING.replace("ask: {about: [writes], uploads: 9}", "ask: false")), request)
-    decision, injection = decide_with_secrets(granted(policy, request._replace(secrets=True)), request)
+    decision, injection = decide_with_secrets(granted(policy, replace(request, secrets=True)), request)
     assert (decision.allowed, injection) == (True, plain[1])
     assert injection
 
@@ -547,7 +547,7 @@ def test_what_a_rule_asks_about_is_allowed_once_or_for_a_while(
             rule = Rule(effect=Effect.ALLOW, conditions=conditions, origin=HERE, reason="granted")
             assert decide(policy.granting((rule,)), request).reason.endswith("; allowed by grant:1: granted")
         rule = Rule(effect=Effect.ALLOW, conditions=offer.lasting, origin=HERE)
-        assert decide(policy.granting((rule,)), request._replace(path="/else")).cause is Cause.ASK
+        assert decide(policy.granting((rule,)), replace(request, path="/else")).cause is Cause.ASK
 
 
 def test_a_grant_for_all_paths_does_not_answer_a_rule_that_asks(policy_of: PolicyOf, request_of: RequestOf) -> None:

@@ -27,7 +27,7 @@ def test_the_first_grant_that_matches_decides(request_of: RequestOf) -> None:
     rules = (Rule(effect=Effect.ALLOW, conditions=GOOD, origin=HERE, reason="once"),)
     grants, request = Grants(rules=rules), request_of("GET https://a.test/x")
     assert grants.verdict(request, readings(request.path)) == rules[0].verdict
-    assert grants.verdict(request._replace(method="PUT"), readings(request.path)) is None
+    assert grants.verdict(replace(request, method="PUT"), readings(request.path)) is None
     assert grants.for_connect("a.test", 443) == rules[0].verdict
     assert (grants.for_connect("a.test", 80), grants.for_connect("b.test", 443)) == (None, None)
 
@@ -99,7 +99,7 @@ def test_a_person_is_asked_about_what_the_rule_does_not_name(  # noqa: PLR0917 -
     why: str,
 ) -> None:
     method, size = sent
-    request = request_of(f"{method} https://a.test/")._replace(body_size=size)
+    request = replace(request_of(f"{method} https://a.test/"), body_size=size)
     rules = policy_of(f"domains: [{rule}]").rules.rules
     asked = why_asked(settings, request, rules)
     assert (asked or Asked("")) == Asked(why)
@@ -150,7 +150,7 @@ domains:
 def test_no_spelling_of_a_request_avoids_a_question(
     policy_of: PolicyOf, request_of: RequestOf, line: str, more: dict[str, object], why: str
 ) -> None:
-    request = request_of(line)._replace(**more)  # type: ignore[arg-type] # what each row replaces
+    request = replace(request_of(line), **more)
     asked = policy_of(ASKING).asking.why_asked(request, readings(request.path))
     assert (asked.reason if asked else "") == why
     assert asked is None or why.startswith(f"{asked.origin} ")

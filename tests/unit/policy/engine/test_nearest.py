@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.engine import nearest
@@ -126,7 +127,7 @@ def test_a_denial_for_the_operation_alone_says_that_it_rests_on_that(
     policy_of: PolicyOf, request_of: RequestOf, line: str, cause: Cause
 ) -> None:
     policy = policy_of("domains: [{host: a.test, rules: [{schemes: [https], graphql: {query: [viewer]}}]}]")
-    request = request_of(line)._replace(operation=Operation(kind="query", fields=frozenset({"node"})))
+    request = replace(request_of(line), operation=Operation(kind="query", fields=frozenset({"node"})))
     denial = no_rule_for_request(request, readings(request.path), policy.index)
     assert denial is not None
     assert denial.cause is cause
@@ -135,7 +136,7 @@ def test_a_denial_for_the_operation_alone_says_that_it_rests_on_that(
 
 def test_a_denial_for_the_tool_alone_says_that_it_rests_on_that(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("domains: [{host: a.test, rules: [{mcp: {tools: [search]}}]}]")
-    request = request_of("POST https://a.test/x")._replace(message=McpMessage(method=CALL, tool="delete"))
+    request = replace(request_of("POST https://a.test/x"), message=McpMessage(method=CALL, tool="delete"))
     denial = no_rule_for_request(request, readings(request.path), policy.index)
     assert denial is not None
     assert denial.cause is Cause.OPERATION

@@ -89,7 +89,7 @@ def test_one_condition_that_fails_is_enough_and_is_named(request_: Request, diff
 
 def test_a_rule_that_puts_a_secret_in_takes_what_it_can_be_put_into() -> None:
     rule = the_rule(Conditions(host=HOST, inject=TOKEN))
-    filled = asked()._replace(secrets=True)
+    filled = replace(asked(), secrets=True)
     assert (matches(rule, asked()), matches(rule, filled)) == (False, True)
     assert list(rule.differences(filled, ("/v1",))) == []
     assert list(rule.differences(asked(), ("/v1",))) == ["a request without secret token in authorization"]
@@ -213,8 +213,8 @@ def test_the_most_specific_path_comes_first_then_the_first_line() -> None:
 
 def test_an_allow_with_mcp_takes_listed_messages_alone() -> None:
     rule = the_rule(Conditions(host=HOST, mcp=mcp_pattern(["search"], [])))
-    deleting = asked()._replace(message=McpMessage(method=CALL, tool="delete"))
-    assert matches(rule, asked()._replace(message=McpMessage(method=CALL, tool="search")))
+    deleting = replace(asked(), message=McpMessage(method=CALL, tool="delete"))
+    assert matches(rule, replace(asked(), message=McpMessage(method=CALL, tool="search")))
     assert not matches(rule, asked())
     assert not matches(rule, deleting)
     assert list(rule.differences(deleting, ("/v1/x",))) == ["mcp tools/call delete"]
@@ -226,9 +226,9 @@ def test_an_allow_with_graphql_takes_listed_operations_alone() -> None:
     rule = the_rule(Conditions(host=HOST, graphql=operation_pattern({"query": ["viewer"]})))
     reading = Operation(kind="query", fields=frozenset({"viewer"}))
     writing = Operation(kind="mutation", fields=frozenset({"deleteRef"}))
-    assert matches(rule, asked()._replace(operation=reading))
+    assert matches(rule, replace(asked(), operation=reading))
     assert not matches(rule, asked())
-    assert not matches(rule, asked()._replace(operation=writing))
-    assert list(rule.differences(asked()._replace(operation=writing), ("/v1/x",))) == ["graphql mutation deleteRef"]
+    assert not matches(rule, replace(asked(), operation=writing))
+    assert list(rule.differences(replace(asked(), operation=writing), ("/v1/x",))) == ["graphql mutation deleteRef"]
     assert str(rule) == "any method a.test with GraphQL query viewer"
     assert not rule.conditions.of_any_request

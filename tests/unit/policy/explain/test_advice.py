@@ -203,7 +203,7 @@ GRAPHQL = "domains: [{host: a.test, rules: [{path: {exact: /graphql}, graphql: {
 def test_an_operation_is_advised_by_its_name(
     policy_of: PolicyOf, request_of: RequestOf, operation: Operation | None, advice: str
 ) -> None:
-    request = request_of("POST https://a.test/graphql")._replace(operation=operation)
+    request = replace(request_of("POST https://a.test/graphql"), operation=operation)
     assert advise(request, decide(policy_of(GRAPHQL), request)) == advice
 
 
@@ -222,7 +222,7 @@ MCP = "domains: [{host: a.test, rules: [{path: {exact: /mcp}, mcp: {tools: [sear
 def test_a_tool_is_advised_by_its_name_in_the_rule_that_may_have_a_secret_or_else_in_one_of_its_own(
     policy_of: PolicyOf, request_of: RequestOf, message: McpMessage, listed: str, wider: str
 ) -> None:
-    request = request_of("POST https://a.test/mcp")._replace(message=message)
+    request = replace(request_of("POST https://a.test/mcp"), message=message)
     decision = decide(policy_of(MCP), request)
     assert advise(request, decision) == f"add {wider} at policy.yaml:1, {APPLY}"
     rule = f"{{methods: [POST], schemes: [https], path: {{exact: '/mcp'}}, {listed}}}"
@@ -244,7 +244,7 @@ def test_a_tool_is_advised_by_its_name_in_the_rule_that_may_have_a_secret_or_els
 def test_a_message_that_no_line_allows_is_advised_with_the_reason(
     policy_of: PolicyOf, request_of: RequestOf, message: McpMessage, advice: str
 ) -> None:
-    request = request_of("POST https://a.test/mcp")._replace(message=message)
+    request = replace(request_of("POST https://a.test/mcp"), message=message)
     assert advise(request, decide(policy_of(MCP), request)) == advice
 
 
@@ -254,18 +254,18 @@ def test_an_operation_at_a_host_service_is_advised_to_be_listed_there(
     policy = policy_of(
         "host_services: {db: {to: host:81, graphql: {query: [viewer]}}, m: {to: host:82, mcp: {tools: [a]}}}"
     )
-    request = request_of("POST http://db:81/")._replace(operation=Operation(kind="query", fields=frozenset({"a"})))
-    call = request_of("POST http://m:82/")._replace(message=McpMessage(method=CALL, tool="b"))
+    request = replace(request_of("POST http://db:81/"), operation=Operation(kind="query", fields=frozenset({"a"})))
+    call = replace(request_of("POST http://m:82/"), message=McpMessage(method=CALL, tool="b"))
     for one, what in ((request, "it to the list"), (call, "`b` to `mcp.tools`")):
         assert advise(one, decide(policy, one)) == f"add {what} at policy.yaml:1, {APPLY}"
-    unclear = call._replace(message=McpMessage(doubt="no body"))
+    unclear = replace(call, message=McpMessage(doubt="no body"))
     assert advise(unclear, decide(policy, unclear)) == NO_MCP
 
 
 def test_the_line_for_an_operation_is_one_of_the_language(request_of: RequestOf, policy_of: PolicyOf) -> None:
     fields = {"a", "_", "n", "Y", "no", "On", "true", "FALSE", "null", "off", "yes"}
     operation = Operation(kind="query", fields=frozenset(fields))
-    request = request_of("POST https://[2606:4700::1]/it's*")._replace(operation=operation)
+    request = replace(request_of("POST https://[2606:4700::1]/it's*"), operation=operation)
     assert decide(policy_of(f"domains: [{entry_for_body(request).removeprefix('- ')}]"), request).allowed
 
 

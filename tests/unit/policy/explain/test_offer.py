@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.decision import Effect
@@ -51,7 +52,7 @@ def test_what_a_rule_allows_is_offered_by_itself(policy_of: Callable[[str], Poli
         ("POST https://a.test/x", 10, ""),
         ("GET https://a.test/x", 10, ""),
     ):
-        offer = offer_for(request_of(line)._replace(body_size=size), policy)
+        offer = offer_for(replace(request_of(line), body_size=size), policy)
         assert (offer and offer.text) == text
 
 

@@ -1,3 +1,5 @@
+from msgspec.structs import replace
+
 from agent_sandbox.policy import Operation, parse_request
 from agent_sandbox.policy.http.body import with_body, with_head
 from agent_sandbox.policy.http.mcp_message import CALL, McpMessage
@@ -26,5 +28,5 @@ def test_a_body_is_read_as_graphql_and_as_mcp() -> None:
 
 def test_a_head_leaves_open_what_only_the_body_says() -> None:
     assert with_head(REQUEST) == REQUEST
-    empty = with_head(REQUEST._replace(body_size=0))
+    empty = with_head(replace(REQUEST, body_size=0))
     assert (empty.operation, empty.message) == (Operation(doubt="no body"), McpMessage(doubt="no body"))

@@ -120,7 +120,7 @@ ONE = "methods: [POST], schemes: [https], path: {exact: '/graphql'}, graphql: {m
 def test_for_an_operation_the_line_names_it_and_never_opens_them_all(
     policy_of: PolicyOf, request_of: RequestOf, path: str, operation: Operation, expected: Remedy
 ) -> None:
-    request = request_of(f"POST https://a.test{path}")._replace(operation=operation)
+    request = replace(request_of(f"POST https://a.test{path}"), operation=operation)
     policy = policy_of(GRAPHQL)
     assert remedy(policy, request, decide(policy, request), lambda: offered({})) == expected
 
@@ -143,13 +143,13 @@ LISTED = "methods: [POST], schemes: [https], path: {exact: '/mcp'}, mcp: {tools:
 def test_for_a_tool_the_line_names_it_and_never_all_tools(
     policy_of: PolicyOf, request_of: RequestOf, message: McpMessage | None, expected: Remedy
 ) -> None:
-    request, policy = request_of("POST https://a.test/mcp")._replace(message=message), policy_of(MCP)
+    request, policy = replace(request_of("POST https://a.test/mcp"), message=message), policy_of(MCP)
     assert remedy(policy, request, decide(policy, request), lambda: offered({})) == expected
 
 
 def test_a_tool_of_a_host_service_is_added_to_its_list(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("host_services: {m: {to: host:82, mcp: {tools: [a]}}}")
-    request = request_of("POST http://m:82/")._replace(message=McpMessage(method=CALL, tool="b"))
+    request = replace(request_of("POST http://m:82/"), message=McpMessage(method=CALL, tool="b"))
     got = remedy(policy, request, decide(policy, request), dict)
     assert got == Remedy(in_the_way="add it to the list at policy.yaml:1")
 

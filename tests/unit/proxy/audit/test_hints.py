@@ -4,6 +4,8 @@ import hashlib
 import secrets
 from base64 import b64encode, urlsafe_b64encode
 
+from msgspec.structs import replace
+
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.audit.hints import (
@@ -26,7 +28,7 @@ KEY = (SecretUse(secret="claude.key", kind="raw", source="stored", age=1.0),)
 
 def allowed(host: str = "a.test", *, sent: int = 0, **more: object) -> AuditRecord:
     line = AuditRecord(event=Event.REQUEST, decision=Effect.ALLOW, host=host, path="/", bytes_out=sent)
-    return line._replace(**more)  # type: ignore[arg-type] # the fields of the record
+    return replace(line, **more)
 
 
 def drawn(length: int) -> bytes:
@@ -89,10 +91,10 @@ FIRST = "after a secret: the first request to this host, 5 seconds after the sec
         ([allowed(sent=MIB), LARGE], ""),  # a conversation that has grown
         ([allowed(sent=LARGE_UPLOAD - 1)], ""),
         ([PUSH], ""),
-        ([LARGE._replace(decision=Effect.DENY)], ""),
+        ([replace(LARGE, decision=Effect.DENY)], ""),
         ([allowed("b.test", sent=LARGE_UPLOAD - 1), LARGE], UNUSUAL.format(0)),  # another host's uploads say nothing
         ([allowed(encoded=400)], "encoded data: 400 characters of the URL look like encoded data"),
-        ([allowed(encoded=400)._replace(decision=Effect.DENY)], ""),
+        ([replace(allowed(encoded=400), decision=Effect.DENY)], ""),
         ([USED, allowed(sent=5_000)], FIRST),
         ([USED, allowed(sent=100)], ""),  # as a download does
         ([USED, USED], ""),

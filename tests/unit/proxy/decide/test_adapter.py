@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Ambiguous, Policy, parse_request
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
@@ -26,7 +27,7 @@ def asked(
 
 
 def read(head: RequestHead, *fields: tuple[bytes, bytes], tunnel: Tunnel = TUNNEL) -> Request:
-    head = head._replace(fields=(*head.fields, *fields))
+    head = replace(head, fields=(*head.fields, *fields))
     return to_request(head, end_to_end(head), tunnel, POLICY)
 
 

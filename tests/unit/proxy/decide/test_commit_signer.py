@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Effect, parse_request
 from agent_sandbox.proxy.decide.commit_signer import (
@@ -44,7 +45,7 @@ def asked(
     port: int = 80,
     headers: tuple[tuple[str, str], ...] = (),
 ) -> Request:
-    return parse_request(scheme=scheme, host=host, port=port, method=method, target=path)._replace(headers=headers)
+    return replace(parse_request(scheme=scheme, host=host, port=port, method=method, target=path), headers=headers)
 
 
 def commit(email: str = "me@example.com", at: float = NOW, message: str = "a\n") -> bytes:

@@ -108,7 +108,7 @@ def test_a_push_is_denied_at_its_first_request_with_the_command_that_allows_it(
 
 
 def test_an_allowed_http2_request_has_its_authority(policy: Callable[[str], Policy]) -> None:
-    head = asked()._replace(version=b"HTTP/2.0", authority=b"A.test:443")
+    head = replace(asked(), version=b"HTTP/2.0", authority=b"A.test:443")
     exchange = enforce(head, policy(RULES))
     assert exchange.forwarded
     assert (exchange.forwarded.authority, exchange.forwarded.fields) == (b"a.test", ())
@@ -124,7 +124,7 @@ def test_a_denied_request_is_answered_with_the_reason(policy: Callable[[str], Po
 
 
 def test_of_a_path_without_end_the_line_has_the_beginning(policy: Callable[[str], Policy]) -> None:
-    exchange = enforce(asked()._replace(target=b"/\xff" * 30_000), policy(RULES))
+    exchange = enforce(replace(asked(), target=b"/\xff" * 30_000), policy(RULES))
     assert (exchange.allowed, exchange.path) == (False, r"/\xff" * 4_096)
 
 
@@ -173,7 +173,7 @@ def test_a_fault_leaves_the_request_denied() -> None:
 
 
 def test_the_health_check_is_known_by_its_question(policy: Callable[[str], Policy]) -> None:
-    head = asked("/agent-sandbox-health", host=b"127.0.0.1:9")._replace(host="127.0.0.1", port=9)
+    head = replace(asked("/agent-sandbox-health", host=b"127.0.0.1:9"), host="127.0.0.1", port=9)
     own = Tunnel(client="", carries=Carries.PROXY, own=True)
     exchange = enforce(head, policy(RULES), own)
     assert (exchange.event, exchange.allowed) == (Event.HEALTH, False)
@@ -215,7 +215,7 @@ JSON = (b"Content-Type", b"application/json")
 def asking(*fields: tuple[bytes, bytes], path: str = "/graphql") -> RequestHead:
     sized = any(name == b"Content-Length" for name, _ in fields)
     head = asked(path, *fields, *(() if sized else [(b"Transfer-Encoding", b"chunked")]))
-    return head._replace(method=b"POST")
+    return replace(head, method=b"POST")
 
 
 def read(head: RequestHead, body: bytes, *policies: Policy) -> Exchange:
@@ -365,7 +365,7 @@ def sign(policy: Policy | list[Policy], folder: Path, body: bytes | None, *field
     policies = policy if isinstance(policy, list) else [policy]
     put_secret(folder, "aws", ["a.test"], b"AKIAREAL:the-secret-key")
     signed = (b"Authorization", f"{CLAIM}, Signature={'0' * 64}".encode())
-    exchange = opened(asked("/", signed, (b"X-Amz-Date", b"20260101T000000Z"), *fields)._replace(method=b"POST"))
+    exchange = opened(replace(asked("/", signed, (b"X-Amz-Date", b"20260101T000000Z"), *fields), method=b"POST"))
     injector = Injector(folder, placeholders=PLACEHOLDERS)
     enforcer = Enforcer(lambda: policies[0], clock=lambda: 5.0, injector=injector)
     enforcer.requestheaders(exchange, TUNNEL)
@@ -710,7 +710,7 @@ def refreshing(policy: Policy, folder: Path, body: bytes, tunnel: Tunnel = TUNNE
     (folder / "secrets").mkdir()
     stored = put_login(folder / "secrets", "login", ["b.test"], json.dumps({**LOGIN, **login}).encode())
     mine = placeholders_of(stored, PLACEHOLDERS)["refresh"].encode()
-    head = asked("/token", (b"Accept", b"application/json"))._replace(method=b"POST")
+    head = replace(asked("/token", (b"Accept", b"application/json")), method=b"POST")
     exchange = opened(head, tunnel)
     enforcer = Enforcer(lambda: policy, clock=lambda: 5.0, refresher=Refresher(folder / "secrets", PLACEHOLDERS))
     enforcer.requestheaders(exchange, tunnel)
@@ -808,8 +808,8 @@ def test_ids_in_the_answer_to_a_confined_operation_may_be_used_from_then_on(tmp_
     tunnel = replace(TUNNEL, host="api.github.com")
 
     def ask(document: str) -> Exchange:
-        head = asking(JSON)._replace(host="api.github.com")
-        head = head._replace(fields=(*[one for one in head.fields if one[0] != b"Host"], (b"Host", b"api.github.com")))
+        head = replace(asking(JSON), host="api.github.com")
+        head = replace(head, fields=(*[one for one in head.fields if one[0] != b"Host"], (b"Host", b"api.github.com")))
         exchange = open_exchange(head, tunnel, started=0.0)
         enforcer.requestheaders(exchange, tunnel)
         exchange.body = json.dumps({"query": document}).encode()
@@ -858,7 +858,7 @@ def test_an_ambiguous_message_is_denied_as_such(policy: Callable[[str], Policy])
     ("head", "mcp", "lists"),
     [
         (asked("/mcp", STREAMING), "stream", True),
-        (asked("/mcp", (b"Mcp-Session-Id", b"1"))._replace(method=b"DELETE"), "end of session", False),
+        (replace(asked("/mcp", (b"Mcp-Session-Id", b"1")), method=b"DELETE"), "end of session", False),
     ],
 )
 def test_a_request_without_a_body_is_decided_at_its_head(
@@ -877,7 +877,7 @@ def test_a_websocket_is_no_stream_of_events(policy: Callable[[str], Policy]) -> 
 
 
 def test_a_stream_over_http2_waits_for_its_end_because_it_may_have_a_body(policy: Callable[[str], Policy]) -> None:
-    head = asked("/mcp", STREAMING)._replace(version=b"HTTP/2.0", authority=b"a.test")
+    head = replace(asked("/mcp", STREAMING), version=b"HTTP/2.0", authority=b"a.test")
     assert read(head, b"", policy(MCP)).allowed
     assert not read(head, b"x", policy(MCP)).allowed
 

@@ -4,6 +4,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Decision, Effect, Policy, Request, compile_policy, parse_request
 from agent_sandbox.policy.http.graphql_body import with_body
@@ -91,5 +92,5 @@ def test_only_answers_to_confined_operations_are_copied(policy: Callable[[str], 
 
 
 def test_a_request_without_an_operation_stays_as_it_is() -> None:
-    request = asked("{ viewer { login } }")._replace(operation=None)
+    request = replace(asked("{ viewer { login } }"), operation=None)
     assert KnownIds().added_to(request) is request

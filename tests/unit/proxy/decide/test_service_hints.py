@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Policy, parse_request
 from agent_sandbox.problems import Problem, UserError
@@ -31,15 +33,15 @@ def test_a_service_that_cannot_be_read_is_no_fault() -> None:
 
 
 def test_who_asks_is_known_without_any_service() -> None:
-    asked = GET._replace(path="/simple/requests/")
+    asked = replace(GET, path="/simple/requests/")
     offers = ServiceHints(dict)
     found = [offers.package_manager(request) for request in (GET, asked)]
     assert [package_manager and package_manager.service for package_manager in found] == [None, "python"]
 
 
 def test_a_fetch_of_a_repository_that_the_policy_does_not_name_has_a_command(policy: Callable[[str], Policy]) -> None:
-    request = GET._replace(host="github.com", path="/o/r.git/info/refs", query="service=git-upload-pack")
-    named = replace(policy("domains: [a.test]"), layers=frozenset({"service github"}))
+    request = replace(GET, host="github.com", path="/o/r.git/info/refs", query="service=git-upload-pack")
+    named = dataclasses.replace(policy("domains: [a.test]"), layers=frozenset({"service github"}))
     command = (
         "run `agent-sandbox secret setup github --read o/r` on the host machine: it asks for a token if there is none"
     )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.audit.record import SecretUse
@@ -72,7 +73,7 @@ def test_no_response_is_returned_where_there_is_none() -> None:
 def test_an_echo_of_a_secret_is_seen_in_no_part_of_an_answer() -> None:
     exchange = answered(200, (b"X-You", b"said: hunter22!"), (b"hunter22", b"a"))
     assert exchange.response
-    exchange.response = exchange.response._replace(reason=b"OK hunter22")
+    exchange.response = replace(exchange.response, reason=b"OK hunter22")
     exchange.echoes = Echoes([b"hunter22"])
     Streamer().responseheaders(exchange, TUNNEL)
     assert exchange.returned == ResponseHead(200, b"OK ********", ((b"X-You", b"said: ********!"), (b"********", b"a")))
@@ -135,7 +136,7 @@ def test_a_compressed_response_with_a_secret_is_decompressed_and_framed_anew(
     version: bytes, fields: Fields, wanted: Fields
 ) -> None:
     exchange = answered(200, *fields)
-    exchange.head = exchange.head._replace(version=version)
+    exchange.head = replace(exchange.head, version=version)
     exchange.echoes = Echoes([b"hunter22"])
     assert returned(exchange) == wanted
     body = (gzip.compress(b"a hunter22 b"), b"")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import parse_request
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
@@ -16,7 +17,7 @@ REQUEST = parse_request(scheme="http", host="a.test", port=80, method="GET", tar
 
 
 def allowed(method: bytes = b"GET", version: bytes = b"HTTP/1.1") -> Exchange:
-    head = HEAD._replace(method=method, version=version)
+    head = replace(HEAD, method=method, version=version)
     exchange = open_exchange(head, PLAIN, started=0.0)
     exchange.allow(YES, REQUEST, head)
     return exchange

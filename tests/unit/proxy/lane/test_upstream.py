@@ -68,7 +68,7 @@ async def test_a_connection_is_for_one_server_and_one_set_of_secrets(stage: Stag
             setattr(exchange, sent, secret_encodings("hunter22", KINDS["bearer"]))
             assert not upstream.fits(exchange)
         assert not upstream.fits(signed())
-        assert not upstream.fits(allowed(HEAD._replace(host="b.test")))
+        assert not upstream.fits(allowed(replace(HEAD, host="b.test")))
         assert not upstream.fits(open_exchange(HEAD, PLAIN, started=0.0))
         (await on.server())[1].write(b"unexpected")
         await asyncio.sleep(0.02)
@@ -125,7 +125,7 @@ async def test_a_pooled_connection_whose_reading_was_paused_is_closed_when_its_s
 
 async def test_a_pooled_connection_is_only_for_what_was_decided(stage: Stage) -> None:
     async with stage() as on:
-        for exchange in (allowed(HEAD._replace(host="b.test")), open_exchange(HEAD, PLAIN, started=0.0)):
+        for exchange in (allowed(replace(HEAD, host="b.test")), open_exchange(HEAD, PLAIN, started=0.0)):
             with pytest.raises(DialError, match="only to the destination that was decided"):
                 from_pool(exchange, PLAIN, on.engine, nothing)
 
@@ -136,7 +136,7 @@ async def test_only_what_was_decided_is_dialled(stage: Stage, elsewhere: str) ->
     if elsewhere == "not allowed":
         exchange.forwarded = None
     elif elsewhere == "another host":
-        exchange = allowed(HEAD._replace(host="b.test"))
+        exchange = allowed(replace(HEAD, host="b.test"))
     else:
         tunnel = type(PLAIN)(client="", carries=PLAIN.carries, host="a.test", port=80, decision=NO)
     async with stage() as on:
@@ -163,7 +163,7 @@ async def test_a_policy_that_comes_meanwhile_is_asked_again(
 
 
 NO = replace(YES, effect=Effect.DENY)
-SAFE = HEAD._replace(port=443)
+SAFE = replace(HEAD, port=443)
 
 
 async def secure(on: LaneStage, server: Serve, *addons: object) -> Upstream:

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, override
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Effect, Origin, parse_request
 from agent_sandbox.policy.engine.rule import Rule
@@ -73,7 +74,7 @@ def test_how_much_may_follow_a_secret_is_decided_again(policy: Callable[[str], P
     put_in = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
     new = policy(f"domains: [{{host: a.test, {put_in}, rules: [{{max_body: 10}}]}}, a.test]")
     revision = PolicyTransition(old=new, new=new)
-    limits = [revision.decide(GET._replace(secrets=secrets)).max_body for secrets in (True, False)]
+    limits = [revision.decide(replace(GET, secrets=secrets)).max_body for secrets in (True, False)]
     assert limits == [10, None]
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Policy, Request, parse_request
 from agent_sandbox.policy.match.injection import Credential, Existing, injection
@@ -179,7 +180,7 @@ def test_a_placeholder_that_would_leave_is_found(injector: Injector, policy: Cal
         "`Cookie` has a placeholder, which the proxy replaces only where the policy and its owner say so"
     )
     assert stray.hint == "agent-sandbox secret list"
-    assert injector.stray_placeholder(filled, head._replace(fields=((b"Cookie", b"a=b"),))) is None
+    assert injector.stray_placeholder(filled, replace(head, fields=((b"Cookie", b"a=b"),))) is None
     assert injector.stray_placeholder(without, head) is None
 
 
@@ -202,13 +203,13 @@ def test_a_secret_whose_source_failed_is_a_fault_and_only_its_hosts_learn_that(t
 @pytest.mark.parametrize("query", ["key=own", "a=b&K%65y=own", "a=b;key=own", f"key={MINE.decode()}&key=own"])
 def test_a_key_in_the_query_is_denied_or_kept_but_never_replaced(injector: Injector, query: str) -> None:
     one = Credential(header="x-api-key", secret="token", kind="raw", parameters=("key",))
-    request = asked()._replace(query=query)
+    request = replace(asked(), query=query)
     for existing in (Existing.FAIL, Existing.REPLACE):
         with pytest.raises(WithoutSecretError) as raised:
             injector.filling(injection([one], existing=existing), request, ())
         assert str(raised.value) == "the request has its own credential in `?key`, where the proxy would inject token"
     assert injector.filling(injection([one], existing=Existing.KEEP), request, ()).fields == ()
-    other = asked()._replace(query="a=key&keys=1")
+    other = replace(asked(), query="a=key&keys=1")
     assert injector.filling(injection([one]), other, ()).fields
 
 
@@ -255,7 +256,7 @@ def test_a_parameter_is_added_in_place_of_the_placeholder(injector: Injector, ta
 
 @pytest.mark.parametrize("query", ["key=own", "KEY=own", "key=own&key=" + MINE.decode(), "a=1;key=own", "key"])
 def test_a_parameter_of_the_clients_own_is_denied_kept_or_replaced(injector: Injector, query: str) -> None:
-    request = asked()._replace(query=query)
+    request = replace(asked(), query=query)
     with pytest.raises(WithoutSecretError) as raised:
         injector.filling(injection([IN_QUERY]), request, ())
     assert str(raised.value) == "the request has its own credential in `?key`, where the proxy would inject token"
@@ -282,7 +283,7 @@ def claim(key_id: str = f"AKIA{AWS}") -> tuple[bytes, bytes]:
 
 def sign(folder: Path, *fields: tuple[bytes, bytes], existing: Existing = Existing.FAIL, query: str = "") -> Filling:
     injector = Injector(folder, placeholders=PLACEHOLDERS)
-    request = asked()._replace(query=query)
+    request = replace(asked(), query=query)
     return injector.filling(injection([SIGNED], existing=existing), request, fields)
 
 

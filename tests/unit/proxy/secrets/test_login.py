@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_sandbox.policy import parse_request
 from agent_sandbox.problems import UserError
@@ -63,7 +64,7 @@ def asked(
     port: int = 443,
     headers: tuple[tuple[str, str], ...] = (),
 ) -> Request:
-    return parse_request(scheme=scheme, host=host, port=port, method=method, target=target)._replace(headers=headers)
+    return replace(parse_request(scheme=scheme, host=host, port=port, method=method, target=target), headers=headers)
 
 
 def refresh(token: str, grant: str = "refresh_token") -> bytes:
