@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import Provenance, provenance_of
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
 from agent_sandbox.stack.limits import Limits, kept, limits
@@ -78,6 +77,8 @@ def choices_said(agents: tuple[str, ...], workspace: "Workspace", pins: Mapping[
 @lru_cache(maxsize=4)  # `init` needs that of the stack file twice
 def parse_document(text: str) -> Any:  # noqa: ANN401 - whatever is in the file
     """Return the document in a file with a record, for reading only; raise UserError if it cannot be read."""
+    from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - and YAML with it
+
     return load_foreign(text, file=STACK)
 
 

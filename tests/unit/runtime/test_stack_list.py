@@ -123,7 +123,7 @@ def test_only_a_directory_that_was_removed_leaves_an_orphan(
 def test_a_directory_that_cannot_be_reached_leaves_no_orphan(
     trusted: StackFound, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreachable(_path: Path) -> None:
+    def unreachable(_path: Path, **_: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(Path, "stat", unreachable)

@@ -18,6 +18,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.render.record import PINS_KEY, SETTINGS_KEY, agents_in, parse_record
 from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.runtime.project.documents import read_document
 from agent_sandbox.runtime.project.dotenv import stack_files
 from agent_sandbox.runtime.project.project_file import (
     additions_in,
@@ -266,9 +267,7 @@ def _known(project: Project) -> tuple[Image, ...]:
 
 @lru_cache(maxsize=4)  # cached: a command reads the stack file for several things
 def _document(text: str, file: Path) -> Mapping[str, Any]:
-    from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - only commands about a stack need YAML
-
-    return _mapping(load_foreign(text, file=str(file)))
+    return _mapping(read_document(text, file=str(file)))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - whatever stands in a user's file

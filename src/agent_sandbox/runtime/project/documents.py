@@ -1,0 +1,39 @@
+"""Read YAML from a cache: importing a parser and parsing would be a fifth of what a fast command takes."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from agent_sandbox.bounded_json import NotJsonError, read_json
+from agent_sandbox.policyfile.cache_dir import CacheDir
+from agent_sandbox.runtime.host.user_dirs import private_cache
+
+FOLDER = "documents"  # in the cache directory
+# Raised when `load_foreign` returns something else for the same text.
+VERSION = 1
+
+
+def read_document(text: str, *, file: str, **limits: int) -> Any:  # noqa: ANN401 - whatever stands in a user's file
+    """Return the document, with every scalar as text, or raise UserError. The limits are those of `load_foreign`."""
+    folder = private_cache(os.environ)
+    if folder is None:
+        return _parsed(text, file, limits)
+    cache = CacheDir(folder=folder / FOLDER)
+    name = hashlib.sha256(f"{VERSION}:{limits}:{text}".encode("utf-8", "surrogateescape")).hexdigest()
+    found = cache.get(name)
+    if found is not None:
+        try:
+            return read_json(found)
+        except NotJsonError:
+            pass  # of another version
+    document = _parsed(text, file, limits)
+    cache.put(name, json.dumps(document).encode())
+    return document
+
+
+def _parsed(text: str, file: str, limits: Mapping[str, int]) -> Any:  # noqa: ANN401 - as above
+    from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - and YAML with it
+
+    return load_foreign(text, file=file, **limits)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.render.formats import foreign
+from agent_sandbox.runtime.project.documents import read_document
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXT = "name: app\nlist: [1, yes]\nnothing:\n"
+DOCUMENT = {"name": "app", "list": ["1", "yes"], "nothing": ""}
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of the cached documents."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "agent-sandbox" / "documents"
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that were parsed."""
+    texts: list[str] = []
+
+    def counted(text: str, **named: Any) -> Any:  # noqa: ANN401 - as the parser's
+        texts.append(text)
+        return load(text, **named)
+
+    load = foreign.load_foreign
+    monkeypatch.setattr(foreign, "load_foreign", counted)
+    return texts
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_text_is_parsed_once(parsed: list[str]) -> None:
+    assert [read_document(TEXT, file=file) for file in ("a.yml", "b.yml")] == [DOCUMENT, DOCUMENT]
+    assert read_document(f"{TEXT}more: 1\n", file="a.yml") == {**DOCUMENT, "more": "1"}
+    assert parsed == [TEXT, f"{TEXT}more: 1\n"]
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_text_with_a_problem_is_not_cached(parsed: list[str]) -> None:
+    for file in ("a.yml", "b.yml"):
+        with pytest.raises(UserError, match=rf"{file}:2:1: key `a` is here twice"):
+            read_document("a: 1\na: 2\n", file=file)
+    assert len(parsed) == 2
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_text_that_fits_another_limit_is_not_taken_for_it() -> None:
+    assert read_document("[a, b]", file="a.yml") == ["a", "b"]
+    with pytest.raises(UserError, match="more than 2 values"):
+        read_document("[a, b]", file="a.yml", most=2)
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b"0" * 64 + b"\n[]"])
+def test_a_damaged_cache_costs_only_time(cache: Path, parsed: list[str], damage: bytes) -> None:
+    read_document(TEXT, file="a.yml")
+    (stored,) = cache.iterdir()
+    stored.write_bytes(damage)
+    assert read_document(TEXT, file="a.yml") == DOCUMENT
+    assert len(parsed) == 2
+
+
+def test_a_cache_of_something_else_is_parsed_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_sandbox.runtime.project.documents.json.dumps", lambda _: "not JSON")
+    read_document(TEXT, file="a.yml")
+    assert len(list(cache.iterdir())) == 1
+    assert read_document(TEXT, file="a.yml") == DOCUMENT
+
+
+def test_without_a_private_cache_every_text_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parsed: list[str]
+) -> None:
+    (tmp_path / ".devcontainer").mkdir()  # an agent could write a cache that lies in its project
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert [read_document(TEXT, file="a.yml") for _ in range(2)] == [DOCUMENT, DOCUMENT]
+    assert len(parsed) == 2
+    assert not (tmp_path / "cache").exists()
