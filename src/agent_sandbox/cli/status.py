@@ -28,7 +28,6 @@ from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHAR
 from agent_sandbox.runtime.proxy.clock import clock_off
 from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.runtime.proxy.decisions import local_time
-from agent_sandbox.runtime.proxy.secrets import time_of
 from agent_sandbox.runtime.refusals import NOT_COUNTED
 from agent_sandbox.runtime.sources.all_recipes import recipes_for
 from agent_sandbox.runtime.status import SHOWN, Loaded, Status, ask_all, look
@@ -70,20 +69,20 @@ SAID = {
 
 def status(*, path: ProjectPath = None, json: Json = False) -> None:
     """Show the stack, its health, whether the proxy uses the policy on disk, and the last denials."""
-    from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - not needed for `--help`
-    from agent_sandbox.runtime.policies.missing_services import missing_services  # noqa: PLC0415 - not needed for `--help`
-    from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - not needed for `--help`
-    from agent_sandbox.runtime.policies.stale_services import stale_services  # noqa: PLC0415 - not needed for `--help`
-    from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - not needed for `--help`
-
     project = open_project(path, cwd=Path.cwd())
-    load = cache(lambda: load_here(project.policy, os.environ))
 
     def ask(proxy: Container, argv: tuple[str, ...]) -> Mapping[str, Any]:
         return ask_stack(driver(), backend().plan(project, AskProxy(argv=argv, container=proxy.id)))
 
     with ThreadPoolExecutor() as pool:  # the engine answers while the files are read
         answers = pool.submit(ask_all, pool, driver(), project, ask=ask)
+        from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - while the engine answers
+        from agent_sandbox.runtime.policies.missing_services import missing_services  # noqa: PLC0415 - while the engine answers
+        from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - while the engine answers
+        from agent_sandbox.runtime.policies.stale_services import stale_services  # noqa: PLC0415 - while the engine answers
+        from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - while the engine answers
+
+        load = cache(lambda: load_here(project.policy, os.environ))
         found = look(
             project,
             answers=answers.result,
@@ -283,6 +282,8 @@ def _secrets(found: Status, option: str) -> Iterator[str]:
 
 def _at(seconds: object) -> str:
     """Return when something happens, in local time; an empty string for no time."""
+    from agent_sandbox.runtime.proxy.secrets import time_of  # noqa: PLC0415 - while the engine answers
+
     time = time_of(seconds)
     return f" at {local_time(time.isoformat())}" if time else ""
 

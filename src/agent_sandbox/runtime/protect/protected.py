@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -47,6 +46,8 @@ type Table = Mapping[str, tuple[Protected, ...]]
 @cache
 def load_table(file: Path = TABLE) -> Table:
     """Return the rows by section; a row's path is relative to the section's places."""
+    import yaml  # noqa: PLC0415 - `status` asks the engine first
+
     sections = yaml.load(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
     return {section: tuple(Protected(**row) for row in rows) for section, rows in sections.items()}
 
