@@ -184,3 +184,21 @@ def test_values_are_structs_where_they_can_be() -> None:
     assert [
         f"{path}: {node.name}" for path, node in found if not needs_dataclass(node) and node.name not in bases
     ] == []
+
+
+def test_a_default_of_a_struct_is_not_a_field_of_dataclasses() -> None:
+    """The field itself would be the value, and no checker of types reports it."""
+    structs = [
+        (path, node)
+        for path in MODULES
+        if re.search(r"^from dataclasses import .*\bfield\b", path.read_text(), re.MULTILINE)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and "Struct" in map(ast.unparse, node.bases)
+    ]
+    assert len(structs) > 5
+    assert [
+        f"{path.relative_to(PACKAGE)}: {node.name}"
+        for path, node in structs
+        for part in ast.walk(node)
+        if isinstance(part, ast.Call) and ast.unparse(part.func) == "field"
+    ] == []

@@ -136,7 +136,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """What `--with-settings` copies from the user's home directory: files and directories, and keys of a file."""
 
     files: tuple[str, ...] = ()
-    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    keys: Mapping[str, tuple[str, ...]] = {}
 
 
 class HostRead(Struct, frozen=True, kw_only=True):

@@ -303,3 +303,7 @@ def test_a_lock_names_no_other_source(line: str) -> None:
 def test_a_lock_pins_the_package_itself(text: str) -> None:
     fault = "requirements.txt, beside it, does not pin example==1.2.3"
     assert [*faults_of_lock(text, "example", "1.2.3")] == [fault]
+
+
+def test_an_agent_without_settings_copies_no_keys() -> None:
+    assert (Settings().files, Settings().keys) == ((), {})
