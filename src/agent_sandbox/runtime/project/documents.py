@@ -21,7 +21,7 @@ def read_document(text: str, *, file: str, **limits: int) -> Any:  # noqa: ANN40
     if folder is None:
         return _parsed(text, file, limits)
     cache = CacheDir(folder=folder / FOLDER)
-    name = hashlib.sha256(f"{VERSION}:{limits}:{text}".encode("utf-8", "surrogateescape")).hexdigest()
+    name = hashlib.sha256(f"{VERSION}:{limits}:{text}".encode("utf-8", "surrogatepass")).hexdigest()
     found = cache.get(name)
     if found is not None:
         try:

@@ -58,6 +58,14 @@ def test_a_text_that_fits_another_limit_is_not_taken_for_it() -> None:
         read_document("[a, b]", file="a.yml", most=2)
 
 
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("text", ["name: \udcc3\udca9\n", "name: \ud800\n"], ids=ascii)  # the bytes of `é`, and none
+def test_a_text_that_is_not_utf8_is_not_taken_for_one_that_is(text: str) -> None:
+    assert read_document("name: é\n", file="a.yml") == {"name": "é"}
+    with pytest.raises(UserError, match="not UTF-8 text"):
+        read_document(text, file="a.yml")
+
+
 @pytest.mark.parametrize("damage", [b"", b"[]", b"0" * 64 + b"\n[]"])
 def test_a_damaged_cache_costs_only_time(cache: Path, parsed: list[str], damage: bytes) -> None:
     read_document(TEXT, file="a.yml")
