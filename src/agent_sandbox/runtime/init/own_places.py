@@ -10,7 +10,7 @@ from agent_sandbox.agents.home import HOME
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.git_config import Patience
 from agent_sandbox.runtime.host.files import is_real
-from agent_sandbox.runtime.host.user_dirs import config_directory, home_directory, state_directory
+from agent_sandbox.runtime.host.user_dirs import cache_directory, config_directory, home_directory, state_directory
 from agent_sandbox.runtime.init.facts import homes
 from agent_sandbox.runtime.protect.protected import candidates, is_there
 from agent_sandbox.stack.containers import WORKSPACE
@@ -136,7 +136,7 @@ def _folded(path: Path) -> Path:
 def _project_refusal(project: Path, source: Path, environ: Mapping[str, str], others: Sequence[Path]) -> str:
     if _is_in(source, project) or _is_in(project, source):
         return "overlaps the project, and would show it without its protections"
-    own = (state_directory(environ), config_directory(environ))
+    own = (state_directory(environ), config_directory(environ), cache_directory(environ))
     if any(place and (_is_in(source, place) or _is_in(place, source)) for place in own):
         return "contains files of agent-sandbox"
     if any(_is_in(source, other) or _is_in(other, source) for other in others):

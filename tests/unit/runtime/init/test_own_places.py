@@ -94,6 +94,16 @@ def test_a_mount_that_would_weaken_the_sandbox_is_refused(tmp_path: Path, path: 
     assert refusal(root / "app", path) == f"f: `mounts`: {path}: {why}; mount another directory"
 
 
+@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"])
+def test_the_agent_sees_no_files_of_agent_sandbox(app: Path, variable: str) -> None:
+    own = app.parent / "shared" / "agent-sandbox"
+    own.mkdir()
+    environ = {"HOME": str(app.parent / "home"), variable: str(own.parent)}
+    for path in ("../shared", "../shared/agent-sandbox"):
+        with pytest.raises(UserError, match="contains files of agent-sandbox"):
+            own_mounts(app, [(path, True)], environ, others=[], file="f")
+
+
 def test_a_neighbour_called_home_does_not_hide_the_agents_home(app: Path) -> None:
     with pytest.raises(UserError, match="inside it would be at /home, which the sandbox uses"):
         own_mounts(app, [("../home", True)], {"HOME": str(app.parent / "shared")}, others=[], file="f")
