@@ -137,7 +137,8 @@ def _project_refusal(project: Path, source: Path, environ: Mapping[str, str], ot
     if _is_in(source, project) or _is_in(project, source):
         return "overlaps the project, and would show it without its protections"
     own = (state_directory(environ), config_directory(environ), cache_directory(environ))
-    if any(place and (_is_in(source, place) or _is_in(place, source)) for place in own):
+    places = [one for place in own if place for one in (place, Path(os.path.realpath(place)))]
+    if any(_is_in(source, place) or _is_in(place, source) for place in places):
         return "contains files of agent-sandbox"
     if any(_is_in(source, other) or _is_in(other, source) for other in others):
         return "overlaps another project with a sandbox"

@@ -104,6 +104,14 @@ def test_the_agent_sees_no_files_of_agent_sandbox(app: Path, variable: str) -> N
             own_mounts(app, [(path, True)], environ, others=[], file="f")
 
 
+def test_a_link_does_not_hide_the_files_of_agent_sandbox(app: Path) -> None:
+    link = app.parent / "home" / "state"
+    link.symlink_to(app.parent / "shared")
+    environ = {"HOME": str(link.parent), "XDG_STATE_HOME": str(link)}
+    with pytest.raises(UserError, match="contains files of agent-sandbox"):
+        own_mounts(app, [("../shared", True)], environ, others=[], file="f")
+
+
 def test_a_neighbour_called_home_does_not_hide_the_agents_home(app: Path) -> None:
     with pytest.raises(UserError, match="inside it would be at /home, which the sandbox uses"):
         own_mounts(app, [("../home", True)], {"HOME": str(app.parent / "shared")}, others=[], file="f")
