@@ -4,15 +4,17 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policyfile.cache_dir import CacheDir
+from agent_sandbox.resources import PACKAGE
 from agent_sandbox.runtime.host.user_dirs import private_cache
 
 FOLDER = "documents"  # in the cache directory
-# Raised when `load_foreign` returns something else for the same text.
-VERSION = 1
+PARSER = PACKAGE / "render" / "formats" / "foreign.py"
 
 
 def read_document(text: str, *, file: str, **limits: int) -> Any:  # noqa: ANN401 - whatever stands in a user's file
@@ -20,17 +22,23 @@ def read_document(text: str, *, file: str, **limits: int) -> Any:  # noqa: ANN40
     folder = private_cache(os.environ)
     if folder is None:
         return _parsed(text, file, limits)
-    cache = CacheDir(folder=folder / FOLDER)
-    name = hashlib.sha256(f"{VERSION}:{limits}:{text}".encode("utf-8", "surrogatepass")).hexdigest()
-    found = cache.get(name)
+    stored = CacheDir(folder=folder / FOLDER)
+    # With the parser's source: a later version may be stricter.
+    name = hashlib.sha256(f"{_digest(PARSER)}:{limits}:{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    found = stored.get(name)
     if found is not None:
         try:
             return read_json(found)
         except NotJsonError:
-            pass  # of another version
+            pass  # written by another program
     document = _parsed(text, file, limits)
-    cache.put(name, json.dumps(document).encode())
+    stored.put(name, json.dumps(document).encode())
     return document
+
+
+@cache
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _parsed(text: str, file: str, limits: Mapping[str, int]) -> Any:  # noqa: ANN401 - as above

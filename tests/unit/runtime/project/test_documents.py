@@ -52,6 +52,16 @@ def test_a_text_with_a_problem_is_not_cached(parsed: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("cache")
+def test_another_parser_parses_again(parsed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_document(TEXT, file="a.yml")
+    later = tmp_path / "foreign.py"
+    later.write_text("# a later version")
+    monkeypatch.setattr("agent_sandbox.runtime.project.documents.PARSER", later)
+    read_document(TEXT, file="a.yml")
+    assert parsed == [TEXT, TEXT]
+
+
+@pytest.mark.usefixtures("cache")
 def test_a_text_that_fits_another_limit_is_not_taken_for_it() -> None:
     assert read_document("[a, b]", file="a.yml") == ["a", "b"]
     with pytest.raises(UserError, match="more than 2 values"):
