@@ -1,4 +1,4 @@
-"""Read YAML from a cache: importing a parser and parsing would be a fifth of what a fast command takes."""
+"""Read YAML from a cache: importing a parser and parsing would be a sixth of what a fast command takes."""
 
 import hashlib
 import json
