@@ -1,5 +1,6 @@
 """Parse a rule in short form, `METHOD URL` or a host."""
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from agent_sandbox.policy.http.git_requests import BRANCHES, PUSH, STARTS_PUSH
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.match.path_pattern import PathKind
+from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policyfile.parse.aliases import service_meant
 from agent_sandbox.policyfile.text.decoding import decode_policy
@@ -24,6 +26,13 @@ from agent_sandbox.problems import Problem, UserError
 # Sample text for a star, which no rule names.
 ANY = "-any-"
 SECTIONS = {Effect.ALLOW: "allow", Effect.DENY: "deny"}
+HOST_AND_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|(?:\*\.)?[\w-][\w.-]*):(?P<port>[0-9]{1,5})")
+# How to write a rule for a host and a port, by what it does.
+FOR_A_PORT = {
+    Effect.ALLOW: "`GET https://{host}:{port}/**` allows reading; to allow every request, write "
+    '`- {{host: "{host}", ports: [{port}]}}` under `domains`',
+    Effect.DENY: "`https://{host}:{port}` denies every request to it",
+}
 
 
 class ShortRule(Struct, frozen=True, kw_only=True):
@@ -45,6 +54,8 @@ def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
     if text in NAMEABLE:
         # As a host name it would deny nothing.
         raise UserError([Problem(where=text, what="a method without a URL", hint=HOW)])
+    if at_port := HOST_AND_PORT.fullmatch(text):
+        raise UserError([_at_port(effect, text, at_port["host"], int(at_port["port"]))])
     section = "domains" if effect is Effect.ALLOW and _is_host(text) else SECTIONS[effect]
     if section == SECTIONS[Effect.DENY] and _is_host(text) and (meant := service_meant(text)):
         # As a host it would deny nothing that the service allows.
@@ -74,6 +85,13 @@ def rules_of_push(rule: ShortRule) -> tuple[ShortRule, ...]:
     # The GET is allowed only if the POST is.
     lines = (f"POST {repository}{PUSH}", f"GET {repository}{start}")
     return tuple(rule if line == rule.text else read_short_rule(Effect.ALLOW, (line,)) for line in lines)
+
+
+def _at_port(effect: Effect, text: str, host: str, port: int) -> Problem:
+    name = host.strip("[]")
+    if effect is Effect.ALLOW and (why := why_private(name)):
+        return Problem(where=text, what=f"{name} {why}", hint=how_to_name(name, port))
+    return Problem(where=text, what="a host with a port", hint=FOR_A_PORT[effect].format(host=host, port=port))
 
 
 def _is_host(text: str) -> bool:

@@ -107,7 +107,7 @@ class CommitSigner:
             self._window, self._count = now, 0
         if self._count >= MOST:
             left = max(1, round((self._window + WINDOW_SECONDS - now) / 60))
-            raise NotSignedError(f"{MOST} commits were signed within an hour", f"wait {left} minutes")
+            raise NotSignedError(f"{MOST} commits were signed within an hour", f"wait {left} min")
         self._count += 1
 
 

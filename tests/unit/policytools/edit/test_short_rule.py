@@ -5,6 +5,11 @@ from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
 from table_tests import each
 
+AT_PORT = (
+    "`GET https://a.test:8443/**` allows reading; to allow every request, write "
+    '`- {host: "a.test", ports: [8443]}` under `domains`'
+)
+
 
 @pytest.mark.parametrize(
     ("words", "text", "rule", "url"),
@@ -84,6 +89,30 @@ HOW = "write a method and a whole address: `GET https://example.com/path`"
             "name the hosts, or set `allow_all: true` to allow all of them",
         ),
         (Effect.ALLOW, "", "not `METHOD URL`: ''", HOW),
+        (
+            Effect.ALLOW,
+            "a.test:8443",
+            "a host with a port",
+            AT_PORT,
+        ),
+        (
+            Effect.ALLOW,
+            "localhost:3000",
+            "localhost can only be a private host",
+            "add the Docker host under `host_services`: `NAME: {to: host:3000}`",
+        ),
+        (
+            Effect.ALLOW,
+            "[::1]:80",
+            "::1 is not a public address (unspecified, loopback or v4-compatible)",
+            "no policy can allow it",
+        ),
+        (
+            Effect.DENY,
+            "[2001:db8::1]:443",
+            "a host with a port",
+            "`https://[2001:db8::1]:443` denies every request to it",
+        ),
         (
             Effect.ALLOW,
             "GET https://*/",

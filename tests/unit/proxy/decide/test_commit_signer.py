@@ -175,7 +175,7 @@ def test_the_signatures_of_an_hour_are_counted_and_refusals_are_not(folder: Path
         refusal(one, on, b"x")
     times[0] = WINDOW_SECONDS - 90
     why = refusal(one, on)
-    assert (str(why), why.hint) == (f"{MOST} commits were signed within an hour", "wait 2 minutes")
+    assert (str(why), why.hint) == (f"{MOST} commits were signed within an hour", "wait 2 min")
     times[0] = WINDOW_SECONDS
     assert one.signed(asked(), on, commit()).page.status == 200
 
