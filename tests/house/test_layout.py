@@ -171,14 +171,14 @@ def data_classes() -> list[tuple[str, ast.ClassDef]]:
 
 
 def needs_dataclass(node: ast.ClassDef) -> bool:
-    """Return whether it has something that a struct has no counterpart for."""
+    """Return whether the class uses something that structs do not have."""
     calls = [part for part in ast.walk(node) if isinstance(part, ast.Call) and ast.unparse(part.func) == "field"]
     options = {keyword.arg for call in calls for keyword in call.keywords}
     return bool(node.bases or options & NO_COUNTERPART or "@cached_property" in ast.unparse(node))
 
 
 def test_values_are_structs_where_they_can_be() -> None:
-    """Python takes a millisecond to create a data class, at each start (ADR 72)."""
+    """At each start, Python takes a millisecond to create a data class (ADR 72)."""
     found = data_classes()
     bases = {ast.unparse(base) for _, node in found for base in node.bases}
     assert [
@@ -186,8 +186,8 @@ def test_values_are_structs_where_they_can_be() -> None:
     ] == []
 
 
-def test_a_default_of_a_struct_is_not_a_field_of_dataclasses() -> None:
-    """The field itself would be the value, and no checker of types reports it."""
+def test_structs_do_not_use_field_of_dataclasses() -> None:
+    """The default would be the `Field` object itself, and mypy does not report that."""
     structs = [
         (path, node)
         for path in MODULES

@@ -282,7 +282,7 @@ def _secrets(found: Status, option: str) -> Iterator[str]:
 
 def _at(seconds: object) -> str:
     """Return when something happens, in local time; an empty string for no time."""
-    from agent_sandbox.runtime.proxy.secrets import time_of  # noqa: PLC0415 - while the engine answers
+    from agent_sandbox.runtime.proxy.secrets import time_of  # noqa: PLC0415 - only to print the answers
 
     time = time_of(seconds)
     return f" at {local_time(time.isoformat())}" if time else ""

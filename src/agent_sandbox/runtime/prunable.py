@@ -65,7 +65,7 @@ def _stacks(driver: Driver, gone: Collection[StackFound]) -> dict[str, int | Non
 def _cache(environ: Mapping[str, str]) -> dict[Path, int]:
     """Return the files of our cache; a link is one of them, and none is followed. An agent could have put it there.
 
-    Stack files are not among them: they are few and small, and this search has just read those of all projects.
+    Cached stack files are left out: they are few and small, and this command has just used those of all projects.
     """
     folder, found = private_cache(environ), dict[Path, int]()
     if folder is None or folder.is_symlink():

@@ -287,7 +287,7 @@ def _hosts(reaches: Sequence[str], names: Sequence[str], lists: Lists) -> list[H
 def _made[T](kind: type[T], **columns: Iterable[Any]) -> list[T]:
     """Return instances of a frozen data class from one column per field, without calling its `__init__`.
 
-    The `__init__` of a frozen dataclass takes five times as long, most of the time that loading a thousand hosts would
+    The `__init__` of a frozen data class takes five times as long, most of the time that loading a thousand hosts would
     take. The values passed through it before they were encoded.
     """
     made = list(map(object.__new__, repeat(kind, len(columns[next(iter(columns))]))))  # type: ignore[arg-type] # sized

@@ -27,7 +27,7 @@ from agent_sandbox.problems import Problem, UserError
 ANY = "-any-"
 SECTIONS = {Effect.ALLOW: "allow", Effect.DENY: "deny"}
 HOST_AND_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|(?:\*\.)?[\w-][\w.-]*):(?P<port>[0-9]{1,5})")
-# How to write a rule for a host and a port, by what it does.
+# The hint for a host with a port, by the effect of the rule.
 FOR_A_PORT = {
     Effect.ALLOW: "`GET https://{host}:{port}/**` allows reading; to allow every request, write "
     '`- {{host: "{host}", ports: [{port}]}}` under `domains`',
