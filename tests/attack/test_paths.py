@@ -65,6 +65,7 @@ def test_a_scoped_package_of_a_host_that_nothing_allows_is_told_that_it_is_not_a
 def test_a_path_outside_the_rule_is_denied(stand: Stand, path: str) -> None:
     answer = stand.proxy.ask("allowed.test", get(path, "allowed.test"))
     assert answer[:12] in (b"HTTP/1.1 403", b"HTTP/1.1 400")
+    stand.proxy.line(decision="deny")
     stand.assert_nothing_got_out()
 
 
@@ -94,6 +95,7 @@ def test_a_url_without_a_path_asks_for_the_first_page(stand: Stand, url: str, pa
 def test_a_path_of_64_kib_is_too_long(stand: Stand) -> None:
     answer = stand.proxy.ask("allowed.test", get("/api/" + "x" * 65_536, "allowed.test"))
     assert answer[:12] in (b"HTTP/1.1 431", b"HTTP/1.1 414", b"HTTP/1.1 400")
+    stand.proxy.line(event="malformed")
     stand.assert_nothing_got_out()
 
 

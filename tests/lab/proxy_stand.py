@@ -115,7 +115,10 @@ class ProxyProcess:
 
     def forget(self) -> None:
         """Drop the lines so far, those still on their way included."""
-        time.sleep(0.035)
+        seen = -1
+        while seen < len(self.lines):
+            seen = len(self.lines)
+            time.sleep(0.035)
         self.lines.clear()
 
     def line(self, *, seconds: float = 3.0, **wanted: object) -> dict[str, Any]:
