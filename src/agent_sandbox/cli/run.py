@@ -209,7 +209,7 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
         known = ", ".join(known_agents())
         how = "agent-sandbox run AGENT, with the same options, makes one and starts it"
         hint = init_for(folder) or f"{how}, where AGENT is one of: {known}"
-        raise UserError([Problem(where=str(folder.absolute()), what="there is no stack here", hint=hint)])
+        raise UserError([Problem(where=str(folder.absolute()), what="no stack in this directory", hint=hint)])
     if not dry_run:
         missing_parts.require_all_parts()  # before anything is written
     options = InitOptions(agents=(agent,), path=folder, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)

@@ -77,7 +77,7 @@ def choices_said(agents: tuple[str, ...], workspace: "Workspace", pins: Mapping[
 @lru_cache(maxsize=4)  # `init` needs that of the stack file twice
 def parse_document(text: str) -> Any:  # noqa: ANN401 - whatever is in the file
     """Return the document in a file with a record, for reading only; raise UserError if it cannot be read."""
-    from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - and YAML with it
+    from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - imports the YAML parser
 
     return load_foreign(text, file=STACK)
 

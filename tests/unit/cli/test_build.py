@@ -73,4 +73,6 @@ def test_outside_a_project_an_agent_has_to_be_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert exit_code(build) == 1
-    assert capsys.readouterr().err.startswith(f"error: {tmp_path}: there is no stack here, and no agent was named\n")
+    assert capsys.readouterr().err.startswith(
+        f"error: {tmp_path}: no stack in this directory, and no agent was named\n"
+    )

@@ -172,7 +172,7 @@ def test_a_stack_is_found_by_its_name_from_anywhere(
     assert [line.rpartition(" in ")[2] for line in became] == [str(project)] * 2
     for command in (status, logs, shell, run):
         assert exit_code(partial(command, path=Path("app-2"))) == 1
-        assert capsys.readouterr().err.splitlines()[0] == "error: /app-2: there is no stack here"
+        assert capsys.readouterr().err.splitlines()[0] == "error: /app-2: no stack in this directory"
 
 
 def looks(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object]) -> None:

@@ -224,7 +224,7 @@ def test_quiet_prints_nothing(empty_project: Path, started: list[Path], became: 
 
 def test_a_directory_without_a_stack_needs_the_name_of_an_agent(empty_project: Path, ask: Ask) -> None:
     for words in ((), ("--", "-p", "hi"), ("nobody",)):
-        assert ask("run", *words).err == (f"error: {empty_project}: there is no stack here\n{NEEDS_AGENT}\n")
+        assert ask("run", *words).err == (f"error: {empty_project}: no stack in this directory\n{NEEDS_AGENT}\n")
     assert list(empty_project.iterdir()) == []
 
 
@@ -285,7 +285,7 @@ def test_a_project_file_without_a_stack_needs_init(empty_project: Path, ask: Ask
     (empty_project / ".devcontainer").mkdir()
     (empty_project / ".devcontainer" / "sandbox.yaml").write_text("version: 1\n")
     assert ask("run").err == (
-        f"error: {empty_project}: there is no stack here\n"
+        f"error: {empty_project}: no stack in this directory\n"
         "  hint: agent-sandbox init makes it from .devcontainer/sandbox.yaml; "
         "if that lists no agents, agent-sandbox init AGENT\n"
     )

@@ -17,7 +17,7 @@ from agent_sandbox.policy.engine.grants import ask_rules
 from agent_sandbox.policy.engine.index import build_index
 from agent_sandbox.policy.engine.policy import NOBODY_ASKS, Policy
 from agent_sandbox.policy.engine.restrict import Restriction
-from agent_sandbox.policy.engine.rule import Conditions, Rule, verdict
+from agent_sandbox.policy.engine.rule import Conditions, Rule, verdict_of
 from agent_sandbox.policy.engine.rule_set import Budgeted, RuleSet
 from agent_sandbox.policy.http.body_size import Budget, Rate
 from agent_sandbox.policy.http.graphql_operation import Confinement, OperationPattern
@@ -267,7 +267,7 @@ def _rules(table: Plain, lists: Lists) -> tuple[Rule, ...]:
         conditions=conditions,
         origin=origins,
         reason=reasons,
-        verdict=list(map(verdict, effects, origins, reasons, alike)),
+        verdict=list(map(verdict_of, effects, origins, reasons, alike)),
         ports=[one.ports for one in alike],
         methods=[one.methods for one in alike],
         plain=[plain[place] for place in asked],

@@ -87,7 +87,7 @@ class Rule:
     plain: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "verdict", verdict(self.effect, self.origin, self.reason, self.conditions))
+        object.__setattr__(self, "verdict", verdict_of(self.effect, self.origin, self.reason, self.conditions))
         object.__setattr__(self, "ports", self.conditions.ports)
         object.__setattr__(self, "methods", self.conditions.methods)
         object.__setattr__(self, "plain", self.conditions.plain)
@@ -171,7 +171,7 @@ class Rule:
         return ((-exact, -length), self.origin.file, self.origin.line, str(self))
 
 
-def verdict(effect: Effect, origin: Origin, reason: str, conditions: Conditions) -> Decision:
+def verdict_of(effect: Effect, origin: Origin, reason: str, conditions: Conditions) -> Decision:
     """Return the decision of a rule with these values."""
     where, verb = str(origin), "allowed" if effect is Effect.ALLOW else "denied"
     said = f"{verb} by {where}{': ' if reason else ''}{reason}"

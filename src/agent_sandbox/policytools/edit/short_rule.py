@@ -55,7 +55,7 @@ def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
         # As a host name it would deny nothing.
         raise UserError([Problem(where=text, what="a method without a URL", hint=HOW)])
     if at_port := HOST_AND_PORT.fullmatch(text):
-        raise UserError([_at_port(effect, text, at_port["host"], int(at_port["port"]))])
+        raise UserError([_port_problem(effect, text, at_port["host"], int(at_port["port"]))])
     section = "domains" if effect is Effect.ALLOW and _is_host(text) else SECTIONS[effect]
     if section == SECTIONS[Effect.DENY] and _is_host(text) and (meant := service_meant(text)):
         # As a host it would deny nothing that the service allows.
@@ -87,7 +87,7 @@ def rules_of_push(rule: ShortRule) -> tuple[ShortRule, ...]:
     return tuple(rule if line == rule.text else read_short_rule(Effect.ALLOW, (line,)) for line in lines)
 
 
-def _at_port(effect: Effect, text: str, host: str, port: int) -> Problem:
+def _port_problem(effect: Effect, text: str, host: str, port: int) -> Problem:
     name = host.strip("[]")
     if effect is Effect.ALLOW and (why := why_private(name)):
         return Problem(where=text, what=f"{name} {why}", hint=how_to_name(name, port))

@@ -26,7 +26,7 @@ def images_to_build(
     installed = root is not None and has_files(root)
     if not agents and not installed:
         known = ", ".join(known_agents())
-        where, what = str(root or cwd), "there is no stack here, and no agent was named"
+        where, what = str(root or cwd), "no stack in this directory, and no agent was named"
         raise UserError(
             [Problem(where=where, what=what, hint=f"agent-sandbox build AGENT, where AGENT is one of: {known}")]
         )

@@ -45,6 +45,6 @@ def _digest(path: Path) -> str:
 
 
 def _parsed(text: str, file: str, limits: Mapping[str, int]) -> Any:  # noqa: ANN401 - as above
-    from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - and YAML with it
+    from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - imports the YAML parser
 
     return load_foreign(text, file=file, **limits)

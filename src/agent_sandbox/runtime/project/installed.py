@@ -161,7 +161,7 @@ def _require_stack(root: Path | None, cwd: Path) -> Path:
             hint = "agent-sandbox up makes it for this clone"
         elif hand_written := init_for(root or cwd):
             hint = hand_written
-        raise UserError([Problem(where=str(root or cwd), what="there is no stack here", hint=hint)])
+        raise UserError([Problem(where=str(root or cwd), what="no stack in this directory", hint=hint)])
     return root
 
 

@@ -260,7 +260,7 @@ def test_a_new_clone_is_found_from_its_directories_and_every_other_command_names
     (clone / "src").mkdir()
     with pytest.raises(UserError) as raised:
         open_known(None, cwd=clone / "src")
-    assert str(raised.value) == f"{clone}: there is no stack here; agent-sandbox up makes it for this clone"
+    assert str(raised.value) == f"{clone}: no stack in this directory; agent-sandbox up makes it for this clone"
 
 
 def test_pulled_choices_are_shown_and_apply_once_trusted(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ def test_nothing_to_build_names_what_could_be(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         names((), None, tmp_path)
     expected = (
-        f"{tmp_path}: there is no stack here, and no agent was named; "
+        f"{tmp_path}: no stack in this directory, and no agent was named; "
         f"agent-sandbox build AGENT, where AGENT is one of: " + ", ".join(AGENTS)
     )
     assert str(raised.value) == expected

@@ -95,7 +95,7 @@ def test_a_cache_of_something_else_is_parsed_again(cache: Path, monkeypatch: pyt
 def test_without_a_private_cache_every_text_is_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parsed: list[str]
 ) -> None:
-    (tmp_path / ".devcontainer").mkdir()  # an agent could write a cache that lies in its project
+    (tmp_path / ".devcontainer").mkdir()  # the agent can write to a cache inside its project
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert [read_document(TEXT, file="a.yml") for _ in range(2)] == [DOCUMENT, DOCUMENT]
     assert len(parsed) == 2

@@ -76,7 +76,7 @@ def test_a_path_names_the_project_itself(tmp_path: Path) -> None:
     assert find_project(root, cwd=tmp_path) == expected(root)
     (root / "src").mkdir()
     with pytest.raises(
-        UserError, match="there is no stack here; agent-sandbox init AGENT makes one, where AGENT is one of: "
+        UserError, match="no stack in this directory; agent-sandbox init AGENT makes one, where AGENT is one of: "
     ):
         open_project(root / "src", cwd=tmp_path)
 
@@ -85,7 +85,7 @@ def test_where_there_is_no_stack_the_next_step_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         open_project(None, cwd=tmp_path)
     known = ", ".join(known_agents(data_root() / "templates"))
-    what = f"there is no stack here; agent-sandbox init AGENT makes one, where AGENT is one of: {known}"
+    what = f"no stack in this directory; agent-sandbox init AGENT makes one, where AGENT is one of: {known}"
     assert str(raised.value) == f"{tmp_path}: {what}"
 
 
@@ -95,7 +95,7 @@ def test_for_a_project_file_without_a_stack_the_next_step_is_init(tmp_path: Path
     with pytest.raises(UserError) as raised:
         open_project(None, cwd=tmp_path)
     assert str(raised.value) == (
-        f"{tmp_path}: there is no stack here; agent-sandbox init makes it from {PROJECT_FILE}; "
+        f"{tmp_path}: no stack in this directory; agent-sandbox init makes it from {PROJECT_FILE}; "
         "if that lists no agents, agent-sandbox init AGENT"
     )
 
