@@ -14,7 +14,7 @@ from agent_sandbox.runtime.driver.container import Intruders
 from agent_sandbox.runtime.driver.protocol import Machine, Stage
 from agent_sandbox.runtime.driver.result import CheckResult
 from agent_sandbox.runtime.drivers import load_driver
-from agent_sandbox.runtime.events import Event, Finished, Started
+from agent_sandbox.runtime.events import Event, Finished, Started, Unneeded
 from agent_sandbox.runtime.host import process
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ def test_each_plan_of_a_stack_can_be_executed(world: World) -> None:
     world.have(**RUNNING)
     for verb in (
         Up(build=Build(images=())),
+        Up(build=Build(images=()), ready=True),
         Up(build=Build(images=()), anew=("agent",)),
         Restart(service="proxy"),
         Down(),
@@ -126,6 +127,10 @@ def test_each_plan_of_a_stack_can_be_executed(world: World) -> None:
         world.driver.execute(world.driver.planner.plan(world.project, verb), tell=events.append)
         started = [event.purpose for event in events if isinstance(event, Started)]
         assert started == [event.purpose for event in events if isinstance(event, Finished)] != []
+        skipped = isinstance(verb, Up) and verb.ready
+        assert [event for event in events if isinstance(event, Unneeded)] == (
+            [Unneeded(name=world.project.name)] * skipped
+        )
 
 
 def test_a_command_that_fails_is_explained(world: World) -> None:

@@ -27,12 +27,17 @@ class BuildImage:
 
 
 class RunCommand(Struct, frozen=True, kw_only=True):
-    """Run a program in the project's directory and wait for it; `purpose` is shown meanwhile."""
+    """Run a program in the project's directory and wait for it; `purpose` is shown meanwhile.
+
+    `unless_ready` is a command to run first. If it succeeds, and then all containers of the project are ready, `argv`
+    is not needed.
+    """
 
     argv: tuple[str, ...]
     cwd: Path
     project: str
     purpose: str
+    unless_ready: tuple[str, ...] = ()
 
 
 class HandOver(Struct, frozen=True, kw_only=True):
@@ -95,6 +100,8 @@ def describe(plan: Plan) -> str:
 def _line(step: Step) -> str:
     command = shlex.join(step.argv)
     match step:
+        case RunCommand(unless_ready=(_, *_)):
+            return f"{shlex.join(step.unless_ready)}\n{command}  # unless all containers are ready"
         case BuildImage(freshness=Freshness.OUTDATED):
             return f"{command}  # if {step.name} is missing or outdated"
         case RemoveImages(once_built=True):

@@ -52,12 +52,14 @@ class Build(Struct, frozen=True, kw_only=True):
 class Up(Struct, frozen=True, kw_only=True):
     """Build missing images and start all services until healthy; recreate the containers in `anew`.
 
-    With `only`, start these services and those that they need, and remove none.
+    With `only`, start these services and those that they need, and remove none. `ready`: all containers were ready, so
+    first find out whether anything has to be started.
     """
 
     build: Build
     anew: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    ready: bool = False
 
 
 class Down(Struct, frozen=True, kw_only=True):

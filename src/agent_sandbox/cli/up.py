@@ -7,6 +7,7 @@ from agent_sandbox.cli.framework.options import DryRun, ExtraCa, ProjectPath, Qu
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.runtime.events import Event, Unneeded
 from agent_sandbox.runtime.project.clone_record import path_option
 
 
@@ -25,12 +26,14 @@ def up(
     `docker compose up -d` does the same without building.
     """
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
-    code = start(project, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
+    events = list[Event]()
+    code = start(project, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet, tell=events.append)
     if not (code or dry_run or quiet):
         option = path_option(project.root, os.environ, cwd=Path.cwd())
         run, shell = (f"agent-sandbox {verb}{option}" for verb in ("run", "shell"))
+        already = "already " if Unneeded(name=project.name) in events else ""
         say(
-            *(f"{project.name} is ", ("up", "ok"), "; start the agent with ", (run, "command")),
+            *(f"{project.name} is {already}", ("up", "ok"), "; start the agent with ", (run, "command")),
             *(", or a shell with ", (shell, "command")),
         )
         report_unwritable_project(project)

@@ -12,12 +12,16 @@ def test_a_plan_reads_as_lines_for_a_shell() -> None:
     run = RunCommand(
         argv=("docker", "compose", "--file", "a b.yml", "up"), cwd=Path("/p"), project="p-1", purpose="starting"
     )
+    unless = RunCommand(
+        argv=("docker", "up"), cwd=Path("/p"), project="p-1", purpose="starting", unless_ready=("docker", "create")
+    )
     replaced = RemoveImages(argv=("docker", "image", "prune"), once_built=True)
     expected = (
         "docker build -  # if x:1 is missing or outdated\ndocker build -\ndocker compose --file 'a b.yml' up\n"
+        "docker create\ndocker up  # unless all containers are ready\n"
         "docker image prune  # if an image was built"
     )
-    assert describe((build(Freshness.OUTDATED), build(Freshness.ALL), run, replaced)) == expected
+    assert describe((build(Freshness.OUTDATED), build(Freshness.ALL), run, unless, replaced)) == expected
 
 
 def test_the_files_of_a_context_are_not_part_of_its_name() -> None:

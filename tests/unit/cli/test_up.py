@@ -36,6 +36,25 @@ def test_up_starts_the_stack_and_names_the_next_step(
     assert capsys.readouterr().err.splitlines()[-1] == f"app-1 is up; {said}"
 
 
+def test_up_says_that_a_stack_is_already_up_and_still_records_and_fetches(
+    up_to_date: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_KEY", "correct horse")
+    recipes_of(project, os.environ).add(Recipe(name="A_KEY", hosts=("x.test",), source="env:A_KEY"))
+    up_to_date.says("exec agent0000000").says(" create ").says("secret set")
+    with_containers(up_to_date, proxy="healthy", firewall="healthy", agent="healthy")
+    assert exit_code(up) == 0
+    assert [call for call in up_to_date.calls if " create " in call or " up " in call] == [
+        f"{compose_line(project)} create --no-build --remove-orphans"
+    ]
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "app-1 is already up; start the agent with agent-sandbox run, or a shell with agent-sandbox shell"
+    )
+    assert " secret set A_KEY " in up_to_date.calls[-1]
+    assert load_baseline(project, os.environ) is not None
+    assert recorded(project, os.environ).texts
+
+
 @pytest.mark.parametrize(("mapped", "told"), [("name=seccomp", 2), ("name=rootless", 0)])
 def test_up_says_what_the_agent_can_only_read(
     up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mapped: str, told: int

@@ -1,10 +1,11 @@
 """Plan for Docker Compose, with the same files that plain `docker compose` and editors use."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.agents.home import HOME
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
@@ -54,6 +55,8 @@ type Question = Logs | AskImage | AskProxy | AskSecrets | InClone | ReadTraffic
 DIRECTORY = ".devcontainer"
 # The label that compose sets on everything of a project.
 PROJECT_LABEL = "com.docker.compose.project"
+# The first step of `docker compose up`: create containers, and recreate those that differ from their service or image.
+CREATE = ("create", "--no-build", "--remove-orphans")
 START_SECONDS = 120  # seconds; a cold start takes 5, but a slow machine needs time to report what it lacks
 # A container that reaches nothing, can change nothing and leaves nothing. The user follows.
 ALONE = (
@@ -99,9 +102,9 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
                 remove = ("rm", "--stop", "--force")
                 removed = (self._run(project, f"removing {name}", *remove, name) for name in verb.anew)
                 # The old containers use their images until the stack has restarted.
-                steps = (*self._images(verb.build), *removed, self._up(project, verb.only), self._replaced)
+                steps = (*self._images(verb.build), *removed, self._up(project, verb), self._replaced)
             case Create():
-                steps = (self._run(project, "creating the stack", "create", "--no-build", "--remove-orphans"),)
+                steps = (self._run(project, "creating the stack", *CREATE),)
             case Down():
                 steps = (self._run(project, "stopping the stack", "down", "--remove-orphans"),)
             case Destroy():
@@ -176,9 +179,10 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
         if verb.cache is Cache.IGNORE:
             yield "--no-cache"
 
-    def _up(self, project: Project, only: Sequence[str]) -> RunCommand:
-        which = (*_wait(), *only) if only else ("--remove-orphans", *_wait())
-        return self._run(project, "starting the stack", "up", "--detach", "--no-build", *which)
+    def _up(self, project: Project, verb: Up) -> RunCommand:
+        which = (*_wait(), *verb.only) if verb.only else ("--remove-orphans", *_wait())
+        step = self._run(project, "starting the stack", "up", "--detach", "--no-build", *which)
+        return replace(step, unless_ready=(*self.compose_argv(project), *CREATE)) if verb.ready else step
 
     def pull(self, project: Project, verb: Pull) -> Plan:
         """Return the steps that pull an image by its digest."""

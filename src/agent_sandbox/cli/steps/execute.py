@@ -14,6 +14,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.protocol import Driver, Explain
 from agent_sandbox.runtime.drivers import load_driver
+from agent_sandbox.runtime.events import Event, Tell, ignore
 from agent_sandbox.runtime.protect.mount_checks import LOOK, REPLACED, Inside, look_inside
 from agent_sandbox.runtime.protect.snapshot import settings_replaced
 
@@ -28,20 +29,29 @@ def backend() -> Planner:
     return driver().planner
 
 
-def execute(
+def execute(  # noqa: PLR0913 - how commands differ
     plan: Plan,
     *,
     dry_run: bool = False,
     quiet: bool = False,
     lists_current: bool = False,
     explain: Explain | None = None,
+    tell: Tell = ignore,
 ) -> None:
-    """Execute the plan and show its progress, or print it; `lists_current` also reports images that need no build."""
+    """Execute the plan and show its progress, or print it. `tell` receives the events as well.
+
+    `lists_current` also reports images that need no build.
+    """
     if dry_run:
         emit(describe(plan))
         return
-    with progress(quiet=quiet, lists_current=lists_current) as tell:
-        driver().execute(plan, tell=tell, explain=explain)
+    with progress(quiet=quiet, lists_current=lists_current) as show:
+
+        def both(event: Event) -> None:
+            tell(event)
+            show(event)
+
+        driver().execute(plan, tell=both, explain=explain)
 
 
 def attach(project: Project, *command: str, container: str = "", dry_run: bool = False, images: bool = False) -> None:

@@ -24,6 +24,7 @@ from agent_sandbox.render.paths import STACK
 from agent_sandbox.runtime.cut_off import cut_off
 from agent_sandbox.runtime.diagnose import first_failed, why_not_up
 from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.events import Tell, ignore
 from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.settings import folder_of, user_settings, write_settings
 from agent_sandbox.runtime.init import facts
@@ -46,10 +47,18 @@ MADE_TOGETHER = {"proxy": ("proxy",), "firewall": ("agent", "firewall")}
 EDITORS = "an editor started the agent container: recreating it; reload the editor's window afterwards"
 
 
-def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = False, quiet: bool = False) -> int:
+def start(
+    project: Project,
+    *,
+    extra_ca: Path | None = None,
+    dry_run: bool = False,
+    quiet: bool = False,
+    tell: Tell = ignore,
+) -> int:
     """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code.
 
-    If only a service beside the sandbox fails, UserError is raised, but the sandbox runs.
+    If only a service beside the sandbox fails, UserError is raised, but the sandbox runs. `tell` receives the events,
+    among them `Unneeded` if the stack was already up.
     """
     if not dry_run:
         project = updated(project, quiet=quiet)
@@ -64,7 +73,8 @@ def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = Fal
         anew = dict.fromkeys((*_open_services(project, found), *_unhealthy(found), *cut_off(found)))
         if any(one.by_editor and one.ready for one in found):
             say(EDITORS)
-        plan = backend().plan(project, Up(build=build, anew=tuple(anew)))
+        ready = bool(found) and not anew and all(one.ready for one in found)
+        plan = backend().plan(project, Up(build=build, anew=tuple(anew), ready=ready))
         if not dry_run and (volumes := bounded_volumes(project.root)):
             driver().require_disk_limit(volumes)
         plan = (*plan, *(setup_plan(project) if dry_run else ()))
@@ -73,7 +83,7 @@ def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = Fal
             return DONE
         prepare_images(project, quiet=quiet)
         record_first_review(project.root)  # first: an agent may work even in a stack that starts only in part
-        failure = _bring_up(project, plan, quiet=quiet)
+        failure = _bring_up(project, plan, quiet=quiet, tell=tell)
         record_images(project)
         record(project.root, os.environ)
         _fetch_secrets(project)
@@ -88,7 +98,7 @@ def start(project: Project, *, extra_ca: Path | None = None, dry_run: bool = Fal
     return DONE
 
 
-def _bring_up(project: Project, plan: Plan, *, quiet: bool) -> UserError | None:
+def _bring_up(project: Project, plan: Plan, *, quiet: bool, tell: Tell) -> UserError | None:
     """Execute the plan; if only a service beside the sandbox fails, start the sandbox without it, and return why."""
     starting = [step for step in plan if isinstance(step, RunCommand)][-1]
     why, failed_steps = why_not_up(driver(), project), list[RunCommand]()
@@ -98,7 +108,7 @@ def _bring_up(project: Project, plan: Plan, *, quiet: bool) -> UserError | None:
         return why(step, said)
 
     try:
-        execute(plan, quiet=quiet, explain=explain)
+        execute(plan, quiet=quiet, explain=explain, tell=tell)
     except UserError as error:
         if failed_steps != [starting]:  # after a failed build or removal, the old images or containers would start
             raise

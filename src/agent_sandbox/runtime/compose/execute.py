@@ -1,13 +1,14 @@
 """Execute a plan: the only place where a stack is built, started, stopped and removed."""
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from agent_sandbox.backends.compose.plan import BASE_LABEL
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.compose_log import shown_text
+from agent_sandbox.runtime.compose.containers import containers
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.driver.protocol import Explain
 from agent_sandbox.runtime.events import Finished, Progressed, Started, Tell, Unneeded, ignore
@@ -88,11 +89,23 @@ def _run(engine: Engine, step: RunCommand, tell: Tell, explain: Explain | None) 
         if words := shown_text(line, step.project):
             tell(Progressed(done=0, doing=words))
 
-    with engine.required():
-        done = process.follow(step.argv, cwd=step.cwd, on_line=on_line)
+    def run(argv: Sequence[str]) -> process.Finished:
+        with engine.required():
+            return process.follow(argv, cwd=step.cwd, on_line=on_line)
+
+    if step.unless_ready and run(step.unless_ready).code == 0 and _is_ready(engine, step.project):
+        tell(Finished(purpose=step.purpose))
+        tell(Unneeded(name=step.project))
+        return
+    done = run(step.argv)
     if done.code != 0:
         raise UserError(explain(step, done.out) if explain else [engine.problem(done.out, doing=step.purpose)])
     tell(Finished(purpose=step.purpose))
+
+
+def _is_ready(engine: Engine, project: str) -> bool:
+    found = containers(engine, project)
+    return bool(found) and all(one.ready for one in found)
 
 
 def hand_on(engine: Engine, plan: Plan, *, on_line: Callable[[str], None]) -> None:

@@ -150,6 +150,9 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
     assert PLANNER.plan(PROJECT, Up(build=build)) == (*images, start, replaced)
     removed = replace(start, argv=(*COMPOSE, "rm", "--stop", "--force", "agent"), purpose="removing agent")
     assert PLANNER.plan(PROJECT, Up(build=build, anew=("agent",))) == (*images, removed, start, replaced)
+    create = (*COMPOSE, "create", "--no-build", "--remove-orphans")
+    unless = replace(start, unless_ready=create)
+    assert PLANNER.plan(PROJECT, Up(build=build, ready=True)) == (*images, unless, replaced)
     alone = replace(start, argv=(*COMPOSE, "up", "--detach", "--no-build", "--wait", "--wait-timeout", "120", "agent"))
     assert PLANNER.plan(PROJECT, Up(build=build, only=("agent",))) == (*images, alone, replaced)
 

@@ -10,11 +10,14 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.steps.start_stack import start
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.up import up
+from agent_sandbox.runtime.protect.mount_checks import CUT_OFF, LOST
 from agent_sandbox.runtime.protect.snapshot import leave_pending, read_held
 from agent_sandbox.runtime.review.baseline import load_baseline
 from agent_sandbox.stack.containers import HEALTHY
 from fake_docker import FakeDocker
 from fake_stack import inspected, trust, with_inspected
+
+READY = {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
 
 
 def test_an_interrupted_start_is_no_start(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,3 +116,33 @@ def test_a_service_whose_firewall_ended_is_recreated(up_to_date: FakeDocker) -> 
     assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
     removed = [call.rpartition(" ")[2] for call in up_to_date.calls if " rm --stop --force " in call]
     assert removed == ["db"]
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "after", "verbs"),
+    [
+        (READY, 0, READY, ["create"]),
+        (READY, 0, None, ["create", "up"]),  # it failed
+        (READY, 0, {**READY, "agent": "created"}, ["create", "up"]),  # it was recreated
+        (READY, LOST, READY, ["rm", "up"]),
+        (READY, CUT_OFF, READY, ["rm", "rm", "up"]),
+        ({}, 0, READY, ["up"]),
+        ({**READY, "db": "exited"}, 0, READY, ["up"]),
+        ({**READY, "firewall": "starting"}, 0, READY, ["up"]),
+        ({**READY, "agent": "paused"}, 0, READY, ["up"]),  # nor can the fake unpause it
+        ({**READY, "proxy": "unhealthy"}, 0, READY, ["rm", "up"]),
+    ],
+)
+def test_nothing_is_started_if_all_containers_are_ready_and_none_is_recreated(
+    up_to_date: FakeDocker, before: dict[str, str], inside: int, after: dict[str, str] | None, verbs: list[str]
+) -> None:
+    up_to_date.says(f"exec agent0000000 {HEALTHY}", out=".env\n", code=inside).says(" create ", code=int(after is None))
+    then, now = (json.dumps([inspected(*one) for one in states.items()]) for states in (before, after or READY))
+    created = f"grep -q ' create ' {up_to_date.folder}/calls"
+    up_to_date.says("ps --all --quiet", out="".join(f"{service}\n" for service in before)).says("compose --project")
+    up_to_date.says(
+        "inspect --type", out=then, script=f"! {created} || {{ printf %s {shlex.quote(now)}; exit; }}"
+    ).says("stop").says("unpause")
+    assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
+    compose = [call for call in up_to_date.calls if call.startswith("compose")]
+    assert [call.partition("docker-compose.yml ")[2].split()[0] for call in compose] == verbs

@@ -12,6 +12,8 @@ from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.compose.execute import act, hand_on
 from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Unneeded
 from fake_docker import FakeDocker
+from fake_stack import with_containers
+from table_tests import each
 
 
 def build(name: str, freshness: Freshness = Freshness.OUTDATED) -> BuildImage:
@@ -130,6 +132,41 @@ def test_a_failed_command_is_explained_by_whoever_knows_more(docker: FakeDocker,
     assert raised.value.problems == (Problem(where="starting", what="it broke", hint=""),)
     with pytest.raises(UserError, match=r"^starting: docker failed: it broke; run agent-sandbox doctor"):
         act(DOCKER, (step,))
+
+
+@each(
+    ("created", "states", "verbs"),
+    [
+        (0, {"proxy": "healthy", "agent": "healthy"}, ["create"]),
+        (0, {"proxy": "healthy", "db": "running"}, ["create"]),  # it has no health check
+        (1, {"proxy": "healthy", "agent": "healthy"}, ["create", "up"]),
+        (0, {}, ["create", "up"]),
+        *(
+            (0, {"proxy": "healthy", "agent": state}, ["create", "up"])
+            for state in ("created", "dead", "exited", "paused", "restarting", "starting", "unchecked", "unhealthy")
+        ),
+    ],
+)
+def test_a_start_is_needed_unless_its_containers_were_created_and_are_ready(
+    docker: FakeDocker, created: int, states: dict[str, str], verbs: list[str]
+) -> None:
+    docker.rules.clear()
+    docker.says("compose create", err="it broke\n", code=created).says("compose up")
+    with_containers(docker, **states)
+    before, events = len(docker.calls), list[Event]()
+    step = RunCommand(
+        argv=("docker", "compose", "up"),
+        cwd=docker.folder,
+        project="app-1",
+        purpose="starting",
+        unless_ready=("docker", "compose", "create"),
+    )
+    act(DOCKER, (step,), tell=events.append)
+    compose = [call for call in docker.calls[before:] if call.startswith("compose")]
+    assert compose == [f"compose {verb}" for verb in verbs]
+    ends = [event for event in events if not isinstance(event, Progressed)]
+    skipped = [Unneeded(name="app-1")] if verbs == ["create"] else []
+    assert ends == [Started(purpose="starting"), Finished(purpose="starting"), *skipped]
 
 
 def test_no_docker_is_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
