@@ -8,6 +8,9 @@ import ssl
 import time
 from typing import TYPE_CHECKING, override
 
+import h2.connection
+import h2.events
+
 from benchmarks.servers import HOST
 
 if TYPE_CHECKING:
@@ -95,6 +98,39 @@ class DirectClient(Client):
     @override
     def reach(self, plain: socket.socket) -> None:
         """Be there already."""
+
+
+class Http2Client(Client):
+    """Speaks HTTP/2, and asks for one thing after the other."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.context.set_alpn_protocols(["h2"])
+        self.streams = h2.connection.H2Connection()
+
+    @contextlib.contextmanager
+    @override
+    def connection(self) -> Iterator[ssl.SSLSocket]:
+        with super().connection() as secured:
+            self.streams = h2.connection.H2Connection()
+            self.streams.initiate_connection()
+            yield secured
+
+    @override
+    def request(self, connection: ssl.SSLSocket, head: str, body: bytes = b"", *, times: int = 1) -> int:
+        method, path = head.split(" ")
+        number = self.streams.get_next_available_stream_id()
+        fields = [(":method", method), (":scheme", "https"), (":authority", self.authority), (":path", path)]
+        self.streams.send_headers(number, fields, end_stream=True)
+        size = 0
+        while True:
+            connection.sendall(self.streams.data_to_send())
+            for event in self.streams.receive_data(connection.recv(65536)):
+                if isinstance(event, h2.events.DataReceived):
+                    size += len(event.data)
+                    self.streams.acknowledge_received_data(event.flow_controlled_length, number)
+                elif isinstance(event, h2.events.StreamEnded):
+                    return size
 
 
 def read_event(connection: ssl.SSLSocket) -> None:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.client import Client, read_answer
+from benchmarks.client import Client, Http2Client, read_answer
 from benchmarks.proxy import first_event, kept_alive, new_connections
 from benchmarks.servers import HOST, Server, ours, upstream
 from benchmarks.table import Row
@@ -36,6 +36,9 @@ WANTED = (
     ("far", "host 30 ms away, another connection and GET", "ms", "<= 36 ms"),
     ("down", "CPU for 200 MB down", "ms", ""),
     ("event", "connect to first server-sent event", "ms", ""),
+    ("connection2", "CPU per new TLS connection and GET over HTTP/2", "us", ""),
+    ("request2", "CPU per GET on an open connection over HTTP/2", "us", ""),
+    ("far2", "host 30 ms away, another connection and GET over HTTP/2", "ms", ""),
     ("idle", "memory per idle connection", "KB", "<= 40 KB"),
 )
 
@@ -55,12 +58,16 @@ def crowd(client: Client) -> None:
 def measure(server: Server, far: Server, figures: defaultdict[str, list[float]]) -> None:
     """Add one round of every figure."""
     client = Client(server)
-    for figure, work, count in (
-        ("connection", new_connections, CONNECTIONS),
-        ("request", kept_alive, REQUESTS),
+    over_http2 = Http2Client(server)
+    new_connections(over_http2)  # imports mitmproxy
+    for figure, asking, work, count in (
+        ("connection", client, new_connections, CONNECTIONS),
+        ("request", client, kept_alive, REQUESTS),
+        ("connection2", over_http2, new_connections, CONNECTIONS),
+        ("request2", over_http2, kept_alive, REQUESTS),
     ):
         before = server.cpu()
-        work(client)
+        work(asking)
         figures[figure].append(1_000_000 * (server.cpu() - before) / count)
     before = server.cpu()
     crowd(client)
@@ -79,6 +86,9 @@ def measure(server: Server, far: Server, figures: defaultdict[str, list[float]])
     took = [far_request(away) for _ in range(1 + FAR)]
     figures["first"].append(took[0])
     figures["far"].append(statistics.median(took[1:]))
+    over_http2 = Http2Client(far)
+    far_request(over_http2)
+    figures["far2"].append(statistics.median(far_request(over_http2) for _ in range(FAR)))
 
 
 def far_request(client: Client) -> float:

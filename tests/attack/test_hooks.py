@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import agent_sandbox.proxy
-from agent_sandbox.proxy.lane import body, relay, serving, steps, upstream
+from agent_sandbox.proxy.connection import upstream
+from agent_sandbox.proxy.exchange import steps
+from agent_sandbox.proxy.lane import body, relay, serving
 from agent_sandbox.proxy.mitm import flows
 from capture_server import ok
 from proxy_pair import Pair, start_pair

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, override
 
 import h2.config
 import h2.connection
@@ -26,16 +27,29 @@ MIB = 1_048_576
 FIELDS = [(":method", "POST"), (":scheme", "https"), (":authority", "grpc.test"), (":path", "/pkg.Service/Call")]
 
 
+class Reluctant(Http2Server):
+    """Ends a TLS handshake that does not offer HTTP/2, without an alert."""
+
+    @override
+    def _serve(self, connection: socket.socket) -> None:
+        if b"\x02h2" in connection.recv(65536, socket.MSG_PEEK):
+            super()._serve(connection)
+        else:
+            connection.close()
+
+
 @pytest.fixture(scope="module")
 def grpc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Http2Server]]:
-    """A proxy, and behind it a server that reads and one that does not."""
+    """A proxy, and behind it a server that reads, one that does not, and one that speaks to nobody without HTTP/2."""
     folder = tmp_path_factory.mktemp("grpc")
-    authority = make_authority(folder, ["grpc.test", "stuck.test"])
+    authority = make_authority(folder, ["grpc.test", "stuck.test", "reluctant.test"])
     with ExitStack() as stack:
         server = stack.enter_context(Http2Server(folder / "leaf.pem"))
         stuck = stack.enter_context(Http2Server(folder / "leaf.pem", reads=False))
-        resolve = {("grpc.test", 443): server.port, ("stuck.test", 443): stuck.port}
-        policy = "version: 1\ndomains: [grpc.test, stuck.test]\n"
+        reluctant = stack.enter_context(Reluctant(folder / "leaf.pem"))
+        servers = {"grpc.test": server, "stuck.test": stuck, "reluctant.test": reluctant}
+        resolve = {(name, 443): one.port for name, one in servers.items()}
+        policy = "version: 1\ndomains: [grpc.test, stuck.test, reluctant.test]\n"
         yield stack.enter_context(ProxyProcess(folder, policy, resolve=resolve, upstream_ca=authority)), server
 
 
@@ -101,6 +115,14 @@ def test_an_upload_that_the_server_does_not_read_is_not_held(grpc: tuple[ProxyPr
         with pytest.raises(TimeoutError):
             client.send(1, bytes(40 * MIB))
     assert proxy.memory() - before < 24 * MIB
+
+
+def test_a_server_that_ends_a_handshake_without_http2_is_asked_over_it(
+    grpc: tuple[ProxyProcess, Http2Server],
+) -> None:
+    with grpc[0].tls("reluctant.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        assert client.answer(client.send(*fields("/x", "reluctant.test"))) == ("200", b"0")
 
 
 # One module runs out of files, once.

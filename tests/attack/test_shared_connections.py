@@ -1,9 +1,10 @@
-"""Server connections that several clients of the lane use in turn."""
+"""Server connections that several clients use in turn, over HTTP/1.1 or HTTP/2."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import re
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,15 +17,19 @@ from hypothesis import strategies as st
 from agent_sandbox.policy import Policy
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.audit.record import SecretUse
+from agent_sandbox.proxy.connection import upstream
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.exchange.waiting import Waiting
-from agent_sandbox.proxy.lane import serving, upstream
+from agent_sandbox.proxy.lane import serving
+from agent_sandbox.proxy.mitm import shared_server
+from agent_sandbox.proxy.tls.contexts import HTTP1
 from agent_sandbox.proxy.wire.message import value_of
+from http2_stage import GONE, Http2Stage, chosen
 from lane_stage import GET, OK, LaneStage
 from layer_harness import LetThrough
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
     from agent_sandbox.policy.engine.rule import Rule
@@ -32,7 +37,8 @@ if TYPE_CHECKING:
     from agent_sandbox.proxy.tunnel import Tunnel
     from lane_stage import Pair
 
-    type Stage = Callable[..., LaneStage]
+    type Stage = Callable[..., Http2Stage]
+    type Talking = tuple[Callable[[Http2Stage, int, list[tuple[str, str]]], Awaitable[None]], list[tuple[str, str]]]
 
 TAGGED = re.compile(rb"[A-Za-z]+ /(\S+) ")
 STRAY = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray"
@@ -43,7 +49,7 @@ def stage(tmp_path: Path) -> Stage:
     """Make a stage under a policy that allows a.test."""
     path = tmp_path / "policy.yaml"
     path.write_text("version: 1\ndomains: [a.test]\n")
-    return partial(LaneStage, load_policy(path))
+    return partial(Http2Stage, load_policy(path))
 
 
 async def asked(on: LaneStage, client: Pair, server: Pair, request: bytes = GET, answer: bytes = OK) -> bytes:
@@ -186,6 +192,19 @@ async def test_a_retry_is_made_on_a_new_connection(stage: Stage) -> None:
         assert len(on.asked) == 3
 
 
+async def test_a_request_of_a_client_that_has_left_is_not_retried() -> None:
+    async with Http2Stage(Policy.deny_all("x"), LetThrough()) as on:
+        with chosen(HTTP1):
+            await on.answered(GET, OK)
+            client = await on.http2()
+            client.send("/x")
+            assert await on.get(b"\r\n\r\n", reader=on.servers[0][0])
+            client.writer.close()
+            assert await on.get(reader=on.servers[0][0]) in (b"", b"reset")
+            await asyncio.sleep(0.02)
+        assert len(on.asked) == 1
+
+
 @pytest.mark.parametrize("fault", [ValueError, asyncio.CancelledError])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("where", ["to_pool", "Upstream.rest", "Upstream.drop"])
@@ -215,6 +234,54 @@ async def test_a_fault_on_the_way_to_the_pool_or_out_of_it_closes_the_connection
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize("fault", [ValueError, asyncio.CancelledError])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        *("Sharing.allows", "Sharing.open", "Sharing.over", "Sharing.close"),
+        *(f"SharedStream.{name}" for name in ("read", "write", "drain", "release", "close")),
+    ],
+)
+async def test_a_fault_while_a_client_with_http2_shares_a_connection_leaves_none_in_doubt(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, where: str, when: str, fault: type[BaseException]
+) -> None:
+    owner, name = getattr(shared_server, where.partition(".")[0]), where.partition(".")[2]
+    original, faults = getattr(owner, name), [fault]
+
+    async def fall_over_later(*given: object, **named: object) -> object:
+        result = await original(*given, **named) if when == "after" else None
+        if faults:
+            raise faults.pop()
+        return result if when == "after" else await original(*given, **named)
+
+    def fall_over(*given: object) -> object:
+        result = original(*given) if when == "after" else None
+        if faults:
+            raise faults.pop()
+        return result if when == "after" else original(*given)
+
+    monkeypatch.setattr(owner, name, fall_over_later if inspect.iscoroutinefunction(original) else fall_over)
+    with chosen(HTTP1):
+        async with stage() as on:
+            asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+            origin = Origin(on, lambda: "")
+            accepting = asyncio.create_task(origin.accept())
+            for turn in range(3):
+                client = await on.http2()
+                status, body = await client.answer(client.send(f"/c0-{turn}"))
+                assert (status, body) == ("200", f"c0-{turn}".encode()) or (status in {"502", GONE} and not turn)
+                client.writer.close()
+                await asyncio.sleep(0.02)
+            assert not faults
+            assert len(on.pool) == 1
+            assert len(origin.open) == 1
+            accepting.cancel()
+            for task in origin.tasks:
+                task.cancel()
+            await asyncio.gather(*origin.tasks, return_exceptions=True)
+
+
 class Secretive(LetThrough):
     """Sends the secret that a request names."""
 
@@ -235,6 +302,7 @@ class Origin:
     next_fault: Callable[[], str]
     secrets: list[set[bytes]] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    open: set[object] = field(default_factory=set)
 
     async def accept(self) -> None:
         """Serve every connection."""
@@ -244,15 +312,23 @@ class Origin:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.secrets.append(seen := set())
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError), self._while_open(writer):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 if b"Content-Length" in head:
                     await reader.readexactly(2)
-                seen |= {*re.findall(rb"X-Secret: (\w+)", head)} or {b"none"}
+                seen |= {*re.findall(rb"(?i)x-secret: (\w+)", head)} or {b"none"}
                 tag = TAGGED.match(head)
                 assert tag
                 await self._answer(reader, writer, tag[1], self.next_fault())
+
+    @contextlib.contextmanager
+    def _while_open(self, connection: object) -> Iterator[None]:
+        self.open.add(connection)
+        try:
+            yield
+        finally:
+            self.open.remove(connection)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tag: bytes, fault: str) -> None:
         whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(tag), tag)
@@ -300,6 +376,28 @@ class Origin:
             writer.close()
 
 
+async def talk_over_http2(on: Http2Stage, client: int, requests: list[tuple[str, str]]) -> None:
+    """Send requests one after the other, and check each answer by its tag."""
+    talking = await on.http2()
+    for number, (method, secret) in enumerate(requests):
+        tag = f"c{client}-{number}"
+        fields = [("x-secret", secret)] if secret else []
+        if method == "POST":
+            stream = talking.send(f"/{tag}", *fields, ("content-length", "2"), method=method, body=b"hi")
+        else:
+            stream = talking.send(f"/{tag}", *fields, method="GET" if method == "leave" else method)
+        if method == "leave":
+            talking.writer.close()
+            return
+        status, body = await talking.answer(stream)
+        if status == GONE:
+            return
+        if status == "200":
+            assert body == (b"" if method == "HEAD" else tag.encode())
+        else:
+            assert status == "502" or (status in {"204", "304"} and not body)
+
+
 async def talk(on: LaneStage, client: int, requests: list[tuple[str, str]]) -> None:
     """Send requests one after the other, and check each answer by its tag."""
     _, (reader, writer) = await on.client()
@@ -319,11 +417,13 @@ async def talk(on: LaneStage, client: int, requests: list[tuple[str, str]]) -> N
                 return
             continue
         assert b"stray" not in head
+        if method == "HEAD":
+            continue
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionResetError):
             if b"chunked" in head:
                 got = await reader.readuntil(b"0\r\n\r\n")
                 assert got == b"%x\r\n%s\r\n0\r\n\r\n" % (len(tag), tag)
-            elif method != "HEAD":
+            else:
                 got = await reader.readexactly(len(tag))
                 assert got == tag
 
@@ -335,20 +435,16 @@ FAULTS = st.one_of(
     st.integers(0, 8).map(lambda steps: f"late {steps}"),
     st.integers(0, 8).map(lambda steps: f"late-end {steps}"),
 )
-TALKS = st.lists(
-    st.lists(
-        st.tuples(st.sampled_from(["GET", "GET", "POST", "HEAD", "leave"]), st.sampled_from(["", "one", "two"])),
-        max_size=6,
-    ),
-    min_size=1,
-    max_size=4,
+REQUESTS = st.lists(
+    st.tuples(st.sampled_from(["GET", "GET", "POST", "HEAD", "leave"]), st.sampled_from(["", "one", "two"])), max_size=6
 )
+TALKS = st.lists(st.tuples(st.sampled_from([talk, talk_over_http2]), REQUESTS), min_size=1, max_size=4)
 
 
-async def converse(talks: list[list[tuple[str, str]]], faults: list[str], reloads: list[int]) -> None:
+async def converse(talks: list[Talking], faults: list[str], reloads: list[int]) -> None:
     """Have several clients talk at once, to servers with faults, under a policy that is replaced now and then."""
     left = iter(faults)
-    async with LaneStage(Policy.deny_all("x"), Secretive()) as on:
+    async with Http2Stage(Policy.deny_all("x"), Secretive()) as on:
         origin = Origin(on, lambda: next(left, ""))
         accepting = asyncio.create_task(origin.accept())
 
@@ -360,7 +456,7 @@ async def converse(talks: list[list[tuple[str, str]]], faults: list[str], reload
                 on.pool.clear()
 
         async with asyncio.timeout(10):
-            await asyncio.gather(reload(), *(talk(on, number, requests) for number, requests in enumerate(talks)))
+            await asyncio.gather(reload(), *(way(on, number, said) for number, (way, said) in enumerate(talks)))
         accepting.cancel()
         for task in origin.tasks:
             task.cancel()
@@ -372,6 +468,7 @@ async def converse(talks: list[list[tuple[str, str]]], faults: list[str], reload
 
 @given(TALKS, st.lists(FAULTS, max_size=12), st.lists(st.integers(1, 30), max_size=3))
 def test_no_byte_of_an_exchange_is_delivered_to_another(
-    talks: list[list[tuple[str, str]]], faults: list[str], reloads: list[int]
+    talks: list[Talking], faults: list[str], reloads: list[int]
 ) -> None:
-    asyncio.run(converse(talks, faults, reloads))
+    with chosen(HTTP1):
+        asyncio.run(converse(talks, faults, reloads))

@@ -1,4 +1,7 @@
-"""Server connections that the lane shares between clients: what one exchange leaves behind reaches no other."""
+"""Server connections that clients share: what one exchange leaves behind reaches no other.
+
+Tests with the fixture `pair` run with HTTP/1.1 clients, with HTTP/2 clients, and with both in turn.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import pytest
 
 from agent_sandbox.proxy.secrets.store import put_secret
 from capture_server import ok
+from http2client import Http2Client
+from http2client import fields as request_fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import read_answer, read_head
 
@@ -38,13 +43,17 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy with two secrets for one host."""
     folder = tmp_path_factory.mktemp("shared")
     (folder / "state" / "secrets").mkdir(parents=True)
-    with start_pair(folder, POLICY) as pair:
+    with start_pair(folder, POLICY, protocols=("http/1.1",)) as pair:
         yield pair
 
 
-@pytest.fixture
-def pair(started: Pair) -> Pair:
-    """The same, without idle connections."""
+VERSIONS: list[str] = []
+
+
+@pytest.fixture(params=[("1.1",), ("2",), ("1.1", "2"), ("2", "1.1")], ids="-".join)
+def pair(started: Pair, request: pytest.FixtureRequest) -> Pair:
+    """The same, without idle connections. Clients speak these versions of HTTP in turn."""
+    VERSIONS[:] = request.param
     for name in ("one", "two"):
         set_secret(started, name, f"first-value-of-{name}")
     reload(started)
@@ -63,10 +72,22 @@ def set_secret(pair: Pair, name: str, value: str) -> None:
 
 def ask(pair: Pair, path: str, *fields: str, host: str = "allowed.test", method: str = "GET") -> tuple[int, bytes]:
     """Ask as a new client, which leaves the server connection open."""
+    VERSIONS.append(version := VERSIONS.pop(0))
+    if version == "2":
+        return ask_over_http2(pair, path, *fields, host=host, method=method)
     with pair.proxy.tls(host) as stream:
         lines = (f"{method} {path} HTTP/1.1", f"Host: {host}", *fields, "", "")
         stream.sendall("\r\n".join(lines).encode())
         return (int(read_head(stream).split()[1]), b"") if method == "HEAD" else read_answer(stream)
+
+
+def ask_over_http2(pair: Pair, path: str, *lines: str, host: str, method: str) -> tuple[int, bytes]:
+    with pair.proxy.tls(host, alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        named = [(name.lower(), value) for name, _, value in (line.partition(": ") for line in lines)]
+        number = client.send(*request_fields(path, host, method), *named, body=None if method != "POST" else b"")
+        status, body = client.answer(number)
+        return int(status), body
 
 
 def came_from(pair: Pair) -> list[int]:
@@ -135,6 +156,43 @@ def test_what_comes_behind_an_answer_reaches_no_other_client(pair: Pair, method:
     assert ask(pair, "/open/good") == (200, b"good")
     odd, good = came_from(pair)
     assert odd != good
+
+
+def test_an_http2_request_that_some_servers_refuse_over_http1_takes_no_shared_connection(started: Pair) -> None:
+    reload(started)
+    started.forget()
+    with started.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        for fields in ([], [("content-length", "0")], []):
+            number = client.send(*request_fields("/open/1", "allowed.test", "POST"), *fields)
+            assert client.answer(number)[0] == "200"
+    first, second, third = came_from(started)
+    assert ask_over_http2(started, "/open/2", host="allowed.test", method="GET")[0] == 200
+    assert came_from(started)[-1] == second
+    assert second not in (first, third)
+
+
+@pytest.mark.parametrize("end", ["head", "trailers"])
+def test_a_body_that_is_cut_short_takes_nothing_of_the_next_request(started: Pair, end: str) -> None:
+    def answer(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(ok(b"early"))
+        stream.recv(9)
+
+    started.server.answers |= {"/open/cut": answer, "/open/good": ok(b"good")}
+    started.forget()
+    with started.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        number = client.h2.get_next_available_stream_id()
+        head = [*request_fields("/open/cut", "allowed.test", "POST"), ("content-length", "9")]
+        client.h2.send_headers(number, head, end_stream=end == "head")
+        if end == "trailers":
+            client.h2.send_data(number, b"1234")
+            client.h2.send_headers(number, [("content-length", "4")], end_stream=True)
+        client.flush()
+        assert client.answer(number) == ("closed", b"")
+    assert started.proxy.line(event="malformed")["reason"] == "the body is shorter than its content-length"
+    assert ask_over_http2(started, "/open/good", host="allowed.test", method="GET") == (200, b"good")
+    assert "/open/good" in started.server.requests[-1].line
 
 
 def test_a_secret_is_sent_on_no_connection_that_others_use(pair: Pair) -> None:

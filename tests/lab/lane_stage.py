@@ -9,10 +9,10 @@ import ssl
 from typing import TYPE_CHECKING, Self, cast, override
 
 from agent_sandbox.policy import Decision, Effect
+from agent_sandbox.proxy.connection.upstream import pool_of
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.lane.session import LaneSession
-from agent_sandbox.proxy.lane.upstream import pool_of
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader

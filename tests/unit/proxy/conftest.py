@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from agent_sandbox.policyfile import load_policy
+from lane_stage import LaneStage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,3 +27,9 @@ def policy(tmp_path: Path) -> Callable[[str], Policy]:
         return load_policy(path)
 
     return compiled
+
+
+@pytest.fixture
+def stage(policy: Callable[[str], Policy]) -> Callable[..., LaneStage]:
+    """Make a stage under a policy that allows a.test."""
+    return partial(LaneStage, policy("domains: [a.test]"))

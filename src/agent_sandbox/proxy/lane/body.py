@@ -6,7 +6,7 @@ import time
 import h11
 from h11._readers import ContentLengthReader, Http10Reader
 
-from agent_sandbox.proxy.lane.byte_stream import ByteStream
+from agent_sandbox.proxy.connection.byte_stream import ByteStream
 from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.wire.http1_chunks import ChunkReader, TrailerDropper
 from agent_sandbox.proxy.wire.http1_head import Body as Size
@@ -90,13 +90,6 @@ def response_body(stream: ByteStream, size: Size) -> Body:
 def is_chunked(fields: Fields) -> bool:
     """Return whether a message with these fields is sent in chunks."""
     return "chunked" in value_of(fields, b"transfer-encoding").lower()
-
-
-def closes(version: str, fields: Fields) -> bool:
-    """Return whether the connection ends with this message."""
-    said = value_of(fields, b"connection")
-    tokens = [token.strip() for token in said.lower().split(",")] if said else []
-    return "close" in tokens or (version != "HTTP/1.1" and "keep-alive" not in tokens)
 
 
 def head_bytes(first: bytes, fields: Fields) -> bytes:

@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 import h11
 
+from agent_sandbox.proxy.connection.byte_stream import ByteStream
+from agent_sandbox.proxy.connection.sharing import may_be_shared, seconds_to_keep
+from agent_sandbox.proxy.connection.upstream import Upstream, secrets_of
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudgetError
-from agent_sandbox.proxy.lane.body import LAST_CHUNK, Body, chunk, closes, head_bytes, is_chunked, response_body
-from agent_sandbox.proxy.lane.byte_stream import ByteStream
+from agent_sandbox.proxy.exchange.steps import Steps
+from agent_sandbox.proxy.lane.body import LAST_CHUNK, Body, chunk, head_bytes, is_chunked, response_body
 from agent_sandbox.proxy.lane.interruptible import AbortedError, ClientLeftError
-from agent_sandbox.proxy.lane.sharing import may_be_shared, seconds_to_keep
-from agent_sandbox.proxy.lane.steps import Steps
-from agent_sandbox.proxy.lane.upstream import Upstream, secrets_of
 from agent_sandbox.proxy.lane.websocket import relay_frames
 from agent_sandbox.proxy.secrets.redactable import safe_reason
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.wire.http1_head import SWITCHING, BadHeadError, BodyEnd, ResponseHead
 from agent_sandbox.proxy.wire.message import ResponseHead as Returned
-from agent_sandbox.proxy.wire.message import has_field
+from agent_sandbox.proxy.wire.message import closes, has_field
 from agent_sandbox.proxy.wire.response_start import ResponseStart
 
 HALF_A_HEAD = "the server closed the connection before the end of its response head"

@@ -8,25 +8,24 @@ from http import HTTPStatus
 import h11
 from msgspec.structs import replace
 
+from agent_sandbox.proxy.connection.byte_stream import ByteStream
+from agent_sandbox.proxy.connection.sharing import REPEATABLE, asks_for_own
+from agent_sandbox.proxy.connection.upstream import Upstream, from_pool, reach, to_pool
 from agent_sandbox.proxy.exchange.denial import Page
 from agent_sandbox.proxy.exchange.engine import LINGER_SECONDS, Engine
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
+from agent_sandbox.proxy.exchange.steps import Steps
 from agent_sandbox.proxy.exchange.waiting import Waiting
-from agent_sandbox.proxy.lane.body import Body, closes, head_bytes, request_body
-from agent_sandbox.proxy.lane.byte_stream import ByteStream
+from agent_sandbox.proxy.lane.body import Body, head_bytes, request_body
 from agent_sandbox.proxy.lane.interruptible import AbortedError, ClientLeftError, Interruptible
 from agent_sandbox.proxy.lane.relay import BrokenError, KilledError, NoAnswerError, Relay
-from agent_sandbox.proxy.lane.sharing import asks_for_own
-from agent_sandbox.proxy.lane.steps import Steps
-from agent_sandbox.proxy.lane.upstream import Upstream, from_pool, reach, to_pool
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
 from agent_sandbox.proxy.wire.http1_head import RequestHead as Parsed
 from agent_sandbox.proxy.wire.http1_target import split_target
-from agent_sandbox.proxy.wire.message import RequestHead, has_field
+from agent_sandbox.proxy.wire.message import RequestHead, closes, has_field
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-REPEATABLE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 LEFT = "Client disconnected."
 STOPPED = "the proxy failed or was stopped"
 PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}

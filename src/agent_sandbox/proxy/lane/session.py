@@ -4,14 +4,14 @@ import asyncio
 
 from OpenSSL import SSL
 
+from agent_sandbox.proxy.connection.byte_stream import ByteStream
+from agent_sandbox.proxy.connection.upstream import why_failed
 from agent_sandbox.proxy.exchange.denial import Denial, page
 from agent_sandbox.proxy.exchange.engine import LINGER_SECONDS, Engine
 from agent_sandbox.proxy.exchange.review import outlived, revoke
-from agent_sandbox.proxy.lane.byte_stream import ByteStream
+from agent_sandbox.proxy.exchange.steps import Steps
 from agent_sandbox.proxy.lane.interruptible import AbortedError, ClientLeftError
 from agent_sandbox.proxy.lane.serving import Serving
-from agent_sandbox.proxy.lane.steps import Steps
-from agent_sandbox.proxy.lane.upstream import why_failed
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tls.contexts import HTTP1, TlsStart

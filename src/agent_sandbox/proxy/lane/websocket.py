@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from agent_sandbox.proxy.connection.byte_stream import ByteStream
 from agent_sandbox.proxy.exchange.exchange import Exchange
-from agent_sandbox.proxy.lane.byte_stream import ByteStream
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.secrets.redacted_frames import server_frames

@@ -8,7 +8,7 @@ from typing import cast, override
 
 from h11._readers import ContentLengthReader, Http10Reader
 from mitmproxy import http
-from mitmproxy.connection import ConnectionState
+from mitmproxy.connection import Connection, ConnectionState
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers import http as http_layer
@@ -41,6 +41,21 @@ class AbortConnection(CutConnection):
     """Close with a reset, which the other side notices at once, even if data is still on its way."""
 
 
+class NoResponse(ResponseProtocolError):  # noqa: N818 - an event
+    """The server closed the connection before the first byte of a response."""
+
+
+class ExchangeOver(commands.Command):
+    """Reports that a request and its response have passed the connection completely; `head` is the response's.
+
+    Not a ConnectionCommand: mitmproxy's TLS layer raises on those that it does not know.
+    """
+
+    def __init__(self, connection: Connection, head: ResponseHead) -> None:
+        self.connection = connection
+        self.head = head
+
+
 class StrictHttp1Client(Http1Client):
     """Reads response heads with `parse_response`, skips interim responses, and adds missing framing to requests."""
 
@@ -50,6 +65,8 @@ class StrictHttp1Client(Http1Client):
         super().__init__(context)
         self.buf = BodyBuffer()
         self._start = ResponseStart()
+        self._is_silent = True
+        self._head: ResponseHead | None = None  # None if the connection may not be shared afterwards
 
     @override
     def send(self, event: HttpEvent) -> Commands:
@@ -70,8 +87,10 @@ class StrictHttp1Client(Http1Client):
             yield from self._close()  # a response to nothing, or the server has left
             return
         if not isinstance(event, events.DataReceived):
-            yield from self._refuse(self.stream_id, HALF_A_HEAD if self.buf else "server closed connection")
+            why = HALF_A_HEAD if self.buf else "server closed connection"
+            yield from self._refuse(self.stream_id, why, NoResponse if self._is_silent else ResponseProtocolError)
             return
+        self._is_silent = False
         try:
             # mitmproxy would take an interim response for the final one.
             head = self._start.read(self.buf)
@@ -81,6 +100,8 @@ class StrictHttp1Client(Http1Client):
             return
         if head is None:
             return
+        # After a response that began before its request ended, it is unclear what the server has read.
+        self._head = head if self.request_done and body is not BodyEnd.CLOSE else None
         self.response = _response(head)
         yield ReceiveHttp(ResponseHeaders(self.stream_id, self.response, body == 0))
         self.body_reader = cast("TBodyReader", _reader(body))
@@ -94,9 +115,17 @@ class StrictHttp1Client(Http1Client):
             return
         yield from super().read_body(event)
 
-    def _refuse(self, stream_id: int, reason: str) -> Commands:
+    @override
+    def mark_done(self, *, request: bool = False, response: bool = False) -> Commands:
+        if response and self._head is not None and not self.buf:
+            yield ExchangeOver(self.conn, self._head)
+        yield from super().mark_done(request=request, response=response)
+
+    def _refuse(
+        self, stream_id: int, reason: str, kind: type[ResponseProtocolError] = ResponseProtocolError
+    ) -> Commands:
         yield from self._close()
-        yield ReceiveHttp(ResponseProtocolError(stream_id, reason, ErrorCode.GENERIC_SERVER_ERROR))
+        yield ReceiveHttp(kind(stream_id, reason, ErrorCode.GENERIC_SERVER_ERROR))
 
     def _close(self) -> Commands:
         self.state = self.done

@@ -7,7 +7,13 @@ import h2.errors
 import h2.events
 from mitmproxy.proxy import events, layer
 from mitmproxy.proxy.context import Context
-from mitmproxy.proxy.layers.http._events import ResponseEndOfMessage, ResponseProtocolError
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http._events import (
+    ErrorCode,
+    RequestProtocolError,
+    ResponseEndOfMessage,
+    ResponseProtocolError,
+)
 from mitmproxy.proxy.layers.http._http2 import Http2Server
 
 from agent_sandbox.proxy.limits import Limits
@@ -28,6 +34,8 @@ class StrictHttp2Server(Http2Server):
         self._resets_left = limits.streams_reset
         self._held_fields = HeldFields(limit=limits.held_bytes)
         self._answered_early: set[int] = set()
+        self._unanswered: set[int] = set()
+        self._missing: dict[int, int] = {}  # bytes that each Content-Length still promises
 
     @override
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
@@ -35,6 +43,7 @@ class StrictHttp2Server(Http2Server):
         # A request that was cancelled may go on waiting for its server: its fields count for as long as the connection.
         # So do those of a request that was answered early, until it ends.
         if isinstance(event, ResponseEndOfMessage | ResponseProtocolError):
+            self._unanswered.discard(event.stream_id)
             if self.is_closed(event.stream_id):
                 self._held_fields.release(event.stream_id)
             else:
@@ -45,16 +54,44 @@ class StrictHttp2Server(Http2Server):
         if self._held_fields.exceeded_by(event):
             yield from self.protocol_error(TOO_MANY, h2.errors.ErrorCodes.ENHANCE_YOUR_CALM)
             return True
-        if isinstance(event, h2.events.StreamReset) and event.stream_id in self.streams:
+        if isinstance(event, h2.events.RequestReceived):
+            self._unanswered.add(event.stream_id)
+        elif isinstance(event, h2.events.StreamReset) and event.stream_id in self._unanswered:
+            self._unanswered.remove(event.stream_id)
             self._resets_left -= 1
             if self._resets_left < 0:
                 yield from self.protocol_error("too many cancelled streams", h2.errors.ErrorCodes.ENHANCE_YOUR_CALM)
                 return True
+            if event.stream_id not in self.streams:
+                # mitmproxy forgets a stream whose end and reset came in the same packet, and its request goes on.
+                yield ReceiveHttp(RequestProtocolError(event.stream_id, "stream reset by client", ErrorCode.CANCEL))
+        if self._is_cut_short(event):
+            yield from self.protocol_error("the body is shorter than its content-length")
+            return True
         stops = yield from super().handle_h2_event(event)
         if isinstance(event, h2.events.StreamEnded | h2.events.StreamReset) and event.stream_id in self._answered_early:
             self._answered_early.remove(event.stream_id)
             self._held_fields.release(event.stream_id)
         return stops
+
+    def _is_cut_short(self, event: h2.events.Event) -> bool:
+        """Return whether `event` ends a request whose body is shorter than its Content-Length.
+
+        h2 checks this only if a DATA frame ends the request. An HTTP/1.1 server would read the next request as the rest
+        of the body.
+        """
+        match event:
+            case h2.events.RequestReceived():
+                # h2 has read the first one as a number; several are refused later.
+                lengths = (int(value) for name, value in event.headers if name == b"content-length")
+                self._missing[event.stream_id] = next(lengths, 0)
+            case h2.events.DataReceived() if event.stream_id in self._missing:
+                self._missing[event.stream_id] -= len(event.data)
+            case h2.events.StreamReset():
+                self._missing.pop(event.stream_id, None)
+            case h2.events.StreamEnded():
+                return self._missing.pop(event.stream_id, 0) > 0
+        return False
 
     @override
     def protocol_error(

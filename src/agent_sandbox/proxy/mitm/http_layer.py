@@ -13,6 +13,7 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import (
     GetHttpConnection,
     GetHttpConnectionCompleted,
+    HttpClient,
     HttpLayer,
     HTTPMode,
     HttpStream,
@@ -26,12 +27,14 @@ from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
 from agent_sandbox.proxy.mitm.bulk_tls import BulkTls
 from agent_sandbox.proxy.mitm.coalesce import coalesce
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner
-from agent_sandbox.proxy.mitm.http1_client import AbortConnection, CutConnection
+from agent_sandbox.proxy.mitm.http1_client import AbortConnection, CutConnection, ExchangeOver
 from agent_sandbox.proxy.mitm.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
+from agent_sandbox.proxy.mitm.shared_server import SharedServer, Sharing
 from agent_sandbox.proxy.mitm.stream import AbortRequest, Carried, OwnConnection, StrictStream
 from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ, SMALL_READ
 from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.tls.contexts import HTTP2
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
 Commands = layer.CommandGenerator[None]
@@ -78,12 +81,13 @@ class Streams(dict[int, HttpStream]):
 class StrictHttpLayer(HttpLayer):
     """mitmproxy's HTTP layer, with our strict protocol classes."""
 
-    def __init__(self, context: Context, tunnel: Tunnel, limits: Limits) -> None:
+    def __init__(self, context: Context, tunnel: Tunnel, limits: Limits, sharing: Sharing | None = None) -> None:
         # In `transparent` mode each request goes to context.server.address, whatever host it names.
         super().__init__(context, HTTPMode.regular if tunnel.carries is Carries.PROXY else HTTPMode.transparent)
         self._tunnel = tunnel
         self._limits = limits
         self.streams = Streams(self.command_sources, Spent(context.fork()))
+        self._sharing = sharing
         self._over: set[Connection] = set()
         self._carried: Carried = {}
 
@@ -143,8 +147,26 @@ class StrictHttpLayer(HttpLayer):
                 known.error = None
         assert isinstance(event, OwnConnection)  # noqa: S101 - our streams send no other kind
         event.carried = self._carried
+        if event.shared is not None and self._may_share(event, event.shared):
+            yield from self._open_shared(event, event.shared)
+            return
         yield from super().get_connection(event, reuse=reuse)
         self._carried = {known: self._carried.get(known, event.echoes) for known in self.connections}
+
+    def _may_share(self, event: OwnConnection, server: SharedServer) -> bool:
+        """Return whether to open `server`: for the only request in progress, if no open connection can carry it."""
+        is_alone = self.context.client.alpn == HTTP2 and len(self.streams) == 1
+        if not is_alone or self._sharing is None or not self._sharing.allows(server):
+            return False
+        known = (one for one in self.connections if one.connected or one in self.waiting_for_establishment)
+        return not any(map(event.connection_spec_matches, known))
+
+    def _open_shared(self, event: OwnConnection, server: SharedServer) -> Commands:
+        context = self.context.fork()
+        context.server = server
+        self.connections[server] = client = HttpClient(context)
+        self.waiting_for_establishment[server].append(event)
+        yield from self.event_to_child(client, events.Start())
 
     def _close_idle_servers(self) -> Commands:
         # mitmproxy keeps every connection until the client leaves: closed ones slow down each request, and each open
@@ -192,19 +214,21 @@ class Destination(layer.Layer):
         run: Callable[[StartHook, ExchangeOwner], None],
         abort: Callable[[Connection], None],
         resume: Callable[[Resumed], None],
+        sharing: Sharing | None = None,
     ) -> None:
         super().__init__(context)
         self._run = run
         self._abort = abort
         self._resume = resume
+        self._sharing = sharing
         if tunnel.carries is not Carries.PROXY:
             context.server = Server(address=(tunnel.host, tunnel.port), tls=tunnel.carries is Carries.TLS)
         if tunnel.carries is Carries.TLS:
             tls = RejectionTls(context)
-            tls.child_layer = self._http = StrictHttpLayer(context, tunnel, limits)
+            tls.child_layer = self._http = StrictHttpLayer(context, tunnel, limits, sharing)
             self._child: layer.Layer = tls
         else:
-            self._child = self._http = StrictHttpLayer(context, tunnel, limits)
+            self._child = self._http = StrictHttpLayer(context, tunnel, limits, sharing)
 
     @property
     def idle(self) -> bool:
@@ -246,6 +270,9 @@ class Destination(layer.Layer):
         while waiting:
             for command in coalesce(self._child.handle_event(waiting.popleft())):
                 if not isinstance(command, StartHook):
+                    if isinstance(command, ExchangeOver):
+                        self._over(command)
+                        continue
                     if isinstance(command, AbortConnection):
                         self._abort(command.connection)
                     yield command
@@ -258,6 +285,10 @@ class Destination(layer.Layer):
                     owner.exchange.waiting.resume = partial(self._resume, Resumed(command))
                 else:
                     waiting.append(events.HookCompleted(command))
+
+    def _over(self, done: ExchangeOver) -> None:
+        if self._sharing is not None:
+            self._sharing.over(done)
 
     def _completed(self, hook: StartHook) -> list[events.Event]:
         """Decide a request again that has waited for a person."""

@@ -5,12 +5,14 @@ import logging
 import socket
 import struct
 import time
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, cast, override
 
 from mitmproxy.connection import Connection, ConnectionState, Server
-from mitmproxy.proxy import commands, events, mode_specs, server
+from mitmproxy.proxy import commands, events, mode_specs
+from mitmproxy.proxy.server import ConnectionIO, LiveConnectionHandler
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Policy
@@ -21,6 +23,7 @@ from agent_sandbox.proxy.exchange.review import outlived
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination, PolicyReplaced, Resumed
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.mitm.shared_server import RESET_BY_SERVER, SharedServer, Sharing
 from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ, BulkReader
 from agent_sandbox.proxy.net.linger_close import linger_close
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
@@ -31,10 +34,11 @@ from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
 from agent_sandbox.proxy.upstream.proxy_connect import Streams
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+INTERRUPTED = NotReached("an error in the proxy, or a cancellation, prevented the connection")
 REGULAR = mode_specs.ProxyMode.parse("regular")
 
 
-class Session(server.LiveConnectionHandler):
+class Session(LiveConnectionHandler):
     """Runs mitmproxy's layers over one socket."""
 
     def __init__(self, engine: Engine, tunnel: Tunnel, reader: PeekableReader, writer: asyncio.StreamWriter) -> None:
@@ -44,8 +48,9 @@ class Session(server.LiveConnectionHandler):
         self._tunnel = tunnel
         self._place = reader.place
         runner = HookRunner(engine.hooks, tunnel, on_fault=self._record_fault, close=self.abort)
+        self._sharing = Sharing(engine, tunnel)
         self.layer: Destination = Destination(
-            self.layer.context, tunnel, engine.limits, runner.run, self._reset, self._resume
+            self.layer.context, tunnel, engine.limits, runner.run, self._reset, self._resume, self._sharing
         )
         self._moved = asyncio.Event()
         self._paused = False
@@ -93,7 +98,8 @@ class Session(server.LiveConnectionHandler):
         if seconds := self._engine.turns.wait(self._took):
             await asyncio.sleep(seconds)
         await super().drain_writers()  # type: ignore[no-untyped-call]
-        to_client = asyncio.current_task() is not self.transports[self.client].handler
+        client = self.transports.get(self.client)
+        to_client = client is None or asyncio.current_task() is not client.handler
         # Never pause both sides: each would wait for a window update that the other has to read.
         while not self._paused and self._holds_much(to_client=to_client):
             self._paused = True
@@ -180,45 +186,73 @@ class Session(server.LiveConnectionHandler):
     @override
     async def open_connection(self, command: commands.OpenConnection) -> None:
         connection = command.connection
+        if self.client not in self.transports:  # the client has left, so nothing would close this connection
+            await self._not_opened(command, INTERRUPTED)
+            return
+        if isinstance(connection, SharedServer):
+            await self._open_shared(command, connection)
+            return
         address = connection.address
         if address is None or not self._may_dial(address):
             await self._not_opened(command, NotReached("the proxy connects only to the destination that was decided"))
             return
         async with AsyncExitStack() as held:
-            streams = await self._dial(command, address, held)
+            streams = await self._opened(command, self._dial(address, held))
             if streams is None:
                 return
             reader, writer = streams
             connection.state = ConnectionState.OPEN
             connection.peername = writer.get_extra_info("peername")
             connection.sockname = writer.get_extra_info("sockname")
-            bulk = BulkReader(reader, on_reset=lambda: setattr(connection, "error", "the server reset the connection"))
+            bulk = BulkReader(reader, on_reset=lambda: setattr(connection, "error", RESET_BY_SERVER))
             bulk.read_size = partial(self._read_size, connection)
-            self.transports[connection] = server.ConnectionIO(asyncio.current_task(), _as_stream(bulk), writer)
+            self.transports[connection] = ConnectionIO(asyncio.current_task(), _as_stream(bulk), writer)
             patience = self._wait_for_handshake(connection, writer)
             await self.server_event(events.OpenConnectionCompleted(command, None))
             try:
-                await self.handle_connection(connection)
+                await self._serve(connection)
             finally:
                 patience.cancel()
                 await linger_close(writer, seconds=self._engine.limits.closing_seconds)
 
-    async def _dial(
-        self, command: commands.OpenConnection, address: tuple[str, int], held: AsyncExitStack
-    ) -> Streams | None:
-        began_under = self._engine.policy()
-        streams, why = None, NotReached("an error in the proxy, or a cancellation, prevented the connection")
+    async def _open_shared(self, command: commands.OpenConnection, server: SharedServer) -> None:
         try:
-            await held.enter_async_context(self.max_conns[address])
-            dialled = await self._engine.dialler.dial(*address)
-            streams = await self._unless_replaced(began_under, address, dialled)
+            opening = self._sharing.open(server, read_size=partial(self._read_size, server))
+            if (stream := await self._opened(command, opening)) is None:
+                return
+            server.state = ConnectionState.OPEN
+            self.transports[server] = ConnectionIO(
+                asyncio.current_task(), cast("asyncio.StreamReader", stream), cast("asyncio.StreamWriter", stream)
+            )
+            await self.server_event(events.OpenConnectionCompleted(command, None))
+            await self._serve(server)
+        finally:
+            self._sharing.close(server)
+
+    async def _opened[T](self, command: commands.OpenConnection, opening: Awaitable[T | None]) -> T | None:
+        """Return the connection. If there is none, tell the layers, which would wait forever."""
+        connection, why = None, INTERRUPTED
+        try:
+            connection = await opening
         except DialError as error:
             why = error.why
         finally:
-            # Always tell the layers, or they would wait forever.
-            if streams is None:
+            if connection is None:
                 await self._not_opened(command, why)
-        return streams
+        return connection
+
+    async def _serve(self, server: Server) -> None:
+        """Pass on what a server sends until its connection ends. After an error, the client would wait forever."""
+        try:
+            await self.handle_connection(server)
+        except Exception as error:  # noqa: BLE001 - recorded, and the client's connection is reset
+            self.log("a server connection failed", logging.ERROR, (type(error), error, error.__traceback__))
+
+    async def _dial(self, address: tuple[str, int], held: AsyncExitStack) -> Streams | None:
+        began_under = self._engine.policy()
+        await held.enter_async_context(self.max_conns[address])
+        dialled = await self._engine.dialler.dial(*address)
+        return await self._unless_replaced(began_under, address, dialled)
 
     async def _unless_replaced(self, began_under: Policy, address: tuple[str, int], dialled: Streams) -> Streams | None:
         """Return `dialled` unless a policy loaded in the meantime denies the address; then abort it, return None."""

@@ -1,7 +1,7 @@
 """One request and its response: mitmproxy's stream, but a denial is sent at once, not when the request body ends."""
 
 from dataclasses import dataclass
-from typing import override
+from typing import Any, override
 
 from mitmproxy import http
 from mitmproxy.connection import Connection
@@ -24,11 +24,14 @@ from mitmproxy.proxy.layers.http._events import (
 )
 from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeadersHook
 
+from agent_sandbox.proxy.connection.sharing import REPEATABLE
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudgetError
 from agent_sandbox.proxy.exchange.review import revoke
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner, deny
+from agent_sandbox.proxy.mitm.http1_client import NoResponse
+from agent_sandbox.proxy.mitm.shared_server import REFUSES_HTTP1, SharedServer, shared_server
 from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redactable import safe_reason
@@ -39,6 +42,7 @@ from agent_sandbox.proxy.wire.http1_head import SWITCHING
 
 Commands = layer.CommandGenerator[None]
 Carried = dict[Connection, Echoes]
+Opened = tuple[Any, Any]  # the connection, or why there is none
 ANSWERED = "the server sent its whole response before the end of the request"
 NOT_FORWARDED = "the server's response cannot be forwarded"
 
@@ -69,16 +73,20 @@ class MalformedBody(HttpEvent):
 class OwnConnection(GetHttpConnection):
     """Requests a connection that has carried the same secrets or none, so that no other secret can be echoed on it.
 
-    `carried` holds the secrets that were sent on each existing connection.
+    `carried` holds the secrets that were sent on each existing connection. `shared`: the shared connection to open
+    instead, if sharing is possible.
     """
 
-    def __init__(self, request: http.Request, echoes: Echoes) -> None:
+    def __init__(self, request: http.Request, echoes: Echoes, shared: SharedServer | None = None) -> None:
         super().__init__((request.host, request.port), request.scheme == "https", None)
         self.echoes = echoes
+        self.shared = shared
         self.carried: Carried = {}
 
     @override
     def connection_spec_matches(self, connection: Connection) -> bool:
+        if isinstance(connection, SharedServer):
+            return False
         return super().connection_spec_matches(connection) and self.carried.get(connection) in (None, self.echoes)
 
 
@@ -91,6 +99,7 @@ class StrictStream(HttpStream, ExchangeOwner):
         super().__init__(context, stream_id)
         self._limits = limits
         self.patience: commands.RequestWakeup | None = None
+        self._is_bodyless = False
 
     def revoke(self, revision: PolicyTransition) -> Denial | None:
         """Record and return a denial if the request was allowed and the new policy denies it."""
@@ -196,6 +205,7 @@ class StrictStream(HttpStream, ExchangeOwner):
 
     @override
     def state_wait_for_request_headers(self, event: RequestHeaders) -> Commands:
+        self._is_bodyless = event.end_stream
         yield from super().state_wait_for_request_headers(event)
         if self._held:
             self.patience = commands.RequestWakeup(self._limits.body_seconds)
@@ -242,10 +252,12 @@ class StrictStream(HttpStream, ExchangeOwner):
         yield from ()
 
     @override
-    def make_server_connection(self) -> layer.CommandGenerator[bool]:
-        request = self._flow.request
-        connection, error = yield OwnConnection(request, self._echoes)
+    def make_server_connection(self, *, shares: bool = True) -> layer.CommandGenerator[bool]:
         exchange = self.exchange
+        shared = shared_server(exchange, is_bodyless=self._is_bodyless) if exchange is not None and shares else None
+        connection, error = yield from self._connect(shared)
+        if error is REFUSES_HTTP1:
+            connection, error = yield from self._connect(None)
         if exchange is not None and exchange.aborted is not None:
             error = NotReached(exchange.aborted.reason)
         if error:
@@ -254,10 +266,17 @@ class StrictStream(HttpStream, ExchangeOwner):
         self.context.server = self._flow.server_conn = connection
         return True
 
+    def _connect(self, shared: SharedServer | None) -> layer.CommandGenerator[Opened]:
+        opened: Opened = yield OwnConnection(self._flow.request, self._echoes, shared)
+        return opened
+
     @override
     def handle_protocol_error(self, event: RequestProtocolError | ResponseProtocolError) -> Commands:
         if self.flow is not None and not self.flow.live:
             return  # the rest of an answer that was refused, which came in the same packet
+        if isinstance(event, NoResponse) and self._may_repeat:
+            yield from self._repeat()
+            return
         if isinstance(event, ResponseProtocolError):
             event = ResponseProtocolError(event.stream_id, safe_reason(self._echoes, event.message), event.code)
         answerable = isinstance(event, ResponseProtocolError) and event.code in (
@@ -269,6 +288,18 @@ class StrictStream(HttpStream, ExchangeOwner):
         else:
             yield from super().handle_protocol_error(event)
 
+    @property
+    def _may_repeat(self) -> bool:
+        """Whether the server probably closed a used connection before it read a request that may be sent twice."""
+        server = self.context.server
+        was_used = isinstance(server, SharedServer) and server.was_used
+        return was_used and self._is_bodyless and self._flow.request.data.method in REPEATABLE
+
+    def _repeat(self) -> Commands:
+        if (yield from self.make_server_connection(shares=False)):
+            yield SendHttp(RequestHeaders(self.stream_id, self._flow.request, end_stream=True), self.context.server)
+            yield SendHttp(RequestEndOfMessage(self.stream_id), self.context.server)
+
     def _refuse_body(self, reason: str) -> Commands:
         if self._held:
             yield from self._read_no_further(reason, status=400)
@@ -278,6 +309,13 @@ class StrictStream(HttpStream, ExchangeOwner):
         if exchange is not None:
             exchange.abort(denial)
         yield from self.abort(denial)
+
+    @override
+    def check_killed(self, emit_error_hook: bool) -> layer.CommandGenerator[bool]:
+        is_killed = yield from super().check_killed(emit_error_hook)
+        if is_killed:
+            yield DropStream(self.stream_id)  # mitmproxy would keep it until the client leaves
+        return is_killed
 
     @override
     def check_invalid(self, request: bool) -> layer.CommandGenerator[bool]:

@@ -15,6 +15,7 @@ from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.limits import Limits
 
 LIMITS = Limits()
+MOST_REMEMBERED = 1024  # servers
 
 
 class Server(NamedTuple):
@@ -61,6 +62,8 @@ class ServerPool[C: Connection]:
         self._clock = clock
         self._idle: dict[Server, list[Idle[C]]] = {}  # the last one was used last
         self._sweep: asyncio.TimerHandle | None = None
+        self.without_http1: set[tuple[str, int]] = set()
+        """Hosts and ports that did not choose HTTP/1.1."""
 
     def __len__(self) -> int:
         return sum(map(len, self._idle.values()))
@@ -95,8 +98,15 @@ class ServerPool[C: Connection]:
         if self._sweep is None:
             self._sweep_at(until)
 
+    def note_without_http1(self, host: str, port: int) -> None:
+        """Note that a server did not choose HTTP/1.1."""
+        if len(self.without_http1) >= MOST_REMEMBERED:
+            self.without_http1.clear()
+        self.without_http1.add((host, port))
+
     def clear(self) -> None:
-        """Close all connections, such as when the policy changes."""
+        """Close all connections and forget which servers lack HTTP/1.1, such as when the policy changes."""
+        self.without_http1.clear()
         for idle in [*self._all()]:
             self._discard(idle)
 

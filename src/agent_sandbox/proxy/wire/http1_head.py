@@ -21,8 +21,10 @@ STATUS_LINE_START = re.compile(rb"HTTP/1\.[01] [1-9][0-9]{2}[ \r\n]")
 SAMPLE = b"HTTP/1.1 200 "
 # Possessive: a line of spaces that ends in a control character would be tried from every space.
 FIELD = re.compile(
-    rb"(" + TOKEN + rb"):[ \t]*+([\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?[ \t]*"
+    rb"(" + TOKEN + rb"):[ \t]*+([\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)? *"
 )
+# Node keeps a tab behind a value: to it, `chunked\t` is a coding that it does not know, and the body ends elsewhere.
+FRAMING = (b"content-length", b"transfer-encoding")
 LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
 METHOD_BYTES = 32
 SWITCHING, NO_CONTENT, NOT_MODIFIED = 101, 204, 304
@@ -192,10 +194,12 @@ def _request_line(first: bytes) -> re.Match[bytes]:
 
 
 def _field(line: bytes) -> tuple[bytes, bytes]:
-    found = FIELD.fullmatch(line)
+    found = FIELD.fullmatch(line) or FIELD.fullmatch(line.rstrip(b" \t"))
     if found is None:
         folded = line[:1] in (b" ", b"\t")
         raise BadHeadError("a folded header line" if folded else "a malformed header line")
+    if found.end() < len(line) and found[1].lower() in FRAMING:
+        raise BadHeadError("a tab after the value of Content-Length or Transfer-Encoding")
     return found[1], found[2] or b""
 
 

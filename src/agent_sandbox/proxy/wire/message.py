@@ -57,3 +57,10 @@ def names_of(fields: Fields) -> str:
 def has_field(fields: Fields, name: bytes) -> bool:
     """Return whether there is a field `name`, given in lower case."""
     return name in [field.lower() for field, _ in fields]
+
+
+def closes(version: str, fields: Fields) -> bool:
+    """Return whether the connection ends with this message."""
+    said = value_of(fields, b"connection")
+    tokens = [token.strip() for token in said.lower().split(",")] if said else []
+    return "close" in tokens or (version != "HTTP/1.1" and "keep-alive" not in tokens)

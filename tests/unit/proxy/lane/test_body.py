@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import h11
 import pytest
 
-from agent_sandbox.proxy.lane.body import Body, chunk, closes, head_bytes, is_chunked, request_body, response_body
+from agent_sandbox.proxy.lane.body import Body, chunk, head_bytes, is_chunked, request_body, response_body
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
 from agent_sandbox.proxy.wire.http1_head import BodyEnd
 
@@ -96,21 +96,6 @@ def test_nothing_has_arrived_is_told_from_the_end() -> None:
     assert body.take() is None
     stream.buffer += b"ok"
     assert [body.take(), body.take()] == [b"ok", b""]
-
-
-@pytest.mark.parametrize(
-    ("version", "connection", "wanted"),
-    [
-        ("HTTP/1.1", b"", False),
-        ("HTTP/1.1", b"Close", True),
-        ("HTTP/1.1", b"upgrade, close", True),
-        ("HTTP/1.0", b"", True),
-        ("HTTP/1.0", b"keep-alive", False),
-        ("HTTP/1.0", b"keep-alive, close", True),
-    ],
-)
-def test_a_message_says_whether_the_connection_goes_on(version: str, connection: bytes, *, wanted: bool) -> None:
-    assert closes(version, ((b"Connection", connection),)) is wanted
 
 
 def test_heads_and_chunks_are_written_as_they_are() -> None:

@@ -6,8 +6,8 @@ from typing import override
 
 import pytest
 
+from agent_sandbox.proxy.connection.byte_stream import ByteStream
 from agent_sandbox.proxy.exchange.exchange import OverBudget, open_exchange
-from agent_sandbox.proxy.lane.byte_stream import ByteStream
 from agent_sandbox.proxy.lane.websocket import relay_frames
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.fair_scheduler import FairScheduler

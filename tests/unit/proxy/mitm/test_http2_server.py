@@ -30,14 +30,19 @@ def test_a_client_has_no_say_in_how_much_is_remembered() -> None:
     assert end.h2_conn.encoder.header_table_size == 4096
 
 
-def test_streams_that_are_only_cancelled_use_up_a_connection() -> None:
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_streams_that_are_only_cancelled_use_up_a_connection(*, ends: bool, at_once: bool) -> None:
     log = Malformed()
     client = Http2Wire(log, limits=Limits(streams_reset=2))
-    for _ in range(3):
+    for turn in range(3):
         number = client.h2.get_next_available_stream_id()
-        client.h2.send_headers(number, HTTP2_FIELDS)
+        client.h2.send_headers(number, HTTP2_FIELDS, end_stream=ends)
+        if not at_once:
+            client.client_sends(client.h2.data_to_send())
         client.h2.reset_stream(number)
         client.client_sends(client.h2.data_to_send())
+        assert turn == 2 or (client.reset == client.servers and not client.layer.exchanges)
     assert log.reasons == ["too many cancelled streams"]
     assert client.client in client.closed
 
@@ -49,6 +54,19 @@ def test_a_reset_of_a_stream_that_is_over_is_nothing() -> None:
     client.server_sends(OK)
     client.client_sends(b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08")
     assert log.reasons == []
+
+
+@pytest.mark.parametrize(("sent", "reasons"), [(b"", 1), (b"1234", 1), (b"123456789", 0)])
+def test_a_request_that_ends_before_its_content_length_is_malformed(sent: bytes, reasons: int) -> None:
+    log = Malformed()
+    client = Http2Wire(log)
+    number = client.h2.get_next_available_stream_id()
+    client.h2.send_headers(number, [*HTTP2_FIELDS, ("content-length", "9")])
+    client.h2.send_data(number, sent)
+    client.h2.send_headers(number, [("content-length", "4")], end_stream=True)
+    client.client_sends(client.h2.data_to_send())
+    assert log.reasons == ["the body is shorter than its content-length"] * reasons
+    assert (client.client in client.closed) == bool(reasons)
 
 
 def test_fields_of_requests_under_way_are_bounded_together() -> None:
@@ -68,6 +86,7 @@ def test_fields_of_cancelled_requests_that_wait_for_a_server_count_too() -> None
     for _ in range(3):
         number = client.h2.get_next_available_stream_id()
         client.h2.send_headers(number, [*HTTP2_FIELDS, ("x", "y" * 2_000)], end_stream=True)
+        client.client_sends(client.h2.data_to_send())
         client.h2.reset_stream(number)
         client.client_sends(client.h2.data_to_send())
     assert log.reasons == ["too many header fields in the requests under way"]

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, cast
 
+import h2.config
+import h2.connection
 import h2.events
 import pytest
 from mitmproxy.connection import ConnectionState
@@ -23,6 +26,7 @@ from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached
 from agent_sandbox.proxy.wire.message import ResponseHead
+from lane_stage import OK
 from layer_harness import HTTP2_FIELDS, PLAIN, Deny, Http2Wire, Malformed, Wait, Wire
 
 if TYPE_CHECKING:
@@ -30,6 +34,10 @@ if TYPE_CHECKING:
 
     from agent_sandbox.policy import Policy
     from agent_sandbox.proxy.exchange.waiting import Waiting
+    from agent_sandbox.proxy.mitm.shared_server import SharedServer, Sharing
+    from http2_stage import Http2Stage
+
+    type Stage = Callable[..., Http2Stage]
 
 GET = b"GET /x HTTP/1.1\r\nHost: %s\r\n\r\n"
 
@@ -295,3 +303,50 @@ def test_a_request_whose_stream_has_ended_is_not_resumed() -> None:
     http_layer(wire).command_sources.clear()
     wire.feed(wire.resumed.pop())
     assert (wire.servers, wire.faults) == ([], [])
+
+
+class Allows:
+    """A `Sharing` that allows every connection."""
+
+    def allows(self, _: SharedServer) -> bool:
+        """Do."""
+        return True
+
+
+def test_a_connection_over_http2_that_is_open_is_used_before_a_shared_one() -> None:
+    wire = Http2Wire()
+    http_layer(wire)._sharing = cast("Sharing", Allows())
+    wire.server_alpn = b"h2"
+    wire.request(body=b"of any length")
+    answering = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+    answering.initiate_connection()
+    answering.receive_data(wire.to_server)
+    answering.send_headers(1, [(":status", "204")], end_stream=True)
+    wire.server_sends(answering.data_to_send())
+    wire.request()
+    assert len(wire.servers) == 1
+    assert not wire.opening
+
+
+@pytest.mark.usefixtures("http1")
+async def test_of_two_requests_at_once_one_is_sent_on_a_shared_connection(stage: Stage) -> None:
+    async with stage() as on:
+        client = await on.http2()
+        numbers, servers = [], []
+        for turn in range(2):
+            numbers.append(client.send(f"/{turn}"))
+            servers.append(await on.server())
+            await on.get(b"\r\n\r\n", reader=servers[-1][0])
+        for _, writer in servers:
+            writer.write(OK)
+        assert [await client.answer(number) for number in numbers] == [("200", b"ok")] * 2
+        await asyncio.sleep(0.02)
+        assert (len(on.asked), len(on.pool)) == (2, 1)
+
+
+@pytest.mark.usefixtures("http1")
+async def test_without_the_lane_there_are_no_shared_connections(stage: Stage, policy: Callable[[str], Policy]) -> None:
+    async with stage() as on:
+        on.policy = policy("domains: [a.test]\nsettings: {http1: mitmproxy}")
+        _, (reader, _) = await on.answered_over_http2()
+        assert (await on.get(reader=reader), len(on.pool)) == (b"", 0)

@@ -22,13 +22,15 @@ from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm import http1_client
 from agent_sandbox.proxy.mitm import session as subject
-from agent_sandbox.proxy.mitm.session import Session
+from agent_sandbox.proxy.mitm.session import INTERRUPTED, Session
+from agent_sandbox.proxy.mitm.shared_server import SharedStream
 from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ, LARGE_READ, SMALL_READ
 from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, Refused
+from http2_stage import GONE
 from layer_harness import Wait, hooks_of
 from memory_streams import memory_streams
 
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
     from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.upstream.proxy_connect import Streams
+    from http2_stage import Http2Stage
+
+    type TwoKinds = Callable[..., Http2Stage]
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -309,6 +314,23 @@ async def test_one_side_goes_on_while_the_other_is_paused() -> None:
     await stage.session.drain_writers()
 
 
+async def test_no_server_is_dialled_for_a_client_that_has_left() -> None:
+    stage = Stage()
+    seen: list[events.Event] = []
+    stage.session.server_event = keep(seen)  # type: ignore[method-assign]
+    stage.to_client.close()
+    del stage.session.transports[stage.session.client]
+    connection = Server(address=("a.test", 80))
+    await stage.session.open_connection(commands.OpenConnection(connection))
+    assert (connection.error, len(seen)) == (INTERRUPTED, 1)
+
+
+async def test_what_a_server_sends_after_the_client_has_left_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    monkeypatch.delitem(stage.session.transports, stage.session.client)
+    await stage.session.drain_writers()
+
+
 async def test_what_is_ended_takes_along_a_server_that_takes_no_more() -> None:
     stage = Stage()
     serving = await started(stage)
@@ -522,3 +544,72 @@ async def test_a_request_that_waited_goes_on_and_its_grant_counts_at_a_reload() 
     stage.server.feed_eof()
     await serving
     assert stage.to_client.written == OK
+
+
+@pytest.mark.usefixtures("http1")
+async def test_http2_clients_share_a_connection_in_turn(stage: TwoKinds) -> None:
+    async with stage() as on:
+        for turn in range(2):
+            client = await on.http2()
+            for _ in range(2):
+                number = client.send(f"/{turn}")
+                reader, writer = on.servers[0] if on.servers else await on.server()
+                assert b"GET /" in await on.get(b"\r\n\r\n", reader=reader)
+                writer.write(OK)
+                assert await client.answer(number) == ("200", b"ok")
+            client.writer.close()
+        assert (on.asked, len(on.pool), on.lines) == ([("a.test", 80)], 1, [])
+        assert [[*session.transports] for session in on.http2_sessions][1:] == [[on.http2_sessions[1].client]]
+
+
+@pytest.mark.usefixtures("http1")
+async def test_a_shared_connection_that_cannot_be_opened_is_answered(stage: TwoKinds) -> None:
+    async with stage() as on:
+        on.refusal = DialError(Refused("inside"))
+        client = await on.http2()
+        status, body = await client.answer(client.send("/x"))
+        assert (status, b"inside" in body) == ("403", True)
+
+
+@pytest.mark.usefixtures("http1")
+@pytest.mark.parametrize("fault", [ValueError(), asyncio.CancelledError()])
+async def test_a_fault_while_a_shared_connection_is_opened_is_answered(stage: TwoKinds, fault: BaseException) -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    async with stage() as on:
+        on.refusal = cast("DialError", fault)
+        client = await on.http2()
+        status, body = await client.answer(client.send("/x"))
+        assert (status, b"an error in the proxy, or a cancellation" in body) == ("502", True)
+
+
+@pytest.mark.usefixtures("http1")
+async def test_a_policy_that_denies_the_host_resets_a_shared_connection(
+    stage: TwoKinds, policy: Callable[[str], Policy]
+) -> None:
+    async with stage() as on:
+        client = await on.http2()
+        number = client.send("/x")
+        reader, _ = await on.server()
+        await on.get(b"\r\n\r\n", reader=reader)
+        old, on.policy = on.policy, policy("domains: [b.test]")
+        await on.http2_sessions[0].review(PolicyTransition(old=old, new=on.policy))
+        assert await on.get(reader=reader) in (b"", b"reset")
+        assert (await client.answer(number))[0] == "502"
+        assert len(on.pool) == 0
+
+
+@pytest.mark.usefixtures("http1")
+async def test_an_error_while_a_server_is_read_is_recorded_and_ends_the_clients_connection(
+    stage: TwoKinds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fall_over(*_: object) -> bytes:
+        raise ValueError("no")
+
+    monkeypatch.setattr(SharedStream, "read", fall_over)
+    async with stage() as on:
+        client = await on.http2()
+        number = client.send("/x")
+        reader, _ = await on.server()
+        assert await client.answer(number) == (GONE, b"")
+        assert (await on.get(reader=reader)).startswith((b"GET /x", b"reset"))
+        assert [line.reason for line in on.lines] == ["error in the protocol engine: no"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from typing import TYPE_CHECKING, override
@@ -24,7 +25,8 @@ from agent_sandbox.proxy.mitm.http_layer import PolicyReplaced
 from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redaction import Echoes
-from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
+from agent_sandbox.proxy.upstream.dialler import DialError, NotReached, Refused
+from http2_stage import chosen
 from layer_harness import HTTP2_FIELDS, PLAIN, Deny, Http2Wire, LetThrough, Wait, Wire
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from agent_sandbox.proxy.exchange.exchange import Exchange
     from agent_sandbox.proxy.mitm.flows import ExchangeOwner
     from agent_sandbox.proxy.tunnel import Tunnel
+    from http2_stage import Http2Stage, Http2Talk
+
+    type TwoKinds = Callable[..., Http2Stage]
 
 POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\n"
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
@@ -765,3 +770,77 @@ def test_a_stream_is_cut_where_an_event_cannot_be_read() -> None:
     assert got.endswith(b'data: {"result": {"tools": [{"name": "a"}]}}\n\n\r\n')
     assert wire.server_sends(b"9\r\ndata: x\n\n\r\n") == got
     assert wire.client in wire.cut
+
+
+@pytest.mark.parametrize("protocol", [b"", b"h2"])
+async def test_a_server_that_does_not_choose_http1_gets_a_connection_of_mitmproxys(
+    stage: TwoKinds, protocol: bytes
+) -> None:
+    async with stage() as on:
+        with chosen(protocol):
+            client = await on.http2()
+            number = client.send("/x")
+            shared, own = await on.server(), await on.server()
+            assert await on.get(reader=shared[0]) in (b"", b"reset")
+            await on.get(b"\r\n\r\n", reader=own[0])
+            own[1].write(OK)
+            assert await client.answer(number) == ("200", b"ok")
+            client.send("/y")
+            third = await on.server()
+            assert b"GET /y" in await on.get(b"\r\n\r\n", reader=third[0])
+            assert len(on.asked) == 3
+
+
+async def idle(on: Http2Stage) -> Http2Talk:
+    """Leave an idle connection, to a server that closes it when it gets another request."""
+    client, (reader, writer) = await on.answered_over_http2()
+    assert len(on.pool) == 1
+    reading = asyncio.create_task(reader.read(1))
+    reading.add_done_callback(lambda _: writer.transport.abort())
+    return client
+
+
+@pytest.mark.usefixtures("http1")
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+async def test_a_request_is_repeated_if_a_used_connection_ends_without_a_response(stage: TwoKinds, method: str) -> None:
+    async with stage() as on:
+        client = await idle(on)
+        number = client.send("/again", method=method)
+        reader, writer = await on.server()
+        assert f"{method} /again".encode() in await on.get(b"\r\n\r\n", reader=reader)
+        writer.write(OK)
+        assert await client.answer(number) == ("200", b"" if method == "HEAD" else b"ok")
+        assert [how for how, *_ in on.notes.ended] == ["response"] * 2
+        assert len(on.asked) == 2
+
+
+@pytest.mark.usefixtures("http1")
+@pytest.mark.parametrize("request_", [("DELETE", None), ("GET", b"hi"), ("POST", b"hi")])
+async def test_no_other_request_is_repeated(stage: TwoKinds, request_: tuple[str, bytes | None]) -> None:
+    method, body = request_
+    async with stage() as on:
+        client = await idle(on)
+        length = [("content-length", str(len(body)))] if body else []
+        status, text = await client.answer(client.send("/again", *length, method=method, body=body))
+        assert (status, b"server closed connection" in text, len(on.asked)) == ("502", True, 1)
+
+
+@pytest.mark.usefixtures("http1")
+async def test_a_request_is_repeated_once_and_only_if_the_server_can_be_reached(stage: TwoKinds) -> None:
+    async with stage() as on:
+        client = await idle(on)
+        on.refusal = DialError(NotReached("nobody there"))
+        status, text = await client.answer(client.send("/again"))
+        assert (status, b"nobody there" in text) == ("502", True)
+
+
+@pytest.mark.usefixtures("http1")
+async def test_a_request_on_a_new_connection_is_not_repeated(stage: TwoKinds) -> None:
+    async with stage() as on:
+        client = await on.http2()
+        number = client.send("/x")
+        reader, writer = await on.server()
+        await on.get(b"\r\n\r\n", reader=reader)
+        writer.close()
+        assert (await client.answer(number))[0] == "502"
+        assert len(on.asked) == 1

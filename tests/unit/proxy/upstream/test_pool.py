@@ -8,7 +8,7 @@ import pytest
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.upstream.pool import Server, ServerPool
+from agent_sandbox.proxy.upstream.pool import MOST_REMEMBERED, Server, ServerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,3 +146,13 @@ async def test_clearing_closes_all(pool: Pool) -> None:
     held = [pool.put(Fake(), server) for server in (A, B)]
     pool.clear()
     assert (len(pool), [one.is_dropped for one in held]) == (0, [True, True])
+
+
+async def test_servers_without_http1_are_remembered_until_the_policy_changes(pool: Pool) -> None:
+    for number in range(MOST_REMEMBERED):
+        pool.note_without_http1("a.test", number)
+    assert len(pool.without_http1) == MOST_REMEMBERED
+    pool.note_without_http1("b.test", 443)
+    assert pool.without_http1 == {("b.test", 443)}
+    pool.clear()
+    assert pool.without_http1 == set()

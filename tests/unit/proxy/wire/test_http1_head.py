@@ -73,6 +73,16 @@ def test_a_value_may_hold_bytes_that_are_no_ascii() -> None:
         (b"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "a Transfer-Encoding other than `chunked`", 400),
         (b"GET / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", "a Transfer-Encoding other than `chunked`", 400),
         (b"GET / HTTP/1.1\r\nContent-Length: 01\r\n\r\n", "the Content-Length is not a plain number", 400),
+        (
+            b"GET / HTTP/1.1\r\nContent-Length: 1\t\r\n\r\n",
+            "a tab after the value of Content-Length or Transfer-Encoding",
+            400,
+        ),
+        (
+            b"GET / HTTP/1.1\r\ntransfer-encoding: chunked\t \r\n\r\n",
+            "a tab after the value of Content-Length or Transfer-Encoding",
+            400,
+        ),
     ],
 )
 def test_what_is_not_fully_understood_is_refused(head: bytes, problem: str, status: int) -> None:

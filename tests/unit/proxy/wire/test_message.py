@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_sandbox.proxy.wire.message import Fields, RequestHead, has_field, names_of, value_of
+from agent_sandbox.proxy.wire.message import Fields, RequestHead, closes, has_field, names_of, value_of
 
 FIELDS: Fields = ((b"Accept", b"text/html"), (b"X", b"\xff"), (b"ACCEPT", b"*/*"))
 
@@ -26,3 +26,18 @@ def test_a_field_is_there_in_any_case() -> None:
 @pytest.mark.parametrize(("version", "wanted"), [(b"HTTP/2.0", True), (b"HTTP/1.1", False), (b"HTTP/1.0", False)])
 def test_a_request_of_http2_is_known_by_its_version(version: bytes, *, wanted: bool) -> None:
     assert RequestHead(b"GET", b"/", version, ()).is_http2 is wanted
+
+
+@pytest.mark.parametrize(
+    ("version", "connection", "wanted"),
+    [
+        ("HTTP/1.1", b"", False),
+        ("HTTP/1.1", b"Close", True),
+        ("HTTP/1.1", b"upgrade, close", True),
+        ("HTTP/1.0", b"", True),
+        ("HTTP/1.0", b"keep-alive", False),
+        ("HTTP/1.0", b"keep-alive, close", True),
+    ],
+)
+def test_a_message_says_whether_the_connection_goes_on(version: str, connection: bytes, *, wanted: bool) -> None:
+    assert closes(version, ((b"Connection", connection),)) is wanted

@@ -7,8 +7,8 @@ import pytest
 
 from agent_sandbox.proxy.exchange.denial import UNDECIDED
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
+from agent_sandbox.proxy.exchange.steps import NOT_DECIDED, Steps
 from agent_sandbox.proxy.exchange.waiting import Waiting
-from agent_sandbox.proxy.lane.steps import NOT_DECIDED, Steps
 from agent_sandbox.proxy.wire.message import RequestHead
 from lane_stage import PLAIN
 

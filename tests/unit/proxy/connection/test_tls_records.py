@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_sandbox.proxy.lane.tls_records import TlsRecords
+from agent_sandbox.proxy.connection.tls_records import TlsRecords
 
 RECORD = st.binary(max_size=300).map(lambda body: b"\x17\x03\x03" + len(body).to_bytes(2) + body)
 

@@ -11,12 +11,12 @@ from OpenSSL import SSL
 from agent_sandbox.policy import Effect, parse_request
 from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.proxy.audit.record import SecretUse
+from agent_sandbox.proxy.connection import upstream as subject
+from agent_sandbox.proxy.connection.byte_stream import HELD_BYTES, ByteStream
+from agent_sandbox.proxy.connection.upstream import OtherProtocolError, Upstream, from_pool, reach, secrets_of, to_pool
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from agent_sandbox.proxy.exchange.hooks import hook_table
-from agent_sandbox.proxy.lane import upstream as subject
-from agent_sandbox.proxy.lane.byte_stream import HELD_BYTES, ByteStream
-from agent_sandbox.proxy.lane.steps import Steps
-from agent_sandbox.proxy.lane.upstream import Upstream, from_pool, reach, secrets_of, to_pool
+from agent_sandbox.proxy.exchange.steps import Steps
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.redaction import secret_encodings
 from agent_sandbox.proxy.tls.contexts import ServerTls
@@ -235,6 +235,12 @@ async def test_a_server_without_tls_is_an_error(stage: Stage, data: bytes, why: 
             await secure(on, lambda streams: say(data, streams), ServerTls())
 
 
+async def test_a_server_that_refuses_all_offered_protocols_is_an_error_of_its_own(stage: Stage) -> None:
+    async with stage(tunnel=SECURE) as on:
+        with pytest.raises(OtherProtocolError, match="no application protocol"):
+            await secure(on, lambda streams: say(b"\x15\x03\x03\x00\x02\x02\x78", streams), ServerTls())
+
+
 async def test_a_server_that_closes_is_an_error(stage: Stage) -> None:
     async def close(streams: Pair) -> None:
         streams[1].close()
@@ -256,7 +262,7 @@ async def test_a_protocol_that_was_not_offered_is_refused(
 ) -> None:
     monkeypatch.setattr(subject, "HTTP1", b"other")
     async with stage(tunnel=SECURE) as on:
-        with pytest.raises(DialError, match="chose a protocol that was not offered"):
+        with pytest.raises(OtherProtocolError, match="chose a protocol that was not offered"):
             await secure(on, speaking(trusted[1], b"http/1.1"), ServerTls([trusted[0]]))
 
 

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.policy import parse_request
+from agent_sandbox.proxy.connection.sharing import asks_for_own, may_be_shared, seconds_to_keep
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from agent_sandbox.proxy.exchange.waiting import Waiting
-from agent_sandbox.proxy.lane.sharing import asks_for_own, may_be_shared, seconds_to_keep
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.wire.http1_head import parse_response
 from agent_sandbox.proxy.wire.message import RequestHead
@@ -53,6 +53,7 @@ def test_others_use_the_connection_after_an_ordinary_exchange(method: str, answe
         ("HEAD", "HTTP/1.1 200 OK\nContent-Length: 2"),
         ("head", "HTTP/1.1 200 OK\nTransfer-Encoding: chunked"),
         ("GET", "HTTP/1.1 304 Not Modified\nContent-Length: 2"),
+        ("GET", "HTTP/1.1 101 Switching Protocols"),
         ("GET", "HTTP/1.1 204 No Content\nContent-Length: 2"),
         ("GET", "HTTP/1.1 204 No Content\nTransfer-Encoding: chunked"),
         ("GET", "HTTP/1.1 401 No\nContent-Length: 0\nWWW-Authenticate: NTLM"),

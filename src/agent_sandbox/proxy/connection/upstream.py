@@ -10,10 +10,10 @@ from msgspec import Struct
 from OpenSSL import SSL
 
 from agent_sandbox.policy import Policy
+from agent_sandbox.proxy.connection.byte_stream import ByteStream, do_nothing
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.exchange import Exchange
-from agent_sandbox.proxy.lane.byte_stream import ByteStream, do_nothing
-from agent_sandbox.proxy.lane.steps import Steps
+from agent_sandbox.proxy.exchange.steps import Steps
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.tls.contexts import HTTP1, TlsStart
@@ -29,6 +29,13 @@ ELSEWHERE = NotReached("the proxy connects only to the destination that was deci
 REPLACED = NotReached("the policy was reloaded while the proxy connected")
 NO_TLS_OBJECT = NotReached("an error in the proxy prevented TLS with the server")
 NO_TLS = (b"wrong version number", b"packet length too long", b"record layer failure")
+
+
+class OtherProtocolError(DialError):
+    """The TLS handshake failed, perhaps because the server speaks none of the offered protocols.
+
+    Not all servers say so: some send another alert, close the connection, or choose HTTP/2 nevertheless.
+    """
 
 
 class Upstream(Struct):
@@ -146,11 +153,11 @@ async def _secure(stream: ByteStream, engine: Engine, steps: Steps) -> None:
     except TimeoutError:
         raise DialError(NotReached("the server did not complete the TLS handshake in time")) from None
     except SSL.Error as error:
-        raise DialError(NotReached(why_failed(error, start.connection))) from error
+        raise OtherProtocolError(NotReached(why_failed(error, start.connection))) from error
     except ConnectionError:
-        raise DialError(NotReached("connection closed")) from None
+        raise OtherProtocolError(NotReached("connection closed")) from None
     if stream.alpn not in (b"", HTTP1):
-        raise DialError(NotReached("the server chose a protocol that was not offered"))
+        raise OtherProtocolError(NotReached("the server chose a protocol that was not offered"))
 
 
 def why_failed(error: SSL.Error, tls: SSL.Connection) -> str:

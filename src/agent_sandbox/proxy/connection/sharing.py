@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.wire.header_fields import FOLDED
-from agent_sandbox.proxy.wire.http1_head import ResponseHead
+from agent_sandbox.proxy.wire.http1_head import SWITCHING, ResponseHead
 from agent_sandbox.proxy.wire.message import Fields, has_field, value_of
 
 CREDENTIALS = frozenset({b"authorization", b"proxy-authorization"})
@@ -26,6 +26,10 @@ PER_REQUEST = frozenset(
 CONNECTION_BOUND = re.compile(r"\b(ntlm|negotiate|nego2|kerberos)\b", re.IGNORECASE)
 # Servers that authenticate connections announce it with these.
 ANNOUNCED = frozenset({b"persistent-auth", b"proxy-support"})
+# Versions of a client's request that the proxy forwards as HTTP/1.1; it forwards HTTP/1.0 as HTTP/1.0.
+VERSIONS = frozenset({b"HTTP/1.1", b"HTTP/2.0"})
+# Requests that may be sent twice.
+REPEATABLE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 WITH_BODY = frozenset({b"PATCH", b"POST", b"PROPFIND", b"PUT", b"REPORT"})
 TIMEOUT = re.compile(r"(?:^|,)\s*timeout\s*=\s*\"?([0-9]{1,6})", re.IGNORECASE)
 # A server closes at the time that it announces: a request sent just before would get no response.
@@ -47,9 +51,11 @@ def may_be_shared(exchange: Exchange, answer: ResponseHead, *, has_body: bool, i
     sent = exchange.forwarded
     if sent is None or exchange.grants or exchange.websocket or is_early:
         return False
+    if answer.status == SWITCHING:
+        return False  # what follows is not HTTP
     if has_body and sent.method not in WITH_BODY:
         return False  # some servers take such a body for the next request
-    if answer.version != "HTTP/1.1" or sent.version != b"HTTP/1.1" or _may_have_stray_body(sent.method, answer):
+    if answer.version != "HTTP/1.1" or sent.version not in VERSIONS or _may_have_stray_body(sent.method, answer):
         return False
     return not _authenticates(answer.fields)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from OpenSSL import SSL
 
-from agent_sandbox.proxy.lane.byte_stream import HELD_BYTES, ByteStream
+from agent_sandbox.proxy.connection.byte_stream import HELD_BYTES, ByteStream
 from agent_sandbox.proxy.net.linger_close import LINGER_BYTES
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, TlsStart

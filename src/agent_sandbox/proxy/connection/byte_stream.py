@@ -11,7 +11,7 @@ from typing import Any, override
 
 from OpenSSL import SSL
 
-from agent_sandbox.proxy.lane.tls_records import TlsRecords
+from agent_sandbox.proxy.connection.tls_records import TlsRecords
 from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ
 from agent_sandbox.proxy.net.linger_close import LINGER_BYTES
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
