@@ -47,11 +47,14 @@ def changes(now: Standing, trusted: Standing | None) -> tuple[str, ...]:
     A narrowed policy asks for less, and so does a project file that widens nothing, unless it is also run. So does any
     other removed file, except one of the stack: a removed mount may have been a protection.
     """
+    return _changes(now, trusted, _reaches(now, trusted) if trusted else ())
+
+
+def _changes(now: Standing, trusted: Standing | None, reaches: tuple[str, ...]) -> tuple[str, ...]:
     if trusted is None:
         return tuple(now.files)
     files = [path for path, text in now.files.items() if text != trusted.files.get(path)]
-    widened = any(path in now.policy for path in files) and _reaches(now, trusted)
-    quiet = {PROJECT_FILE, *(() if widened else now.policy)}
+    quiet = {PROJECT_FILE, *(() if reaches else now.policy)}
     return (
         *((OWNER,) if now.owner not in (None, trusted.owner) else ()),
         *((DOTENV,) if now.stack_files != trusted.stack_files else ()),
@@ -79,12 +82,13 @@ def question_about(now: Standing, trusted: Standing | None, written: Written) ->
     require_shared(now)
     as_written = [path for path, text in written.files.items() if now.files.get(path) == text]
     before = trusted or Standing(root=now.root, owner=None, stack_files=(), files={})
+    reaches = _reaches(now, before)
     return Question(
         standing=now,
         fingerprint=now.apart_from(as_written).fingerprint,
-        changed=changes(now, trusted),
+        changed=_changes(now, trusted, reaches),
         known=trusted is not None,
-        reaches=_reaches(now, before),
+        reaches=reaches,
         sets=_sets(now, before),
         mounts=_beyond(mounts(now), mounts(before)),
         injects=_beyond(variables(now), variables(before)),
@@ -95,6 +99,8 @@ def question_about(now: Standing, trusted: Standing | None, written: Written) ->
 
 
 def _reaches(now: Standing, before: Standing) -> tuple[str, ...]:
+    if now.policy == before.policy:
+        return ()
     from agent_sandbox.runtime.trust.reach_diff import reaches  # noqa: PLC0415 - brings pydantic; most runs ask nothing
 
     return reaches(now, before)

@@ -1,11 +1,13 @@
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.trust import reach_diff
 from agent_sandbox.runtime.trust.prompt import Question, Written, changes, question_about, unseen_in
 from table_tests import each
 
@@ -68,6 +70,20 @@ def test_settings_that_are_also_run_are_looked_at_after_each_change(path: str, n
     assert changes(now, trusted) == (path,)
     long = replace(trusted, files={**trusted.files, path: f"# new\n{'#' * 9}\n" * 20_000 + trusted.files[path]})
     assert "+# new" in question_about(long, trusted, WRITTEN).differences
+
+
+@each(
+    ("text", "reaches", "loads"),
+    [(FILES[POLICY], (), 0), ("version: 1\ndomains: [example.net]\n", ("any method example.net",), 2)],
+)
+def test_policies_are_loaded_once_each_and_only_if_they_differ(
+    text: str, reaches: tuple[str, ...], loads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = Mock(wraps=reach_diff.policy_of)
+    monkeypatch.setattr(reach_diff, "policy_of", load)
+    now = replace(TRUSTED, files={**FILES, COMPOSE: "services: {}\n", POLICY: text})
+    assert question_about(now, TRUSTED, WRITTEN).reaches == reaches
+    assert load.call_count == loads
 
 
 def test_a_stack_with_a_file_less_is_looked_at_again() -> None:
