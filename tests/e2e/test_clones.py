@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +16,6 @@ import pytest
 from real_stacks import agent_sandbox, proxy_image, run, trust
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -144,6 +147,39 @@ def test_a_clone_for_one_run_is_fetched_and_removed_unless_work_would_be_lost(pr
     trust(project)
     last = agent_sandbox(*once, "--", "--no-such-option", cwd=project, check=False)
     assert (last.returncode, "box/clone-2/main  1 new commit\n" in last.stderr) == (1, True), last.stderr
-    left = json.loads(agent_sandbox("ls", "--json", cwd=project).stdout)["stacks"]
-    ours = {one["clone"]["name"] for one in left if one["clone"] and one["clone"]["project"] == str(project.resolve())}
-    assert ours == {"fix-1"}
+    listed = json.loads(agent_sandbox("ls", "--json", cwd=project).stdout)["stacks"]
+    of_clones = [one for one in listed if one["clone"] and one["clone"]["project"] == str(project.resolve())]
+    assert [one["clone"]["name"] for one in of_clones] == ["fix-1"]
+    assert_ctrl_c_ends_a_fetch(project, f"{of_clones[0]['name']}_workspace")
+
+
+# Git waits for the end of such a filter even after a signal.
+ENDLESS = """
+git config filter.slow.process "trap '' INT TERM HUP; while :; do sleep 1; done"
+echo 'a.txt filter=slow' >.git/info/attributes
+touch -d tomorrow a.txt
+"""
+
+
+def assert_ctrl_c_ends_a_fetch(project: Path, volume: str) -> None:
+    agent_sandbox("exec", "--path", "fix-1", "--", "sh", "-c", ENDLESS, cwd=project)
+    run("docker", "volume", "inspect", volume)  # with a wrong name, no container would be found below
+
+    def containers() -> set[str]:
+        return {*run("docker", "ps", "--quiet", f"--filter=volume={volume}").stdout.split()}
+
+    before = containers()
+    argv = (sys.executable, "-P", "-m", "agent_sandbox", "fetch", "fix-1")
+    with subprocess.Popen(argv, cwd=project, stderr=subprocess.PIPE, text=True, start_new_session=True) as fetching:
+        while not any("sleep 1" in run("docker", "top", one).stdout for one in containers() - before):
+            time.sleep(0.1)
+        started = time.monotonic()
+        fetching.send_signal(signal.SIGINT)
+        said = fetching.communicate(timeout=30)[1]
+    assert (fetching.returncode, said, containers()) == (
+        130,
+        "interrupted: the clone fix-1 is unchanged; run the command again to fetch the rest\n",
+        before,
+    )
+    assert time.monotonic() - started < 10
+    agent_sandbox("exec", "--path", "fix-1", "--", "rm", ".git/info/attributes", cwd=project)

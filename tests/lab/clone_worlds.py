@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
+import signal
 import subprocess
+import threading
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -29,6 +34,8 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.stack.recorded import Owner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pytest
 
     from agent_sandbox.backends.plan import RunCommand
@@ -37,6 +44,7 @@ if TYPE_CHECKING:
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TEMPLATE_DIR": "", "LC_ALL": "C"}
 WHO = ("-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "protocol.file.allow=always")
+KILLED_WITHIN = 10.0
 
 
 def git(folder: Path, *words: str, stdin: str = "") -> str:
@@ -156,6 +164,39 @@ def make_world(folder: Path, host: Path | None = None) -> World:
     started = {name: one for name, one in start.references.items() if name.startswith(HEADS)}
     clone = Clone(project=host, name="fix-1", root=root, title="app-fix-1", started=started)
     return World(host, work, driver, volume, repository, clone)
+
+
+@contextmanager
+def hostile_filter(clone: Path) -> Iterator[None]:
+    """Have git in a clone run a filter that ignores all requests to end, and press Ctrl-C once it runs.
+
+    It must be gone soon after the block has ended: the kernel needs a moment to kill it.
+    """
+    started = clone.parent / "filter.pid"
+    filtering = f"trap '' INT TERM HUP; echo $$ >{shlex.quote(str(started))}; while :; do sleep 0.1; done"
+    git(clone, "config", "filter.slow.clean", filtering)
+    (clone / ".gitattributes").write_text("a.txt filter=slow\n")
+    os.utime(clone / "a.txt", (1, 1))  # git compares the contents of a file with another time
+
+    def interrupt() -> None:
+        while not (started.exists() and started.read_text()):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    person = threading.Thread(target=interrupt, daemon=True)
+    person.start()
+    yield
+    end = time.monotonic() + KILLED_WITHIN
+    while _is_running(int(started.read_text())):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] not in ("X", "Z")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def fetched_clone(*, changed: tuple[str, ...] = (), complete: bool = True, refused: str = "") -> Fetched:

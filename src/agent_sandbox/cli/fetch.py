@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-from agent_sandbox.cli.framework.errors import DONE, FIXABLE
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.clone_fetch import fetch_clone, fetched_lines
 from agent_sandbox.cli.steps.clones import chosen_clones
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.fetch import MOST_BYTES
 from agent_sandbox.runtime.clones.fetched import Fetched, as_json
@@ -35,6 +35,9 @@ def fetch(name: Name = "", *, path: ProjectPath = None, most: Most = "", json: J
         except UserError as error:  # the other clones are still fetched
             problems += error.problems
             continue
+        except KeyboardInterrupt:
+            say(f"interrupted: the clone {clone.name} is unchanged; run the command again to fetch the rest")
+            return INTERRUPTED
         if not json:
             emit_lines(fetched_lines(results[-1]))
     if json:

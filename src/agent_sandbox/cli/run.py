@@ -145,7 +145,7 @@ def _print_plan(
     if clone is not None:
         from agent_sandbox.cli.steps.clones import planned_clone  # noqa: PLC0415 - only then
 
-        own = planned_clone(project, clone)
+        own = planned_clone(project, clone, removes=removes)
         if own is None:
             return DONE
         project = own

@@ -10,7 +10,7 @@ from agent_sandbox.cli.steps.clones import enter_clone
 from agent_sandbox.runtime.clones.fetch import one_at_a_time
 from agent_sandbox.runtime.project.clone_record import clones_of
 from agent_sandbox.runtime.project.installed import open_project
-from clone_worlds import HereDriver, commit, git, with_clone_driver
+from clone_worlds import HereDriver, commit, git, hostile_filter, with_clone_driver
 
 
 @pytest.fixture
@@ -37,6 +37,17 @@ def test_what_was_fetched_and_what_was_not_is_printed(
         "  refused: z\\u200b: its name contains invisible characters\n"
         "  not committed: 1 file: dirty\\x1b[2J\n"
     )
+
+
+def test_ctrl_c_ends_it_whatever_the_clone_does(
+    project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(driver.folder)
+    with hostile_filter(driver.folder):
+        assert exit_code(fetch) == 130
+    said = "interrupted: the clone fix-1 is unchanged; run the command again to fetch the rest\n"
+    assert capsys.readouterr() == ("", said)
+    assert git(project, "for-each-ref", "refs/remotes/box") == ""
 
 
 def test_nothing_new_is_said(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:

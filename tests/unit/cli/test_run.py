@@ -411,6 +411,7 @@ def test_the_agent_starts_in_the_clone(
         monkeypatch.setattr(module, name, note)
     assert exit_code(lambda: run([], clone=True, name="fix-1")) == 0
     assert exit_code(lambda: run([], clone=True, name="fix-2", dry_run=True)) == 0
+    assert exit_code(lambda: run([], clone=True, name="fix-1", rm=True, dry_run=True)) == 1
     assert len(names) == 3  # start, logins, attach
     assert len({*names}) == 1
     assert names[0].startswith("app-fix-1-")

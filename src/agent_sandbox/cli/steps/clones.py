@@ -113,9 +113,16 @@ def _clone_of_stack(name: str, path: Path | None) -> Clone | None:
     return clone_at(root, os.environ) if root else None
 
 
-def planned_clone(project: Project, name: str) -> Project | None:
-    """Print which clone `enter_clone` would use; return its stack, None if there is none yet."""
+def planned_clone(project: Project, name: str, *, removes: bool) -> Project | None:
+    """Print which clone a run would use; return its stack, None if there is none yet.
+
+    Raise UserError if the run `removes` the clone afterwards, and `claim_clone` would refuse the name.
+    """
     clone = _clone_for(project, name)
+    if name and removes:
+        if clone_at(clone.root, os.environ) or clone.root.exists():
+            raise UserError([_exists_already(clone)])
+        _require_nothing_fetched(project, name)
     say(f"would use the clone {clone.name}" if clone.started else f"would make the clone {clone.name}")
     return open_project(clone.root, cwd=clone.root) if clone.started else None
 
@@ -134,9 +141,13 @@ def claim_clone(project: Project, name: str) -> Clone:
             save_clone(clone)
             return clone
         if name:
-            what = f"the clone {clone.name} exists already, and --rm would remove it"
-            raise UserError([Problem(where="--name", what=what, hint="leave out --rm, or use another name")])
+            raise UserError([_exists_already(clone)])
         taken.add(clone.name)
+
+
+def _exists_already(clone: Clone) -> Problem:
+    what = f"the clone {clone.name} exists already, and --rm would remove it"
+    return Problem(where="--name", what=what, hint="leave out --rm, or use another name")
 
 
 def _require_nothing_fetched(project: Project, name: str) -> None:

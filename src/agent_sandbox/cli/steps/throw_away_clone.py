@@ -18,44 +18,51 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.fetch import one_at_a_time
 from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.host.process import handled
-from agent_sandbox.runtime.project.clone_record import Clone, clone_at, forget_clone, path_option
+from agent_sandbox.runtime.project.clone_record import Clone, clone_at, forget_clone, name_in, path_option
 from agent_sandbox.runtime.project.installed import has_stack, open_project
 
+# CI systems send several signals. Only the first ends the run; later, only Ctrl-C interrupts the fetch.
+IGNORED_WHILE_FETCHING = (signal.SIGTERM, signal.SIGHUP)
 TAKEN_OVER = "the clone is kept: another command has filled it meanwhile"
 
 
 class ThrowAwayClone(Struct):
     """A clone that is made for one run.
 
-    Once `fetch` was called, `fetched` has what it brought, and `failed` says whether some commits could not be fetched.
+    Once `fetch` was called, `fetched` has what it brought, `failed` says whether some commits could not be fetched, and
+    `interrupted` whether Ctrl-C stopped it.
     """
 
     clone: Clone
     fetched: Fetched | None = None
     failed: bool = False
+    interrupted: bool = False
     _asked: bool = False
 
     def fetch(self) -> Fetched | None:
         """Stop the clone's stack and fetch its commits, the first time. Print why that failed.
 
-        Signals do not stop it: CI systems send several. If anything else does, the clone is kept.
+        Once the stack is stopped, Ctrl-C stops the fetch; other signals do not. The clone is then kept.
         """
         if self._asked:
             return self.fetched
         self._asked = self.failed = True
-        with handled(signal.SIG_IGN):
+        with handled(signal.SIG_IGN, IGNORED_WHILE_FETCHING):
             try:
                 self.failed = not self._fetch()
             except UserError as error:
                 say_problems(error.problems)
+            except KeyboardInterrupt:
+                self.interrupted = True
         return self.fetched
 
     def _fetch(self) -> bool:
         """Return whether no commit is left."""
-        clone = clone_at(self.clone.root, os.environ)
-        if clone is None or not clone.started:
-            return True  # nothing of the repository is in it
-        execute(backend().plan(open_project(clone.root, cwd=clone.root), Down()), quiet=True)
+        with handled(signal.SIG_IGN):
+            clone = clone_at(self.clone.root, os.environ)
+            if clone is None or not clone.started:
+                return True  # nothing of the repository is in it
+            execute(backend().plan(open_project(clone.root, cwd=clone.root), Down()), quiet=True)
         self.fetched = fetch_clone(clone)
         return not self.fetched.status.listing.refused
 
@@ -89,12 +96,15 @@ def fetched_and_removed(clone: Clone, *, quiet: bool = False) -> Iterator[ThrowA
         try:
             yield throwing
         finally:
-            with handled(signal.SIG_IGN):  # CI systems send several signals
+            throwing.fetch()
+            with handled(signal.SIG_IGN):
                 _end(throwing, quiet=quiet)
+            if throwing.interrupted:
+                raise KeyboardInterrupt
 
 
 def _end(throwing: ThrowAwayClone, *, quiet: bool) -> None:
-    fetched, clone = throwing.fetch(), throwing.clone
+    fetched, clone = throwing.fetched, throwing.clone
     if fetched and not quiet:
         for line in fetched_lines(fetched):
             say(line)
@@ -102,6 +112,9 @@ def _end(throwing: ThrowAwayClone, *, quiet: bool) -> None:
         throwing.remove(quiet=quiet)
         return
     project, own = (path_option(root, os.environ, cwd=Path.cwd()) for root in (clone.project, clone.root))
-    say(("kept:", "warn"), f" the clone {clone.name} has work that was not fetched")
+    why = ": fetching its commits was interrupted" if throwing.interrupted else " has work that was not fetched"
+    say(("kept:", "warn"), f" the clone {clone.name}{why}")
+    if throwing.interrupted:
+        say(f"  to fetch them: agent-sandbox fetch {name_in(clone, cwd=Path.cwd())}")
     say(f"  to continue it: agent-sandbox run{project} --clone --name {clone.name}")
     say(f"  to remove it: agent-sandbox destroy{own}")

@@ -17,6 +17,7 @@ from agent_sandbox.runtime.clones.listing import Listing, parse_listing
 from agent_sandbox.runtime.clones.repository_writes import Update, copy_pack, locked_references
 from agent_sandbox.runtime.clones.volume import CloneVolume
 from agent_sandbox.runtime.host.files import problem_of
+from agent_sandbox.runtime.host.process import uninterrupted
 from agent_sandbox.runtime.project.clone_record import Clone
 
 MOST_BYTES = 2 << 30
@@ -123,7 +124,7 @@ def write_branches(
     if repository.reftable:
         _update_reftable(repository, updates, message)
         return
-    with locked_references(repository.git, updates, message):
+    with uninterrupted(), locked_references(repository.git, updates, message):
         now = repository.references(clone.references)
         if any(now.get(one.reference, "") != one.before for one in branches):
             what = "its references changed while this command ran"

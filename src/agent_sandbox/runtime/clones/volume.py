@@ -19,6 +19,9 @@ from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH, Finished
 from agent_sandbox.size_text import size_text
 
 SECONDS = 900.0
+# The agent can configure a git filter that ignores SIGINT. Without `timeout`, the container would outlive this process.
+TIMEOUT = ("timeout", "--kill-after=2")
+GRACE_SECONDS = 10.0
 # Of the list of branches and of changed files.
 MOST_LISTED = 4 << 20
 LIST_SECONDS = 120.0
@@ -139,7 +142,7 @@ class CloneVolume(Struct, frozen=True, kw_only=True):
         most: int = MOST_LISTED,
         seconds: float,
     ) -> Finished:
-        argv = ("/bin/sh", "-c", script, "agent-sandbox", *words)
+        argv = (*TIMEOUT, f"{seconds + GRACE_SECONDS:g}", "/bin/sh", "-c", script, "agent-sandbox", *words)
         plan = self.driver.planner.plan(self.project, InClone(image=self.image, argv=argv, writes=writes))
         (step,) = (step for step in plan if isinstance(step, RunCommand))
         return self.driver.capture(step, timeout=seconds, stdin=stdin, into=into, most=most)

@@ -230,19 +230,12 @@ def _started(  # noqa: PLR0913 - as for `capture`
                 raise
 
 
-def _nothing() -> None:
-    pass
-
-
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], None]]:
     """Turn Ctrl-C, SIGTERM and SIGHUP into an exception, but only once `started` was called.
 
     An earlier signal would leave the child running, so it waits until there is a child to end.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield _nothing  # signals reach only the main thread
-        return
     waiting: list[str] = []
     ready = False
 
@@ -262,9 +255,15 @@ def _interruptible() -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def handled(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> Iterator[None]:
-    """Handle the signals that ask this process to end, except those that are ignored, as `nohup` has it."""
-    heard = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
+def handled(
+    handler: Callable[[int, FrameType | None], object] | signal.Handlers, numbers: Sequence[signal.Signals] = ENDING
+) -> Iterator[None]:
+    """Handle the signals that ask this process to end, except those that are ignored, as `nohup` has it.
+
+    Outside the main thread, do nothing: Python handles signals only there.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    heard = [number for number in numbers if is_main and signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, handler) for number in heard}
     try:
         yield
@@ -273,13 +272,27 @@ def handled(handler: Callable[[int, FrameType | None], object] | signal.Handlers
             signal.signal(number, previous)
 
 
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Defer the signals that ask this process to end until the block ends."""
+    waiting: list[int] = []
+    with handled(lambda number, _: waiting.append(number)):
+        yield
+    for number in waiting[:1]:
+        signal.raise_signal(number)
+
+
 def _end(child: subprocess.Popen[bytes]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        if child.poll() is not None:
-            break
-        os.killpg(child.pid, number)
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if child.poll() is not None:
+                break
+            os.killpg(child.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=GRACE)
+    finally:  # also if a second Ctrl-C interrupts the wait
+        # Background processes of the child do not receive Ctrl-C, and would outlive it.
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
             child.wait(timeout=GRACE)
-    # Background processes of the child do not receive Ctrl-C, and would outlive it.
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)

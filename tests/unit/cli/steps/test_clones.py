@@ -222,12 +222,19 @@ def test_without_a_branch_the_clone_has_one_with_its_own_name(project: Path, dri
 
 def test_a_dry_run_makes_nothing(project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
     own = open_project(None, cwd=project)
-    assert planned_clone(own, "fix-1") is None
+    assert planned_clone(own, "fix-1", removes=True) is None
     assert clones_of(project, os.environ) == ()
     assert capsys.readouterr().err == "would make the clone fix-1\n"
     made = entered()
-    assert planned_clone(own, "fix-1") == made
+    assert planned_clone(own, "fix-1", removes=False) == made
     assert capsys.readouterr().err.endswith("would use the clone fix-1\n")
+    git(project, "update-ref", "refs/remotes/box/fix-2/main", "HEAD")
+    for name in ("fix-1", "fix-2"):  # it exists; its branches were fetched
+        with pytest.raises(UserError) as planned:
+            planned_clone(own, name, removes=True)
+        with pytest.raises(UserError) as claimed:
+            claim_clone(own, name)
+        assert planned.value.problems == claimed.value.problems
     assert len(driver.steps) == 1
 
 

@@ -1,7 +1,7 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from agent_sandbox.runtime.clones.fetch import one_at_a_time
 from agent_sandbox.runtime.project.clone_record import clones_of
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.project.trust_store import open_store
-from clone_worlds import HereDriver, commit, git, with_clone_driver
+from clone_worlds import HereDriver, commit, git, hostile_filter, with_clone_driver
 
 
 @pytest.fixture
@@ -157,6 +157,22 @@ def test_a_signal_during_the_fetch_of_a_summary_does_not_stop_it(
     monkeypatch.setattr(module, "execute", lambda _plan, **_options: signal.raise_signal(signal.SIGINT))
     assert thrown.fetch()
     assert (thrown.failed, git(project, "rev-parse", "box/clone-1/main")) == (False, new)
+
+
+def test_ctrl_c_during_the_fetch_stops_it_and_keeps_the_clone(
+    project: Path, driver: HereDriver, plans: list[Plan], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ExitStack() as stack, pytest.raises(KeyboardInterrupt), running(project):  # noqa: PT012 - what it is about
+        commit(driver.folder)
+        stack.enter_context(hostile_filter(driver.folder))
+    assert words(plans) == ["down --remove-orphans"]
+    assert [one.name for one in clones_of(project, os.environ)] == ["clone-1"]
+    assert capsys.readouterr().err == (
+        "kept: the clone clone-1: fetching its commits was interrupted\n"
+        "  to fetch them: agent-sandbox fetch clone-1\n"
+        "  to continue it: agent-sandbox run --clone --name clone-1\n"
+        "  to remove it: agent-sandbox destroy --path clone-1\n"
+    )
 
 
 def test_a_clone_with_a_damaged_record_is_kept(thrown: ThrowAwayClone, capsys: pytest.CaptureFixture[str]) -> None:

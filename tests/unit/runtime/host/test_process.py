@@ -13,7 +13,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.host import process
-from agent_sandbox.runtime.host.process import TOO_MUCH, Finished, capture, follow
+from agent_sandbox.runtime.host.process import TOO_MUCH, Finished, capture, follow, uninterrupted
 
 
 def test_capture_keeps_both_outputs_and_the_exit_code() -> None:
@@ -107,6 +107,28 @@ def test_a_child_that_ignores_ctrl_c_is_killed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(process, "GRACE", 0.05)
     with pytest.raises(KeyboardInterrupt):
         follow(("sh", "-c", "trap '' INT TERM; echo ready; sleep 60"), on_line=_interrupt)
+
+
+def test_a_second_ctrl_c_kills_a_child_that_ignores_the_first() -> None:
+    pids: list[int] = []
+
+    def twice(line: str) -> None:
+        pids.append(int(line))
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        raise KeyboardInterrupt
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        follow(("sh", "-c", "trap '' INT TERM; echo $$; sleep 60"), on_line=twice)
+    assert (_gone(*pids), time.monotonic() - started < process.GRACE) == (True, True)
+
+
+def test_ctrl_c_waits_for_the_end_of_what_is_not_interrupted() -> None:
+    done: list[str] = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012 - what it is about
+        signal.raise_signal(signal.SIGINT)
+        done.append("all")
+    assert done == ["all"]
 
 
 def _interrupt(_line: str) -> None:
