@@ -1,6 +1,7 @@
-"""What other programs read in a response: h11 here, Node's llhttp and Go's reader from a file that they filled.
+"""What other programs read in a response: h11 here, Node's llhttp and Go's reader where they are installed.
 
-python tests/lab/response_oracles.py writes the file anew, where `node` and `go` are installed (`make oracles`).
+For a fixed list of responses, a file has what Node and Go read, so that every machine can compare.
+python tests/lab/response_oracles.py writes the file anew, where both are installed (`make oracles`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from base64 import b64decode, b64encode
 from hashlib import sha256
 from pathlib import Path
+from typing import IO, Self, cast
 
 import h11
 
@@ -22,8 +24,9 @@ FOLDER = Path(__file__).with_name("oracles")
 VERDICTS = FOLDER / "verdicts.json"
 COMMANDS = {
     "node": ("node", str(FOLDER / "read_responses.mjs")),
-    "go": ("go", "run", str(FOLDER / "read_responses.go")),
+    "go": ("env", "GO111MODULE=off", "go", "run", str(FOLDER / "read_responses.go")),
 }
+INSTALLED = [name for name in COMMANDS if shutil.which(name)]
 LARGEST = 5_000
 STARTS = (
     b"HTTP/1.1 200 OK",
@@ -88,6 +91,30 @@ def read_by_h11(data: bytes) -> Verdict:
         return None
 
 
+class Oracle:
+    """Node or Go: a process that reads one response after the other."""
+
+    def __init__(self, name: str) -> None:
+        self._process = subprocess.Popen(COMMANDS[name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._asks = cast("IO[bytes]", self._process.stdin)
+        self._says = cast("IO[bytes]", self._process.stdout)
+
+    def __enter__(self) -> Self:
+        """Return it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self._process.communicate()
+
+    def read(self, data: bytes) -> Verdict:
+        """Return the status and the body that the program reads, None if it refuses the response or misses its end."""
+        self._asks.write(b64encode(data) + b"\n")
+        self._asks.flush()
+        said = json.loads(self._says.readline())
+        return said and (said[0], b64decode(said[1]))
+
+
 def recorded() -> dict[str, list[Verdict]]:
     """Return what the programs in the file read, by `name_of` the response."""
     found = json.loads(VERDICTS.read_text())["read"]
@@ -96,17 +123,16 @@ def recorded() -> dict[str, list[Verdict]]:
 
 def main() -> int:
     """Ask the programs, and write the file."""
-    missing = [name for name in COMMANDS if not shutil.which(name)]
+    missing = [name for name in COMMANDS if name not in INSTALLED]
     if missing:
         print(f"not installed: {', '.join(missing)}; the verdicts stay as they are", file=sys.stderr)
         return 1
-    asked = cases()
-    lines = "".join(b64encode(case).decode() + "\n" for case in asked)
-    said = []
-    for command in COMMANDS.values():
-        done = subprocess.run(command, input=lines, check=True, capture_output=True, text=True)
-        said.append([json.loads(line) for line in done.stdout.splitlines()])
-    read = {name_of(case): verdicts for case, verdicts in zip(asked, zip(*said, strict=True), strict=True)}
+    read: dict[str, list[tuple[int, str] | None]] = {name_of(case): [] for case in cases()}
+    for name in COMMANDS:
+        with Oracle(name) as oracle:
+            for case in cases():
+                said = oracle.read(case)
+                read[name_of(case)].append(said and (said[0], b64encode(said[1]).decode()))
     content = ",\n".join(f"{json.dumps(name)}: {json.dumps(verdicts)}" for name, verdicts in read.items())
     VERDICTS.write_text(f'{{"programs": {json.dumps([*COMMANDS])}, "read": {{\n{content}\n}}}}\n')
     return 0

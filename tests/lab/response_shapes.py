@@ -15,6 +15,7 @@ LINE = "a malformed header line"
 BREAK = "a bare CR or LF in the response head"
 BOTH = "both Content-Length and Transfer-Encoding"
 TWICE = "more than one Content-Length or Transfer-Encoding"
+TAB = "a tab after the value of Content-Length or Transfer-Encoding"
 NUMBER = "the Content-Length is not a plain number"
 CODING = "a Transfer-Encoding other than `chunked`"
 STATUS = "the status line is not `HTTP/1.1 status reason`"
@@ -59,6 +60,8 @@ REJECTED: dict[str, tuple[bytes, str]] = {
     "a length of other digits": (length("\N{ARABIC-INDIC DIGIT FIVE}".encode()), NUMBER),
     "a length past 64 bits": (length(b"18446744073709551617"), NUMBER),
     "an empty length": (length(b""), NUMBER),
+    "a length with a tab behind it": (length(b"5\t "), TAB),
+    "chunked with a tab behind it": (coding(b"chunked \t"), TAB),
     "chunked twice": (coding(b"chunked, chunked"), CODING),
     "chunked in two fields": (coding(b"chunked", CHUNKED), TWICE),
     "xchunked": (coding(b"xchunked"), CODING),
@@ -135,7 +138,7 @@ ACCEPTED: dict[str, tuple[bytes, bytes]] = {
         said(b"X: caf\xc3\xa9 \xff\r\nContent-Length: 0\r\n"),
     ),
     "space around values": (
-        said(b"X:\t a b \t \r\nContent-Length:  2\t\r\n", body=b"ok"),
+        said(b"X:\t a b \t \r\nContent-Length: \t2  \r\n", body=b"ok"),
         said(b"X: a b\r\nContent-Length: 2\r\n", body=b"ok"),
     ),
     "no space before a value": (said(b"content-length:2\r\n", body=b"ok"), said(b"content-length: 2\r\n", body=b"ok")),
