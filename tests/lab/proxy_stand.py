@@ -114,11 +114,16 @@ class ProxyProcess:
                 self.errors += line
 
     def forget(self) -> None:
-        """Drop the lines so far, those still on their way included."""
+        """Drop the lines so far, those still on their way included.
+
+        An answer of the control socket shows that a busy machine let the proxy write what it had to.
+        """
         seen = -1
         while seen < len(self.lines):
             seen = len(self.lines)
-            time.sleep(0.035)
+            for _ in range(2):
+                self.ask_control("status")
+                time.sleep(0.02)
         self.lines.clear()
 
     def line(self, *, seconds: float = 3.0, **wanted: object) -> dict[str, Any]:
@@ -136,14 +141,18 @@ class ProxyProcess:
         command = [sys.executable, "-P", "-m", "agent_sandbox.proxy", verb, f"--control={self.ready['control']}", *more]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
 
+    def ask_control(self, verb: str, *, seconds: float = 30.0) -> dict[str, Any]:
+        """Ask the control socket, as the command with this name does; starting the command would take longer."""
+        return ask(Path(self.ready["control"]), {"verb": verb}, seconds=seconds)
+
     def reload(self, policy: str) -> dict[str, Any]:
-        """Replace the policy and reload it; return the answer. Starting the command for it would take longer.
+        """Replace the policy and reload it; return the answer.
 
         Its record has been read by then: a `forget` right after it forgets that too.
         """
         before = self._policy_records()
         self.policy_file.write_text(policy)
-        answer = ask(Path(self.ready["control"]), {"verb": "reload"})
+        answer = self.ask_control("reload")
         assert answer["ok"], answer
         end = time.monotonic() + SECONDS
         while self._policy_records() == before:
