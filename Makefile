@@ -54,7 +54,7 @@ golden: setup ## Regenerate the golden files, docs/cli.md and the output in docs
 	@.venv/bin/python scripts/golden
 
 oracles: setup ## Ask Node and Go, where they are installed, how they read odd responses; tests compare the lane with that
-	@GO111MODULE=off .venv/bin/python tests/lab/response_oracles.py
+	@.venv/bin/python tests/lab/response_oracles.py
 
 clean: ## Remove what the above made
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -59,7 +59,13 @@ ON_THE_ENGINE = (
     *(f"tests/shell/test_{name}.py" for name in ("image", "refusals", "rules", "verify")),
 )
 # About half of their time. No test of theirs changes what the other half uses.
-SECOND_HALF = tuple(f"tests/e2e/test_{name}.py" for name in ("agents", "clients", "clones", "first_day"))
+SECOND_HALF = tuple(
+    f"tests/e2e/test_{name}.py"
+    for name in (
+        *("agents", "clients", "clock", "clones", "first_day", "keys", "lifecycle", "refusals"),
+        *("secrets", "trust", "workspace"),
+    )
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -148,7 +148,7 @@ def test_a_session_token_in_a_page_of_an_error_is_redacted(stand: Stand) -> None
 
 def refused_by(stand: Stand) -> str:
     """Return the host that refused the key, as `status` shows it."""
-    found = json.loads(stand.proxy.command("status").stdout)["secrets"]
+    found = stand.proxy.ask_control("status")["secrets"]
     return str(found[0]["refused_by"]) if found else ""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import ssl
 import threading
@@ -82,7 +81,7 @@ def falls_to(pair: Pair, most: int, *, seconds: float) -> bool:
 
 
 def counted(pair: Pair) -> int:
-    connections: int = json.loads(pair.proxy.command("status").stdout)["connections"]
+    connections: int = pair.proxy.ask_control("status")["connections"]
     return connections
 
 

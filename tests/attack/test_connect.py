@@ -267,5 +267,5 @@ def test_thousands_of_idle_tunnels_do_not_stop_other_requests(stand: Stand) -> N
             connection = stack.enter_context(stand.proxy.connect())
             connection.sendall(connect("allowed.test:443"))
         assert stand.proxy.ask("allowed.test", get("/api/still", "allowed.test")).startswith(b"HTTP/1.1 200")
-    status = json.loads(stand.proxy.command("status").stdout)
+    status = stand.proxy.ask_control("status")
     assert status["connections"] <= 1_024

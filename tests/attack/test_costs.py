@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_sandbox.proxy.control.client import ask
 from proxy_stand import ProxyProcess, get
 
 if TYPE_CHECKING:
@@ -87,8 +85,7 @@ def seconds_for(proxy: ProxyProcess, policy: str) -> float:
     """Reload another policy, and return how long it took."""
     proxy.policy_file.write_text(policy)
     began = time.monotonic()
-    answer = ask(Path(proxy.ready["control"]), {"verb": "reload"}, seconds=60)
-    assert answer["ok"] is True
+    assert proxy.ask_control("reload", seconds=60)["ok"] is True
     return time.monotonic() - began
 
 

@@ -137,7 +137,7 @@ def test_tasks_are_learned_while_they_run_and_the_attacks_between_them_are_not(d
     passed, recorded = map(int, re.findall(r"[0-9]+", replayed))
     assert recorded - passed == len(declined) + 1
     assert "# What the model needs.\n" in desk.proxy.policy_file.read_text()
-    assert desk.proxy.command("reload").returncode == 0
+    assert desk.proxy.ask_control("reload")["ok"] is True
     for task in LIVE["tasks"].values():
         desk.run(task)
     desk.run(LIVE["session"].replace("JOBS", "1701 1799"))  # a job that was not there before

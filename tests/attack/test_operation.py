@@ -37,7 +37,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pr
 def running(started: ProxyProcess) -> ProxyProcess:
     """The proxy, with its good policy in force."""
     started.policy_file.write_text(GOOD)
-    assert started.command("reload").returncode == 0
+    assert started.ask_control("reload")["ok"] is True
     started.forget()
     return started
 
@@ -72,9 +72,9 @@ def test_an_invalid_policy_at_the_start_is_named_by_every_denial_and_by_health(t
         code, said = health(proxy)
         assert code == 1
         assert "policy.yaml:2:1" in said
-        assert json.loads(proxy.command("status").stdout)["policy"]["valid"] is False
+        assert proxy.ask_control("status")["policy"]["valid"] is False
         proxy.policy_file.write_text(GOOD)
-        assert proxy.command("reload").returncode == 0
+        assert proxy.ask_control("reload")["ok"] is True
         assert health(proxy) == (0, "")
 
 
@@ -93,7 +93,7 @@ def test_a_missing_policy_denies_all(tmp_path: Path, http1: str) -> None:
 
 def test_a_reload_is_atomic_and_answers_with_its_verdict(running: ProxyProcess) -> None:
     proxy = running
-    digest = json.loads(proxy.command("status").stdout)["policy"]["digest"]
+    digest = proxy.ask_control("status")["policy"]["digest"]
     proxy.policy_file.write_text(BAD)
     reloaded = proxy.command("reload")
     assert reloaded.returncode == 1
@@ -110,7 +110,7 @@ def test_a_reload_is_atomic_and_answers_with_its_verdict(running: ProxyProcess) 
 
 def test_status_and_denials_tell_what_happened(running: ProxyProcess) -> None:
     proxy = running
-    before = json.loads(proxy.command("status").stdout)["requests"]
+    before = proxy.ask_control("status")["requests"]
     asked(proxy)
     asked(proxy, "evil.test")
     asked(proxy, "more.test")
@@ -123,9 +123,9 @@ def test_status_and_denials_tell_what_happened(running: ProxyProcess) -> None:
 
 
 def test_health_is_well_and_its_own_question_is_no_denial_to_show(running: ProxyProcess) -> None:
-    before = [running.command("denials").stdout, json.loads(running.command("status").stdout)["requests"]]
+    before = [running.ask_control("denials"), running.ask_control("status")["requests"]]
     assert health(running) == (0, "")
-    assert before == [running.command("denials").stdout, json.loads(running.command("status").stdout)["requests"]]
+    assert before == [running.ask_control("denials"), running.ask_control("status")["requests"]]
     asked(running, "last.test")
     running.line(host="last.test")
     first = sum(line["event"] == "health" for line in running.lines)

@@ -231,7 +231,7 @@ def test_a_policy_that_is_watched_is_taken_when_it_is_saved_and_kept_while_it_is
     proxy.forget()
     proxy.policy_file.write_text("domain: []\n")
     assert "unknown key 'domain'" in proxy.line(event="policy", seconds=5)["reason"]
-    assert "unknown key 'domain'" in json.loads(proxy.command("status").stdout)["policy"]["problems"][0]
+    assert "unknown key 'domain'" in proxy.ask_control("status")["policy"]["problems"][0]
     assert health(proxy) == 0
     with proxy.tls("a.wild.test") as kept:
         assert keep_alive(kept, "a.wild.test") == 200

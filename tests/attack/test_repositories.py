@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePosixPath
 from random import Random
 from typing import TYPE_CHECKING
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-WORLDS, BLOCKS = 500, 10
+WORLDS = 500 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 200
+BLOCKS = 10
 # Small enough that some of the worlds are larger.
 FOLDERS = 60
 SECONDS = 600.0

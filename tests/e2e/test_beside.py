@@ -96,7 +96,7 @@ def test_a_service_that_cannot_run_is_explained_and_stops_nothing_else(box: Proj
 
 def test_without_the_service_all_is_well_again(box: Project) -> None:
     declare(box)
-    box.sandbox("up")
+    assert " is up; " in box.sandbox("up").stderr  # it has a new stack file
     found = box.containers()
     assert {*found} == {"proxy", "firewall", "agent", "kept", "firewall.kept"}
     assert {one["State"]["Health"]["Status"] for one in found.values()} == {"healthy"}

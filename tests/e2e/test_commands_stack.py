@@ -209,8 +209,8 @@ def _read(descriptor: int) -> bytes:
 
 def test_up_again_changes_nothing(claude: Project) -> None:
     before = {service: one["Id"] for service, one in claude.containers().items()}
-    done = claude.sandbox("up")
-    assert "building" not in done.stderr
+    (said,) = claude.sandbox("up").stderr.splitlines()
+    assert said.endswith(" is already up; start the agent with agent-sandbox run, or a shell with agent-sandbox shell")
     assert {service: one["Id"] for service, one in claude.containers().items()} == before
 
 
@@ -329,7 +329,7 @@ def test_a_proxy_that_was_started_with_a_broken_policy_is_made_anew_by_up(claude
         assert time.monotonic() < deadline
         time.sleep(0.5)
     before = claude.containers()
-    claude.sandbox("up")
+    assert " is up; " in claude.sandbox("up").stderr
     after = claude.containers()
     changed = {service for service, one in after.items() if one["Id"] != before[service]["Id"]}
     assert changed == {"proxy"}

@@ -220,7 +220,7 @@ def test_a_database_beside_it_is_used_by_its_name_and_keeps_its_data(box: Projec
     psql = "psql --host db --username app --tuples-only --no-align"
     box.exec("sh", "-ec", f"createdb --host db --username app shop; {psql} shop -c 'create table t as select 42 as x'")
     box.compose("rm", "--stop", "--force", "db")
-    box.sandbox("up")
+    assert " is up; " in box.sandbox("up").stderr
     assert box.exec("sh", "-ec", f"{psql} shop -c 'table t'").stdout == "42\n"
     assert box.exec("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://web:7000/").stdout == "200"
 

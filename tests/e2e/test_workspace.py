@@ -184,7 +184,8 @@ def test_what_the_host_has_replaced_is_seen_refused_and_mended(project: Project,
     # By the container itself, or, once the engine has looked, by the command.
     assert path in refused.stderr
     assert "was replaced on the host machine, so the agent can write it now\n" in refused.stderr
-    assert f"{path}: {REPLACED}" in project.sandbox("up").stderr
+    said = project.sandbox("up").stderr
+    assert (f"{path}: {REPLACED}" in said, " is up; " in said) == (True, True)
     assert status(project)["lost"] == []
     assert project.exec("test", "-w", path, check=False).returncode == 1
     assert project.sandbox("exec", "echo", "ran").stdout == "ran\n"

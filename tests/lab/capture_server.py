@@ -16,7 +16,7 @@ from loopback_server import Listening
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 HEAD_END = b"\r\n\r\n"
@@ -46,6 +46,7 @@ class Capture(Listening):
     """A listening server on loopback."""
 
     certificate: Path | None = None
+    protocols: Sequence[str] = ()
     greeting: bytes = b""
     answers: dict[str, bytes | Callable[[socket.socket, bytes], None]] = field(default_factory=dict)
     raw: bytearray = field(default_factory=bytearray)

@@ -125,6 +125,7 @@ def main() -> int:
     """Listen on a free port of loopback, until ended."""
     server = SecureServer(("127.0.0.1", 0), Visitor)
     server.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.context.set_alpn_protocols(["http/1.1"])
     server.context.load_cert_chain(sys.argv[1])
     print(server.server_port, flush=True)
     server.serve_forever()

@@ -61,11 +61,13 @@ def hold_dialling(proxy: ProxyProcess) -> Iterator[None]:
 
 
 @contextmanager
-def start_pair(folder: Path, policy: str, *, names: Sequence[str] = NAMES, **options: Any) -> Iterator[Pair]:
-    """Start everything."""
+def start_pair(
+    folder: Path, policy: str, *, names: Sequence[str] = NAMES, protocols: Sequence[str] = (), **options: Any
+) -> Iterator[Pair]:
+    """Start everything. `protocols`: those that the server with TLS chooses from, by ALPN."""
     authority = make_authority(folder, list(names))
     with ExitStack() as stack:
-        server = stack.enter_context(Capture(certificate=folder / "leaf.pem"))
+        server = stack.enter_context(Capture(certificate=folder / "leaf.pem", protocols=protocols))
         plain = stack.enter_context(Capture(answers=server.answers))
         resolve = {(name, 443): server.port for name in names} | {(name, 80): plain.port for name in names}
         proxy = ProxyProcess(folder, policy, resolve=resolve, upstream_ca=authority, **options)

@@ -16,6 +16,8 @@ from tempfile import gettempdir
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from agent_sandbox.cli.steps.trust_gate import checked_in_root, current_settings, remember
+from agent_sandbox.runtime.project.trust_store import open_store
 from certificates import make_authority
 
 if TYPE_CHECKING:
@@ -228,9 +230,9 @@ def connect_to(internet: Internet, path: Path) -> Path:
 
 
 def trust(path: Path) -> None:
-    """Say yes to all that a project asks for now, as a machine does: by the fingerprint."""
-    fingerprint = json.loads(agent_sandbox("trust", "--json", cwd=path).stdout)["fingerprint"]
-    agent_sandbox("trust", "--yes", fingerprint, cwd=path)
+    """Have the user trust a project as it is, without the question; the two commands for it would take two seconds."""
+    store = open_store(os.environ)
+    remember(current_settings(checked_in_root(path, cwd=path), store).now, store)
 
 
 # What most attacks run in: a small image of the project's own, and masks of paths that are not there.
