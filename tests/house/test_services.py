@@ -256,8 +256,8 @@ def test_what_is_said_of_issues_and_pull_requests_is_what_writing_is_for() -> No
 
 
 @pytest.mark.parametrize("service", ["anthropic", "claude", "codex", "copilot", "gemini", "openai", "openrouter"])
-def test_a_model_s_risk_names_the_hosts_that_a_request_has_it_ask(service: str) -> None:
-    assert any("any host that a request has it ask" in entry.risk for entry in entries(service))
+def test_the_risk_of_a_model_names_servers_that_it_may_contact(service: str) -> None:
+    assert any("any server that a request makes" in entry.risk for entry in entries(service))
 
 
 def test_for_every_service_something_is_tried_that_stays_shut() -> None:

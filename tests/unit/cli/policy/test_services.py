@@ -34,7 +34,7 @@ def npm(policy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_each_service_is_a_line_with_its_hosts_and_when_somebody_looked(ask: Ask) -> None:
     answer = ask("policy", "services")
     lines = answer.out.splitlines()
-    assert (answer.code, lines[0].split()) == (0, ["SERVICE", "HOSTS", "LOOKED", "AT", "IS"])
+    assert (answer.code, lines[0].split()) == (0, ["SERVICE", "HOSTS", "REVIEWED", "NAME"])
     assert [line.split()[0] for line in lines[1:]] == [*shipped_services(), "debian", "node", "python"]
     assert lines[-1].startswith(f"python                     -  -           not resolved yet: {COMMAND} python (pip, ")
     assert ask("policy", "services", "list").out == answer.out
@@ -50,10 +50,10 @@ def test_a_service_is_shown_with_risks_and_reasons(ask: Ask) -> None:
         ask("policy", "services", "show", "go-telemetry").out
         == """\
 go-telemetry: Go, telemetry (2026-11-21)
-What the Go toolchain reports of its use, where somebody has turned it on.
+Usage data that the Go toolchain sends if you turn telemetry on.
 
 telemetry.go.dev
-  risk   who uses what, and when, is reported
+  risk   reports who uses which features, and when
   probe  POST https://telemetry.go.dev/upload/2026-11-21
   POST https://telemetry.go.dev/upload/...  weekly counts
 """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent_sandbox.runtime.policies.resolving import Resolved
 
 SIGNS = {"+": "allow", "-": "deny"}
-HEAD = ("SERVICE", "HOSTS", "LOOKED AT", "IS")
+HEAD = ("SERVICE", "HOSTS", "REVIEWED", "NAME")
 
 
 def list_as_text(services: Mapping[str, Layer]) -> Iterator[str]:

@@ -10,10 +10,10 @@ def test_a_service_that_says_nothing_is_shown_as_it_is() -> None:
     assert [*show_as_text("x", BARE)] == ["x:  ()", ""]
 
 
-def test_columns_are_as_wide_as_what_stands_in_them() -> None:
+def test_columns_are_as_wide_as_their_longest_value() -> None:
     assert [*list_as_text({"x" * 9: BARE})][:2] == [
-        "SERVICE    HOSTS  LOOKED AT  IS",
-        "xxxxxxxxx      0             ",
+        "SERVICE    HOSTS  REVIEWED  NAME",
+        "xxxxxxxxx      0            ",
     ]
 
 
