@@ -31,16 +31,16 @@ SAID = {
 
 
 @each(("said", "expected"), SAID.items())
-def test_a_known_cause_is_told_with_what_to_do(said: str, expected: str) -> None:
+def test_explains_known_build_errors_and_what_to_do(said: str, expected: str) -> None:
     assert str(build_problem("x:1", said))[: len(expected)] == expected
 
 
-def test_every_cause_of_the_table_is_met_above() -> None:
+def test_the_samples_cover_every_row_of_the_table() -> None:
     met = {row.what for row in BUILD_FAULTS for said in SAID if row.found_in(said)}
     assert met == {row.what for row in BUILD_FAULTS}
 
 
-def test_an_unknown_cause_is_told_in_buildkits_words() -> None:
+def test_quotes_buildkits_output_for_an_unknown_error() -> None:
     said = "------\n > [2/2] RUN false:\n0.1 no\n------\nERROR: failed to solve\n"
     expected = Problem(
         where="x:1",

@@ -62,7 +62,7 @@ USER dev
 """
 
 
-def test_progress_is_the_steps_that_ended_and_the_one_that_runs() -> None:
+def test_counts_the_finished_steps_and_names_the_running_step() -> None:
     log, seen = BuildLog(), list[tuple[int, str]]()
     for line in OUTPUT.splitlines():
         if log.feed(line):
@@ -73,16 +73,16 @@ def test_progress_is_the_steps_that_ended_and_the_one_that_runs() -> None:
 
 
 @each(("target", "steps"), [("tools", 2), ("npm", 3), ("agent", 5), ("", 5), ("nowhere", 0)])
-def test_the_steps_of_a_target_are_those_of_all_that_it_is_made_from(target: str, steps: int) -> None:
+def test_counts_the_steps_of_a_target_and_of_all_stages_that_it_needs(target: str, steps: int) -> None:
     assert expected_steps(DOCKERFILE, target) == steps
 
 
-def test_a_failure_is_the_step_with_its_last_lines() -> None:
+def test_reports_the_failed_step_with_its_last_lines() -> None:
     expected = "> [2/2] RUN apt-get install nonsense:\n0.300 E: Unable to locate package nonsense"
     assert failure(FAILED) == expected
 
 
-def test_a_failure_before_any_step_is_the_last_lines() -> None:
+def test_reports_the_last_lines_of_a_failure_before_any_step() -> None:
     assert failure("one\nERROR: two\n") == "one\nERROR: two"
 
 
@@ -90,7 +90,7 @@ def test_an_empty_dockerfile_has_no_steps() -> None:
     assert expected_steps("", "") == 0
 
 
-def test_a_step_that_comes_behind_a_later_one_of_its_stage_is_counted_and_not_told() -> None:
+def test_counts_but_does_not_name_steps_logged_after_a_later_step_of_their_stage() -> None:
     log, seen = BuildLog(), list[tuple[int, str]]()
     for line in CACHED.splitlines():
         if log.feed(line):

@@ -21,5 +21,5 @@ from table_tests import each
         ("Going to remove app-1-proxy-1", None),
     ],
 )
-def test_only_what_a_person_waits_for_is_told(line: str, expected: str | None) -> None:
+def test_shortens_compose_output_to_the_lines_that_a_user_needs(line: str, expected: str | None) -> None:
     assert shown_text(line, "app-1") == expected

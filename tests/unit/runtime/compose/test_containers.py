@@ -17,7 +17,7 @@ def inspected(service: str, **state: object) -> dict[str, Any]:
     }
 
 
-def test_containers_are_found_by_the_projects_label_alone(docker: FakeDocker) -> None:
+def test_finds_containers_by_the_projects_label(docker: FakeDocker) -> None:
     extra = inspected("extra")
     proxy = inspected("proxy", Health={"Status": "unhealthy", "Log": [{"Output": "a\n"}, {"Output": "b\n"}]})
     agent = inspected("agent", Status="exited", ExitCode=3, Error="oom")
@@ -47,13 +47,13 @@ EDITORS = "/tmp/x/docker-compose/docker-compose.devcontainer.containerFeatures-1
 
 
 @each(("files", "by_editor"), [("", False), (OURS, False), (f"{OURS},{EDITORS}", True)])
-def test_a_container_of_an_editors_is_known_by_its_compose_files(*, files: str, by_editor: bool) -> None:
+def test_recognises_containers_that_an_editor_started_by_their_compose_files(*, files: str, by_editor: bool) -> None:
     found = inspected("agent")
     found["Config"]["Labels"]["com.docker.compose.project.config_files"] = files
     assert from_inspect(found).by_editor is by_editor
 
 
-def test_a_project_that_is_down_has_none(docker: FakeDocker) -> None:
+def test_finds_no_containers_of_a_project_that_is_down(docker: FakeDocker) -> None:
     docker.says("ps --all")
     assert containers(DOCKER, "app-1") == ()
 
@@ -69,7 +69,7 @@ def test_a_project_that_is_down_has_none(docker: FakeDocker) -> None:
         (None, False),
     ],
 )
-def test_unhealthy_without_a_failed_check_is_unchecked(health: object, *, unchecked: bool) -> None:
+def test_an_unhealthy_container_without_a_failed_check_counts_as_unchecked(health: object, *, unchecked: bool) -> None:
     found = inspected("agent", Health=health)
     found["Config"]["Healthcheck"] = {"Interval": 30_000_000_000, "Timeout": 5_000_000_000}
     container = from_inspect(found)
@@ -88,7 +88,7 @@ def test_leftovers_are_listed_by_kind(docker: FakeDocker) -> None:
     assert leftovers(DOCKER, "app-1") == expected
 
 
-def test_limits_are_those_in_force_and_none_where_there_is_none(docker: FakeDocker) -> None:
+def test_reads_the_limits_in_force_and_omits_limits_that_are_not_set(docker: FakeDocker) -> None:
     limited = {
         "Memory": 4 << 30,
         "CpuQuota": 150_000,
@@ -116,7 +116,7 @@ def labelled(project: str, service: str) -> dict[str, Any]:
     return found
 
 
-def test_a_service_is_found_by_its_name_with_one_question(docker: FakeDocker) -> None:
+def test_finds_the_container_of_a_service_by_its_name_with_one_command(docker: FakeDocker) -> None:
     docker.says("inspect --type container app-1-agent-1", out=json.dumps([labelled("app-1", "agent")]))
     found = container_of(DOCKER, "app-1", "agent")
     assert found
@@ -132,7 +132,9 @@ def test_a_service_is_found_by_its_name_with_one_question(docker: FakeDocker) ->
         (json.dumps([{**inspected("agent"), "Config": {"Image": "x", "Labels": None}}]), 0),
     ],
 )
-def test_a_container_that_only_has_the_name_is_not_the_services(docker: FakeDocker, said: str, code: int) -> None:
+def test_searches_by_label_if_no_container_of_the_service_has_the_usual_name(
+    docker: FakeDocker, said: str, code: int
+) -> None:
     docker.rules.clear()
     docker.says("inspect --type container app-1-agent-1", out=said, code=code).says("ps --all", out="7\n")
     docker.says("inspect --type container 7", out=json.dumps([inspected("agent")]))

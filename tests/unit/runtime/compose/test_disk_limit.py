@@ -24,7 +24,7 @@ WITHOUT = "remove `disk` from the limits in sandbox.yaml"
         ),
     ],
 )
-def test_an_engine_that_would_ignore_the_limit_is_an_error(
+def test_rejects_a_disk_limit_that_the_engine_cannot_enforce(
     docker: FakeDocker, status: list[list[str]], what: str
 ) -> None:
     docker.says("info", out=json.dumps(status))
@@ -33,7 +33,7 @@ def test_an_engine_that_would_ignore_the_limit_is_an_error(
     assert str(error.value) == f"limits.disk: {what}; {WITHOUT}"
 
 
-def test_volumes_that_exist_without_the_limit_are_an_error(docker: FakeDocker) -> None:
+def test_rejects_a_disk_limit_if_volumes_exist_without_this_limit(docker: FakeDocker) -> None:
     docker.says("info", out=json.dumps(XFS)).says("volume ls", out="a\nb\nc\nother\n")
     found = [
         {"name": "a", "options": {"size": "20g"}},
@@ -50,6 +50,6 @@ def test_volumes_that_exist_without_the_limit_are_an_error(docker: FakeDocker) -
     assert docker.calls[-1].endswith(" a b c")
 
 
-def test_new_volumes_are_made_with_the_limit(docker: FakeDocker) -> None:
+def test_accepts_a_disk_limit_for_new_volumes(docker: FakeDocker) -> None:
     docker.says("info", out=json.dumps(XFS)).says("volume ls")
     require_disk_limit(DOCKER, {"a": "20g"})

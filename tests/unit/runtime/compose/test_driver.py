@@ -10,7 +10,7 @@ AGENT = Container(id="a1", service="agent", image="x", state="running")
 STEP = RunCommand(argv=("docker", "compose", "x"), cwd=Path("/"), project="app-1", purpose="asking")
 
 
-def test_intruders_are_gathered_with_the_commands_that_end_them(docker: FakeDocker) -> None:
+def test_lists_intruders_with_the_commands_that_remove_them(docker: FakeDocker) -> None:
     docker.says("network inspect app-1_sandbox", out='{"9": {"Name": "db"}}')
     docker.says("ps --quiet --no-trunc", out="1\n").says("inspect --type container", out="c3 /debug container:f2\n")
     networks = ("app-1_sandbox", "mine")
@@ -22,18 +22,18 @@ def test_intruders_are_gathered_with_the_commands_that_end_them(docker: FakeDock
     )
 
 
-def test_a_container_is_stopped_within_two_seconds(docker: FakeDocker) -> None:
+def test_stops_a_container_with_a_timeout_of_two_seconds(docker: FakeDocker) -> None:
     docker.says("stop")
     DRIVER.stop(AGENT, doing="stopping the agent")
     assert docker.calls == ["stop --time 2 a1"]
 
 
-def test_what_a_container_printed_is_both_its_streams(docker: FakeDocker) -> None:
+def test_returns_stdout_and_stderr_of_a_container(docker: FakeDocker) -> None:
     docker.says("logs --tail 3 a1", out="one\n", err="two\n")
     assert DRIVER.output_of(AGENT, lines=3) == "one\ntwo\n"
 
 
-def test_a_program_runs_in_a_container(docker: FakeDocker) -> None:
+def test_runs_a_program_in_a_container(docker: FakeDocker) -> None:
     docker.says("exec a1 id -u", out="1000\n", code=3)
     done = DRIVER.run_in(AGENT, "id", "-u")
     assert (done.out, done.code) == ("1000\n", 3)
@@ -44,12 +44,12 @@ def test_program_runs_as_the_given_user_and_group(docker: FakeDocker) -> None:
     assert DRIVER.run_in(AGENT, "id", user="1000:60990").out == "uid=1000\n"
 
 
-def test_a_step_gets_its_stdin(docker: FakeDocker) -> None:
+def test_passes_stdin_to_a_step(docker: FakeDocker) -> None:
     docker.says("compose x", script="/bin/cat")
     assert DRIVER.capture(STEP, timeout=10, stdin=b"secret").out == "secret"
 
 
-def test_only_a_known_fault_is_one() -> None:
+def test_known_fault_returns_only_known_faults_and_explain_quotes_others() -> None:
     known = DRIVER.known_fault("no space left on device")
     assert (known and known.where, DRIVER.known_fault("it broke")) == ("disk", None)
     hint = "run agent-sandbox doctor to find the cause"

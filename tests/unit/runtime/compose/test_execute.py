@@ -63,7 +63,7 @@ MINE = "mirror.test/debian:13"
         ("", MINE, f"building i:1 on plain Debian, not {MINE} as before"),
     ],
 )
-def test_an_image_on_another_base_is_outdated_and_says_so(
+def test_rebuilds_an_image_whose_base_image_changed_and_reports_the_change(
     docker: FakeDocker, base: str, was: str | None, built: str
 ) -> None:
     step = dataclasses.replace(build("i:1"), labels={"agent-sandbox.digest": "new", "agent-sandbox.base": base})
@@ -75,7 +75,7 @@ def test_an_image_on_another_base_is_outdated_and_says_so(
     assert [event.purpose for event in events if isinstance(event, Started)] == ([built] if built else [])
 
 
-def test_a_build_of_all_asks_nothing_first(docker: FakeDocker) -> None:
+def test_builds_all_images_without_inspecting_them_first(docker: FakeDocker) -> None:
     docker.says("build")
     act(DOCKER, (build("a:1", Freshness.ALL),))
     assert docker.calls == ["build --tag a:1 -"]
@@ -84,7 +84,7 @@ def test_a_build_of_all_asks_nothing_first(docker: FakeDocker) -> None:
 REPLACED = RemoveImages(argv=("docker", "image", "prune"), once_built=True)
 
 
-def test_images_that_were_replaced_go_once_something_was_built(docker: FakeDocker) -> None:
+def test_removes_replaced_images_after_a_build_or_if_no_build_is_required(docker: FakeDocker) -> None:
     docker.says("image inspect", out=labels("current:1", "new")).says("build").says("image prune", code=1)
     act(DOCKER, (build("current:1"), REPLACED))
     assert len(docker.calls) == 1
@@ -94,7 +94,7 @@ def test_images_that_were_replaced_go_once_something_was_built(docker: FakeDocke
     assert docker.calls[3:] == ["image prune"]
 
 
-def test_the_context_comes_on_stdin_and_the_environment_is_given(docker: FakeDocker, tmp_path: Path) -> None:
+def test_passes_the_build_context_on_stdin_and_sets_the_environment(docker: FakeDocker, tmp_path: Path) -> None:
     docker.says("build", script=f'echo "$DOCKER_BUILDKIT" >{tmp_path}/env; tar -t >{tmp_path}/files')
     act(DOCKER, (build("a:1", Freshness.ALL),))
     assert ((tmp_path / "env").read_text(), (tmp_path / "files").read_text()) == ("1\n", "Dockerfile\n")
@@ -107,7 +107,7 @@ def test_a_failed_build_stops_the_plan(docker: FakeDocker) -> None:
     assert len(docker.calls) == 1
 
 
-def test_a_command_runs_in_its_directory_and_its_words_are_passed_on(docker: FakeDocker, tmp_path: Path) -> None:
+def test_runs_a_command_in_its_directory_and_reports_its_output_as_progress(docker: FakeDocker, tmp_path: Path) -> None:
     docker.says("compose", script="pwd", err=" Container x-agent-1   Started\n Network x  Created\n")
     events: list[Event] = []
     act(
@@ -124,7 +124,7 @@ def test_a_command_runs_in_its_directory_and_its_words_are_passed_on(docker: Fak
     assert events == expected
 
 
-def test_a_failed_command_is_explained_by_whoever_knows_more(docker: FakeDocker, tmp_path: Path) -> None:
+def test_uses_the_callers_explanation_of_a_failed_command_if_there_is_one(docker: FakeDocker, tmp_path: Path) -> None:
     docker.says("compose", err="it broke\n", code=1)
     step = RunCommand(argv=("docker", "compose"), cwd=tmp_path, project="x", purpose="starting")
     with pytest.raises(UserError) as raised:
@@ -147,7 +147,7 @@ def test_a_failed_command_is_explained_by_whoever_knows_more(docker: FakeDocker,
         ),
     ],
 )
-def test_a_start_is_needed_unless_its_containers_were_created_and_are_ready(
+def test_skips_the_start_only_if_create_succeeds_and_all_containers_are_ready(
     docker: FakeDocker, created: int, states: dict[str, str], verbs: list[str]
 ) -> None:
     docker.rules.clear()
@@ -169,13 +169,13 @@ def test_a_start_is_needed_unless_its_containers_were_created_and_are_ready(
     assert ends == [Started(purpose="starting"), Finished(purpose="starting"), *skipped]
 
 
-def test_no_docker_is_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_missing_docker_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="the docker command was not found"):
         act(DOCKER, (build("a:1", Freshness.ALL),))
 
 
-def test_what_a_command_prints_is_handed_on(docker: FakeDocker, tmp_path: Path) -> None:
+def test_hand_on_passes_on_each_line_of_output_and_explains_a_failure(docker: FakeDocker, tmp_path: Path) -> None:
     docker.says("compose logs", out="one\ntwo\n").says("compose fail", err="no\n", code=1)
     lines: list[str] = []
     logs = RunCommand(argv=("docker", "compose", "logs"), cwd=tmp_path, project="x", purpose="reading")

@@ -2,7 +2,7 @@ from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose.faults import FAULTS, problem_of
 from table_tests import each
 
-# What Docker really says (Engine 20.10 to 29, compose 2.26), and the beginning of what we make of it.
+# Messages of Docker (Engine 20.10 to 29, compose 2.26), and the beginning of the problem for each.
 SAID = {
     "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n": (
         "unix:///var/run/docker.sock: the Docker daemon does not answer; sudo systemctl start docker"
@@ -113,12 +113,12 @@ def test_docker_errors_become_problems(said: str, expected: str) -> None:
     assert str(problem_of(said, doing="x"))[: len(expected)] == expected
 
 
-def test_every_fault_of_the_table_is_met_above() -> None:
+def test_the_samples_cover_every_fault_of_the_table() -> None:
     met = {next(fault.what for fault in FAULTS if fault.found_in(said)) for said in SAID}
     assert met == {fault.what for fault in FAULTS}
 
 
-def test_what_is_not_known_is_given_in_dockers_own_last_lines() -> None:
+def test_quotes_the_last_lines_of_an_unknown_error() -> None:
     said = "\n".join(f"line {number}" for number in range(20))
     expected = Problem(
         where="starting the stack",
@@ -128,5 +128,5 @@ def test_what_is_not_known_is_given_in_dockers_own_last_lines() -> None:
     assert problem_of(said, doing="starting the stack") == expected
 
 
-def test_silence_is_told_as_such() -> None:
+def test_reports_an_error_without_output() -> None:
     assert problem_of(" \n", doing="x").what == "docker failed: no output"

@@ -21,12 +21,12 @@ def test_lists_images_with_our_name_and_label_that_no_container_uses(engine: Fak
 
 
 @pytest.mark.parametrize("said", ["", "[1]", "[{}]", "null"])
-def test_a_size_that_the_engine_does_not_say_is_unknown(engine: FakeDocker, said: str) -> None:
+def test_the_size_is_unknown_if_the_engine_does_not_report_a_valid_size(engine: FakeDocker, said: str) -> None:
     engine.says("df", out=said)
     assert own_images(DOCKER) == {"agent-sandbox/a:1": None}
 
 
-def test_the_registry_that_podman_names_is_left_out(docker: FakeDocker) -> None:
+def test_removes_the_localhost_prefix_of_podmans_image_names(docker: FakeDocker) -> None:
     docker.program = "podman"
     docker.says("image ls", out="localhost/agent-sandbox/a:1\nlocalhost/agent-sandbox/b:1\n")
     docker.says("ps --all", out="1 localhost/agent-sandbox/b:1\n").says("df", code=1)

@@ -34,7 +34,7 @@ SEEN = [
     (Platform.ORBSTACK, Surroundings(system=MAC), CANNOT.format("/Users/u/.orbstack/run/docker.sock")),
     (Platform.COLIMA, Surroundings(system=MAC, finds="colima".__eq__), ""),
     (Platform.COLIMA, Surroundings(system=MAC), CANNOT.format("/Users/u/.colima/default/docker.sock")),
-    # What the user chose goes before what is installed.
+    # The user's choice takes precedence over what is installed.
     (Platform.COLIMA, Surroundings(system=MAC, clues="colima", exists=lambda _path: True), ""),
 ]  # fmt: skip
 
@@ -58,7 +58,7 @@ def test_every_platform_can_be_recognised() -> None:
         ("no equals sign\nID=arch", ("arch",)),
     ],
 )
-def test_distribution_is_read_with_those_that_it_resembles(text: str, expected: tuple[str, ...]) -> None:
+def test_reads_the_distribution_and_its_relatives(text: str, expected: tuple[str, ...]) -> None:
     assert read_distribution(text) == expected
 
 
@@ -71,7 +71,7 @@ def test_distribution_is_read_with_those_that_it_resembles(text: str, expected: 
         (None, " "),
     ],
 )
-def test_current_context_is_read_from_the_users_settings(
+def test_reads_the_current_context_from_docker_config_unless_docker_context_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str | None, clues: str
 ) -> None:
     monkeypatch.delenv("DOCKER_HOST")

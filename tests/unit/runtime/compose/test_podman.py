@@ -8,7 +8,7 @@ from agent_sandbox.runtime.compose.podman import DRIVER, PODMAN, PodmanHost
 from agent_sandbox.runtime.driver.result import fail, ok
 from fake_docker import FakeDocker
 
-# As podman 5.4.2 prints them.
+# Output of podman 5.4.2.
 VERSION = {"Client": {"APIVersion": "5.4.2", "Version": "5.4.2", "Os": "linux"}}
 INFO = {
     "host": {
@@ -39,17 +39,17 @@ def host() -> PodmanHost:
     return PodmanHost(engine=PODMAN)
 
 
-def test_the_command_is_the_engine(podman: FakeDocker, host: PodmanHost) -> None:
+def test_the_version_of_the_podman_command_is_that_of_the_engine(podman: FakeDocker, host: PodmanHost) -> None:
     podman.says("version --format", out=json.dumps(VERSION))
     assert (host.answers, versions.engine(host)) == (True, ok("engine", "5.4.2"))
 
 
-def test_a_podman_without_compose_is_too_old(podman: FakeDocker, host: PodmanHost) -> None:
+def test_fails_if_podman_is_too_old(podman: FakeDocker, host: PodmanHost) -> None:
     podman.says("version --format", out=json.dumps({"Client": {"Version": "4.3.1"}}))
     assert versions.engine(host) == fail("engine", "4.3.1 is older than 4.7.0", PODMAN.install)
 
 
-def test_its_machine_is_described_as_docker_describes_one(podman: FakeDocker, host: PodmanHost) -> None:
+def test_converts_podman_info_to_dockers_format(podman: FakeDocker, host: PodmanHost) -> None:
     podman.says("info", out=json.dumps(INFO))
     assert host.info == {
         "KernelVersion": "6.18.44",
@@ -64,17 +64,17 @@ def test_its_machine_is_described_as_docker_describes_one(podman: FakeDocker, ho
     assert namespace_of(host.info) == "rootless"
 
 
-def test_an_answer_without_what_is_asked_for_claims_no_filter(podman: FakeDocker, host: PodmanHost) -> None:
+def test_reports_no_security_options_if_podman_info_has_none(podman: FakeDocker, host: PodmanHost) -> None:
     podman.says("info", out="{}")
     assert host.info["SecurityOptions"] == []
 
 
-def test_its_networks_have_dockers_keys(podman: FakeDocker, host: PodmanHost) -> None:
+def test_converts_podman_networks_to_dockers_format(podman: FakeDocker, host: PodmanHost) -> None:
     podman.says("network ls", out="n1\n").says("network inspect", out=json.dumps([NETWORK]))
     expected = {"Name": "n1", "Id": "1bd2", "Labels": None, "IPAM": {"Config": [{"Subnet": "10.89.0.0/24"}]}}
     assert host.networks == (expected,)
 
 
-def test_an_image_that_it_built_is_found_by_our_name(podman: FakeDocker) -> None:
+def test_finds_an_image_that_podman_built_by_its_name_without_localhost(podman: FakeDocker) -> None:
     podman.says("image inspect", out=IMAGE, err="Error: agent-sandbox/y:1: image not known\n", code=125)
     assert DRIVER.labels_of(("agent-sandbox/x:1", "agent-sandbox/y:1")) == {"agent-sandbox/x:1": {"a": "b"}}

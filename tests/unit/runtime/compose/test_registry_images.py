@@ -21,7 +21,7 @@ def test_returns_the_digests_of_the_images_that_exist(docker: FakeDocker) -> Non
         digests_of(DOCKER, ("other:1",))
 
 
-def test_the_size_is_that_of_the_layers_for_this_machine(docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adds_up_the_sizes_of_the_layers_for_this_machine(docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     arm, amd = ({"os": "linux", "architecture": name} for name in ("arm64", "amd64"))
     index = {"manifests": [{"digest": ONE, "platform": arm}, {"digest": TWO, "platform": amd}, "x", {"platform": 1}]}
@@ -33,6 +33,8 @@ def test_the_size_is_that_of_the_layers_for_this_machine(docker: FakeDocker, mon
 @pytest.mark.parametrize(
     ("out", "code"), [("", 1), ("not JSON", 0), ("{}", 0), ('{"layers": 3}', 0), ('{"manifests": [3]}', 0)]
 )
-def test_a_registry_that_does_not_say_a_size_is_no_error(docker: FakeDocker, out: str, code: int) -> None:
+def test_the_download_size_is_unknown_if_the_registry_does_not_report_a_size(
+    docker: FakeDocker, out: str, code: int
+) -> None:
     docker.says("imagetools inspect", out=out, code=code)
     assert download_size(DOCKER, "db:1") is None

@@ -62,12 +62,12 @@ TOLD = [
 
 
 @each(("need", "platform", "expected"), TOLD)
-def test_remedy_is_the_platforms_own(need: Need, platform: Platform, expected: str) -> None:
+def test_suggests_the_remedy_of_the_platform(need: Need, platform: Platform, expected: str) -> None:
     assert remedy(need, around=AROUND[platform]) == expected
 
 
 @each("need", Need)
-def test_each_need_has_one_line_for_every_platform(need: Need) -> None:
+def test_each_need_has_a_one_line_remedy_for_every_platform(need: Need) -> None:
     said = {platform: remedy(need, around=AROUND[platform]) for platform in Platform}
     assert list(REMEDIES[need]) != []
     assert [platform for platform, text in said.items() if not text or "\n" in text or "{" in text] == []
@@ -82,18 +82,20 @@ def test_each_need_has_one_line_for_every_platform(need: Need) -> None:
         (("manjaro", "arch"), "arch"),
     ],
 )
-def test_packages_are_those_of_the_distribution(distribution: tuple[str, ...], expected: str) -> None:
+def test_names_the_packages_of_the_distribution_or_of_dockers_own_repository(
+    distribution: tuple[str, ...], expected: str
+) -> None:
     around = Surroundings(distribution=distribution)
     assert remedy(Need.COMPOSE, around=around) == PACKAGES[expected].compose
     own = Surroundings(distribution=distribution, exists=lambda path: path.endswith("docker.list"))
     assert remedy(Need.COMPOSE, around=own) == "sudo apt install docker-compose-plugin"
 
 
-def test_unknown_distribution_gets_the_manual() -> None:
+def test_links_to_the_manual_for_an_unknown_distribution() -> None:
     around = Surroundings(distribution=("plan9",))
     assert remedy(Need.BUILDX, around=around) == "see https://docs.docker.com/engine/install/"
 
 
-def test_error_message_goes_before_the_surroundings() -> None:
+def test_the_error_message_takes_precedence_over_the_environment() -> None:
     said = "Cannot connect to the Docker daemon at unix:///run/user/1000/docker.sock."
     assert remedy(Need.RUNNING, said, around=AROUND[Platform.LINUX]) == "systemctl --user start docker"

@@ -9,7 +9,7 @@ from fake_docker import FakeDocker
 AGENT = Container(id="agent0000000", service="agent", image="x", state="running")
 
 
-def test_the_helper_gets_no_network_and_no_more_rights_than_it_needs(docker: FakeDocker) -> None:
+def test_runs_the_helper_without_a_network_and_with_minimal_capabilities(docker: FakeDocker) -> None:
     docker.says("run")
     assert not reprotect(DOCKER, AGENT, {".git/config": "12ab", "a b/.git/config": "34cd"})
     assert docker.calls[0].split(" ") == [
@@ -24,6 +24,6 @@ def test_the_helper_gets_no_network_and_no_more_rights_than_it_needs(docker: Fak
 
 
 @pytest.mark.parametrize(("err", "why"), [("", "docker run ended with 125"), ("docker: a\nnot frozen\n", "not frozen")])
-def test_a_helper_that_fails_says_why(docker: FakeDocker, err: str, why: str) -> None:
+def test_reports_why_the_helper_failed(docker: FakeDocker, err: str, why: str) -> None:
     docker.says("run", err=err, code=125)
     assert reprotect(DOCKER, AGENT, {".git/config": "12ab"}) == why

@@ -13,8 +13,8 @@ def states(found: tuple[Container, ...]) -> dict[str, str]:
     return {container.service: container.condition for container in found}
 
 
-def test_a_stack_that_was_never_paused_is_asked_nothing_more(docker: FakeDocker) -> None:
-    """Nor one with a stopped container, which the engine calls unhealthy without a failed check."""
+def test_runs_no_further_commands_for_a_stack_that_was_never_paused(docker: FakeDocker) -> None:
+    """The same holds with a stopped container, which the engine calls unhealthy without a failed check."""
     with_containers(docker, proxy="unhealthy", firewall="healthy", agent="exited")
     found = containers(DOCKER, "app-1")
     asked = docker.calls
@@ -23,7 +23,7 @@ def test_a_stack_that_was_never_paused_is_asked_nothing_more(docker: FakeDocker)
     assert (told, docker.calls) == ([], asked)
 
 
-def test_a_paused_container_is_unpaused_and_awaited_until_it_was_checked(docker: FakeDocker) -> None:
+def test_unpauses_containers_and_waits_for_their_next_health_check(docker: FakeDocker) -> None:
     with_containers(docker, proxy="healthy", firewall="paused", agent="paused")
     found = containers(DOCKER, "app-1")
     docker.rules.clear()
@@ -44,7 +44,7 @@ def test_a_paused_container_is_unpaused_and_awaited_until_it_was_checked(docker:
     assert len(slept) == 3
 
 
-def test_waiting_ends_when_the_check_is_overdue(docker: FakeDocker) -> None:
+def test_stops_waiting_when_the_health_check_is_overdue(docker: FakeDocker) -> None:
     with_containers(docker, firewall="unchecked")
     slept: list[float] = []
     found = resumed(DOCKER, "app-1", containers(DOCKER, "app-1"), tell=lambda _: None, sleep=slept.append)
@@ -52,7 +52,7 @@ def test_waiting_ends_when_the_check_is_overdue(docker: FakeDocker) -> None:
     assert 35 <= sum(slept) < 37
 
 
-def test_an_engine_that_does_not_unpause_says_why(docker: FakeDocker) -> None:
+def test_reports_why_the_engine_did_not_unpause(docker: FakeDocker) -> None:
     with_containers(docker, agent="paused").says("unpause", err="Error response from daemon: frozen\n", code=1)
     with pytest.raises(UserError) as caught:
         resumed(DOCKER, "app-1", containers(DOCKER, "app-1"), tell=lambda _: None)

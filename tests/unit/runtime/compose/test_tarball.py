@@ -6,7 +6,7 @@ from agent_sandbox.runtime.compose.tarball import tarball
 TREE = {"lib/run": b"#!/bin/sh\n", "Dockerfile": b"FROM scratch\n"}
 
 
-def test_the_tar_holds_each_file_and_nothing_of_its_maker() -> None:
+def test_contains_each_file_without_its_owner_and_modification_time() -> None:
     with tarfile.open(fileobj=io.BytesIO(tarball(TREE))) as archive:
         got = [(e.name, e.mode, e.mtime, e.uid, e.uname, _read(archive, e)) for e in archive.getmembers()]
     expected = [
@@ -16,7 +16,7 @@ def test_the_tar_holds_each_file_and_nothing_of_its_maker() -> None:
     assert got == expected
 
 
-def test_the_order_in_which_files_were_found_does_not_matter() -> None:
+def test_the_order_of_the_files_does_not_change_the_tarball() -> None:
     assert tarball(TREE) == tarball(dict(reversed(TREE.items())))
 
 

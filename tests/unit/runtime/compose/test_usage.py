@@ -14,7 +14,7 @@ STOPPED = Container(id="2" * 12, service="proxy", image="x", state="exited")
 @pytest.mark.parametrize(
     ("text", "size"), [("1kB", 1000), ("1KiB", 1024), ("2.5GiB", 5 << 29), ("0B", 0), ("N/A", 0), ("-1GB", 0), ("", 0)]
 )
-def test_sizes_are_read_in_both_notations(text: str, size: int) -> None:
+def test_parses_decimal_and_binary_sizes_and_counts_invalid_sizes_as_zero(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
@@ -30,7 +30,7 @@ def test_only_running_containers_are_measured(docker: FakeDocker) -> None:
 
 
 @pytest.mark.parametrize("out", ["", "{}x", '{"ID": "1"}', "[1]"])
-def test_an_invalid_answer_is_unknown(docker: FakeDocker, out: str) -> None:
+def test_the_usage_is_unknown_after_an_invalid_answer(docker: FakeDocker, out: str) -> None:
     docker.says("stats", out=out or "?").says("system df", out=out)
     assert usage(DOCKER, [RUNNING]) == Usage(memory=None, disk=None)
 

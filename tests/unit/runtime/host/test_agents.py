@@ -13,7 +13,7 @@ BUILT_IN = next(name for name in known_agents() if isinstance(load_manifest(name
 
 @pytest.fixture
 def own(fenced: Path) -> Path:
-    """The folder of the user's own agents, with one that is a copy of a built-in one."""
+    """The folder of the user's own agents, with a copy of a built-in agent."""
     folder = fenced / ".config" / "agent-sandbox" / "agents"
     (folder / "mine").mkdir(parents=True)
     document = yaml.safe_load((built_in() / BUILT_IN / "agent.yaml").read_text())
@@ -21,13 +21,13 @@ def own(fenced: Path) -> Path:
     return folder
 
 
-def test_an_agent_of_the_users_is_known_beside_the_built_in_ones(own: Path) -> None:
+def test_knows_the_users_own_agents_and_the_built_in_agents(own: Path) -> None:
     assert own_agents(os.environ) == (own,)
     assert set(known_agents()) == {"mine", *(path.parent.name for path in built_in().glob("*/agent.yaml"))}
     assert load_manifest("mine").title == "Mine"
 
 
-def test_project_files_that_any_agent_reads_are_known_the_users_own_included(own: Path) -> None:
+def test_host_reads_includes_the_rows_of_the_users_own_agents(own: Path) -> None:
     file = own / "mine" / "agent.yaml"
     row = {"path": ".mine", "why": "hooks"}
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"host_reads": [row]}))
@@ -36,12 +36,12 @@ def test_project_files_that_any_agent_reads_are_known_the_users_own_included(own
     assert ".mine" in {row.path for row in host_reads()}
 
 
-def test_without_the_folder_there_are_the_built_in_agents_alone() -> None:
+def test_knows_no_agents_of_the_user_without_the_users_folder() -> None:
     assert own_agents(os.environ) == ()
     assert "mine" not in known_agents()
 
 
-def test_an_agent_of_the_users_cannot_take_the_name_of_a_built_in_one(own: Path) -> None:
+def test_rejects_a_users_agent_with_the_name_of_a_built_in_agent(own: Path) -> None:
     (own / "mine").rename(own / BUILT_IN)
     with pytest.raises(UserError) as raised:
         load_manifest(BUILT_IN)
@@ -54,7 +54,7 @@ def test_an_agent_of_the_users_cannot_take_the_name_of_a_built_in_one(own: Path)
     )
 
 
-def test_a_manifest_that_cannot_be_read_is_named(own: Path) -> None:
+def test_names_a_manifest_that_cannot_be_read(own: Path) -> None:
     (own / "mine" / "agent.yaml").unlink()
     (own / "mine" / "agent.yaml").mkdir()
     with pytest.raises(UserError) as raised:
@@ -63,7 +63,7 @@ def test_a_manifest_that_cannot_be_read_is_named(own: Path) -> None:
     assert raised.value.problems == (Problem(where=where, what="cannot be read: Is a directory"),)
 
 
-def test_a_manifest_of_the_users_is_checked_as_a_built_in_one(own: Path) -> None:
+def test_validates_the_manifests_of_the_users_own_agents(own: Path) -> None:
     (own / "mine" / "agent.yaml").write_text("name: mine\n")
     with pytest.raises(UserError) as raised:
         load_manifest("mine")

@@ -40,12 +40,12 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+def test_read_text_returns_none_for_a_missing_file(tmp_path: Path) -> None:
     assert read_text(tmp_path, FILE) is None
     assert read_text(tmp_path, ".env") is None
 
 
-def test_text_is_read_byte_for_byte(root: Path) -> None:
+def test_read_text_keeps_line_endings(root: Path) -> None:
     (root / FILE).write_bytes("ü\r\n".encode())
     assert read_text(root, FILE) == "ü\r\n"
 
@@ -69,38 +69,38 @@ def test_a_directory_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     assert problems(tmp_path) == (Problem(where=str(tmp_path / FOLDER), what="cannot be used", hint=A_LINK),)
 
 
-def test_a_pipe_does_not_hang(root: Path) -> None:
+def test_rejects_a_named_pipe_without_hanging(root: Path) -> None:
     os.mkfifo(root / FILE)
     assert problems(root)[0].what == "cannot be used: not a regular file"
 
 
-def test_a_directory_is_no_file(root: Path) -> None:
+def test_rejects_a_directory_in_place_of_a_file(root: Path) -> None:
     (root / FILE).mkdir()
     assert problems(root)[0].what == "cannot be used: is a directory"
 
 
-def test_a_file_where_the_directory_should_be_is_told(tmp_path: Path) -> None:
+def test_rejects_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / FOLDER).write_text("x")
     assert problems(tmp_path)[0].what == "cannot be used: not a directory"
 
 
-def test_fifty_megabytes_are_not_read(root: Path) -> None:
+def test_rejects_a_file_larger_than_1_mib(root: Path) -> None:
     with (root / FILE).open("wb") as file:
         file.truncate(50 << 20)
     assert problems(root)[0].what == "larger than 1 MiB"
 
 
-def test_what_is_not_utf8_is_told_with_the_byte(root: Path) -> None:
+def test_reports_the_position_of_the_first_byte_that_is_not_utf8(root: Path) -> None:
     (root / FILE).write_bytes(b"ab\xff")
     assert problems(root)[0].what == "not UTF-8 text at byte 2"
 
 
-def test_all_files_are_written_and_their_directory_is_made(tmp_path: Path) -> None:
+def test_writes_all_files_and_creates_their_directory(tmp_path: Path) -> None:
     write_all(tmp_path, {FILE: "1", ".env": "2"})
     assert tree(tmp_path) == {FILE: "1", ".env": "2"}
 
 
-def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("old")
     (tmp_path / ".env").chmod(0o600)
     write_all(tmp_path, {".env": "new"})
@@ -110,7 +110,7 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
 
 @pytest.fixture
 def nobody_else() -> Iterator[None]:
-    """Have all that is made closed to others."""
+    """Set a umask that hides new files from others."""
     before = os.umask(0o077)
     yield
     os.umask(before)
@@ -121,21 +121,21 @@ def modes(root: Path, *paths: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("nobody_else")
-def test_what_is_shared_is_for_others_to_read_whatever_the_umask_and_nothing_else_is(tmp_path: Path) -> None:
+def test_others_can_read_only_shared_files_whatever_the_umask(tmp_path: Path) -> None:
     write_all(tmp_path, {f"{FOLDER}/a": "", FILE: "", ".env": "", "own/f": ""}, shared={FILE})
     assert modes(tmp_path, FOLDER, FILE) == ["0o755", "0o644"]
     assert modes(tmp_path, f"{FOLDER}/a", ".env", "own", "own/f") == ["0o600", "0o600", "0o700", "0o600"]
 
 
 @pytest.mark.usefixtures("nobody_else")
-def test_what_a_person_has_closed_stays_closed(tmp_path: Path) -> None:
+def test_keeps_restrictive_modes_of_existing_files_and_directories(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FILE).touch()
     write_all(tmp_path, {FILE: "1", f"{FOLDER}/new": ""}, shared={FILE, f"{FOLDER}/new"})
     assert modes(tmp_path, FOLDER, FILE, f"{FOLDER}/new") == ["0o700", "0o600", "0o644"]
 
 
-def test_what_root_writes_belongs_to_whom_the_folder_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_root_writes_get_the_owner_of_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[object, ...]] = []
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(os, "fchown", lambda _, uid, gid: given.append((uid, gid)))
@@ -149,7 +149,7 @@ def test_what_root_writes_belongs_to_whom_the_folder_does(tmp_path: Path, monkey
     assert given == [(FOLDER, *owner, False), owner, ("hooks", *owner, False)]
 
 
-def test_what_stands_there_already_is_left_unless_another_name_or_owner_could_change_it(
+def test_rewrites_an_unchanged_file_only_if_it_has_a_second_name_or_another_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, other = tmp_path / "x", tmp_path / "other"
@@ -169,7 +169,7 @@ def test_what_stands_there_already_is_left_unless_another_name_or_owner_could_ch
     assert not is_left()
 
 
-def test_a_link_is_never_written_through(tmp_path: Path) -> None:
+def test_does_not_write_through_a_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("old")
     (tmp_path / ".env").symlink_to("mine")
     with pytest.raises(UserError) as raised:
@@ -179,7 +179,7 @@ def test_a_link_is_never_written_through(tmp_path: Path) -> None:
     assert not (tmp_path / FOLDER).exists()
 
 
-def test_a_directory_that_is_a_link_is_never_written_into(tmp_path: Path) -> None:
+def test_does_not_write_into_a_directory_that_is_a_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / FOLDER).symlink_to("elsewhere")
     with pytest.raises(UserError):
@@ -189,7 +189,7 @@ def test_a_directory_that_is_a_link_is_never_written_into(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("stop", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
 @pytest.mark.parametrize("call", range(6))
-def test_whatever_stops_it_and_wherever_nothing_is_half_written(
+def test_an_error_or_interrupt_at_any_point_leaves_all_files_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException, call: int
 ) -> None:
     (tmp_path / ".env").write_text("old")
@@ -206,7 +206,7 @@ def test_whatever_stops_it_and_wherever_nothing_is_half_written(
     assert not (tmp_path / FOLDER).exists()
 
 
-def test_a_full_disk_is_told_in_the_users_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_full_disk_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fsync(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -222,7 +222,9 @@ def test_a_full_disk_is_told_in_the_users_words(tmp_path: Path, monkeypatch: pyt
     )
 
 
-def test_a_directory_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_write_keeps_a_directory_that_existed_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / FOLDER).mkdir()
 
     def fsync(_: int) -> None:
@@ -234,18 +236,18 @@ def test_a_directory_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.Mo
     assert list((tmp_path / FOLDER).iterdir()) == []
 
 
-def test_a_project_that_has_gone_is_told(tmp_path: Path) -> None:
+def test_write_all_raises_if_the_project_directory_is_missing(tmp_path: Path) -> None:
     with pytest.raises(UserError):
         write_all(tmp_path / "gone", {".env": "x"})
 
 
-def test_folders_are_made_where_nothing_is(tmp_path: Path) -> None:
+def test_make_folders_creates_missing_folders_and_keeps_existing_files(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("mine")
     make_folders(tmp_path, ["a", "b", "b/c"])
     assert ((tmp_path / "a").read_text(), (tmp_path / "b" / "c").is_dir()) == ("mine", True)
 
 
-def test_a_folder_is_not_made_behind_a_link(tmp_path: Path) -> None:
+def test_make_folders_does_not_follow_a_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / ".git").symlink_to(tmp_path / "elsewhere")
@@ -264,13 +266,13 @@ files.write_all(Path(sys.argv[1]), {".env": "new", sys.argv[2]: "new"})
 
 
 def kill_while_staging(root: Path) -> list[str]:
-    """Kill a command between staging and placing, and return the names of what it has left."""
+    """Kill a command between staging and placing, and return the names of the files that it left."""
     done = subprocess.run([sys.executable, "-P", "-c", KILLED, root, FILE], check=False)
     assert done.returncode == -signal.SIGKILL
     return sorted(path.name for path in root.rglob("*.tmp"))
 
 
-def test_the_next_command_removes_what_a_killed_one_has_left(root: Path) -> None:
+def test_the_next_command_removes_the_temporary_files_of_a_killed_command(root: Path) -> None:
     env, file = kill_while_staging(root)
     assert env.startswith("..env.")
     assert file.startswith(".f.")
@@ -287,7 +289,7 @@ NOT_OURS = (
 )
 
 
-def test_no_other_file_is_taken_for_a_leftover(root: Path) -> None:
+def test_remove_leftovers_keeps_all_other_files(root: Path) -> None:
     folder = root / FOLDER
     for name in NOT_OURS:
         (folder / name).write_text("a user's")
@@ -301,7 +303,7 @@ def test_no_other_file_is_taken_for_a_leftover(root: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
-def test_a_leftover_of_somebody_elses_stays(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remove_leftovers_keeps_the_files_of_another_user(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = root / FOLDER / f".f.{HEX}.tmp"
     theirs.write_text("x")
     somebody_else = os.geteuid() + 1
@@ -310,7 +312,9 @@ def test_a_leftover_of_somebody_elses_stays(root: Path, monkeypatch: pytest.Monk
     assert theirs.exists()
 
 
-def test_what_another_command_is_writing_is_no_leftover(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remove_leftovers_keeps_files_that_another_command_is_writing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = os.replace
 
     def meanwhile(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
@@ -323,7 +327,9 @@ def test_what_another_command_is_writing_is_no_leftover(root: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(("path", "expected"), [("d", True), ("d/f", True), ("gone", False), ("link/f", False)])
-def test_only_files_and_directories_are_real(tmp_path: Path, path: str, *, expected: bool) -> None:
+def test_is_real_accepts_only_existing_paths_that_lead_through_no_link(
+    tmp_path: Path, path: str, *, expected: bool
+) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "f").touch()
     (tmp_path / "link").symlink_to("d")

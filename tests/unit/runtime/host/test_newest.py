@@ -27,7 +27,7 @@ def problem(found: Finished | None) -> Problem:
     return one
 
 
-def test_npm_is_asked_in_the_root_directory_with_the_changed_variables(tmp_path: Path) -> None:
+def test_runs_npm_in_the_root_directory_with_the_given_variables(tmp_path: Path) -> None:
     npm = tmp_path / "npm"
     npm.write_text(f"#!/bin/sh\necho \"$PWD $NODE_OPTIONS $*\" >{tmp_path}/asked\nprintf %s '{json.dumps(ANSWER)}'\n")
     npm.chmod(0o755)
@@ -37,7 +37,7 @@ def test_npm_is_asked_in_the_root_directory_with_the_changed_variables(tmp_path:
     assert asked == "/ none view @x/agent@latest name version dist.integrity --json\n"
 
 
-def test_without_npm_nobody_can_be_asked(tmp_path: Path) -> None:
+def test_reports_that_npm_is_missing(tmp_path: Path) -> None:
     ask = asking_npm({"PATH": str(tmp_path)})
     assert problem(ask(PACKAGE)) == Problem(where="mine", what=NO_NPM, hint=NO_NPM_HINT)
 
@@ -51,7 +51,7 @@ def test_without_npm_nobody_can_be_asked(tmp_path: Path) -> None:
         ("killed\n", "exit code 1"),
     ],
 )
-def test_a_registry_that_does_not_answer_is_one_clear_message(err: str, why: str) -> None:
+def test_reports_why_the_npm_lookup_failed(err: str, why: str) -> None:
     what = f"npm cannot look up @x/agent: {why}"
     assert problem(answer(code=1, err=err)) == Problem(where="mine", what=what, hint=NO_ANSWER_HINT)
 
@@ -71,6 +71,6 @@ def test_a_registry_that_does_not_answer_is_one_clear_message(err: str, why: str
         json.dumps({"name": "@x/agent", "version": "1.1.0"}),
     ],
 )
-def test_an_answer_without_a_version_and_a_hash_is_refused(out: str) -> None:
+def test_rejects_an_answer_without_a_valid_name_version_and_sha512_hash(out: str) -> None:
     what = "npm's answer about @x/agent has no version with a sha512 hash"
     assert problem(answer(out)) == Problem(where="mine", what=what, hint=NO_ANSWER_HINT)

@@ -14,7 +14,7 @@ def communicate(*argv: str, most: int = 1_000, seconds: float = 20.0) -> tuple[b
             child.kill()
 
 
-def test_both_outputs_are_read_up_to_the_limit() -> None:
+def test_reads_both_outputs_up_to_the_limits_of_size_and_time() -> None:
     assert communicate("sh", "-c", "echo one; echo two >&2") == (b"one\n", b"two\n")
     with pytest.raises(TooMuchError):
         communicate("yes")

@@ -30,7 +30,7 @@ def send(url: str, *, seconds: float = 20.0) -> str:
     return ""
 
 
-def test_a_message_arrives() -> None:
+def test_sends_a_message() -> None:
     with Receiver() as receiver:
         assert send(receiver.url) == ""
         head, body = receiver.next()
@@ -53,19 +53,19 @@ def test_a_message_arrives() -> None:
         (b"HTTP/1.1 200 OK\r\n" + b"X: " + b"a" * 70_000, "cannot be reached: linetoolong"),
     ],
 )
-def test_a_message_that_is_not_accepted_has_failed(answer: bytes, why: str) -> None:
+def test_reports_why_the_receiver_did_not_accept_the_message(answer: bytes, why: str) -> None:
     with Receiver(answer) as receiver:
         assert send(receiver.url) == why
         assert receiver.connections == 1
 
 
-def test_a_receiver_that_hangs_is_given_up() -> None:
+def test_gives_up_on_a_receiver_that_does_not_answer() -> None:
     with Receiver(None) as receiver:
         assert send(receiver.url, seconds=0.2) == "no answer within 0.2 seconds"
 
 
 class Dripping(Listening):
-    """Sends one header after the other, for ever."""
+    """A receiver that sends a header without end."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
@@ -82,12 +82,12 @@ class Dripping(Listening):
             stream.sendall(b"x")  # type: ignore[attr-defined]
 
 
-def test_a_receiver_whose_answer_never_ends_is_given_up() -> None:
+def test_gives_up_on_a_receiver_whose_answer_never_ends() -> None:
     with Dripping() as receiver:
         assert send(f"http://localhost:{receiver.port}/", seconds=0.3) == "no answer within 0.3 seconds"
 
 
-def test_nobody_listens() -> None:
+def test_reports_a_refused_connection() -> None:
     with Receiver() as receiver:
         url = receiver.url
     assert send(url) == "cannot be reached: connection refused"
@@ -103,7 +103,7 @@ def test_the_receiver_needs_a_valid_certificate(tmp_path: Path, monkeypatch: pyt
 
 
 class Proxy(Listening):
-    """Refuses what it is asked, and keeps it."""
+    """A proxy that denies each request and stores it."""
 
     said = ""
 
@@ -114,7 +114,7 @@ class Proxy(Listening):
         stream.sendall(b"HTTP/1.1 403 No\r\n\r\n")  # type: ignore[attr-defined]
 
 
-def test_the_machines_own_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uses_the_https_proxy_of_the_host_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     with Proxy() as proxy:
         monkeypatch.setenv("https_proxy", f"http://ana:pass%21@127.0.0.1:{proxy.port}")
         why = send("https://hooks.example.com/secret-path")
@@ -126,14 +126,14 @@ def test_the_machines_own_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None
     assert send("https://hooks.example.com/") == "cannot be reached: connection refused"
 
 
-def test_a_proxy_variable_that_is_not_a_url_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_proxy_variable_that_is_not_a_valid_url(monkeypatch: pytest.MonkeyPatch) -> None:
     for said in ("http://proxy.test:port", "http://[proxy"):
         monkeypatch.setenv("https_proxy", said)
         assert send("https://hooks.example.com/") == "https_proxy is not a valid URL"
 
 
 @pytest.mark.parametrize(("scheme", "port"), [("http", 80), ("https", 443)])
-def test_an_ipv6_address_without_a_port_gets_the_usual_one(
+def test_an_ipv6_address_without_a_port_gets_the_default_port(
     scheme: str, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, int]] = []

@@ -25,12 +25,12 @@ def test_capture_gives_the_child_no_stdin() -> None:
     assert capture(("cat",)).out == ""
 
 
-def test_capture_feeds_stdin_however_large_through_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capture_feeds_large_stdin_through_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "TemporaryFile", None)
     assert capture(("wc", "-c"), stdin=b"x" * 1_000_000).out.strip() == "1000000"
 
 
-def test_capture_takes_a_child_that_does_not_read(tmp_path: Path) -> None:
+def test_capture_accepts_a_child_that_does_not_read_its_stdin(tmp_path: Path) -> None:
     assert capture(("true",), cwd=tmp_path, stdin=b"x" * 1_000_000).code == 0
 
 
@@ -38,45 +38,45 @@ def test_capture_runs_in_the_given_directory(tmp_path: Path) -> None:
     assert f"{tmp_path}\n" == capture(("pwd",), cwd=tmp_path).out
 
 
-def test_a_slow_child_is_ended_and_called_a_time_out() -> None:
+def test_capture_ends_a_slow_child_and_reports_a_timeout() -> None:
     got = capture(("sleep", "30"), timeout=0.05)
     assert Finished(argv=("sleep", "30"), code=124, out="", err="no answer within 0.05 seconds") == got
 
 
-def test_a_child_that_prints_without_end_is_ended() -> None:
+def test_capture_ends_a_child_that_prints_too_much() -> None:
     for argv in (("yes",), ("sh", "-c", "yes >&2")):
         assert capture(argv, most=100_000) == Finished(
             argv=argv, code=125, out="", err="more than 100000 bytes of output"
         )
 
 
-def test_as_much_as_is_allowed_is_returned_whole() -> None:
+def test_capture_returns_output_of_exactly_the_limit() -> None:
     assert capture(("head", "-c", "100000", "/dev/zero"), most=100_000).out == "\0" * 100_000
 
 
-def test_a_background_process_that_keeps_the_output_open_delays_nothing() -> None:
+def test_capture_does_not_wait_for_a_background_process_that_keeps_the_output_open() -> None:
     got = capture(("sh", "-c", "sleep 60 & echo $!; exit 3"), timeout=20)
     os.kill(int(got.out), signal.SIGKILL)
     assert got.code == 3
 
 
-def test_a_child_that_closes_its_output_is_waited_for_until_the_timeout() -> None:
+def test_capture_waits_until_the_timeout_for_a_child_that_closed_its_output() -> None:
     assert capture(("sh", "-c", "exec >&- 2>&-; sleep 0.1; exit 3")).code == 3
     assert capture(("sh", "-c", "exec >&- 2>&-; sleep 60"), timeout=0.2).code == 124
 
 
-def test_bytes_that_are_no_utf8_do_not_stop_us() -> None:
+def test_capture_replaces_bytes_that_are_not_utf8() -> None:
     assert capture(("printf", r"\377\n")).out == "�\n"
 
 
-def test_follow_hands_on_each_line_of_both_outputs() -> None:
+def test_follow_passes_on_each_line_of_both_outputs() -> None:
     lines: list[str] = []
     got = follow(("sh", "-c", "echo one; echo two >&2; exit 4"), on_line=lines.append)
     assert lines == ["one", "two"]
     assert (got.code, got.out) == (4, "one\ntwo")
 
 
-def test_follow_feeds_stdin_however_large() -> None:
+def test_follow_feeds_large_stdin() -> None:
     assert follow(("wc", "-c"), on_line=lambda _: None, stdin=b"x" * 1_000_000).out.strip() == "1000000"
 
 
@@ -85,7 +85,7 @@ def test_follow_keeps_only_the_last_lines() -> None:
     assert [str(n) for n in range(801, 1001)] == got.out.split("\n")
 
 
-def test_a_child_is_ended_with_what_it_started_when_we_are_interrupted(tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_child_and_the_processes_that_it_started(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = f"sleep 60 & echo $! $$ > {pids}; echo ready; wait"
     with pytest.raises(KeyboardInterrupt):
@@ -95,7 +95,7 @@ def test_a_child_is_ended_with_what_it_started_when_we_are_interrupted(tmp_path:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_request_to_end_ends_the_child_as_ctrl_c_does(number: signal.Signals) -> None:
+def test_sigterm_and_sighup_interrupt_capture_like_ctrl_c(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
     with pytest.raises(KeyboardInterrupt, match=number.name):
@@ -123,9 +123,9 @@ def test_a_second_ctrl_c_kills_a_child_that_ignores_the_first() -> None:
     assert (_gone(*pids), time.monotonic() - started < process.GRACE) == (True, True)
 
 
-def test_ctrl_c_waits_for_the_end_of_what_is_not_interrupted() -> None:
+def test_uninterrupted_delays_ctrl_c_until_the_block_ends() -> None:
     done: list[str] = []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012 - what it is about
+    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012 - the subject of this test
         signal.raise_signal(signal.SIGINT)
         done.append("all")
     assert done == ["all"]
@@ -147,7 +147,7 @@ def _gone(pid: int) -> bool:
     return False
 
 
-def test_a_full_disk_is_told_before_anything_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_follow_reports_a_full_disk_before_it_starts_the_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def full(**_: object) -> object:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -159,13 +159,13 @@ def test_a_full_disk_is_told_before_anything_is_started(monkeypatch: pytest.Monk
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_environment_is_ours_with_what_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_gets_our_environment_and_the_added_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OURS", "1")
     got = follow(("sh", "-c", "echo $OURS $ADDED"), on_line=lambda _: None, environment={"ADDED": "2"})
     assert got.out == "1 2"
 
 
-def test_become_leaves_the_child_in_our_place(tmp_path: Path) -> None:
+def test_become_replaces_our_process_with_the_program(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from agent_sandbox.runtime.host.process import become;"
         f"print('before'); become(('sh', '-c', 'pwd; exit 7'), cwd=Path({str(tmp_path)!r}))"
@@ -174,7 +174,7 @@ def test_become_leaves_the_child_in_our_place(tmp_path: Path) -> None:
     assert (got.code, got.out) == (7, f"before\n{tmp_path}\n")
 
 
-def test_a_request_to_end_that_comes_while_the_child_is_made_ends_it(
+def test_an_interrupt_during_the_start_of_the_child_ends_the_child(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     make = subprocess.Popen
@@ -191,20 +191,20 @@ def test_a_request_to_end_that_comes_while_the_child_is_made_ends_it(
     assert _gone(int((tmp_path / "pid").read_text()))
 
 
-def test_only_a_line_feed_ends_a_line_so_that_nothing_printed_forges_another() -> None:
+def test_follow_splits_lines_only_at_line_feeds() -> None:
     lines: list[str] = []
     follow(("printf", r"a\rb\vc\302\205d\342\200\250e\r\n"), on_line=lines.append)
     assert lines == ["a\rb\vc\x85d\u2028e"]
 
 
-def test_a_watched_child_has_a_stdin_that_ends_with_us() -> None:
+def test_watch_keeps_the_stdin_of_the_child_open() -> None:
     lines: list[str] = []
     script = "import select, sys; print(bool(select.select([sys.stdin], [], [], 0.05)[0]))"
     got = process.watch((sys.executable, "-c", script), on_line=lines.append)
     assert (lines, got.code) == (["False"], 0)
 
 
-def test_a_followed_child_gets_lines_on_stdin() -> None:
+def test_watch_can_send_lines_to_the_stdin_of_the_child() -> None:
     lines: list[str] = []
     inputs: list[process.Input] = []
     script = "print(input()); print(input())"
@@ -220,7 +220,7 @@ def test_a_followed_child_gets_lines_on_stdin() -> None:
         inputs[0].say("three")
 
 
-def test_a_child_is_started_from_another_thread_too() -> None:
+def test_capture_works_in_another_thread() -> None:
     found: list[process.Finished] = []
     thread = threading.Thread(target=lambda: found.append(process.capture((sys.executable, "-c", "print(1)"))))
     thread.start()
@@ -228,13 +228,13 @@ def test_a_child_is_started_from_another_thread_too() -> None:
     assert found[0].out == "1\n"
 
 
-def test_the_stdin_of_a_followed_child_can_be_closed() -> None:
+def test_watch_can_close_the_stdin_of_the_child() -> None:
     script = "import sys; print(sys.stdin.read() == '')"
     got = process.watch((sys.executable, "-c", script), on_line=lambda _: None, on_start=process.Input.close)
     assert (got.out, got.code) == ("True", 0)
 
 
-def test_output_can_go_to_a_file_and_input_come_from_one(tmp_path: Path) -> None:
+def test_capture_can_read_stdin_from_a_file_and_write_stdout_to_a_file(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_bytes(b"x" * 200_000)
     with source.open("rb") as stdin, target.open("w+b") as into:
@@ -243,14 +243,14 @@ def test_output_can_go_to_a_file_and_input_come_from_one(tmp_path: Path) -> None
     assert target.read_bytes() == source.read_bytes()
 
 
-def test_a_file_gets_no_more_than_allowed_and_messages_stay_bounded(tmp_path: Path) -> None:
+def test_capture_limits_stdout_to_a_file_and_stderr(tmp_path: Path) -> None:
     for script in ("yes", "yes >&2"):
         with (tmp_path / "target").open("w+b") as into:
             assert capture(("sh", "-c", script), into=into, most=2_000_000).code == TOO_MUCH
         assert (tmp_path / "target").stat().st_size <= 2_000_000
 
 
-def test_a_signal_that_is_ignored_does_not_interrupt() -> None:
+def test_an_ignored_signal_does_not_interrupt_capture() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         assert capture(("sh", "-c", "kill -HUP $PPID; echo done")).out == "done\n"

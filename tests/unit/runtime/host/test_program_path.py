@@ -21,6 +21,6 @@ def test_the_current_directory_is_never_searched(environ: dict[str, str]) -> Non
     assert program_path(environ) == os.defpath
 
 
-def test_a_path_that_cannot_be_looked_at_counts_as_in_a_project(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_inspected_counts_as_in_a_project(tmp_path: Path) -> None:
     assert in_project("/a\0b")
     assert not in_project(tmp_path / "none")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-# What ends an incomplete string of the program's, and what would hide a part of the question.
+# Sequences that end an incomplete string of the program, and that reset modes which could hide the question.
 ENDS, PLAIN = re.escape(subject.CANCEL), re.escape(subject.PLAIN)
 COLOURED = re.escape(subject.COLOURS)
 DRAWN = PLAIN + COLOURED + rb"\x1b\[2J\x1b\[H\x1b\[1mwaits"
@@ -28,14 +28,14 @@ HIDDEN = rb"\x1b\[0m\x1b\[\?1049l"
 
 
 class Question:
-    """Shows one line while it is open, and rings once."""
+    """A question that shows lines while it is open, and rings once."""
 
     def __init__(self) -> None:
         self.open, self.rung = False, False
         self.keys: list[str] = []
 
     def lines(self, columns: int) -> Sequence[str]:
-        """Return the line."""
+        """Return the lines, none if the question is closed."""
         return [f"waits {columns}", "second"] if self.open else []
 
     def signal(self) -> bytes:
@@ -44,7 +44,7 @@ class Question:
         return b"" if before else b"\x07"
 
     def press(self, key: str) -> None:
-        """Keep the key, and close."""
+        """Store the key, and close the question."""
         self.keys.append(key)
         self.open = False
 
@@ -61,7 +61,7 @@ class Clock:
 
 
 class Seat:
-    """A terminal, and somebody at it: what they do runs in a thread, the session in this one."""
+    """A terminal and its user: the user acts in another thread, the session runs in this one."""
 
     def __init__(self) -> None:
         self.leader, self.follower = pty.openpty()
@@ -81,13 +81,13 @@ class Seat:
             os.close(descriptor)
 
     def run(self, script: str, act: Callable[[], None]) -> int:
-        """Run a shell script on the terminal while somebody acts, and looks on afterwards; return its exit code."""
+        """Run a shell script on the terminal while the user acts, then watches; return its exit code."""
         ended = threading.Event()
 
         def acting() -> None:
             try:
                 act()
-                while not ended.wait(0.01):  # a terminal that nobody reads stops whoever writes to it
+                while not ended.wait(0.01):  # a terminal that is not read blocks its writers
                     self.read_all()
             except BaseException as error:  # noqa: BLE001 - raised below
                 self.failed.append(error)
@@ -105,12 +105,12 @@ class Seat:
         return code
 
     def read_all(self) -> None:
-        """Take in what the terminal shows."""
+        """Read what the terminal shows."""
         while select.select([self.leader], [], [], 0)[0] and (data := os.read(self.leader, 65536)):
             self.seen += data
 
     def sees(self, pattern: bytes) -> None:
-        """Wait until the terminal has shown this, and forget what it showed."""
+        """Wait until the terminal has shown this pattern, and discard what it showed."""
         end = time.monotonic() + 10
         while not (found := re.search(pattern, self.seen, re.DOTALL)):
             assert time.monotonic() < end, self.seen
@@ -119,7 +119,7 @@ class Seat:
         self.seen = self.seen[found.end() :]
 
     def waits(self, condition: Callable[[], bool]) -> None:
-        """Wait until something is so."""
+        """Wait until the condition is true."""
         end = time.monotonic() + 10
         while not condition():
             assert time.monotonic() < end
@@ -130,7 +130,7 @@ class Seat:
         os.write(self.leader, keys)
 
     def asks(self) -> None:
-        """Have a question."""
+        """Open the question."""
         self.question.open = True
         self.session.wake()
 
@@ -142,7 +142,7 @@ def until(file: Path) -> str:
 
 @pytest.fixture
 def seat(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seat]:
-    """Somebody who need not wait."""
+    """Return a terminal whose user need not wait."""
     for name in ("TYPING_SECONDS", "SETTLE_SECONDS", "QUIET_SECONDS"):
         monkeypatch.setattr(subject, name, 0.01)
     monkeypatch.setattr(subject, "RESIZED_SECONDS", 0.05)
@@ -150,7 +150,7 @@ def seat(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seat]:
         yield seat
 
 
-def test_a_program_runs_as_on_the_terminal_itself(seat: Seat) -> None:
+def test_runs_a_program_as_if_directly_on_the_terminal(seat: Seat) -> None:
     before = termios.tcgetattr(seat.follower)
 
     def act() -> None:
@@ -164,12 +164,12 @@ def test_a_program_runs_as_on_the_terminal_itself(seat: Seat) -> None:
     assert (before, seat.question.rung) == (after, False)
 
 
-def test_what_was_typed_before_the_program_began_is_for_the_program(seat: Seat) -> None:
+def test_keys_typed_before_the_program_starts_reach_the_program(seat: Seat) -> None:
     seat.types(b"early\r")
     assert seat.run("read x; [ $x = early ]", lambda: None) == 0
 
 
-def test_no_output_is_lost_on_a_terminal_that_does_not_block(seat: Seat) -> None:
+def test_loses_no_output_on_a_non_blocking_terminal(seat: Seat) -> None:
     os.set_blocking(seat.follower, False)
 
     def act() -> None:
@@ -180,18 +180,18 @@ def test_no_output_is_lost_on_a_terminal_that_does_not_block(seat: Seat) -> None
     assert re.search(rb"\bend\r\n", seat.seen)
 
 
-def test_a_long_sequence_of_modes_is_read_in_one_pass() -> None:
+def test_parses_a_long_sequence_of_modes_in_linear_time() -> None:
     assert not subject.MODES.search(b"\x1b[?" + b"47" * 200_000)  # in quadratic time, minutes
 
 
-def test_a_program_that_a_signal_ended_has_the_exit_code_of_a_shell(seat: Seat) -> None:
+def test_returns_the_exit_code_that_a_shell_would_return(seat: Seat) -> None:
     assert seat.run("kill -9 $$", lambda: None) == 137
     for program, code in ((lambda: 3, 3), (lambda: 1 // 0, 127)):
         with Seat() as other:
             assert other.session.run(program) == code
 
 
-def test_a_question_is_shown_over_the_program_and_a_key_goes_to_it(seat: Seat) -> None:
+def test_shows_a_question_over_the_program_and_a_single_key_answers_the_question(seat: Seat) -> None:
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
@@ -208,7 +208,7 @@ def test_a_question_is_shown_over_the_program_and_a_key_goes_to_it(seat: Seat) -
     assert seat.question.keys == ["a"]
 
 
-def test_no_question_appears_while_somebody_types(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shows_no_question_while_the_user_types(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "TYPING_SECONDS", 60)
 
     def act() -> None:
@@ -224,7 +224,7 @@ def test_no_question_appears_while_somebody_types(seat: Seat, monkeypatch: pytes
     assert (seat.question.keys, b"waits" in seat.seen) == ([], False)
 
 
-def test_a_key_that_comes_at_once_answers_nothing(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignores_a_key_typed_right_after_a_question_appears(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "SETTLE_SECONDS", 60)
 
     def act() -> None:
@@ -242,7 +242,7 @@ def test_a_key_that_comes_at_once_answers_nothing(seat: Seat, monkeypatch: pytes
     assert seat.question.keys == []
 
 
-def test_pieces_of_what_the_terminal_answers_are_no_keys(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_take_pieces_of_terminal_responses_for_keys(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
 
     def act() -> None:
@@ -265,7 +265,7 @@ def test_pieces_of_what_the_terminal_answers_are_no_keys(seat: Seat, monkeypatch
     assert seat.question.keys == ["d"]
 
 
-def test_a_question_is_no_part_of_a_string_that_the_program_has_not_ended(seat: Seat) -> None:
+def test_ends_an_incomplete_control_string_before_a_question_is_shown(seat: Seat) -> None:
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
@@ -278,7 +278,7 @@ def test_a_question_is_no_part_of_a_string_that_the_program_has_not_ended(seat: 
     assert seat.run(r"printf 'ready\033_'; read x", act) == 0
 
 
-def test_the_program_waits_while_a_question_is_shown(seat: Seat, tmp_path: Path) -> None:
+def test_holds_back_the_programs_output_while_a_question_is_shown(seat: Seat, tmp_path: Path) -> None:
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
@@ -294,7 +294,7 @@ def test_the_program_waits_while_a_question_is_shown(seat: Seat, tmp_path: Path)
     assert seat.run(f"echo ready; {until(tmp_path / 'go')}; echo tick; read x", act) == 0
 
 
-def test_a_program_that_fills_the_screen_draws_it_anew(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_screen_program_redraws_after_a_question(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "RESIZED_SECONDS", 1.0)  # the shell looks at signals every 0.1 s
 
     def act() -> None:
@@ -319,7 +319,7 @@ def test_a_question_has_colours_that_a_program_cannot_change(seat: Seat) -> None
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
-        # No default colour and no number of the palette, and the styles of the program are reset.
+        # Neither default colours nor colours of the palette, and the program's styles are reset.
         seat.sees(rb"\x1b\[0;38;2;230;230;230;48;2;22;24;28m\x1b\[2J\x1b\[H\x1b\[1mwaits 80\x1b\[22m\r\nsecond$")
         time.sleep(0.05)
         seat.types(b"d")
@@ -345,7 +345,7 @@ def test_a_terminal_without_a_size_shows_questions(seat: Seat) -> None:
     assert seat.run(r"printf '\033[?1049hready'; read x; exit 6", act) == 6
 
 
-def test_a_program_that_never_pauses_is_interrupted_between_two_sequences(
+def test_shows_a_question_although_the_program_prints_without_a_pause(
     seat: Seat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subject, "QUIET_SECONDS", 0.02)
@@ -364,7 +364,7 @@ def test_a_program_that_never_pauses_is_interrupted_between_two_sequences(
     assert seat.question.keys == ["a"]
 
 
-def test_a_question_goes_when_the_program_ends(seat: Seat, tmp_path: Path) -> None:
+def test_hides_the_question_when_the_program_ends(seat: Seat, tmp_path: Path) -> None:
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
@@ -375,7 +375,7 @@ def test_a_question_goes_when_the_program_ends(seat: Seat, tmp_path: Path) -> No
     assert seat.run(f"echo ready; {until(tmp_path / 'go')}; exit 3", act) == 3
 
 
-def test_a_question_is_drawn_anew_for_another_size(seat: Seat) -> None:
+def test_redraws_a_question_when_the_terminal_is_resized(seat: Seat) -> None:
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
@@ -393,7 +393,7 @@ def test_a_question_is_drawn_anew_for_another_size(seat: Seat) -> None:
     assert seat.question.keys == ["escape"]
 
 
-def test_signals_go_to_the_program(seat: Seat) -> None:
+def test_passes_signals_to_the_program(seat: Seat) -> None:
     def act() -> None:
         seat.sees(b"ready")
         os.kill(os.getpid(), signal.SIGTERM)
@@ -401,7 +401,7 @@ def test_signals_go_to_the_program(seat: Seat) -> None:
     assert seat.run("trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done", act) == 5
 
 
-def test_the_program_ends_with_the_terminal(seat: Seat) -> None:
+def test_the_program_gets_sighup_when_the_terminal_closes(seat: Seat) -> None:
     def act() -> None:
         seat.sees(b"ready")
         os.close(seat.leader)
@@ -410,7 +410,7 @@ def test_the_program_ends_with_the_terminal(seat: Seat) -> None:
     assert seat.run("trap 'exit 5' HUP; echo ready; while :; do echo x; sleep 0.05; done", act) == 5
 
 
-def test_the_program_ends_with_the_terminal_while_a_question_is_shown(seat: Seat) -> None:
+def test_the_program_gets_sighup_when_the_terminal_closes_during_a_question(seat: Seat) -> None:
     def act() -> None:
         seat.sees(b"ready")
         seat.asks()
@@ -418,18 +418,18 @@ def test_the_program_ends_with_the_terminal_while_a_question_is_shown(seat: Seat
         os.close(seat.leader)
         seat.leader = os.open(os.devnull, os.O_RDONLY)
 
-    # What it writes last is more than fits into its terminal.
+    # Its last output is larger than the buffer of its terminal.
     assert seat.run("trap 'seq 50000; exit 5' HUP; echo ready; while :; do sleep 0.05; done", act) == 5
 
 
-def test_another_process_that_keeps_the_terminal_does_not_keep_the_session(seat: Seat, tmp_path: Path) -> None:
+def test_the_session_ends_although_another_process_keeps_the_terminal_open(seat: Seat, tmp_path: Path) -> None:
     kept = tmp_path / "pid"
     script = f"trap '' HUP; sleep 600 & echo $! > {kept}; exit 4"
     assert seat.run(script, lambda: None) == 4
     os.kill(int(kept.read_text()), signal.SIGTERM)  # it is still there
 
 
-def test_a_program_may_end_before_its_signal_is_handled(
+def test_the_session_ends_if_the_program_ends_right_after_the_fork(
     seat: Seat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fork, kept = subject._fork, tmp_path / "pid"

@@ -21,7 +21,7 @@ AGENTS = Agents((MANIFEST,))
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Return a home directory with settings, a sign-in, and what must stay out."""
+    """Return a home directory with settings, a sign-in, and files that must not be taken."""
     (tmp_path / ".claude" / "skills" / "a").mkdir(parents=True)
     texts = {
         ".claude/CLAUDE.md": "be kind",
@@ -47,11 +47,11 @@ PLAIN = {
 }
 
 
-def test_what_the_manifest_names_is_taken_along_and_nothing_else(home: Path) -> None:
+def test_takes_only_the_settings_that_the_manifest_names(home: Path) -> None:
     assert taken(home) == (PLAIN, ())
 
 
-def test_links_are_not_followed_wherever_they_are(home: Path) -> None:
+def test_does_not_follow_links(home: Path) -> None:
     (home / "secret").write_text("value")
     (home / "folder").mkdir()
     (home / "folder" / "x.md").write_text("value")
@@ -68,14 +68,14 @@ def test_links_are_not_followed_wherever_they_are(home: Path) -> None:
     )
 
 
-def test_a_directory_that_is_a_link_gives_nothing(home: Path) -> None:
+def test_takes_nothing_from_a_directory_that_is_a_link(home: Path) -> None:
     (home / ".claude").rename(home / "real")
     (home / ".claude").symlink_to(home / "real")
     files, left = taken(home)
     assert (files, len(left)) == ({}, 3)
 
 
-def test_pipes_huge_files_and_depth_are_left_out(home: Path) -> None:
+def test_leaves_out_pipes_large_files_deep_directories_and_unreadable_files(home: Path) -> None:
     skills = home / ".claude" / "skills"
     os.mkfifo(skills / "pipe.md")
     (skills / "big.md").write_text("x" * (module.MOST_FILE_BYTES + 1))
@@ -95,17 +95,17 @@ def test_pipes_huge_files_and_depth_are_left_out(home: Path) -> None:
     ]
 
 
-def test_number_and_size_of_all_files_are_limited(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_the_number_of_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_FILES", 2)
     files, left = taken(home)
     assert (len(files), left[0].startswith(".claude/skills/a/SKILL.md and more: 2 files or 4 MiB")) == (2, True)
 
 
-def test_without_a_home_directory_there_is_nothing() -> None:
+def test_finds_no_settings_without_a_home_directory() -> None:
     assert user_settings(AGENTS, {}).files == {}
 
 
-def test_copies_can_be_read_by_all_follow_changes_and_can_be_removed(tmp_path: Path) -> None:
+def test_copies_are_readable_by_all_are_updated_in_place_and_can_be_removed(tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
     folder = folder_of("app-1", environ)
     before = os.umask(0o077)

@@ -25,7 +25,7 @@ class Spec(BaseModel):
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Return a file of the user's own, beside the project `app`."""
+    """Return a file of the user, beside the project `app`."""
     (tmp_path / "app").mkdir()
     folder = tmp_path / "config"
     folder.mkdir(mode=0o700)
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
     return folder / "x.yaml"
 
 
-def test_a_file_is_read_by_its_model(file: Path) -> None:
+def test_reads_a_file_into_its_model_and_finds_the_place_of_a_value(file: Path) -> None:
     spec, document = read_user_file(file, file.parent.parent / "app", Spec, parts=Part)
     assert spec == Spec(parts=[Part(name="a")])
     assert place_of(document, ("parts", 0, "name"), "F") == "F:2:9"
@@ -51,7 +51,7 @@ def test_an_unknown_key_is_reported_with_the_known_ones(file: Path) -> None:
     ]
 
 
-def test_a_huge_file_and_a_directory_are_refused(file: Path) -> None:
+def test_rejects_a_large_file_and_a_directory(file: Path) -> None:
     file.write_text("#" * (MOST_BYTES + 1))
     with pytest.raises(UserError, match="longer than 256 KiB"):
         read_user_file(file, file.parent.parent / "app", Spec)

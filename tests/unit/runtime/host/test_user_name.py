@@ -6,7 +6,7 @@ from agent_sandbox.runtime.host import user_name as subject
 from agent_sandbox.runtime.host.user_name import user_name
 
 
-def test_a_user_without_a_name_is_a_uid(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_returns_the_uid_of_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "getuser", lambda: "ana")
     assert user_name() == "ana"
 

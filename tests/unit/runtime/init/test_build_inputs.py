@@ -38,24 +38,24 @@ def names(agents: tuple[str, ...], path: Path | None, cwd: Path) -> list[str]:
     return [image.name for image in images]
 
 
-def test_without_an_agent_the_projects_own_images_are_built(project: Path) -> None:
+def test_builds_the_projects_own_images_if_no_agent_is_named(project: Path) -> None:
     expected = [proxy_name(), base_name(), agent_name(AGENTS[:1], Owner(uid=501, gid=20))]
     assert names((), None, project) == expected
     assert names((), project, Path("/")) == expected
 
 
-def test_agents_are_built_for_the_projects_owner_and_share_what_they_stand_on(project: Path) -> None:
+def test_builds_named_agents_for_the_projects_owner_on_one_base_image(project: Path) -> None:
     owner = Owner(uid=501, gid=20)
     expected = [proxy_name(), base_name(), *(agent_name((agent,), owner) for agent in AGENTS)]
     assert names(AGENTS, None, project) == expected
 
 
-def test_before_init_an_agent_is_built_for_the_owner_of_the_directory(tmp_path: Path) -> None:
+def test_builds_an_agent_for_the_owner_of_the_directory_before_init(tmp_path: Path) -> None:
     expected = [proxy_name(), base_name(), agent_name(AGENTS[:1], owner_of(tmp_path))]
     assert names(AGENTS[:1], None, tmp_path) == expected
 
 
-def test_nothing_to_build_names_what_could_be(tmp_path: Path) -> None:
+def test_lists_the_known_agents_if_there_is_nothing_to_build(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         names((), None, tmp_path)
     expected = (
@@ -65,7 +65,7 @@ def test_nothing_to_build_names_what_could_be(tmp_path: Path) -> None:
     assert str(raised.value) == expected
 
 
-def test_an_unknown_agent_is_a_problem(tmp_path: Path) -> None:
+def test_rejects_an_unknown_agent(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such agent `nobody`"):
         names(("nobody",), None, tmp_path)
 
@@ -75,12 +75,12 @@ def test_building_anew_uses_no_cache() -> None:
     assert build_of((), extra_ca=None, anew=True) == Build(images=(), freshness=Freshness.ALL, cache=Cache.IGNORE)
 
 
-def test_a_variable_sets_the_base_image_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_variable_sets_the_base_image(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_SANDBOX_BASE_IMAGE", "mirror.test/debian:13")
     assert build_of((), extra_ca=None) == Build(images=(), base_image="mirror.test/debian:13")
 
 
-def test_an_extra_ca_is_given_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_converts_the_path_of_an_extra_ca_to_an_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ca.pem").write_bytes(CERTIFICATE)
     monkeypatch.chdir(tmp_path)
     assert build_of((), extra_ca=Path("ca.pem")).extra_ca == tmp_path / "ca.pem"
@@ -94,9 +94,7 @@ def test_an_extra_ca_is_given_by_its_whole_path(tmp_path: Path, monkeypatch: pyt
         (None, "cannot read the extra CA: No such file or directory"),
     ],
 )
-def test_an_extra_ca_that_is_none_is_refused_before_the_build(
-    tmp_path: Path, content: bytes | None, problem: str
-) -> None:
+def test_rejects_an_invalid_extra_ca_before_the_build(tmp_path: Path, content: bytes | None, problem: str) -> None:
     file = tmp_path / "ca.pem"
     if content is not None:
         file.write_bytes(content)

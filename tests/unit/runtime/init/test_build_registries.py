@@ -16,7 +16,7 @@ def test_without_configuration_the_tools_use_their_defaults(tmp_path: Path) -> N
     assert machine_registries(machine(tmp_path), BOTH) == {}
 
 
-def test_the_users_files_name_them_and_credentials_stay_out(tmp_path: Path) -> None:
+def test_reads_registries_from_the_users_files_without_credentials(tmp_path: Path) -> None:
     (tmp_path / "home" / ".config" / "pip").mkdir(parents=True)
     (tmp_path / "home" / ".npmrc").write_text("//npm.test/:_authToken=x\nregistry=https://npm.test/r/\n")
     (tmp_path / "home" / ".config" / "pip" / "pip.conf").write_text(
@@ -38,11 +38,13 @@ def test_the_users_files_name_them_and_credentials_stay_out(tmp_path: Path) -> N
         ({"PIP_INDEX_URL": "https://[", "NPM_CONFIG_REGISTRY": "https://"}, {}),
     ],
 )
-def test_a_variable_comes_first_and_only_urls_of_servers_count(environ: dict[str, str], found: dict[str, str]) -> None:
+def test_reads_registries_from_variables_and_ignores_values_that_are_not_server_urls(
+    environ: dict[str, str], found: dict[str, str]
+) -> None:
     assert machine_registries(machine(Path("/nonexistent"), **environ), BOTH) == found
 
 
-def test_npm_itself_names_the_registry_that_no_file_does() -> None:
+def test_asks_npm_for_its_registry_on_each_machine_and_uses_the_first_url() -> None:
     def with_npm(said: str) -> Machine:
         return image_machine(lambda argv: said if tuple(argv) == ("npm", "config", "get", "registry") else "")
 

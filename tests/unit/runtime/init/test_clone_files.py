@@ -1,4 +1,4 @@
-"""What is checked in is the same everywhere, and a clone gets the rest from it."""
+"""Checked-in files are the same everywhere, and a clone makes its other files from them."""
 
 import shutil
 import subprocess
@@ -35,7 +35,7 @@ def made(root: Path, environ: dict[str, str] | None = None, **options: Any) -> P
 
 
 def cloned(original: Path, clone: Path) -> Path:
-    """Copy what is checked in."""
+    """Copy the files that are checked in."""
     for path in (*CHECKED_IN, PROJECT_FILE):
         (clone / path).parent.mkdir(parents=True, exist_ok=True)
         if (original / path).exists():
@@ -62,9 +62,7 @@ def a_machine(home: Path, name: str) -> dict[str, str]:
     return {"HOME": str(home)}
 
 
-def test_what_is_checked_in_is_the_same_on_two_machines_byte_for_byte(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checked_in_files_are_byte_identical_on_two_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machines = {"ann": tmp_path / "home" / "ann" / "app", "bob": tmp_path / "srv" / "checkouts" / "Other Name"}
     for name, root in machines.items():
         environ = a_machine(tmp_path / f"home-of-{name}", name)
@@ -73,7 +71,7 @@ def test_what_is_checked_in_is_the_same_on_two_machines_byte_for_byte(
         if name == "bob":
             subprocess.run(["git", "init", "--quiet", root], check=True)
             (root / ".vscode").mkdir()
-            (root / ".env").write_text("COMPOSE_FILE=mine.yaml\n")  # of his clone alone
+            (root / ".env").write_text("COMPOSE_FILE=mine.yaml\n")  # only in this clone
         made(root, environ)
     ann, bob = machines.values()
     assert texts(ann, *CHECKED_IN) == texts(bob, *CHECKED_IN)
@@ -82,7 +80,7 @@ def test_what_is_checked_in_is_the_same_on_two_machines_byte_for_byte(
     assert [(path, word) for path in CHECKED_IN for word in mine if f"{word}" in texts(ann, path)[path]] == []
 
 
-def test_a_clone_gets_its_own_files_and_keeps_what_is_checked_in(tmp_path: Path) -> None:
+def test_a_clone_gets_its_own_files_and_keeps_the_checked_in_files(tmp_path: Path) -> None:
     chosen: dict[str, Any] = {"ide": Ide.NONE, "title": "Our App", "limits": {"memory": "2g"}, "dotenv": False}
     original = made(tmp_path / "a", **chosen)
     clone = cloned(original, tmp_path / "b")
@@ -119,7 +117,7 @@ def test_pulled_choices_are_applied(tmp_path: Path) -> None:
     assert "mem_limit: 2g" in (clone / STACK).read_text()
 
 
-def test_a_clone_without_the_project_file_is_not_made_without_its_masks(tmp_path: Path) -> None:
+def test_refuses_to_write_the_files_of_a_clone_without_its_project_file(tmp_path: Path) -> None:
     original = made(tmp_path / "a", limits={"memory": "2g"})
     (original / PROJECT_FILE).unlink()
     clone = cloned(original, tmp_path / "b")
@@ -137,7 +135,7 @@ def test_an_edited_stack_is_kept(tmp_path: Path) -> None:
     assert (clone / STACK).read_text().endswith("# mine\n")
 
 
-def test_a_moved_or_copied_clone_is_left_to_init(tmp_path: Path) -> None:
+def test_writes_no_files_into_a_moved_clone(tmp_path: Path) -> None:
     made(tmp_path / "a").rename(tmp_path / "b")
     assert write_clone_files(tmp_path / "b", {}) == ()
     with pytest.raises(UserError):
@@ -145,7 +143,7 @@ def test_a_moved_or_copied_clone_is_left_to_init(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["services: {}\n", "", "[", "x-agent-sandbox: {agent: claude, ide: vscode}\n"])
-def test_a_file_of_that_name_that_is_not_ours_is_left_alone(tmp_path: Path, text: str) -> None:
+def test_ignores_a_compose_yaml_that_agent_sandbox_did_not_write(tmp_path: Path, text: str) -> None:
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / SHARED).write_text(text)
     assert write_clone_files(tmp_path, {}) == ()
@@ -155,7 +153,7 @@ def test_a_file_of_that_name_that_is_not_ours_is_left_alone(tmp_path: Path, text
 @pytest.mark.parametrize(
     "record", ["{}", "{agent: claude, ide: emacs}", "{agent: claude, ide: none, limits: {cpus: 9999}}"]
 )
-def test_choices_that_cannot_be_read_are_a_problem(tmp_path: Path, record: str) -> None:
+def test_rejects_an_invalid_record_in_compose_yaml(tmp_path: Path, record: str) -> None:
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / SHARED).write_text(stamped(f"x-agent-sandbox: {record}\n", comment="#"))
     with pytest.raises(UserError) as raised:
@@ -166,7 +164,7 @@ def test_choices_that_cannot_be_read_are_a_problem(tmp_path: Path, record: str) 
     )
 
 
-def test_one_init_migrates_a_project_of_an_earlier_version_and_changes_no_name(tmp_path: Path) -> None:
+def test_init_migrates_a_project_of_an_earlier_version_and_keeps_its_name(tmp_path: Path) -> None:
     root = made(tmp_path / "app", limits={"memory": "2g"})
     name, stack = read_project(root).name, (root / STACK).read_text()
     for path in (SHARED, IGNORE, VALUES):
@@ -189,7 +187,7 @@ def test_a_migration_keeps_what_the_user_wrote_into_devcontainer_json(tmp_path: 
 
 
 @pytest.mark.parametrize("path", [".devcontainer/.env", ".devcontainer/.gitignore"])
-def test_a_link_in_place_of_a_file_is_refused_and_nothing_is_written(tmp_path: Path, path: str) -> None:
+def test_init_refuses_a_link_in_place_of_a_file_and_writes_nothing(tmp_path: Path, path: str) -> None:
     (tmp_path / "app" / ".devcontainer").mkdir(parents=True)
     target = tmp_path / "target"
     target.write_text("mine\n")

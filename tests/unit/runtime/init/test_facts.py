@@ -22,35 +22,35 @@ def look(project: Path, environ: dict[str, str] | None = None) -> Workspace:
     return look_at(project, title="x", ide=Ide.NONE, limits=DEFAULT, environ=environ or {})
 
 
-def test_a_project_is_known_by_its_real_path(tmp_path: Path) -> None:
+def test_returns_the_real_path_of_a_project(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "link").symlink_to("app")
     assert find_project(tmp_path / "link", {}) == tmp_path / "app"
 
 
-def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+def test_rejects_a_missing_directory(tmp_path: Path) -> None:
     assert problem(tmp_path / "x") == Problem(where=str(tmp_path / "x"), what="no such directory")
 
 
-def test_a_file_is_no_project(tmp_path: Path) -> None:
+def test_rejects_a_file(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
     assert problem(tmp_path / "f").what == "not a directory"
 
 
-def test_a_link_that_goes_round_in_circles(tmp_path: Path) -> None:
+def test_rejects_a_loop_of_symbolic_links(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     assert problem(tmp_path / "a").what.startswith("cannot be used")
 
 
-def test_a_path_that_is_no_utf8(tmp_path: Path) -> None:
+def test_rejects_a_path_that_is_not_utf8(tmp_path: Path) -> None:
     project = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     project.mkdir()
     assert problem(project).what == "this path is not UTF-8"
 
 
 @pytest.mark.parametrize("name", ["", "project", "a/.."])
-def test_the_home_directory_and_all_above_it_are_refused(tmp_path: Path, name: str) -> None:
+def test_rejects_the_home_directory_and_all_directories_above_it(tmp_path: Path, name: str) -> None:
     home = tmp_path / "home" / "me"
     (home / "project").mkdir(parents=True)
     (home / "a").mkdir()
@@ -69,17 +69,17 @@ def test_the_home_directory_and_all_above_it_are_refused(tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize("path", ["/", "//", "/.."])
-def test_the_root_of_everything_is_refused(path: str) -> None:
+def test_rejects_the_root_directory(path: str) -> None:
     assert problem(Path(path)).where == "/"
 
 
-def test_awkward_names_are_just_names(tmp_path: Path) -> None:
+def test_accepts_unusual_directory_names(tmp_path: Path) -> None:
     for name in ("with space", "-dash", "it's", 'say "x"', "日本", "$HOME", "{{x}}", "a\nb", "#", "\x1b[31m"):
         (tmp_path / name).mkdir()
         assert find_project(tmp_path / name, {}) == tmp_path / name
 
 
-def test_what_the_user_brings_along_is_found_when_it_is_there(tmp_path: Path) -> None:
+def test_finds_the_users_existing_dotfiles_and_layers(tmp_path: Path) -> None:
     project, config = tmp_path / "p", tmp_path / "home" / ".config" / "agent-sandbox"
     project.mkdir()
     (config / "dotfiles").mkdir(parents=True)
@@ -89,7 +89,7 @@ def test_what_the_user_brings_along_is_found_when_it_is_there(tmp_path: Path) ->
     assert workspace.layers == {"user": str(config)}
 
 
-def test_without_a_home_nothing_is_brought_along(tmp_path: Path) -> None:
+def test_finds_no_dotfiles_or_layers_without_a_home_directory(tmp_path: Path) -> None:
     workspace = look(tmp_path, {})
     assert (workspace.dotfiles, workspace.shell_d, workspace.layers) == (None, None, {})
 
@@ -98,25 +98,27 @@ def test_without_a_home_nothing_is_brought_along(tmp_path: Path) -> None:
     ("uid", "gid", "expected"),
     [(501, 20, Owner(uid=501, gid=20)), (0, 0, Owner()), (1234, 0, Owner(uid=1234, gid=1000)), (0, 5, Owner())],
 )
-def test_dev_has_the_owners_numbers_but_never_roots(uid: int, gid: int, expected: Owner) -> None:
+def test_dev_gets_the_uid_and_gid_of_the_owner_but_never_those_of_root(uid: int, gid: int, expected: Owner) -> None:
     assert owner_by(os.stat_result((0o40755, 1, 1, 2, uid, gid, 0, 0, 0, 0))) == expected
 
 
-def test_the_owner_of_a_directory_is_looked_up(tmp_path: Path) -> None:
+def test_reads_the_owner_of_a_directory(tmp_path: Path) -> None:
     assert owner_of(tmp_path) == owner_by(tmp_path.stat())
 
 
-def test_a_user_that_the_system_does_not_know_has_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_a_project_for_a_user_that_the_system_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
     assert find_project(tmp_path, {}) == tmp_path
 
 
-def test_this_machine_has_memory_and_processors() -> None:
+def test_reports_the_memory_and_cpus_of_this_machine() -> None:
     has = machine()
     assert (has["memory"] > 1 << 26, has["cpus"] >= 1) == (True, True)
 
 
-def test_who_commits_is_asked_of_the_users_own_settings_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_the_identity_only_from_the_users_git_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work, home = tmp_path / "work", tmp_path / "home"
     home.mkdir()
     subprocess.run(["git", "init", "--quiet", work], check=True)
@@ -132,6 +134,6 @@ def test_who_commits_is_asked_of_the_users_own_settings_of_git(tmp_path: Path, m
     assert identity_in(work) == Identity()
 
 
-def test_without_git_nobody_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_identity_is_empty_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert identity_in(tmp_path) == Identity()

@@ -34,16 +34,16 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_only_a_new_env_is_excluded(repository: Path) -> None:
+def test_excludes_only_a_new_env(repository: Path) -> None:
     assert to_exclude(repository, changes(*NEW), EXCLUDE) == (".env",)
 
 
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict is not Verdict.WRITTEN])
-def test_files_that_were_there_before_are_not(repository: Path, verdict: Verdict) -> None:
+def test_does_not_exclude_files_that_init_does_not_write(repository: Path, verdict: Verdict) -> None:
     assert to_exclude(repository, changes(*NEW, verdict=verdict), EXCLUDE) == ()
 
 
-def test_files_that_are_ignored_already_are_not_named_again(repository: Path) -> None:
+def test_omits_files_that_are_already_ignored(repository: Path) -> None:
     assert not_ignored(repository, [SERVICE, "a", "b"], EXCLUDE) == (SERVICE, "a", "b")
     (repository / EXCLUDE).write_text("/a\n")
     (repository / ".gitignore").write_text("b\n")
@@ -55,13 +55,13 @@ def test_files_that_are_ignored_already_are_not_named_again(repository: Path) ->
     assert not_ignored(repository, [SERVICE, COMPOSE, POLICY], EXCLUDE) == (POLICY,)
 
 
-def test_lines_of_others_stay(repository: Path) -> None:
+def test_keeps_existing_lines_of_the_exclude_file(repository: Path) -> None:
     assert excluding(repository, [".env"], EXCLUDE) == {EXCLUDE: f"{COMMENT}\n/.env\n"}
     (repository / EXCLUDE).write_text("# mine\n*.log")
     assert excluding(repository, [".env"], EXCLUDE) == {EXCLUDE: f"# mine\n*.log\n{COMMENT}\n/.env\n"}
 
 
-def test_what_an_earlier_version_kept_out_of_git_can_be_checked_in(repository: Path) -> None:
+def test_removes_exclude_lines_of_an_earlier_version_but_not_the_users_own(repository: Path) -> None:
     before = f"*.log\n{COMMENT}\n/{COMPOSE}\n/{DEVCONTAINER}\n/.env\n"
     (repository / EXCLUDE).write_text(before)
     assert excluding(repository, (), EXCLUDE) == {EXCLUDE: before.replace(f"/{DEVCONTAINER}\n", "")}
@@ -69,7 +69,7 @@ def test_what_an_earlier_version_kept_out_of_git_can_be_checked_in(repository: P
     assert excluding(repository, (), EXCLUDE) == {}
 
 
-def test_an_exclude_file_that_is_a_link_is_left_alone_unless_it_is_needed(repository: Path) -> None:
+def test_raises_for_an_exclude_file_that_is_a_link_only_if_lines_must_be_added(repository: Path) -> None:
     (repository / EXCLUDE).symlink_to("/etc/hostname")
     assert excluding(repository, to_exclude(repository, changes(".env"), EXCLUDE), EXCLUDE) == {}
     with pytest.raises(UserError):
@@ -87,23 +87,23 @@ def present(dotenv: str = OURS) -> list[Change]:
 LINES = f"{COMMENT}\n/.env\n"
 
 
-def test_gitignore_lists_the_env_also_later_and_outside_a_repository(tmp_path: Path) -> None:
+def test_adds_env_to_gitignore_once_even_outside_a_repository(tmp_path: Path) -> None:
     change = ignoring_here(tmp_path, present())
     assert (change.path, change.verdict, change.before, change.after) == (".gitignore", Verdict.WRITTEN, None, LINES)
     (tmp_path / ".gitignore").write_text(LINES)
     assert ignoring_here(tmp_path, present()).verdict is Verdict.UNCHANGED
 
 
-def test_gitignore_does_not_list_what_is_partly_the_users(tmp_path: Path) -> None:
+def test_does_not_add_an_env_with_the_users_own_lines_to_gitignore(tmp_path: Path) -> None:
     assert ignoring_here(tmp_path, present(f"A=1\n{OURS}")).verdict is Verdict.UNCHANGED
 
 
-def test_what_gitignore_will_list_is_not_excluded_too(repository: Path) -> None:
+def test_does_not_exclude_files_that_gitignore_will_list(repository: Path) -> None:
     new = [Change(path=".env", before=None, after=OURS, verdict=Verdict.WRITTEN)]
     assert to_exclude(repository, [*new, ignoring_here(repository, new)], EXCLUDE) == ()
 
 
-def test_a_gitignore_that_is_a_link_is_a_problem(tmp_path: Path) -> None:
+def test_rejects_a_gitignore_that_is_a_link(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").symlink_to("/etc/hostname")
     with pytest.raises(UserError) as raised:
         ignoring_here(tmp_path, present())
@@ -113,12 +113,12 @@ def test_a_gitignore_that_is_a_link_is_a_problem(tmp_path: Path) -> None:
     )
 
 
-def test_without_a_repository_there_is_nothing_to_exclude(tmp_path: Path) -> None:
+def test_there_is_no_exclude_file_without_a_repository(tmp_path: Path) -> None:
     assert exclude_file(tmp_path, None) is None
     (tmp_path / ".git").write_text("gitdir: ../elsewhere\n")
     assert exclude_file(tmp_path, None) is None
 
 
-def test_a_worktree_has_the_exclude_file_of_its_repository(tmp_path: Path) -> None:
+def test_a_worktree_uses_the_exclude_file_of_its_repository(tmp_path: Path) -> None:
     outside = Outside(common=tmp_path / "main" / ".git", name="feature")
     assert exclude_file(tmp_path, outside) == str(tmp_path / "main" / ".git" / "info" / "exclude")

@@ -22,13 +22,13 @@ def wish(path: Path, *, title: str | None = None, ide: Ide | None = None) -> Ini
     return InitOptions(agents=("claude",), path=path, title=title, ide=ide, on_conflict=OnConflict.KEEP, detect=False)
 
 
-def test_preparing_only_reads(tmp_path: Path) -> None:
+def test_prepare_writes_nothing(tmp_path: Path) -> None:
     prepared = prepare(wish(tmp_path), {})
     assert {change.verdict for change in prepared.changes} == {Verdict.WRITTEN}
     assert list(tmp_path.iterdir()) == []
 
 
-def test_writing_is_a_step_of_its_own_and_changes_nothing_more(tmp_path: Path) -> None:
+def test_a_second_init_changes_nothing(tmp_path: Path) -> None:
     prepare(wish(tmp_path), {}).write()
     assert {change.verdict for change in prepare(wish(tmp_path), {}).changes} == {Verdict.UNCHANGED}
 
@@ -43,14 +43,14 @@ def test_the_proxy_can_read_the_policy_whatever_the_umask(tmp_path: Path) -> Non
     assert modes == {".devcontainer": 0o755, POLICY: 0o644, STACK: 0o600, DOTENV: 0o600}
 
 
-def test_hooks_are_made_where_a_repository_has_none(tmp_path: Path) -> None:
+def test_creates_the_hooks_directory_if_a_repository_has_none(tmp_path: Path) -> None:
     (repository(tmp_path) / "hooks").rmdir()
     prepare(wish(tmp_path), {}).write()
     assert (tmp_path / ".git" / "hooks").is_dir()
 
 
 def submodule(project: Path) -> Path:
-    """Make a repository with one submodule, and return where its own repository lies."""
+    """Make a repository with one submodule, and return the git directory of the submodule."""
     module = bare(repository(project) / "modules" / "fe")
     (module / "config").write_text("")
     return module
@@ -60,7 +60,7 @@ def protected(project: Path, *, unprotect: frozenset[str] = frozenset()) -> set[
     return {one.path for one in prepare(replace(wish(project), unprotect=unprotect), {}).workspace.protected}
 
 
-def test_what_is_protected_stays_so_though_the_next_search_does_not_find_it(
+def test_keeps_protecting_paths_that_the_next_search_does_not_find(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submodule(tmp_path)
@@ -80,9 +80,7 @@ def test_what_is_protected_stays_so_though_the_next_search_does_not_find_it(
 
 
 @pytest.mark.parametrize("text", ["", "services: [\n", "services: {}\n"])
-def test_what_was_protected_when_the_stack_started_stays_so_whatever_the_compose_file_says(
-    tmp_path: Path, text: str
-) -> None:
+def test_keeps_protecting_paths_of_the_last_start_whatever_the_compose_file_contains(tmp_path: Path, text: str) -> None:
     environ, project = {"HOME": str(tmp_path / "home")}, tmp_path / "app"
     (project / "tools" / "hooks").mkdir(parents=True)
     git = repository(project)
@@ -95,7 +93,7 @@ def test_what_was_protected_when_the_stack_started_stays_so_whatever_the_compose
     assert "tools/hooks" in {one.path for one in forced.workspace.protected}
 
 
-def test_a_person_may_let_go_of_what_is_protected(tmp_path: Path) -> None:
+def test_the_user_can_unprotect_a_path(tmp_path: Path) -> None:
     module = submodule(tmp_path)
     prepare(wish(tmp_path), {}).write()
     (module / "HEAD").unlink()
@@ -106,7 +104,7 @@ def test_a_person_may_let_go_of_what_is_protected(tmp_path: Path) -> None:
     assert note == ".git/modules/fe/config: no longer protected: the agent can write it after the next start"
 
 
-def test_a_protected_path_that_is_a_link_now_is_not_dropped_without_a_yes(tmp_path: Path) -> None:
+def test_drops_a_protected_path_that_became_a_link_only_if_the_user_confirms(tmp_path: Path) -> None:
     (tmp_path / ".vscode").mkdir()
     prepare(wish(tmp_path), {}).write()
     (tmp_path / ".vscode").rmdir()
@@ -124,7 +122,7 @@ def test_a_protected_path_that_is_a_link_now_is_not_dropped_without_a_yes(tmp_pa
     assert "vscode" not in (tmp_path / STACK).read_text().partition("services:")[2]
 
 
-def test_what_is_gone_is_told(tmp_path: Path) -> None:
+def test_reports_protected_paths_that_no_longer_exist(tmp_path: Path) -> None:
     (tmp_path / ".vscode").mkdir()
     prepare(wish(tmp_path), {}).write()
     (tmp_path / ".vscode").rmdir()
@@ -138,26 +136,26 @@ def test_paths_with_a_dollar_stay_protected(tmp_path: Path) -> None:
     assert (prepared.protection.gone, prepared.protection.kept) == ((), ())
 
 
-def test_a_title_is_the_directorys_name_unless_told_otherwise(tmp_path: Path) -> None:
+def test_the_title_defaults_to_the_name_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / "a\nb").mkdir()
     assert prepare(wish(tmp_path / "a\nb"), {}).workspace.title == "a-b"
     assert prepare(wish(tmp_path, title="Mine"), {}).workspace.title == "Mine"
 
 
-def test_choices_of_an_earlier_init_stay(tmp_path: Path) -> None:
+def test_keeps_the_choices_of_an_earlier_init(tmp_path: Path) -> None:
     prepare(wish(tmp_path, title="Mine", ide=Ide.NONE), {}).write()
     workspace = prepare(wish(tmp_path), {}).workspace
     assert (workspace.title, workspace.ide) == ("Mine", Ide.NONE)
     assert prepare(wish(tmp_path, ide=Ide.VSCODE), {}).workspace.ide is Ide.VSCODE
 
 
-def test_the_agent_of_an_earlier_init_is_known(tmp_path: Path) -> None:
+def test_remembers_the_agent_of_an_earlier_init(tmp_path: Path) -> None:
     assert agents_of(tmp_path, {}) == ()
     prepare(wish(tmp_path), {}).write()
     assert agents_of(tmp_path, {}) == ("claude",)
 
 
-def test_limits_are_of_the_agent_alone_and_stay_until_they_are_said_anew(tmp_path: Path) -> None:
+def test_limits_apply_only_to_the_agent_and_stay_until_they_are_changed(tmp_path: Path) -> None:
     prepare(replace(wish(tmp_path), limits={"memory": "2g", "cpus": "1.5"}), {}).write()
     prepared = prepare(replace(wish(tmp_path), limits={"pids": "100"}), {})
     assert kept(prepared.workspace.limits) == {"memory": "2g", "cpus": "1.5", "pids": "100"}
@@ -166,14 +164,14 @@ def test_limits_are_of_the_agent_alone_and_stay_until_they_are_said_anew(tmp_pat
     assert kept(prepare(replace(wish(tmp_path), limits=limit_texts(DEFAULT)), {}).workspace.limits) == {}
 
 
-def test_a_limit_that_is_none_on_this_machine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_limit_above_what_this_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_sandbox.runtime.init.initialise.machine", lambda: {"memory": GIB, "cpus": 1})
     assert prepare(wish(tmp_path), {}).notes == ()
     (note,) = prepare(replace(wish(tmp_path), limits={"memory": "2g", "cpus": "1"}), {}).notes
     assert note == "--memory 2g is more than this machine has (1.0 GiB), so it limits nothing"
 
 
-def test_limits_that_mean_nothing_are_told_as_they_were_spelled(tmp_path: Path) -> None:
+def test_rejects_an_invalid_limit_with_its_option_and_value(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--memory: `much` is not a size"):
         prepare(replace(wish(tmp_path), limits={"memory": "much"}), {})
 
@@ -182,7 +180,7 @@ def test_a_new_project_opens_in_vs_code(tmp_path: Path) -> None:
     assert prepare(wish(tmp_path), {}).workspace.ide is Ide.VSCODE
 
 
-def test_files_that_a_person_has_to_decide_on_are_conflicts(tmp_path: Path) -> None:
+def test_reports_an_edited_file_as_a_conflict(tmp_path: Path) -> None:
     prepared = prepare(wish(tmp_path), {})
     assert prepared.conflicts == ()
     prepared.write()
@@ -191,7 +189,7 @@ def test_files_that_a_person_has_to_decide_on_are_conflicts(tmp_path: Path) -> N
     assert conflict.path == ".devcontainer/docker-compose.yml"
 
 
-def test_a_stack_of_the_projects_own_is_seen(tmp_path: Path) -> None:
+def test_reports_a_compose_file_of_the_projects_own(tmp_path: Path) -> None:
     (tmp_path / "docker-compose.yml").write_text("services: {}\n")
     (note,) = prepare(wish(tmp_path), {}).notes
     assert note == (
@@ -211,15 +209,15 @@ NAMES_OURS = f"COMPOSE_FILE={STACK}\n"
         ({".env": "A=1\n"}, None, True),
         *(({name: ""}, None, False) for name in OWN_STACKS),
         ({"compose.yaml": ""}, True, True),
-        # Other files are elsewhere, and plain `docker compose` uses them.
+        # Plain `docker compose` uses files that are elsewhere.
         ({".env": "COMPOSE_FILE=deploy/compose.yaml\n"}, None, False),
         ({".env": "COMPOSE_PROJECT_NAME=mine\n"}, None, False),
-        # An earlier version took over `docker compose`: nobody's habit changes by an upgrade.
+        # An earlier version took over `docker compose`, and an upgrade does not change that.
         ({"compose.yaml": "", ".env": NAMES_OURS}, None, True),
         ({"compose.yaml": "", ".env": NAMES_OURS}, False, False),
     ],
 )
-def test_docker_compose_keeps_its_meaning_unless_it_has_none(
+def test_uses_dotenv_by_default_unless_the_project_has_its_own_compose_setup(
     tmp_path: Path, *, files: dict[str, str], asked: bool | None, expected: bool
 ) -> None:
     for name, text in files.items():
@@ -230,9 +228,9 @@ def test_docker_compose_keeps_its_meaning_unless_it_has_none(
     assert prepare(wish(tmp_path), {}).workspace.dotenv is expected
 
 
-def test_a_compose_file_that_appears_later_does_not_change_what_docker_compose_does(tmp_path: Path) -> None:
+def test_a_compose_file_that_appears_later_does_not_change_the_dotenv_choice(tmp_path: Path) -> None:
     prepare(wish(tmp_path), {}).write()
-    (tmp_path / "compose.yaml").write_text("")  # the agent, too, can write one
+    (tmp_path / "compose.yaml").write_text("")  # the agent can write one too
     assert prepare(wish(tmp_path), {}).workspace.dotenv
     prepare(replace(wish(tmp_path), dotenv=False), {}).write()
     (tmp_path / "compose.yaml").unlink()
@@ -242,7 +240,7 @@ def test_a_compose_file_that_appears_later_does_not_change_what_docker_compose_d
 @pytest.mark.parametrize(
     "make", [lambda file: file.symlink_to("/etc/hostname"), lambda file: file.write_bytes(b"\xff")]
 )
-def test_an_env_that_is_left_alone_may_be_anything(tmp_path: Path, make: Callable[[Path], object]) -> None:
+def test_accepts_an_invalid_env_if_init_leaves_it_alone(tmp_path: Path, make: Callable[[Path], object]) -> None:
     make(tmp_path / ".env")
     prepared = prepare(replace(wish(tmp_path), dotenv=False), {})
     prepared.write()
@@ -250,22 +248,22 @@ def test_an_env_that_is_left_alone_may_be_anything(tmp_path: Path, make: Callabl
     assert not [one for one in prepared.workspace.protected if one.path == ".env" and (tmp_path / ".env").is_symlink()]
 
 
-def test_lines_added_later_stay_and_do_not_stop_init(tmp_path: Path) -> None:
+def test_ignores_lines_added_later_to_an_env_that_init_leaves_alone(tmp_path: Path) -> None:
     prepare(replace(wish(tmp_path), dotenv=False), {}).write()
-    (tmp_path / ".env").write_text(f"COMPOSE_FILE={STACK}:evil.yml\n")  # the agent, too, can write one
+    (tmp_path / ".env").write_text(f"COMPOSE_FILE={STACK}:evil.yml\n")  # the agent can write one too
     prepared = prepare(wish(tmp_path), {})
     assert (prepared.workspace.dotenv, prepared.conflicts) == (False, ())
     assert [change.path for change in prepared.changes] == [*PATHS[:-1]]
 
 
-def test_a_missing_env_that_is_left_alone_is_neither_made_nor_mounted(tmp_path: Path) -> None:
+def test_neither_creates_nor_mounts_a_missing_env_that_init_leaves_alone(tmp_path: Path) -> None:
     prepared = prepare(replace(wish(tmp_path), dotenv=False), {})
     prepared.write()
     assert not (tmp_path / ".env").exists()
     assert [one.path for one in prepared.workspace.protected] == [".devcontainer"]
 
 
-def test_an_unknown_agent_is_told_before_anything_is_looked_at(tmp_path: Path) -> None:
+def test_rejects_an_unknown_agent_before_the_project_is_read(tmp_path: Path) -> None:
     unknown = InitOptions(
         agents=("nobody",), path=tmp_path / "gone", title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False
     )
@@ -273,7 +271,7 @@ def test_an_unknown_agent_is_told_before_anything_is_looked_at(tmp_path: Path) -
         prepare(unknown, {})
 
 
-def test_the_repository_of_a_worktree_is_mounted_at_its_own_path_and_ignores_our_files(tmp_path: Path) -> None:
+def test_mounts_the_repository_of_a_worktree_at_its_path_and_excludes_dotenv_there(tmp_path: Path) -> None:
     (tmp_path / "main").mkdir()
     common = repository(tmp_path / "main")
     worktree(tmp_path / "feature", common)
@@ -295,7 +293,7 @@ def test_the_repository_of_a_worktree_is_mounted_at_its_own_path_and_ignores_our
     assert (again.protection.kept, again.protection.gone) == ((), ())
 
 
-def test_a_repository_that_is_not_used_is_named_with_the_reason(tmp_path: Path) -> None:
+def test_reports_why_git_does_not_work_in_a_subdirectory_of_a_repository(tmp_path: Path) -> None:
     repository(tmp_path)
     (tmp_path / "web").mkdir()
     prepared = prepare(wish(tmp_path / "web"), {})
@@ -303,7 +301,7 @@ def test_a_repository_that_is_not_used_is_named_with_the_reason(tmp_path: Path) 
     assert prepared.notes == (f"git does not work inside: {why}; {SUBDIRECTORY.format(tmp_path)}",)
 
 
-def test_a_repository_around_the_home_directory_is_not_mounted(tmp_path: Path) -> None:
+def test_does_not_mount_a_repository_that_contains_the_home_directory(tmp_path: Path) -> None:
     common = bare(tmp_path / "home.git")
     (common / "config").write_text("")
     worktree(tmp_path / "feature", common)
@@ -311,7 +309,7 @@ def test_a_repository_around_the_home_directory_is_not_mounted(tmp_path: Path) -
     assert str(common) not in {one.path for one in prepared.workspace.protected}
 
 
-def test_init_says_that_git_does_not_work_in_the_submodules_of_a_worktree(tmp_path: Path) -> None:
+def test_reports_that_git_does_not_work_in_the_submodules_of_a_worktree(tmp_path: Path) -> None:
     (tmp_path / "main").mkdir()
     own = worktree(tmp_path / "feature", repository(tmp_path / "main"))
     (bare(own / "modules" / "lib") / "config").write_text("")

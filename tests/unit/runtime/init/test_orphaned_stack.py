@@ -33,21 +33,21 @@ def name_in(trusted: Standing) -> str:
     return next(line.removeprefix("name: ") for line in trusted.files[STACK].splitlines() if line.startswith("name:"))
 
 
-def test_a_new_project_and_one_that_is_as_it_was_leave_nothing(tmp_path: Path, made: tuple[Path, Standing]) -> None:
+def test_reports_nothing_for_a_new_or_unchanged_project(tmp_path: Path, made: tuple[Path, Standing]) -> None:
     project, trusted = made
     (tmp_path / "new").mkdir()
     for path in (tmp_path / "new", project):
         assert [*orphaned_stack(prepare(wish(path), {}), [trusted])] == []
 
 
-def test_a_stack_that_is_called_anew_leaves_the_one_of_before(made: tuple[Path, Standing]) -> None:
+def test_reports_the_former_stack_after_the_stack_is_renamed(made: tuple[Path, Standing]) -> None:
     project, trusted = made
     former = name_in(trusted)
     (note,) = orphaned_stack(prepare(wish(project, "other"), {}), [trusted])
     assert note == f"the stack was named {former}: {KEPT.format(former)}"
 
 
-def test_a_project_that_moved_leaves_its_stack_and_a_copy_or_a_clone_leaves_none(made: tuple[Path, Standing]) -> None:
+def test_reports_the_former_stack_of_a_moved_project_but_not_of_a_copy_or_clone(made: tuple[Path, Standing]) -> None:
     project, trusted = made
     former, moved = name_in(trusted), project.with_name("moved")
     project.rename(moved)

@@ -17,7 +17,7 @@ WALLS = (Protected(path=".devcontainer", why=""), Protected(path=".husky", why="
 
 @pytest.fixture(autouse=True)
 def _scratch_is_no_part_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scratch directories may be in /dev/shm."""
+    """Scratch directories can be in /dev/shm."""
     system = tuple(place for place in own_places.SYSTEM if not tmp_path.is_relative_to(place))
     monkeypatch.setattr(own_places, "SYSTEM", system)
 
@@ -41,7 +41,7 @@ def refusal(app: Path, path: str, *, read_only: bool = True) -> str:
     return str(error.value)
 
 
-def test_a_neighbour_is_where_the_project_expects_it_and_the_users_files_in_the_home_directory(app: Path) -> None:
+def test_mounts_neighbours_at_their_relative_path_and_home_files_in_the_agents_home(app: Path) -> None:
     assert mounts(app, ("../shared", True), ("~/data", False)) == (
         OwnMount(source=str(app.parent / "shared"), target="/shared"),
         OwnMount(source=str(app.parent / "home" / "data"), target="/home/dev/data", read_only=False),
@@ -77,7 +77,7 @@ def test_a_neighbour_is_where_the_project_expects_it_and_the_users_files_in_the_
         ("../workspace", "inside it would be at /workspace, which the sandbox uses"),
     ],
 )
-def test_a_mount_that_would_weaken_the_sandbox_is_refused(tmp_path: Path, path: str, why: str) -> None:
+def test_rejects_mounts_that_would_weaken_the_sandbox(tmp_path: Path, path: str, why: str) -> None:
     root = tmp_path / str(abs(hash((path, why))))
     folders = ("app/src", "home/.ssh", "home/data", "home/Library", "other/lib", "x/.devcontainer", "usr", "workspace")
     for name in (*folders, "App", "OTHER/lib", "HOME"):
@@ -95,7 +95,7 @@ def test_a_mount_that_would_weaken_the_sandbox_is_refused(tmp_path: Path, path: 
 
 
 @pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"])
-def test_the_agent_sees_no_files_of_agent_sandbox(app: Path, variable: str) -> None:
+def test_rejects_mounts_that_contain_files_of_agent_sandbox(app: Path, variable: str) -> None:
     own = app.parent / "shared" / "agent-sandbox"
     own.mkdir()
     environ = {"HOME": str(app.parent / "home"), variable: str(own.parent)}
@@ -104,7 +104,7 @@ def test_the_agent_sees_no_files_of_agent_sandbox(app: Path, variable: str) -> N
             own_mounts(app, [(path, True)], environ, others=[], file="f")
 
 
-def test_a_link_does_not_hide_the_files_of_agent_sandbox(app: Path) -> None:
+def test_rejects_mounts_with_files_of_agent_sandbox_reached_through_a_link(app: Path) -> None:
     link = app.parent / "home" / "state"
     link.symlink_to(app.parent / "shared")
     environ = {"HOME": str(link.parent), "XDG_STATE_HOME": str(link)}
@@ -112,12 +112,12 @@ def test_a_link_does_not_hide_the_files_of_agent_sandbox(app: Path) -> None:
         own_mounts(app, [("../shared", True)], environ, others=[], file="f")
 
 
-def test_a_neighbour_called_home_does_not_hide_the_agents_home(app: Path) -> None:
+def test_rejects_a_neighbour_called_home(app: Path) -> None:
     with pytest.raises(UserError, match="inside it would be at /home, which the sandbox uses"):
         own_mounts(app, [("../home", True)], {"HOME": str(app.parent / "shared")}, others=[], file="f")
 
 
-def test_a_directory_that_the_machine_acts_on_can_only_be_read(app: Path) -> None:
+def test_rejects_writable_mounts_of_a_directory_that_the_host_machine_acts_on(app: Path) -> None:
     repository(app.parent / "shared")
     assert mounts(app, ("../shared", True))[0].read_only
     assert "programs on this machine act on .git/" in refusal(app, "../shared", read_only=False)
@@ -126,7 +126,7 @@ def test_a_directory_that_the_machine_acts_on_can_only_be_read(app: Path) -> Non
     assert "programs on this machine act on a git repository, " in refusal(app, "../bare/hooks", read_only=False)
 
 
-def test_nothing_is_mounted_from_a_place_that_the_agent_can_write(app: Path) -> None:
+def test_rejects_a_mount_inside_another_mount_that_the_agent_can_write(app: Path) -> None:
     (app.parent / "shared" / "a" / "b").mkdir(parents=True)
     assert len(mounts(app, ("../shared", True), ("../shared/a/b", False))) == 2
     with pytest.raises(UserError) as error:
@@ -136,7 +136,7 @@ def test_nothing_is_mounted_from_a_place_that_the_agent_can_write(app: Path) -> 
     assert str(error.value) == f"f: `mounts`: {why}"
 
 
-def test_two_mounts_cannot_be_in_one_place(app: Path) -> None:
+def test_rejects_two_mounts_with_the_same_target(app: Path) -> None:
     with pytest.raises(UserError, match="two of them would be at /shared"):
         mounts(app, ("../shared", True), ("../shared/", True))
 
@@ -145,7 +145,7 @@ def masks(app: Path, *paths: str) -> tuple[Mask, ...]:
     return own_masks(app, paths, WALLS, file="f")
 
 
-def test_a_mask_is_a_directory_where_there_is_one_or_where_it_ends_in_a_slash(app: Path) -> None:
+def test_a_mask_is_a_directory_if_the_path_is_a_directory_or_ends_in_a_slash(app: Path) -> None:
     (app / "file").touch()
     assert masks(app, "src", "secrets/", ".env.local", "file") == (
         Mask(path="src", directory=True),
@@ -168,7 +168,7 @@ def test_a_mask_is_a_directory_where_there_is_one_or_where_it_ends_in_a_slash(ap
         ("file/", "not a directory: remove the `/`"),
     ],
 )
-def test_a_mask_that_could_be_undone_or_hides_a_wall_is_refused(tmp_path: Path, path: str, why: str) -> None:
+def test_rejects_masks_that_could_be_undone_or_hide_a_protected_path(tmp_path: Path, path: str, why: str) -> None:
     root = tmp_path / str(abs(hash((path, why))))
     (root / ".husky").mkdir(parents=True)
     (root / "link").symlink_to("/etc")
@@ -180,13 +180,13 @@ def test_a_mask_that_could_be_undone_or_hides_a_wall_is_refused(tmp_path: Path, 
 
 
 @each("paths", [("src", "src/"), ("src", "SRC"), ("src/", "src/x")])
-def test_a_path_is_masked_once(tmp_path: Path, paths: tuple[str, str]) -> None:
+def test_rejects_a_path_that_is_masked_twice(tmp_path: Path, paths: tuple[str, str]) -> None:
     (tmp_path / "src").mkdir(exist_ok=True)
     with pytest.raises(UserError, match="masked twice; keep one of them"):
         masks(tmp_path, *paths)
 
 
-def test_directories_above_a_mask_cannot_be_moved_away(app: Path) -> None:
+def test_pins_the_directories_above_a_mask(app: Path) -> None:
     (app / "a" / "b" / "c").mkdir(parents=True)
     found = parents_of(masks(app, "a/b/c", "a/k"), (*WALLS, Protected(path="x", why="")))
     assert [(one.path, one.access) for one in found] == [("a", Access.PINNED), ("a/b", Access.PINNED)]

@@ -21,7 +21,7 @@ def settled(project: Path, options: Asked, recorded: Record | None) -> Settled:
     return edited(project, before, options, recorded, title=recorded.title if recorded else "")
 
 
-def test_the_first_option_writes_a_file_with_what_was_recorded(tmp_path: Path) -> None:
+def test_the_first_option_creates_a_project_file_with_the_recorded_choices(tmp_path: Path) -> None:
     found = settled(tmp_path, asked(cpus="1.5"), record())
     (change,) = found.changes
     assert change.after == f"{NEW}agents: [{FIRST}]\nide: jetbrains\nlimits:\n  memory: 2g\n  cpus: 1.5\n"
@@ -29,33 +29,33 @@ def test_the_first_option_writes_a_file_with_what_was_recorded(tmp_path: Path) -
     assert found.limits == limits({"memory": "2g", "cpus": "1.5"})
 
 
-def test_a_file_decides_what_no_option_says(tmp_path: Path) -> None:
+def test_the_project_file_decides_what_no_option_sets(tmp_path: Path) -> None:
     write(tmp_path, "name: Mine # c\nlimits: {memory: 3g}\n")
     found = settled(tmp_path, asked(), None)
     assert (found.limits, found.ide, found.title) == (limits({"memory": "3g"}), Ide.VSCODE, "Mine")
     assert (found.digest, found.changes) == (digest_of("name: Mine # c\nlimits: {memory: 3g}\n"), ())
 
 
-def test_a_file_takes_over_what_an_earlier_init_recorded(tmp_path: Path) -> None:
+def test_adds_the_recorded_choices_of_an_earlier_init_to_the_project_file(tmp_path: Path) -> None:
     write(tmp_path, "limits: {cpus: 1}\n")
     (change,) = settled(tmp_path, asked(), record()).changes
     assert change.after == "limits: {cpus: 1, memory: 2g}\nide: jetbrains\n"
 
 
-def test_an_option_edits_the_file(tmp_path: Path) -> None:
+def test_an_option_edits_the_project_file(tmp_path: Path) -> None:
     write(tmp_path, f"agents: [{FIRST}] # c\nlimits:\n  memory: 3g # enough\n")
     (change,) = settled(tmp_path, asked(agent=SECOND, title="App", memory="4g", pids="99"), None).changes
     assert change.after == f"agents: [{SECOND}] # c\nlimits:\n  memory: 4g # enough\n  pids: 99\nname: App\n"
 
 
-def test_packages_are_added_to_those_that_are_there(tmp_path: Path) -> None:
+def test_adds_packages_to_those_in_the_project_file(tmp_path: Path) -> None:
     write(tmp_path, "packages:\n  - tree # c\n")
     found = settled(tmp_path, replace(asked(), packages=("golang", "tree")), None)
     assert found.changes[0].after == "packages:\n  - tree # c\n  - golang\n"
     assert found.added == Additions(packages=("tree", "golang"))
 
 
-def test_the_setup_script_exists_and_is_not_masked(tmp_path: Path) -> None:
+def test_rejects_a_setup_script_that_is_missing_or_masked(tmp_path: Path) -> None:
     write(tmp_path, "setup: scripts/a.sh\nmask: [scripts/]\n")
     with pytest.raises(UserError) as error:
         settled(tmp_path, asked(), None)
@@ -72,7 +72,7 @@ def test_the_setup_script_exists_and_is_not_masked(tmp_path: Path) -> None:
     assert spec.setup == "scripts/a.sh"
 
 
-def test_a_base_image_is_a_key(tmp_path: Path) -> None:
+def test_writes_a_base_image_to_the_project_file_and_rejects_an_invalid_name(tmp_path: Path) -> None:
     found = settled(tmp_path, replace(asked(), base_image="mirror.test/debian:13"), None)
     assert found.changes[0].after == f'{NEW}agents: [{FIRST}]\nbase_image: "mirror.test/debian:13"\n'
     assert found.base_image == "mirror.test/debian:13"
@@ -81,7 +81,7 @@ def test_a_base_image_is_a_key(tmp_path: Path) -> None:
     assert str(error.value) == "--base-image: not an image: 'a b'; write `NAME:TAG` or `REGISTRY/NAME:TAG`"
 
 
-def test_the_dockerfile_is_the_one_beside_the_file(tmp_path: Path) -> None:
+def test_reads_the_dockerfile_beside_the_project_file(tmp_path: Path) -> None:
     write(tmp_path, "dockerfile: Dockerfile\n")
     with pytest.raises(UserError) as error:
         settled(tmp_path, asked(), None)

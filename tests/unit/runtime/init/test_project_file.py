@@ -14,7 +14,7 @@ from init_project import Init
 from project_files import FIRST, asked, record, write
 
 
-def test_without_an_option_no_file_is_needed(tmp_path: Path) -> None:
+def test_needs_no_project_file_without_options(tmp_path: Path) -> None:
     found = settle(tmp_path, asked(), None, title="")
     assert (found.limits, found.ide, found.title, found.digest, found.changes) == (DEFAULT, Ide.VSCODE, "", "", ())
     found = settle(tmp_path, asked(), record(), title="Before")
@@ -27,7 +27,7 @@ def test_an_invalid_option_is_reported_by_its_name(tmp_path: Path) -> None:
     assert str(error.value) == "--memory: `lots` is not a size: a number with k, m or g, as in `4g`"
 
 
-def test_the_files_agents_are_those_that_it_names(tmp_path: Path) -> None:
+def test_reads_the_agents_that_the_project_file_names(tmp_path: Path) -> None:
     assert agents_named(tmp_path) == ()
     write(tmp_path, "name: a\n")
     assert agents_named(tmp_path) == ()
@@ -43,7 +43,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
         settle(tmp_path, asked(), None, title="")
 
 
-def test_a_stack_is_outdated_once_the_file_has_another_text(tmp_path: Path, init: Init) -> None:
+def test_a_stack_is_outdated_once_the_project_file_changes(tmp_path: Path, init: Init) -> None:
     init(tmp_path / "app")
     assert not is_outdated(tmp_path / "app")
     write(tmp_path / "app", "limits: {memory: 3g}\n")
@@ -57,7 +57,7 @@ def test_a_stack_is_outdated_once_the_file_has_another_text(tmp_path: Path, init
     assert "mem_limit: 8g" in (tmp_path / "app" / STACK).read_text()
 
 
-def test_a_base_image_of_the_project_is_no_base_for_a_wall(tmp_path: Path, init: Init) -> None:
+def test_the_projects_base_image_is_not_used_for_the_proxy_and_the_firewall(tmp_path: Path, init: Init) -> None:
     image = "mirror.test/debian:13"
     (tmp_path / "app").mkdir()
     write(tmp_path / "app", f"base_image: {image}\n")

@@ -16,7 +16,7 @@ from init_project import Init
 
 @pytest.fixture(autouse=True)
 def _scratch_is_no_part_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scratch directories may be in /dev/shm."""
+    """Scratch directories can be in /dev/shm."""
     system = tuple(place for place in own_places.SYSTEM if not tmp_path.is_relative_to(place))
     monkeypatch.setattr(own_places, "SYSTEM", system)
 
@@ -26,7 +26,7 @@ def write(root: Path, text: str) -> None:
     (root / PROJECT_FILE).write_text(text)
 
 
-def test_masks_are_in_the_stack_and_what_they_hide_exists(tmp_path: Path, init: Init) -> None:
+def test_adds_masks_to_the_stack_and_creates_missing_masked_files(tmp_path: Path, init: Init) -> None:
     root = tmp_path / "app"
     (root / "config" / "keys").mkdir(parents=True)
     write(root, "mask: [.env.local, config/keys]\n")
@@ -41,7 +41,7 @@ def test_masks_are_in_the_stack_and_what_they_hide_exists(tmp_path: Path, init: 
     assert not init(root).protection.kept
 
 
-def test_variables_reach_the_agent_and_none_replaces_one_of_the_sandbox(tmp_path: Path, init: Init) -> None:
+def test_passes_variables_to_the_agent_and_rejects_those_that_the_sandbox_sets(tmp_path: Path, init: Init) -> None:
     root = tmp_path / "app"
     write(root, "environment: {DATABASE_URL: postgres://db/$app, DEBUG: 1}\n")
     init(root)
@@ -56,7 +56,7 @@ def test_variables_reach_the_agent_and_none_replaces_one_of_the_sandbox(tmp_path
     ]
 
 
-def test_mcp_servers_are_in_the_stack_and_only_with_the_project_file(tmp_path: Path, init: Init) -> None:
+def test_adds_mcp_servers_to_the_stack_only_if_the_project_file_lists_them(tmp_path: Path, init: Init) -> None:
     root = tmp_path / "app"
     write(root, "mcp: {db: {command: uvx, args: [pg]}}\n")
     notes = init(root, agents=("claude", "aider", "pi")).notes
@@ -67,7 +67,7 @@ def test_mcp_servers_are_in_the_stack_and_only_with_the_project_file(tmp_path: P
     assert "AGENT_SANDBOX_MCP" not in (root / STACK).read_text()
 
 
-def test_a_version_that_is_not_used_is_reported(tmp_path: Path, init: Init) -> None:
+def test_reports_agent_versions_that_are_not_used(tmp_path: Path, init: Init) -> None:
     root = tmp_path / "app"
     write(root, "agent_versions: {claude: 0.0.1, aider: 99.0.0, pi: 99.0.0}\n")
     notes = [note for note in init(root, agents=("claude", "aider", "pi")).notes if note.startswith("agent_versions")]
@@ -78,7 +78,7 @@ def test_a_version_that_is_not_used_is_reported(tmp_path: Path, init: Init) -> N
     ]
 
 
-def test_mounts_are_in_the_stack(tmp_path: Path, init: Init) -> None:
+def test_adds_mounts_to_the_stack(tmp_path: Path, init: Init) -> None:
     (tmp_path / "shared").mkdir()
     write(tmp_path / "app", "mounts: [{path: ../shared}]\n")
     init(tmp_path / "app")
@@ -88,7 +88,7 @@ def test_mounts_are_in_the_stack(tmp_path: Path, init: Init) -> None:
     assert mount in (tmp_path / "app" / STACK).read_text()
 
 
-def test_only_what_is_missing_is_made(tmp_path: Path) -> None:
+def test_creates_only_missing_masked_files_and_directories(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("kept")
     masks = (
         Mask(path="there", directory=False),
@@ -102,7 +102,7 @@ def test_only_what_is_missing_is_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", [True, False])
-def test_nothing_is_made_through_a_link_that_an_agent_put_above_it(tmp_path: Path, *, directory: bool) -> None:
+def test_does_not_create_masked_paths_through_a_link(tmp_path: Path, *, directory: bool) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "config").symlink_to(tmp_path / "outside")

@@ -41,7 +41,7 @@ def test_a_saved_clone_is_found_by_its_name_its_project_and_its_directory(
     assert clones_of(tmp_path / "other", environ) == ()
 
 
-def test_a_suggested_command_finds_its_project_or_clone_from_where_the_user_is(
+def test_path_option_names_the_project_or_clone_as_seen_from_the_current_directory(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
     project, elsewhere = tmp_path / "my app", tmp_path / "other"
@@ -66,7 +66,7 @@ def test_a_suggested_command_finds_its_project_or_clone_from_where_the_user_is(
     }
 
 
-def test_a_suggested_command_does_not_take_what_the_agent_created_for_a_clone(
+def test_path_option_uses_the_full_path_if_another_file_has_the_name_of_the_clone(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
     (tmp_path / ".devcontainer").mkdir()
@@ -93,18 +93,18 @@ def test_a_directory_of_the_host_machine_is_not_a_clone(tmp_path: Path, environ:
 
 
 @each("name", ["", "Fix", "a/b", "..", "-a", "a-", "a--b", "a.lock", "a b", "ö", "a" * 31, "../x"])
-def test_a_name_that_could_mean_anything_else_is_refused(name: str) -> None:
+def test_rejects_invalid_clone_names(name: str) -> None:
     with pytest.raises(UserError, match=re.escape(f"--name: `{name}` cannot be the name of a clone")):
         require_name(name)
 
 
-def test_usual_names_are_allowed() -> None:
+def test_accepts_common_clone_names() -> None:
     for name in ("fix-1", "a", "issue-123", "2"):
         require_name(name)
 
 
 @each("text", ["", "{", "[]", '{"project": "/x"}', '{"project": "/x", "title": "x", "started": []}'])
-def test_a_damaged_record_is_a_problem_with_its_place(tmp_path: Path, environ: dict[str, str], text: str) -> None:
+def test_reports_a_damaged_record_with_its_path(tmp_path: Path, environ: dict[str, str], text: str) -> None:
     place = new_clone(tmp_path, "", environ, title="app")
     save_clone(place)
     place.root.with_name("clone-1.json").write_text(text)

@@ -37,7 +37,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_text_is_parsed_once(parsed: list[str]) -> None:
+def test_parses_each_text_once(parsed: list[str]) -> None:
     assert [read_document(TEXT, file=file) for file in ("a.yml", "b.yml")] == [DOCUMENT, DOCUMENT]
     assert read_document(f"{TEXT}more: 1\n", file="a.yml") == {**DOCUMENT, "more": "1"}
     assert parsed == [TEXT, f"{TEXT}more: 1\n"]
@@ -52,7 +52,9 @@ def test_a_text_with_a_problem_is_not_cached(parsed: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("cache")
-def test_another_parser_parses_again(parsed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parses_again_after_the_parser_changed(
+    parsed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read_document(TEXT, file="a.yml")
     later = tmp_path / "foreign.py"
     later.write_text("# a later version")
@@ -62,22 +64,24 @@ def test_another_parser_parses_again(parsed: list[str], tmp_path: Path, monkeypa
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_text_that_fits_another_limit_is_not_taken_for_it() -> None:
+def test_a_document_cached_with_one_limit_is_not_used_for_a_lower_limit() -> None:
     assert read_document("[a, b]", file="a.yml") == ["a", "b"]
     with pytest.raises(UserError, match="more than 2 values"):
         read_document("[a, b]", file="a.yml", most=2)
 
 
 @pytest.mark.usefixtures("cache")
-@pytest.mark.parametrize("text", ["name: \udcc3\udca9\n", "name: \ud800\n"], ids=ascii)  # the bytes of `é`, and none
-def test_a_text_that_is_not_utf8_is_not_taken_for_one_that_is(text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["name: \udcc3\udca9\n", "name: \ud800\n"], ids=ascii
+)  # the bytes of `é`, and a lone surrogate
+def test_rejects_text_that_is_not_utf8_although_similar_text_is_cached(text: str) -> None:
     assert read_document("name: é\n", file="a.yml") == {"name": "é"}
     with pytest.raises(UserError, match="not UTF-8 text"):
         read_document(text, file="a.yml")
 
 
 @pytest.mark.parametrize("damage", [b"", b"[]", b"0" * 64 + b"\n[]"])
-def test_a_damaged_cache_costs_only_time(cache: Path, parsed: list[str], damage: bytes) -> None:
+def test_parses_again_if_the_cached_document_is_damaged(cache: Path, parsed: list[str], damage: bytes) -> None:
     read_document(TEXT, file="a.yml")
     (stored,) = cache.iterdir()
     stored.write_bytes(damage)
@@ -85,14 +89,14 @@ def test_a_damaged_cache_costs_only_time(cache: Path, parsed: list[str], damage:
     assert len(parsed) == 2
 
 
-def test_a_cache_of_something_else_is_parsed_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parses_again_if_the_cached_document_is_not_json(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_sandbox.runtime.project.documents.json.dumps", lambda _: "not JSON")
     read_document(TEXT, file="a.yml")
     assert len(list(cache.iterdir())) == 1
     assert read_document(TEXT, file="a.yml") == DOCUMENT
 
 
-def test_without_a_private_cache_every_text_is_parsed(
+def test_uses_no_cache_inside_a_project_that_the_agent_can_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parsed: list[str]
 ) -> None:
     (tmp_path / ".devcontainer").mkdir()  # the agent can write to a cache inside its project

@@ -34,48 +34,48 @@ def test_a_variable_is_read_as_compose_reads_it(text: str, expected: str | None)
 
 
 @each("text", ["\n" * 8000, f"A=1{' ' * 8000}1", f"A{' ' * 8000}", "export " * 1000, 'A="' * 2000])
-def test_no_text_takes_long(text: str) -> None:
+def test_reads_a_variable_quickly_from_long_texts(text: str) -> None:
     started = time.process_time()
     variable(text, "A")
     assert time.process_time() - started < 0.1
 
 
-def test_without_a_dotenv_the_stack_is_our_file(tmp_path: Path) -> None:
+def test_the_stack_consists_of_our_file_without_a_dotenv(tmp_path: Path) -> None:
     assert stack_files(tmp_path, OURS) == (tmp_path / OURS,)
 
 
 @pytest.mark.parametrize("value", [".devcontainer/docker-compose.yml", "", "other.yml", "other.yml:more.yml"])
-def test_a_dotenv_that_does_not_name_our_file_beside_others_changes_nothing(tmp_path: Path, value: str) -> None:
+def test_a_dotenv_that_does_not_add_files_to_ours_changes_nothing(tmp_path: Path, value: str) -> None:
     (tmp_path / ".env").write_text(f"COMPOSE_FILE={value}\n")
     assert stack_files(tmp_path, OURS) == (tmp_path / OURS,)
 
 
-def test_files_beside_ours_are_taken_in_their_order(tmp_path: Path) -> None:
+def test_uses_additional_compose_files_in_their_order(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(f"COMPOSE_FILE={OURS}:extra.yml\n")
     assert stack_files(tmp_path, OURS) == (tmp_path / OURS, tmp_path / "extra.yml")
 
 
 @pytest.mark.parametrize("dotenv", [f"COMPOSE_FILE={OURS}:extra.yml\n".encode(), b"COMPOSE_FILE=\xff\n"])
-def test_a_stack_that_was_made_without_a_dotenv_ignores_it(tmp_path: Path, init: Init, dotenv: bytes) -> None:
+def test_a_stack_created_without_a_dotenv_ignores_a_later_dotenv(tmp_path: Path, init: Init, dotenv: bytes) -> None:
     root = tmp_path / "app"
     init(root, dotenv=False)
     (root / ".env").write_bytes(dotenv)
     assert stack_files(root, OURS) == (root / OURS,)
 
 
-def test_the_separator_may_be_another(tmp_path: Path) -> None:
+def test_splits_compose_file_at_compose_path_separator(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(f"COMPOSE_PATH_SEPARATOR=,\nCOMPOSE_FILE={OURS},a:b.yml\n")
     assert stack_files(tmp_path, OURS) == (tmp_path / OURS, tmp_path / "a:b.yml")
 
 
-def test_a_dotenv_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
+def test_rejects_a_dotenv_that_is_not_utf8(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"COMPOSE_FILE=\xff\n")
     with pytest.raises(UserError) as raised:
         stack_files(tmp_path, OURS)
     assert str(raised.value) == f"{tmp_path}/.env: not UTF-8 text at byte 13; save it as UTF-8"
 
 
-def test_more_files_than_anybody_names_are_a_problem(tmp_path: Path) -> None:
+def test_rejects_too_many_compose_files(tmp_path: Path) -> None:
     names = [str(OURS), *("x.yml" for _ in range(MAX_FILES))]
     (tmp_path / ".env").write_text(f"COMPOSE_FILE={':'.join(names[:-1])}\n")
     assert len(stack_files(tmp_path, OURS)) == MAX_FILES
@@ -102,14 +102,14 @@ def test_more_files_than_anybody_names_are_a_problem(tmp_path: Path) -> None:
         (f"COMPOSE_PROJECT_NAME={'a' * 100_000}\n", {}, "a" * 200),
     ],
 )
-def test_an_editors_project_name_is_read_as_the_editor_reads_it(
+def test_reads_the_project_name_as_an_editor_does(
     tmp_path: Path, text: str, environ: dict[str, str], name: str | None
 ) -> None:
     (tmp_path / ".env").write_bytes(text.encode(errors="surrogateescape"))
     assert editor_name(tmp_path, environ) == name
 
 
-def test_an_editor_asks_compose_which_reads_the_env_beside_the_stack_too(tmp_path: Path) -> None:
+def test_reads_the_project_name_from_devcontainer_env_if_the_root_env_is_missing(tmp_path: Path) -> None:
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / ".devcontainer" / ".env").write_text("COMPOSE_PROJECT_NAME=first\n export COMPOSE_PROJECT_NAME='other'")
     assert editor_name(tmp_path, {}) == "other"
@@ -117,7 +117,7 @@ def test_an_editor_asks_compose_which_reads_the_env_beside_the_stack_too(tmp_pat
     assert editor_name(tmp_path, {}) == "mine"
 
 
-def test_an_editor_follows_a_link_and_ignores_what_is_not_a_file(tmp_path: Path) -> None:
+def test_editor_name_follows_links_and_ignores_what_is_not_a_regular_file(tmp_path: Path) -> None:
     project = tmp_path / "app"
     project.mkdir()
     assert editor_name(project, {}) is None
@@ -133,7 +133,7 @@ def test_an_editor_follows_a_link_and_ignores_what_is_not_a_file(tmp_path: Path)
     assert editor_name(project, {}) is None
 
 
-def test_an_env_too_large_to_search_is_a_problem(tmp_path: Path) -> None:
+def test_rejects_an_env_that_is_too_large_to_search(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("#" * (1 << 20) + "\nCOMPOSE_PROJECT_NAME=mine\n")
     with pytest.raises(UserError) as raised:
         editor_name(tmp_path, {})
@@ -141,7 +141,7 @@ def test_an_env_too_large_to_search_is_a_problem(tmp_path: Path) -> None:
     assert str(raised.value) == f"{tmp_path}/.env: {what}"
 
 
-def test_an_editor_that_would_use_another_name_is_refused(tmp_path: Path) -> None:
+def test_rejects_a_project_name_under_which_an_editor_would_start_another_stack(tmp_path: Path) -> None:
     require_editor_name(tmp_path, "app-1", {})
     (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=app-1\n")
     require_editor_name(tmp_path, "app-1", {})
@@ -154,7 +154,7 @@ def test_an_editor_that_would_use_another_name_is_refused(tmp_path: Path) -> Non
     )
 
 
-def test_a_stack_has_the_files_that_devcontainer_json_names_with_and_without_a_dotenv(
+def test_the_stack_includes_files_named_in_devcontainer_json_with_or_without_a_dotenv(
     tmp_path: Path, init: Init
 ) -> None:
     root = tmp_path / "app"
@@ -180,7 +180,9 @@ def test_a_stack_has_the_files_that_devcontainer_json_names_with_and_without_a_d
         ("AGENT_SANDBOX_STACK=other\n", {"AGENT_SANDBOX_STACK": "app-1"}, None),
     ],
 )
-def test_an_editor_uses_the_name_of_this_clone(said: str, environ: dict[str, str], name: str | None) -> None:
+def test_rejects_a_value_of_agent_sandbox_stack_that_names_another_stack(
+    said: str, environ: dict[str, str], name: str | None
+) -> None:
     with TemporaryDirectory() as folder:
         (Path(folder) / ".devcontainer").mkdir()
         (Path(folder) / ".devcontainer" / ".env").write_text(said)
@@ -206,7 +208,7 @@ def test_an_editor_uses_the_name_of_this_clone(said: str, environ: dict[str, str
         ("# MY_AGENT_SANDBOX_STACK\nAGENT_SANDBOX_STACK=app-1 # mine\n", None),
     ],
 )
-def test_a_name_that_only_the_engine_would_read_is_refused(text: str, hidden: str | None) -> None:
+def test_rejects_names_that_the_engine_could_read_differently(text: str, hidden: str | None) -> None:
     with TemporaryDirectory() as folder:
         (Path(folder) / ".devcontainer").mkdir()
         (Path(folder) / ".devcontainer" / ".env").write_text(text)

@@ -21,7 +21,7 @@ def test_records_digests_for_a_project(tmp_path: Path) -> None:
     assert file.stat() == before
 
 
-def test_a_damaged_record_is_none(tmp_path: Path) -> None:
+def test_a_damaged_record_counts_as_empty(tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
     record_digests(tmp_path, environ, {"db:1": DIGEST})
     (file,) = (tmp_path / "state" / "agent-sandbox" / "images").iterdir()
@@ -30,7 +30,7 @@ def test_a_damaged_record_is_none(tmp_path: Path) -> None:
         assert recorded_digests(tmp_path, environ) == {}
 
 
-def test_a_folder_that_cannot_be_made_is_a_problem(tmp_path: Path) -> None:
+def test_reports_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=f"^{tmp_path}/file/agent-sandbox/images: cannot be used: not a directory$"):
         record_digests(tmp_path, {**os.environ, "XDG_STATE_HOME": str(tmp_path / "file")}, {"db:1": DIGEST})

@@ -71,7 +71,7 @@ def test_a_project_is_found_from_any_directory_inside_it(tmp_path: Path) -> None
     assert find_project(None, cwd=inside) == expected(root)
 
 
-def test_a_path_names_the_project_itself(tmp_path: Path) -> None:
+def test_a_given_path_must_be_the_directory_of_the_project(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     assert find_project(root, cwd=tmp_path) == expected(root)
     (root / "src").mkdir()
@@ -81,7 +81,7 @@ def test_a_path_names_the_project_itself(tmp_path: Path) -> None:
         open_project(root / "src", cwd=tmp_path)
 
 
-def test_where_there_is_no_stack_the_next_step_is_named(tmp_path: Path) -> None:
+def test_suggests_init_with_an_agent_if_there_is_no_stack(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         open_project(None, cwd=tmp_path)
     known = ", ".join(known_agents(data_root() / "templates"))
@@ -89,7 +89,7 @@ def test_where_there_is_no_stack_the_next_step_is_named(tmp_path: Path) -> None:
     assert str(raised.value) == f"{tmp_path}: {what}"
 
 
-def test_for_a_project_file_without_a_stack_the_next_step_is_init(tmp_path: Path) -> None:
+def test_suggests_init_for_a_project_file_without_a_stack(tmp_path: Path) -> None:
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / PROJECT_FILE).write_text("version: 1\nagents: [claude]\n")
     with pytest.raises(UserError) as raised:
@@ -109,26 +109,26 @@ def test_for_a_project_file_without_a_stack_the_next_step_is_init(tmp_path: Path
         ("name: a\nx-agent-sandbox: {agent: b, dev: '1:x'}\n", ": `x-agent-sandbox.dev` is `1:x`; it must be two"),
     ],
 )
-def test_a_file_that_is_not_ours_is_a_problem_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
+def test_rejects_a_foreign_or_invalid_compose_file_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
     root = project_at(tmp_path / "app", text)
     with pytest.raises(UserError) as raised:
         open_project(root, cwd=tmp_path)
     assert str(raised.value).startswith(f"{root}/.devcontainer/docker-compose.yml{problem}")
 
 
-def test_a_file_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
+def test_rejects_a_compose_file_that_is_not_utf8(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     (root / ".devcontainer" / "docker-compose.yml").write_bytes(b"\xff")
     with pytest.raises(UserError, match=r"docker-compose.yml: not UTF-8 text at byte 0; save it as UTF-8$"):
         open_project(root, cwd=tmp_path)
 
 
-def test_the_images_of_a_project_are_what_its_stack_runs_and_their_base(tmp_path: Path) -> None:
+def test_the_images_of_a_project_are_those_of_its_stack_and_the_base_image(tmp_path: Path) -> None:
     names = [image.name for image in images_of(expected(tmp_path))]
     assert names == [proxy_name(), base_name(), agent_name((AGENT,), OWNER)]
 
 
-def test_images_of_services_are_built_and_pulled_ones_are_not(tmp_path: Path) -> None:
+def test_includes_images_of_services_that_are_built_but_not_pulled_images(tmp_path: Path) -> None:
     built = beside_image("FROM x")
     texts = {PROJECT_FILE: "beside: {db: {build: {dockerfile: D}}, web: {image: x}}", ".devcontainer/D": "FROM x"}
     project = replace(expected(tmp_path), images=(proxy_name(), built.name, "x"), made_of=texts)
@@ -136,7 +136,7 @@ def test_images_of_services_are_built_and_pulled_ones_are_not(tmp_path: Path) ->
     assert own_images(project) == (proxy_name(), built.name, base_name())
 
 
-def test_a_moved_project_names_the_command_that_removes_its_former_stack(tmp_path: Path, init: Init) -> None:
+def test_suggests_how_to_remove_the_former_stack_of_a_moved_project(tmp_path: Path, init: Init) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     prepared = init(first)
     open_store(os.environ).save(look(first, os.environ))
@@ -151,12 +151,12 @@ def test_a_moved_project_names_the_command_that_removes_its_former_stack(tmp_pat
     )
 
 
-def test_an_image_of_the_users_own_is_left_to_the_user(tmp_path: Path) -> None:
+def test_does_not_build_the_users_own_images(tmp_path: Path) -> None:
     project = replace(expected(tmp_path), images=(proxy_name(), "registry.example.com/our/agent:7"))
     assert [image.name for image in images_of(project)] == [proxy_name(), base_name()]
 
 
-def test_a_stack_of_another_version_says_how_to_bring_it_up_to_date(tmp_path: Path) -> None:
+def test_suggests_init_for_a_stack_of_another_version(tmp_path: Path) -> None:
     project = replace(expected(tmp_path), images=("agent-sandbox/proxy:0.0.1", "agent-sandbox/base:0.0.1"))
     with pytest.raises(UserError) as raised:
         images_of(project)
@@ -167,7 +167,7 @@ def test_a_stack_of_another_version_says_how_to_bring_it_up_to_date(tmp_path: Pa
     )
 
 
-def test_a_copied_project_does_not_touch_the_stack_of_its_original(tmp_path: Path) -> None:
+def test_refuses_to_open_a_copied_project_with_the_stack_of_its_original(tmp_path: Path) -> None:
     original = project_at(tmp_path / "app")
     copy = Path(shutil.copytree(original, tmp_path / "copy"))
     name = stack_name("app", str(original))
@@ -180,13 +180,13 @@ def test_a_copied_project_does_not_touch_the_stack_of_its_original(tmp_path: Pat
     assert find_project(copy, cwd=tmp_path).name == name
 
 
-def test_a_project_is_its_own_by_whatever_way_it_is_reached(tmp_path: Path) -> None:
+def test_a_project_opened_through_a_link_owns_its_stack(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     (tmp_path / "link").symlink_to(root)
     assert is_own(open_project(tmp_path / "link", cwd=tmp_path))
 
 
-def test_a_stack_below_a_project_that_has_one_is_refused(tmp_path: Path) -> None:
+def test_refuses_a_stack_below_a_project_that_already_has_a_stack(tmp_path: Path) -> None:
     root = project_at(tmp_path / "an app")
     (root / "src").mkdir()
     require_outermost(tmp_path)
@@ -203,7 +203,7 @@ def trust(root: Path) -> None:
     open_store(os.environ).save(look(root, os.environ))
 
 
-def test_compose_is_given_what_was_trusted_whatever_the_file_says_now(tmp_path: Path) -> None:
+def test_compose_gets_the_trusted_copy_of_an_edited_file(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     file = root / ".devcontainer" / "docker-compose.yml"
     trusted = file.read_text()
@@ -216,12 +216,12 @@ def test_compose_is_given_what_was_trusted_whatever_the_file_says_now(tmp_path: 
     assert not copy.is_relative_to(root)
 
 
-def test_compose_is_given_nothing_that_nobody_has_looked_at(tmp_path: Path) -> None:
+def test_compose_gets_no_files_that_are_not_trusted(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     assert open_project(root, cwd=tmp_path) == replace(expected(root), files=())
 
 
-def test_a_stack_below_a_project_is_not_taken_for_the_projects(tmp_path: Path) -> None:
+def test_ignores_an_untrusted_stack_below_a_project(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     nested = project_at(root / "vendor" / "lib")
     assert find_project(None, cwd=nested).root == root
@@ -229,7 +229,7 @@ def test_a_stack_below_a_project_is_not_taken_for_the_projects(tmp_path: Path) -
         require_outermost(nested)
 
 
-def test_a_stack_below_a_project_counts_once_the_user_has_looked_at_it(tmp_path: Path) -> None:
+def test_uses_a_stack_below_a_project_once_the_stack_is_trusted(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     nested = project_at(root / "vendor" / "lib")
     trust(nested)
@@ -252,7 +252,7 @@ MAKE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("path", [".devcontainer/docker-compose.yml", ".env"])
 @pytest.mark.parametrize("kind", MAKE)
-def test_a_file_that_would_hang_its_reader_is_a_problem(tmp_path: Path, path: str, kind: str) -> None:
+def test_rejects_a_link_pipe_directory_or_large_file_in_place_of_a_file(tmp_path: Path, path: str, kind: str) -> None:
     root = project_at(tmp_path / "app")
     (root / path).unlink(missing_ok=True)
     make, what = MAKE[kind]
@@ -262,7 +262,7 @@ def test_a_file_that_would_hang_its_reader_is_a_problem(tmp_path: Path, path: st
     assert str(raised.value) == f"{root / path}: {what}"
 
 
-def test_a_file_that_is_nested_without_end_is_a_problem(tmp_path: Path) -> None:
+def test_rejects_a_compose_file_that_is_nested_too_deeply(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app", "[" * 100_000)
     with pytest.raises(UserError) as raised:
         find_project(root, cwd=tmp_path)
@@ -272,7 +272,7 @@ def test_a_file_that_is_nested_without_end_is_a_problem(tmp_path: Path) -> None:
     )
 
 
-def test_the_agents_limits_are_read_as_the_compose_file_has_them(tmp_path: Path) -> None:
+def test_reads_the_agents_limits_from_the_compose_file(tmp_path: Path) -> None:
     said = "{storage_opt: {size: 20g}, mem_limit: 4096m, pids_limit: 512, cpu_period: 100000, cpu_quota: 150000}"
     root = project_at(tmp_path / "app", f"services: {{agent: {said}}}")
     assert limits_said(root) == {"memory": "4g", "pids": "512", "cpus": "1.5", "disk": "20g"}
@@ -287,7 +287,7 @@ def test_bounded_volumes_are_those_with_a_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../app-1", "App-1", "-app-1", "app 1", ""])
-def test_a_name_that_the_engine_would_not_take_is_not_ours(tmp_path: Path, name: str) -> None:
+def test_rejects_stack_names_that_the_engine_does_not_accept(tmp_path: Path, name: str) -> None:
     root = project_at(tmp_path / "app")
     file = root / STACK_FILE
     file.write_text(file.read_text().replace(expected(root).name, json.dumps(name)))

@@ -36,11 +36,11 @@ FROM = "FROM ${AGENT_SANDBOX_BASE}\n"
         ("# dockerfile", ""),
     ],
 )
-def test_the_dockerfile_is_beside_the_file(text: str, path: str) -> None:
+def test_accepts_only_a_dockerfile_beside_the_project_file(text: str, path: str) -> None:
     assert build_file_of(text) == path
 
 
-def test_reads_the_file_and_its_dockerfile(tmp_path: Path) -> None:
+def test_reads_the_project_file_and_its_dockerfile_but_follows_no_link(tmp_path: Path) -> None:
     assert project_files(tmp_path) == {}
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / PROJECT_FILE).write_text("dockerfile: Dockerfile\n")
@@ -57,7 +57,7 @@ def test_reads_the_file_and_its_dockerfile(tmp_path: Path) -> None:
     ("text", "image"),
     [("base_image: debian:13", "debian:13"), ("base_image: --x", ""), ("base_image: [a]", ""), ("name: a", "")],
 )
-def test_the_base_image_is_a_name(text: str, image: str) -> None:
+def test_returns_the_base_image_only_if_the_name_is_valid(text: str, image: str) -> None:
     assert base_image_of(text) == image
 
 
@@ -72,7 +72,7 @@ def test_the_base_image_is_a_name(text: str, image: str) -> None:
         ("setup: {", ""),
     ],
 )
-def test_the_setup_script_is_in_the_project(text: str, path: str) -> None:
+def test_returns_the_setup_script_only_if_its_path_is_in_the_project_and_valid(text: str, path: str) -> None:
     assert setup_of(text) == path
 
 
@@ -85,11 +85,11 @@ def test_the_setup_script_is_in_the_project(text: str, path: str) -> None:
         ("version: 1", ()),
     ],
 )
-def test_only_mounts_that_cannot_be_written_are_read_only(text: str, paths: tuple[str, ...]) -> None:
+def test_returns_only_mounts_that_are_read_only(text: str, paths: tuple[str, ...]) -> None:
     assert read_only_mounts_of(text) == paths
 
 
-def test_the_setup_script_is_read_too_and_no_link_is_followed(tmp_path: Path) -> None:
+def test_reads_the_setup_script_but_follows_no_link(tmp_path: Path) -> None:
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / PROJECT_FILE).write_text("setup: setup.sh\n")
     assert project_files(tmp_path) == {PROJECT_FILE: "setup: setup.sh\n"}
@@ -101,12 +101,12 @@ def test_the_setup_script_is_read_too_and_no_link_is_followed(tmp_path: Path) ->
         project_files(tmp_path)
 
 
-def test_other_files_are_not_read() -> None:
+def test_made_of_omits_other_files() -> None:
     texts = {PROJECT_FILE: "dockerfile: Dockerfile", DOCKERFILE: FROM, "other": ""}
     assert made_of(texts) == {PROJECT_FILE: "dockerfile: Dockerfile", DOCKERFILE: FROM}
 
 
-def test_texts_make_additions() -> None:
+def test_returns_the_additions_that_the_project_file_names() -> None:
     assert additions_in({}) == additions_in({PROJECT_FILE: "name: a"}) == Additions()
     assert additions_in({PROJECT_FILE: "packages: [aa]"}) == Additions(packages=("aa",))
     assert additions_in({PROJECT_FILE: "dockerfile: Dockerfile", DOCKERFILE: FROM}) == Additions(build_file=FROM)
@@ -130,11 +130,11 @@ BESIDE = "beside: {db: {build: {dockerfile: D}}, web: {build: {dockerfile: W}}, 
         ("setup: s.sh\ndockerfile: D\nbeside: {db: {build: {dockerfile: D}}}", [".devcontainer/D", "s.sh"]),
     ],
 )
-def test_the_build_files_of_services_are_run_too(text: str, paths: list[str]) -> None:
+def test_files_run_by_includes_the_dockerfiles_of_services(text: str, paths: list[str]) -> None:
     assert files_run_by(text) == paths
 
 
-def test_services_that_are_built_have_images_each_once() -> None:
+def test_returns_each_image_of_built_services_once() -> None:
     assert beside_images_in({}) == ()
     texts = {PROJECT_FILE: BESIDE, ".devcontainer/D": "FROM x", ".devcontainer/W": "FROM y", "W": "FROM no"}
     assert beside_images_in(texts) == (beside_image("FROM x"), beside_image("FROM y"))

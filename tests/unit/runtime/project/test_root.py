@@ -21,16 +21,16 @@ def project_at(root: Path) -> Path:
     return root
 
 
-def test_the_directory_that_is_named_is_meant_whatever_is_there(root: Path) -> None:
+def test_returns_the_named_directory_even_if_it_does_not_exist(root: Path) -> None:
     assert find_root(root / "x", cwd=root) == root / "x"
 
 
-def test_otherwise_it_is_the_one_around_if_there_is_one(root: Path) -> None:
+def test_finds_the_project_that_contains_the_current_directory(root: Path) -> None:
     assert find_root(None, cwd=root / "src") == root
     assert find_root(None, cwd=root.parent) is None
 
 
-def test_of_several_it_is_the_outermost_until_the_user_has_looked_at_another(root: Path) -> None:
+def test_finds_the_outermost_project_unless_a_nested_project_is_trusted(root: Path) -> None:
     nested = project_at(root / "vendor" / "lib")
     assert find_root(None, cwd=nested / "src") == root
     open_store(os.environ).save(look(nested, os.environ))
@@ -48,7 +48,9 @@ def test_of_several_it_is_the_outermost_until_the_user_has_looked_at_another(roo
         ("", False),
     ],
 )
-def test_a_clone_has_what_was_checked_in_and_lacks_the_rest(tmp_path: Path, text: str, *, is_ours: bool) -> None:
+def test_a_clone_with_our_compose_yaml_lacks_clone_files_until_they_are_created(
+    tmp_path: Path, text: str, *, is_ours: bool
+) -> None:
     (tmp_path / ".devcontainer").mkdir()
     assert not lacks_clone_files(tmp_path)
     (tmp_path / SHARED).write_text(text)

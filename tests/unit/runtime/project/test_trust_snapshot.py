@@ -23,7 +23,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def test_what_counts_is_the_policy_the_editors_file_and_every_file_of_the_stack(root: Path, tmp_path: Path) -> None:
+def test_includes_the_policy_devcontainer_json_and_every_compose_file(root: Path, tmp_path: Path) -> None:
     (root / ".devcontainer" / "devcontainer.json").write_text("{}")
     (root / "more.yml").write_text("services: {}\n")
     (tmp_path / "mine.yml").write_text("networks: {}\n")
@@ -43,7 +43,7 @@ def test_what_counts_is_the_policy_the_editors_file_and_every_file_of_the_stack(
     assert look(root, os.environ) == expected
 
 
-def test_the_fingerprint_is_of_what_is_asked_for_and_not_of_where(root: Path) -> None:
+def test_the_fingerprint_depends_on_owner_and_files_but_not_on_the_directory(root: Path) -> None:
     here = look(root, os.environ)
     assert replace(here, root=Path("/elsewhere")).fingerprint == here.fingerprint
     changed = (
@@ -55,23 +55,23 @@ def test_the_fingerprint_is_of_what_is_asked_for_and_not_of_where(root: Path) ->
     assert len({here.fingerprint, *(one.fingerprint for one in changed)}) == 5
 
 
-def test_a_file_that_is_as_init_writes_it_can_be_left_out(root: Path) -> None:
+def test_apart_from_omits_the_given_files(root: Path) -> None:
     left = look(root, os.environ).apart_from([COMPOSE])
     assert (left.stack_files, left.files) == ((), {POLICY: "version: 1\n"})
 
 
-def test_a_policy_is_kept_byte_for_byte_whatever_it_holds(root: Path) -> None:
+def test_keeps_the_bytes_of_a_policy_that_is_not_utf8(root: Path) -> None:
     (root / POLICY).write_bytes(b"# caf\xe9\r\n")
     assert look(root, os.environ).files[POLICY].encode(errors="surrogateescape") == b"# caf\xe9\r\n"
 
 
-def test_a_policy_that_is_no_file_allows_nothing_and_is_not_followed(root: Path) -> None:
+def test_ignores_a_policy_that_is_a_link(root: Path) -> None:
     (root / POLICY).unlink()
     (root / POLICY).symlink_to("/etc/hosts")
     assert POLICY not in look(root, os.environ).files
 
 
-def test_a_stack_behind_a_link_is_refused(root: Path, tmp_path: Path) -> None:
+def test_rejects_a_devcontainer_directory_that_is_a_link(root: Path, tmp_path: Path) -> None:
     (root / ".devcontainer").rename(tmp_path / "theirs")
     (root / ".devcontainer").symlink_to(tmp_path / "theirs")
     with pytest.raises(UserError) as raised:
@@ -82,7 +82,7 @@ def test_a_stack_behind_a_link_is_refused(root: Path, tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_is_named_and_not_there_is_a_problem(root: Path) -> None:
+def test_reports_a_compose_file_that_is_named_but_does_not_exist(root: Path) -> None:
     (root / ".env").write_text(f"COMPOSE_FILE={COMPOSE}:gone.yml\n")
     with pytest.raises(UserError) as raised:
         look(root, os.environ)
@@ -90,7 +90,7 @@ def test_a_file_that_is_named_and_not_there_is_a_problem(root: Path) -> None:
     assert str(raised.value) == f"{root}/gone.yml: {named}, but it does not exist"
 
 
-def test_a_directory_of_somebody_else_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_the_owner_of_another_users_directory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = root.stat().st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     assert look(root, {}).owner == owner
@@ -100,19 +100,19 @@ def test_a_directory_of_somebody_else_is_told(root: Path, monkeypatch: pytest.Mo
     ("user", "caller", "expected"),
     [(0, "1000", {0, 1000}), (0, "", {0}), (0, "x", {0}), (1000, "1001", {1000})],
 )
-def test_under_sudo_the_callers_files_are_ones_own(
+def test_own_numbers_includes_the_uid_of_the_sudo_caller_for_root(
     monkeypatch: pytest.MonkeyPatch, user: int, caller: str, expected: set[int]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
     assert own_numbers({"SUDO_UID": caller}) == expected
 
 
-def test_the_agent_can_write_all_of_a_project_but_its_devcontainer() -> None:
+def test_the_agent_can_write_project_files_except_those_in_devcontainer() -> None:
     paths = ("compose.yml", "sub/.devcontainer/x.yml", ".devcontainer/x.yml", "/home/ann/x.yml")
     assert [agent_can_write(path) for path in paths] == [True, True, False, False]
 
 
-def test_services_that_were_resolved_beside_the_policy_belong_to_it(root: Path) -> None:
+def test_includes_the_resolved_services_beside_the_policy(root: Path) -> None:
     (root / ".devcontainer" / "services").mkdir()
     for name in TOOLS:
         (root / ".devcontainer" / "services" / f"{name}.yaml").write_text("version: 1\n")
@@ -128,14 +128,14 @@ def test_services_that_were_resolved_beside_the_policy_belong_to_it(root: Path) 
         "\ufeff? domains_file\n: hosts.txt\n",
     ],
 )
-def test_the_list_that_a_policy_names_belongs_to_it_however_it_is_written(root: Path, text: str) -> None:
+def test_includes_the_host_list_of_a_policy_however_the_key_is_written(root: Path, text: str) -> None:
     (root / POLICY).write_text(text)
     (root / ".devcontainer" / "hosts.txt").write_text("example.org\n")
     assert look(root, os.environ).policy == {POLICY: text, ".devcontainer/hosts.txt": "example.org\n"}
 
 
 @pytest.mark.parametrize("name", ["../hosts.txt", "/etc/passwd", "gone.txt", "[a]", "docker-compose.yml"])
-def test_what_is_no_list_beside_the_policy_is_left_alone(root: Path, name: str) -> None:
+def test_ignores_a_host_list_that_is_missing_or_not_beside_the_policy(root: Path, name: str) -> None:
     (root / POLICY).write_text(f"domains_file: {name}\n")
     assert sorted(look(root, os.environ).files) == [COMPOSE, POLICY]
 
@@ -148,7 +148,7 @@ def test_what_is_no_list_beside_the_policy_is_left_alone(root: Path, name: str) 
         '{"settings": {"upstr\\x65am": {"\\x63a": "corp.pem"}}}',
     ],
 )
-def test_the_certificates_that_a_policy_names_belong_to_it_and_are_no_list(root: Path, text: str) -> None:
+def test_includes_the_ca_file_of_a_policy_but_not_as_a_host_list(root: Path, text: str) -> None:
     (root / POLICY).write_text(text)
     (root / ".devcontainer" / "corp.pem").write_text("-----BEGIN CERTIFICATE-----\n")
     found = look(root, os.environ)
@@ -157,16 +157,16 @@ def test_the_certificates_that_a_policy_names_belong_to_it_and_are_no_list(root:
 
 
 @pytest.mark.parametrize("text", ["settings: {upstream: x}", "settings: [upstream]", "upstream: {ca: hosts.txt}"])
-def test_what_names_no_certificates_where_they_are_named_is_left_alone(root: Path, text: str) -> None:
+def test_ignores_upstream_settings_that_name_no_ca_file(root: Path, text: str) -> None:
     (root / POLICY).write_text(text)
     (root / ".devcontainer" / "hosts.txt").write_text("example.org\n")
     assert sorted(look(root, os.environ).files) == [COMPOSE, POLICY]
 
 
-def test_a_list_is_named_as_the_policy_language_has_it() -> None:
+def test_the_file_name_pattern_equals_that_of_the_policy_language() -> None:
     assert OURS.pattern == FILE_NAME.pattern
 
 
-def test_a_file_of_the_stack_can_be_the_policys_list_too(root: Path) -> None:
+def test_a_compose_file_can_also_be_the_host_list_of_the_policy(root: Path) -> None:
     (root / POLICY).write_text("domains_file: docker-compose.yml\n")
     assert sorted(look(root, os.environ).policy) == [COMPOSE, POLICY]

@@ -24,44 +24,44 @@ def standing(tmp_path: Path) -> Standing:
     return Standing(root=tmp_path / "app", owner=None, stack_files=(COMPOSE, "/mine.yml"), files=files)
 
 
-def test_what_is_saved_is_found_again_to_the_byte(store: Store, standing: Standing) -> None:
+def test_load_returns_exactly_what_was_saved(store: Store, standing: Standing) -> None:
     assert store.load(standing.root) is None
     store.save(standing)
     assert store.load(standing.root) == standing
     assert list(store) == [standing]
 
 
-def test_compose_files_lie_there_once_more_for_compose_itself(store: Store, standing: Standing) -> None:
+def test_stores_a_copy_of_each_compose_file_for_compose(store: Store, standing: Standing) -> None:
     store.save(standing)
     copies = store.copies(standing)
     assert [copy.name for copy in copies] == ["0-docker-compose.yml", "1-mine.yml"]
     assert [copy.read_text() for copy in copies] == ["name: app\n", "services: {}\n"]
 
 
-def test_nobody_else_can_read_or_write_it(store: Store, standing: Standing) -> None:
+def test_only_the_owner_can_access_the_folder(store: Store, standing: Standing) -> None:
     store.save(standing)
     assert store.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_last_yes_counts(store: Store, standing: Standing) -> None:
+def test_a_new_trust_record_replaces_the_previous_record(store: Store, standing: Standing) -> None:
     store.save(standing)
     store.save(replace(standing, owner=7))
     assert store.load(standing.root) == replace(standing, owner=7)
 
 
-def test_a_project_that_was_moved_is_not_known_any_more(store: Store, standing: Standing, tmp_path: Path) -> None:
+def test_has_no_record_for_a_moved_project(store: Store, standing: Standing, tmp_path: Path) -> None:
     store.save(standing)
     standing.root.rename(tmp_path / "moved")
     assert store.load(tmp_path / "moved") is None
 
 
-def test_a_yes_can_be_taken_back_once(store: Store, standing: Standing) -> None:
+def test_forget_removes_a_record_once(store: Store, standing: Standing) -> None:
     store.save(standing)
     assert [store.forget(standing.root), store.forget(standing.root)] == [True, False]
     assert (store.load(standing.root), list(store)) == (None, [])
 
 
-def test_a_record_that_is_broken_is_a_problem_and_no_yes(store: Store, standing: Standing) -> None:
+def test_reports_a_damaged_record(store: Store, standing: Standing) -> None:
     store.save(standing)
     (place,) = store.folder.iterdir()
     (place / "trusted.json").write_text("{}")
@@ -70,7 +70,9 @@ def test_a_record_that_is_broken_is_a_problem_and_no_yes(store: Store, standing:
     assert str(raised.value) == f"{place}: this trust record is damaged; remove the folder; you will be asked again"
 
 
-def test_a_record_that_was_put_in_anothers_place_is_none(store: Store, standing: Standing, tmp_path: Path) -> None:
+def test_ignores_a_record_that_was_moved_to_another_projects_place(
+    store: Store, standing: Standing, tmp_path: Path
+) -> None:
     store.save(standing)
     (place,) = store.folder.iterdir()
     other = tmp_path / "other"
@@ -79,7 +81,7 @@ def test_a_record_that_was_put_in_anothers_place_is_none(store: Store, standing:
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702])
-def test_a_folder_that_others_may_write_to_is_no_store(store: Store, standing: Standing, mode: int) -> None:
+def test_rejects_a_folder_that_others_can_write_to(store: Store, standing: Standing, mode: int) -> None:
     store.save(standing)
     store.folder.chmod(mode)
     what = "others may write to this folder, and so could trust projects for you"
@@ -90,7 +92,7 @@ def test_a_folder_that_others_may_write_to_is_no_store(store: Store, standing: S
         store.save(standing)
 
 
-def test_a_folder_of_somebody_else_is_no_store(store: Store, standing: Standing) -> None:
+def test_rejects_a_folder_that_belongs_to_another_user(store: Store, standing: Standing) -> None:
     store.save(standing)
     with pytest.raises(UserError) as raised:
         replace(store, owners=frozenset({os.geteuid() + 1})).load(standing.root)
@@ -98,7 +100,7 @@ def test_a_folder_of_somebody_else_is_no_store(store: Store, standing: Standing)
     assert str(raised.value) == f"{store.folder}: {what}; chown it to yourself if you made it with sudo, or {HINT}"
 
 
-def test_a_folder_in_the_project_itself_is_no_store(store: Store, standing: Standing) -> None:
+def test_rejects_a_folder_in_the_project(store: Store, standing: Standing) -> None:
     inside = replace(store, folder=standing.root / "state")
     with pytest.raises(UserError) as raised:
         inside.save(standing)
@@ -106,13 +108,13 @@ def test_a_folder_in_the_project_itself_is_no_store(store: Store, standing: Stan
     assert str(raised.value) == f"{inside.folder}: {what}; {HINT}"
 
 
-def test_a_place_that_can_not_be_made_is_a_problem(tmp_path: Path, standing: Standing) -> None:
+def test_reports_a_folder_that_cannot_be_created(tmp_path: Path, standing: Standing) -> None:
     (tmp_path / "file").touch()
     store = Store(folder=tmp_path / "file" / "trust", owners=frozenset({os.geteuid()}))
     with pytest.raises(UserError, match=f"{tmp_path}/file/trust: cannot be used: not a directory"):
         store.save(standing)
 
 
-def test_the_store_is_below_the_users_state(tmp_path: Path) -> None:
+def test_the_store_is_in_the_users_state_directory(tmp_path: Path) -> None:
     expected = Store(folder=tmp_path / "agent-sandbox" / "trust", owners=frozenset({os.geteuid()}))
     assert open_store({"XDG_STATE_HOME": str(tmp_path)}) == expected

@@ -20,13 +20,13 @@ def found(project: Path) -> dict[str, str]:
     return {one.path: one.because for one in look_over(project).unprotected}
 
 
-def test_a_project_as_init_left_it_has_nothing_open(tmp_path: Path) -> None:
+def test_finds_no_gaps_right_after_init(tmp_path: Path) -> None:
     repository(tmp_path)
     compose(tmp_path, ".git/config", ".git/hooks")
     assert found(tmp_path) == {}
 
 
-def test_what_was_made_since_is_told_with_what_acts_on_it(tmp_path: Path) -> None:
+def test_reports_a_new_file_and_the_program_that_acts_on_the_file(tmp_path: Path) -> None:
     compose(tmp_path)
     (tmp_path / ".envrc").write_text("")
     why = "runs when a shell on the host enters the directory, by direnv"
@@ -47,7 +47,7 @@ def test_a_new_file_is_reported_although_git_ignores_it(tmp_path: Path) -> None:
     "path",
     [".lefthook.toml", "mise.ci.toml", ".config/mise.ci.toml", "x 1.code-workspace", ".new-agent/mcp.json", ".ENVRC"],
 )
-def test_what_a_pattern_matches_and_was_made_since_is_reported(tmp_path: Path, path: str) -> None:
+def test_reports_new_files_that_match_a_pattern(tmp_path: Path, path: str) -> None:
     compose(tmp_path)
     (tmp_path / path).parent.mkdir(exist_ok=True)
     (tmp_path / path).write_text("")
@@ -56,7 +56,7 @@ def test_what_a_pattern_matches_and_was_made_since_is_reported(tmp_path: Path, p
     assert found(tmp_path) == {}
 
 
-def test_a_repository_made_since_and_a_commondir(tmp_path: Path) -> None:
+def test_reports_new_repositories_and_new_paths_in_the_git_directory(tmp_path: Path) -> None:
     compose(tmp_path, ".git/config", ".git/hooks")
     (repository(tmp_path) / "commondir").write_text("/workspace/elsewhere")
     for folder in ("branches", "remotes"):
@@ -67,7 +67,7 @@ def test_a_repository_made_since_and_a_commondir(tmp_path: Path) -> None:
     assert found(tmp_path) == dict.fromkeys((*made, "nested/.git/config", "nested/.git/hooks"), MADE)
 
 
-def test_a_link_can_be_exchanged_and_so_can_what_lies_behind_it(tmp_path: Path) -> None:
+def test_reports_links_and_protected_paths_behind_links(tmp_path: Path) -> None:
     compose(tmp_path)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "settings.json").write_text("")
@@ -76,7 +76,7 @@ def test_a_link_can_be_exchanged_and_so_can_what_lies_behind_it(tmp_path: Path) 
     assert found(tmp_path) == {".claude/settings.json": LINK, ".vscode": LINK}
 
 
-def test_a_file_with_two_names_is_written_by_the_other(tmp_path: Path) -> None:
+def test_reports_a_protected_file_with_a_second_hard_link(tmp_path: Path) -> None:
     compose(tmp_path, ".envrc")
     (tmp_path / ".envrc").write_text("")
     assert found(tmp_path) == {}
@@ -84,13 +84,13 @@ def test_a_file_with_two_names_is_written_by_the_other(tmp_path: Path) -> None:
     assert found(tmp_path) == {".envrc": TWO_NAMES}
 
 
-def test_a_path_with_a_dollar_is_protected_as_compose_spells_it(tmp_path: Path) -> None:
+def test_recognises_protected_paths_with_dollars_as_compose_escapes_them(tmp_path: Path) -> None:
     repository(tmp_path / "a$b" / "$$HOME")
     compose(tmp_path, "a$$b/$$$$HOME/.git/config", "a$$b/$$$$HOME/.git/hooks")
     assert found(tmp_path) == {}
 
 
-def test_a_name_that_can_not_be_printed_is_told_escaped(tmp_path: Path) -> None:
+def test_reports_unprintable_names_in_escaped_form(tmp_path: Path) -> None:
     compose(tmp_path)
     (repository(tmp_path / "docs\u200b") / "hooks").rmdir()
     repository(tmp_path / "\udcff")
@@ -98,7 +98,7 @@ def test_a_name_that_can_not_be_printed_is_told_escaped(tmp_path: Path) -> None:
     assert found(tmp_path) == dict.fromkeys(expected, UNPRINTABLE)
 
 
-def test_directories_that_were_not_searched_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_directories_that_were_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compose(tmp_path)
     for name in ("a", "b\u200b"):
         (tmp_path / name).mkdir()
@@ -129,7 +129,7 @@ def submodule_config(common: Path) -> str:
     return str(module / "config")
 
 
-def test_what_was_created_in_a_worktrees_own_directory_is_a_gap(tmp_path: Path) -> None:
+def test_reports_files_created_in_the_git_directory_of_a_worktree(tmp_path: Path) -> None:
     project, common = worktree_project(tmp_path)
     assert look_over(project) == Gaps()
     (common / "commondir").write_text(".\n")  # the directory is read-only, so this is not the agent's
@@ -139,7 +139,7 @@ def test_what_was_created_in_a_worktrees_own_directory_is_a_gap(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["worktrees/feature/HEAD", "HEAD", "objects", "refs"])
-def test_an_agent_that_makes_a_mounted_repository_unfit_hides_no_gap(tmp_path: Path, name: str) -> None:
+def test_reports_gaps_although_the_agent_broke_the_mounted_repository(tmp_path: Path, name: str) -> None:
     project, common = worktree_project(tmp_path)
     made = submodule_config(common)
     (common / name).rename(common / f"{name}-moved")
@@ -147,7 +147,7 @@ def test_an_agent_that_makes_a_mounted_repository_unfit_hides_no_gap(tmp_path: P
     assert found(project) == {made: MADE}
 
 
-def test_a_repository_outside_that_is_not_mounted_has_no_gaps(tmp_path: Path) -> None:
+def test_reports_no_gaps_in_an_outside_repository_that_is_not_mounted(tmp_path: Path) -> None:
     project, common = worktree_project(tmp_path)
     compose(project, ".git")
     (common / "commondir").write_text(".\n")

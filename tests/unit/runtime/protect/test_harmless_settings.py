@@ -1,4 +1,4 @@
-"""Which changes of a repository's settings are accepted without a look, as git itself reads the file."""
+"""Which changes of a repository's settings are accepted without a review, as git reads the file."""
 
 import subprocess
 from pathlib import Path
@@ -48,7 +48,7 @@ def accepted(after: bytes, before: bytes = BEFORE) -> bool:
         "config --remove-section core",
     ],
 )
-def test_what_git_and_editors_write_every_day_is_accepted(tmp_path: Path, command: str) -> None:
+def test_accepts_settings_that_git_and_editors_commonly_write(tmp_path: Path, command: str) -> None:
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     file = tmp_path / ".git" / "config"
     file.write_bytes(BEFORE)
@@ -71,7 +71,7 @@ def test_what_git_and_editors_write_every_day_is_accepted(tmp_path: Path, comman
         "config user.signingkey /workspace/key",
     ],
 )
-def test_what_leads_a_push_elsewhere_is_not(tmp_path: Path, command: str) -> None:
+def test_does_not_accept_changed_remotes_branches_submodules_or_signing_keys(tmp_path: Path, command: str) -> None:
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     file = tmp_path / ".git" / "config"
     more = (
@@ -85,7 +85,7 @@ def test_what_leads_a_push_elsewhere_is_not(tmp_path: Path, command: str) -> Non
     assert not accepted(file.read_bytes(), BEFORE + more)
 
 
-def test_a_branch_that_is_deleted_takes_its_settings_along() -> None:
+def test_accepts_the_removal_of_a_deleted_branchs_settings() -> None:
     before = BEFORE + b'[branch "x"]\n\tremote = origin\n\tmerge = refs/heads/x\n'
     assert accepted(BEFORE, before)
 
@@ -93,20 +93,20 @@ def test_a_branch_that_is_deleted_takes_its_settings_along() -> None:
 FOLLOWS = b'[branch "x"]\n\tremote = origin\n\tmerge = refs/heads/%s\n'
 
 
-def test_a_new_branch_follows_one_of_its_own_name() -> None:
+def test_accepts_a_new_branch_only_with_an_upstream_of_the_same_name() -> None:
     assert accepted(BEFORE + FOLLOWS % b"x")
     assert not accepted(BEFORE + FOLLOWS % b"main")
     assert not accepted(BEFORE + FOLLOWS % b"X")
 
 
-def test_a_new_branch_may_follow_another_one_where_a_push_does_not_go_there() -> None:
+def test_accepts_a_new_branch_with_another_upstream_if_git_pushes_by_name() -> None:
     then, now = held(BEFORE), held(BEFORE + FOLLOWS % b"main")
     assert is_harmless(CONFIG, then, now, pushes_by_name=True)
     then = held(BEFORE + FOLLOWS % b"x")
     assert not is_harmless(CONFIG, then, now, pushes_by_name=True)
 
 
-def test_a_branch_that_followed_another_one_before_still_may() -> None:
+def test_accepts_a_branch_that_already_had_another_upstream() -> None:
     before = BEFORE + FOLLOWS % b"main"
     assert accepted(before + b"[user]\n\tname = Ann\n", before)
 
@@ -164,10 +164,10 @@ def test_a_branch_that_followed_another_one_before_still_may() -> None:
         '[remote "-x"]\n\tfetch = +refs/heads/*:refs/remotes/x/*',
         '[remote "ext::sh"]\n\turl = https://127.0.0.1/x',
         '[branch "-x"]\n\tremote = origin',
-        # Objects that are missing are fetched from here, unasked.
+        # git fetches missing objects from here without asking.
         '[remote "mirror"]\n\turl = https://127.0.0.1/x\n\tpromisor = true',
         '[remote "mirror"]\n\turl = https://127.0.0.1/x\n\tpartialclonefilter = blob:none',
-        # What the next plain `git push` overwrites or deletes, and `git fetch` on this machine.
+        # The next plain `git push`, or `git fetch` on this machine, overwrites or deletes branches.
         '[remote "origin"]\n\tpush = +refs/heads/agent:refs/heads/main',
         '[remote "origin"]\n\tpush = :refs/heads/main',
         "[push]\n\tdefault = upstream",
@@ -188,7 +188,7 @@ def test_a_branch_that_followed_another_one_before_still_may() -> None:
         "[something]\n\tnew = x",
     ],
 )
-def test_every_other_setting_is_not(lines: str) -> None:
+def test_does_not_accept_any_other_setting(lines: str) -> None:
     assert not accepted(BEFORE + f"{lines}\n".encode())
 
 
@@ -224,7 +224,7 @@ def test_every_other_setting_is_not(lines: str) -> None:
         b"[broken\n",
     ],
 )
-def test_what_two_parsers_could_read_differently_is_not(text: bytes) -> None:
+def test_does_not_accept_text_that_two_parsers_could_read_differently(text: bytes) -> None:
     assert not accepted(BEFORE + text)
 
 
@@ -240,29 +240,29 @@ def test_what_two_parsers_could_read_differently_is_not(text: bytes) -> None:
         b"",
     ],
 )
-def test_a_change_of_what_is_there_is_not(after: bytes) -> None:
+def test_does_not_accept_changes_to_existing_lines(after: bytes) -> None:
     assert not accepted(after)
 
 
-def test_of_a_key_with_several_values_each_one_counts() -> None:
+def test_checks_every_value_of_a_key_with_several_values() -> None:
     one = b'[remote "fork"]\n\turl = https://example.org/y.git\n'
     assert accepted(BEFORE + one + one.replace(b"y.git", b"z.git"))
     assert not accepted(BEFORE + one.replace(b"https://example.org/y.git", b"./x") + one)
 
 
-def test_a_section_may_be_there_twice() -> None:
+def test_accepts_a_section_that_appears_twice() -> None:
     assert accepted(BEFORE + b"[user]\n\tname = Ann\n[user]\n\temail = ann@example.com\n")
     assert not accepted(BEFORE + b"[user]\n\tname = Ann\n[user]\n\temail = a@example.com\n[core]\n\tfsmonitor = x\n")
 
 
-def test_without_a_snapshot_or_without_git_nothing_is_accepted() -> None:
+def test_accepts_nothing_without_a_snapshot_or_without_settings() -> None:
     now = held(BEFORE)
     assert not is_harmless(CONFIG, Held(), now)
     assert not is_harmless(CONFIG, now, Held(texts=now.texts, settings={CONFIG: ()}))
     assert not is_harmless(".envrc", Held(texts={".envrc": "1\n"}), Held(texts={".envrc": "2\n"}))
 
 
-def test_settings_of_one_worktree_may_not_lead_the_shared_ones_elsewhere() -> None:
+def test_does_not_accept_remotes_or_branches_in_the_settings_of_a_worktree() -> None:
     path = ".git/config.worktree"
     before = b"[core]\n\tbare = false\n"
     for lines in (b'[remote "origin"]\n\tpushurl = https://127.0.0.1/evil\n', b'[branch "main"]\n\tremote = .\n'):

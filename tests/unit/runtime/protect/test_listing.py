@@ -23,7 +23,7 @@ def matching(project: Path, pattern: str, folder: str = "") -> list[str]:
 
 
 def refuse_to_list(monkeypatch: pytest.MonkeyPatch, place: Path, reason: int = EACCES) -> None:
-    """Refuse to list one directory: root, who may run these tests, can list any."""
+    """Refuse to list one directory: root, who sometimes runs these tests, can list any."""
 
     def listdir(path: Path) -> list[str]:
         if Path(path) == place:
@@ -82,17 +82,17 @@ def test_a_star_matches_part_of_one_name_but_not_gits_directory(
     assert matching(project, pattern) == expected
 
 
-def test_the_name_of_a_folder_is_no_pattern(tmp_path: Path) -> None:
+def test_does_not_read_the_name_of_a_folder_as_a_pattern(tmp_path: Path) -> None:
     make(tmp_path, "a*/f1", "ab/f2", "A*/f3")
     assert matching(tmp_path, "f*", "a*") == ["a*/f1"]
 
 
-def test_every_spelling_that_is_there_is_found(tmp_path: Path) -> None:
+def test_finds_every_existing_spelling_of_a_name(tmp_path: Path) -> None:
     make(tmp_path, ".Envrc", ".ENVRC", ".envrc.d")
     assert matching(tmp_path, ".envrc") == [".envrc", ".ENVRC", ".Envrc"]
 
 
-def test_a_disk_that_ignores_case_has_the_name_that_is_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_returns_the_name_on_disk_if_the_disk_ignores_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, ".Envrc", ".Claude/settings.json")
     ignore_case(monkeypatch, tmp_path)
     assert matching(tmp_path, ".envrc") == [".Envrc"]
@@ -100,7 +100,9 @@ def test_a_disk_that_ignores_case_has_the_name_that_is_on_it(tmp_path: Path, mon
     assert matching(tmp_path, ".env") == [".env"]
 
 
-def test_a_disk_that_ignores_case_is_told_from_a_second_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignores_case_is_false_if_a_second_file_has_the_name_in_another_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make(tmp_path, ".env")
     assert not ignores_case(tmp_path, ".env")
     make(tmp_path, ".ENV")
@@ -120,7 +122,7 @@ def test_a_directory_that_cannot_be_listed_is_protected_as_a_whole(
     assert matching(tmp_path, pattern) == [".config"]
 
 
-def test_a_project_that_cannot_be_listed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raises_if_the_project_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_to_list(monkeypatch, tmp_path)
     with pytest.raises(UserError) as refused:
         matching(tmp_path, ".envrc")
@@ -130,9 +132,7 @@ def test_a_project_that_cannot_be_listed_is_refused(tmp_path: Path, monkeypatch:
     )
 
 
-def test_each_directory_is_read_once_however_many_patterns_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lists_each_directory_once_for_many_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, ".config/mise/x", ".claude/settings.json", "src/x", "file")
     listed = counted(monkeypatch)
     listing = Listing(tmp_path)
@@ -142,7 +142,7 @@ def test_each_directory_is_read_once_however_many_patterns_there_are(
     assert sorted(listed()) == [tmp_path, tmp_path / ".claude", tmp_path / ".config", tmp_path / "file"]
 
 
-def test_names_that_cannot_match_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compares_only_names_that_can_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
     monkeypatch.setattr("agent_sandbox.runtime.protect.listing.fnmatchcase", lambda name, _: compared.append(name))
     make(tmp_path, *(f"file{number}" for number in range(100)), "lefthook.yml")

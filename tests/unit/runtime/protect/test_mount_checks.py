@@ -16,51 +16,51 @@ def container(service: str, state: str = "running") -> Container:
     return Container(id=service, service=service, image="x", state=state)
 
 
-def test_what_lost_its_mount_is_what_the_agents_container_says(docker: FakeDocker) -> None:
+def test_reports_the_lost_mounts_that_the_agent_container_lists(docker: FakeDocker) -> None:
     docker.says("exec agent /usr/local/lib/agent-sandbox/healthy", out=".env\n.git/config\n", code=1)
     assert look_inside(DRIVER, [container("proxy"), container("agent")], Path()) == Inside(lost=(".env", ".git/config"))
 
 
-def test_a_path_that_is_none_of_the_projects_is_not_taken_from_there(docker: FakeDocker) -> None:
+def test_ignores_paths_outside_the_project_that_the_agent_container_lists(docker: FakeDocker) -> None:
     docker.says("exec agent", out="/\n/etc/shadow\n../.ssh/id\n.git/../../x\n.\n\n.env\n", code=1)
     assert look_inside(DRIVER, [container("agent")], Path()) == Inside(lost=(".env",))
 
 
-def test_one_that_names_no_others_is_silent(docker: FakeDocker) -> None:
+def test_an_agent_container_that_lists_only_paths_outside_the_project_counts_as_silent(docker: FakeDocker) -> None:
     docker.says("exec agent", out="/\n", code=1)
     assert look_inside(DRIVER, [container("agent")], Path()) == Inside(silent=True)
 
 
-def test_why_nothing_can_be_reached_is_what_the_agents_container_says(docker: FakeDocker) -> None:
+def test_reports_why_the_agent_container_has_no_network(docker: FakeDocker) -> None:
     docker.says("exec agent", out="no network\n", code=2)
     assert look_inside(DRIVER, [container("agent")], Path()) == Inside(cut_off="no network")
 
 
 @pytest.mark.parametrize(("out", "code"), [("", 0), ("", 1), ("OCI runtime exec failed\n", 126)])
-def test_a_container_that_can_not_say_so_is_silent(docker: FakeDocker, out: str, code: int) -> None:
+def test_an_agent_container_whose_check_fails_counts_as_silent(docker: FakeDocker, out: str, code: int) -> None:
     docker.says("exec agent", out=out, code=code)
     assert look_inside(DRIVER, [container("agent")], Path()) == Inside(silent=code != 0)
 
 
 @pytest.mark.parametrize("state", ["exited", "paused", "created"])
-def test_so_is_one_that_does_not_run_any_more(docker: FakeDocker, state: str) -> None:
+def test_a_stopped_or_paused_agent_container_counts_as_silent(docker: FakeDocker, state: str) -> None:
     assert look_inside(DRIVER, [container("agent", state), container("proxy")], Path()) == Inside(
         silent=state != "created"
     )
     assert (look_inside(DRIVER, [container("proxy")], Path()), docker.calls) == (Inside(), [])
 
 
-def test_many_paths_are_counted() -> None:
+def test_lists_five_paths_and_counts_the_rest() -> None:
     assert listed([*"abcdefg"]) == "a, b, c, d, e and 2 more"
     assert listed(["a", "b"]) == "a, b"
 
 
-def test_a_mount_over_something_else_is_none_of_the_projects() -> None:
+def test_ignores_mounts_of_the_workspace_itself_and_of_paths_outside_it() -> None:
     volumes = [{"target": f"/workspace{path}", "read_only": "true"} for path in ("", "/../etc", "/a/../../etc", "/a")]
     assert read_only_mounts({"services": {"agent": {"volumes": volumes}}}) == {"a"}
 
 
-def test_only_what_is_read_only_counts() -> None:
+def test_returns_only_read_only_mounts_in_the_workspace() -> None:
     volumes = [
         {"target": "/workspace", "read_only": "false"},
         {"target": "/workspace/.git"},
@@ -71,7 +71,7 @@ def test_only_what_is_read_only_counts() -> None:
 
 
 @pytest.mark.parametrize("document", [{}, {"services": None}, {"services": {"agent": {"volumes": ["..:/workspace"]}}}])
-def test_a_compose_file_that_is_another_persons_protects_nothing_that_we_know_of(document: dict[str, object]) -> None:
+def test_finds_no_read_only_mounts_in_a_foreign_compose_file(document: dict[str, object]) -> None:
     assert read_only_mounts(document) == frozenset()
 
 
@@ -91,7 +91,7 @@ def worktree_project(tmp_path: Path) -> tuple[Path, Path]:
     return project, common
 
 
-def test_what_is_mounted_of_a_repository_outside_has_absolute_paths(tmp_path: Path) -> None:
+def test_returns_absolute_paths_for_mounts_of_an_outside_repository(tmp_path: Path) -> None:
     project, common = worktree_project(tmp_path)
     mounted = read_only_mounts(read_stack_file(project))
     own = common / "worktrees" / "feature"
@@ -105,7 +105,7 @@ def test_a_read_only_mount_that_is_only_pinned_is_not_protected() -> None:
     assert read_only_mounts({"services": {"agent": agent}}) == frozenset()
 
 
-def test_what_was_lost_of_a_repository_outside_is_reported_and_nothing_else_outside(
+def test_reports_lost_mounts_of_an_outside_repository_and_ignores_forged_paths(
     tmp_path: Path, docker: FakeDocker
 ) -> None:
     project, common = worktree_project(tmp_path)

@@ -1,4 +1,4 @@
-"""What the agent wanted to save in the repository's settings: only harmless ones are offered, and saved as shown."""
+"""Settings that the agent tried to save in the repository: only harmless ones are offered, and saved as shown."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def wished(root: Path, text: str | bytes) -> Offer | None:
-    """Write what the agent could not save."""
+    """Write the settings that the agent could not save; return the offer."""
     (root / ".git" / KEPT).write_bytes(text if isinstance(text, bytes) else text.encode())
     return find_offer(root)
 
@@ -115,7 +115,7 @@ def test_a_refused_setting_does_not_keep_others_from_being_offered(root: Path) -
     assert find_offer(root) is None
 
 
-def test_a_setting_that_is_there_already_keeps_its_value(root: Path) -> None:
+def test_an_existing_setting_keeps_its_value(root: Path) -> None:
     with (root / CONFIG).open("a") as config:
         config.write("[user]\n\tname = Ann\n")
     offer = wished(root, "[user]\n\tname = Bot\n")
@@ -127,12 +127,12 @@ def test_a_setting_that_is_there_already_keeps_its_value(root: Path) -> None:
 @pytest.mark.parametrize(
     "text", [b"[", b"[user\n", b"[user]\n\tname = \xff\xfe\n", b"\0", b"[user]\n\tname = x\n" + b"#" * (5 << 10)]
 )
-def test_what_git_cannot_read_is_not_offered(root: Path, text: bytes) -> None:
+def test_offers_nothing_from_a_file_that_git_cannot_read(root: Path, text: bytes) -> None:
     offer = wished(root, text)
     assert offer is None or offer.offered == ()
 
 
-def test_what_is_in_the_place_of_the_agents_file_is_not_read(root: Path) -> None:
+def test_does_not_read_a_link_pipe_or_directory_in_place_of_the_agents_file(root: Path) -> None:
     (root / "elsewhere").write_text("[user]\n\tname = Bot\n")
     for make in ("ln -s ../elsewhere", "mkfifo", "mkdir"):
         subprocess.run(["sh", "-c", f"rm -rf {KEPT}; {make} {KEPT}"], cwd=root / ".git", check=True)
@@ -141,7 +141,7 @@ def test_what_is_in_the_place_of_the_agents_file_is_not_read(root: Path) -> None
         assert (offer.offered, offer.refused) == ((), ((UNREADABLE, ""),))
 
 
-def test_the_agents_file_is_not_reached_through_a_link(root: Path) -> None:
+def test_offers_nothing_if_the_git_directory_is_a_link(root: Path) -> None:
     (root / ".git").rename(root.parent / "git")
     (root / ".git").symlink_to(root.parent / "git")
     wished(root, "[user]\n\tname = Bot\n")
@@ -149,14 +149,14 @@ def test_the_agents_file_is_not_reached_through_a_link(root: Path) -> None:
     assert offer is None or offer.offered == ()
 
 
-def test_settings_with_a_second_name_are_not_added_to(root: Path) -> None:
+def test_offers_nothing_if_the_settings_have_a_second_hard_link(root: Path) -> None:
     (root / "twin").hardlink_to(root / CONFIG)
     offer = wished(root, FORK)
     assert offer
     assert offer.offered == ()
 
 
-def test_settings_that_changed_after_they_were_read_are_not_added_to(root: Path) -> None:
+def test_refuses_to_save_if_the_settings_changed_after_they_were_read(root: Path) -> None:
     offer = wished(root, FORK)
     assert offer
     with (root / CONFIG).open("a") as config:
@@ -172,7 +172,7 @@ def test_settings_that_changed_after_they_were_read_are_not_added_to(root: Path)
         save_offer(root, {}, offer)
 
 
-def test_a_full_disk_leaves_the_settings_as_they_were(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_settings_unchanged(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, write = (root / CONFIG).read_bytes(), os.write
     offer = wished(root, FORK)
     assert offer
@@ -183,7 +183,7 @@ def test_a_full_disk_leaves_the_settings_as_they_were(root: Path, monkeypatch: p
     assert (root / CONFIG).read_bytes() == before
 
 
-def test_saving_does_not_end_the_mount_and_is_no_change_to_review(root: Path) -> None:
+def test_saving_keeps_the_inode_and_adds_no_change_to_review(root: Path) -> None:
     environ = {"HOME": str(root.parent)}
     (root / ".devcontainer").mkdir()
     mounts = [

@@ -38,16 +38,16 @@ def make(project: Path, *paths: str) -> None:
         (project / path).write_text("")
 
 
-def test_every_row_of_the_table_says_why() -> None:
+def test_every_row_of_the_table_gives_a_reason() -> None:
     assert {row.path for rows in load_table().values() for row in rows if len(row.why) < 15} == set()
 
 
-def test_no_row_stands_twice() -> None:
+def test_the_table_has_no_duplicate_rows() -> None:
     for rows in load_table().values():
         assert len(rows) == len({row.path for row in rows})
 
 
-def test_what_init_itself_writes_is_always_protected(tmp_path: Path) -> None:
+def test_always_protects_the_files_that_init_writes(tmp_path: Path) -> None:
     made = find_protected(tmp_path, written={".env"}).paths
     assert [f"{one.access} {one.path}" for one in made] == [*MADE, "read .env"]
 
@@ -58,7 +58,7 @@ def test_a_missing_env_that_init_does_not_write_is_not_protected(tmp_path: Path)
 
 
 @each(("number", "row"), list(enumerate(row.path for row in load_table()["workspace"] if not row.always)))
-def test_each_path_of_the_table_is_protected_where_it_is(tmp_path: Path, number: int, row: str) -> None:
+def test_protects_each_existing_path_of_the_table(tmp_path: Path, number: int, row: str) -> None:
     project = tmp_path / str(number)
     path = row.replace("*", "app")
     make(project, path)
@@ -67,20 +67,20 @@ def test_each_path_of_the_table_is_protected_where_it_is(tmp_path: Path, number:
 
 
 @each("row", [row.path for rows in load_table().values() for row in rows])
-def test_each_row_is_a_plain_path_but_for_its_stars(row: str) -> None:
+def test_each_row_is_a_plain_path_without_special_characters_except_stars(row: str) -> None:
     assert row == str(PurePosixPath(row))
     assert not set(row) & set("?[]{}\\")
     assert "*" not in row.split("/")
 
 
 @each("row", [row.path for row in load_table()["workspace"]])
-def test_no_row_is_covered_by_another(row: str) -> None:
+def test_no_row_is_covered_by_another_row(row: str) -> None:
     path = Path(row.replace("*", "app"))
     others = [other.path for other in load_table()["workspace"] if other.path != row]
     assert [other for other in others if len(Path(other).parts) == len(path.parts) and path.match(other)] == []
 
 
-# Names that tools document, and that were not protected when each had to be listed by itself.
+# Names that tools document; they were not protected while the table listed each name separately.
 DOCUMENTED = """
 .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json .lefthook.jsonc .lefthook-local.yml lefthook.yaml
 lefthook.toml lefthook.json lefthook-local.toml .lefthook-local/pre-commit/x .config/lefthook.yml
@@ -109,7 +109,7 @@ mise/config.toml mise/config.local.toml mise/conf.d/x.toml mise.local.toml mise.
 
 
 @each(("number", "path"), list(enumerate(DOCUMENTED)))
-def test_a_name_that_a_tool_documents_is_read_only_inside(tmp_path: Path, number: int, path: str) -> None:
+def test_protects_names_that_tools_document(tmp_path: Path, number: int, path: str) -> None:
     project = tmp_path / str(number)
     make(project, path)
     above = {f"read {one}" for one in (path, *map(str, Path(path).parents))}
@@ -119,18 +119,18 @@ def test_a_name_that_a_tool_documents_is_read_only_inside(tmp_path: Path, number
 @each(("number", "path"), list(enumerate([".github/workflows/ci.yml", ".claude/worktrees/x/app.py", ".kiro/specs/x.md",
     ".cursor/rules/x.mdc", ".venv/bin/python", ".yarn/plugins/x.cjs", ".aider.chat.history.md", ".env.example",
     "mise/main.go", "hooks/x", "agents/x.py", "package.json", "Makefile"])))  # fmt: skip
-def test_what_is_the_agents_work_can_be_written(tmp_path: Path, number: int, path: str) -> None:
+def test_does_not_protect_files_that_the_agent_works_on(tmp_path: Path, number: int, path: str) -> None:
     project = tmp_path / str(number)
     make(project, path)
     assert found(project) == []
 
 
-def test_a_directory_that_a_pattern_matches_is_read_only_as_a_whole(tmp_path: Path) -> None:
+def test_protects_a_directory_that_matches_a_pattern_as_a_whole(tmp_path: Path) -> None:
     make(tmp_path, ".config/mise/tasks/x", ".lefthook-local/pre-commit/x")
     assert found(tmp_path) == ["pinned .config", "read .config/mise", "read .lefthook-local"]
 
 
-def test_a_name_in_another_case_is_protected_by_the_name_that_is_on_disk(tmp_path: Path) -> None:
+def test_protects_names_in_another_case_by_their_name_on_disk(tmp_path: Path) -> None:
     make(tmp_path, ".ENVRC", "Lefthook.yml", ".VSCode/tasks.json", ".Claude/Settings.JSON", ".v\u017fcode/tasks.json")
     assert found(tmp_path) == [
         "pinned .Claude", "read .Claude/Settings.JSON", "read .ENVRC", "read .VSCode", "read .v\u017fcode",
@@ -138,13 +138,13 @@ def test_a_name_in_another_case_is_protected_by_the_name_that_is_on_disk(tmp_pat
     ]  # fmt: skip
 
 
-def test_another_case_of_what_init_makes_is_no_reason_not_to_make_it(tmp_path: Path) -> None:
+def test_env_is_always_protected_although_the_name_exists_in_another_case(tmp_path: Path) -> None:
     (tmp_path / ".ENV").write_text("")
     made = {one.path: one.always for one in find_protected(tmp_path, written={".env"}).paths}
     assert made == {".devcontainer": True, ".env": True, ".ENV": False}
 
 
-def test_a_link_that_a_pattern_matches_is_known_and_not_handed_to_the_engine(tmp_path: Path) -> None:
+def test_does_not_mount_links_that_match_a_pattern_but_lists_them_as_candidates(tmp_path: Path) -> None:
     (tmp_path / "secret" / "mcp").mkdir(parents=True)
     (tmp_path / ".new-agent").symlink_to("secret")
     (tmp_path / ".lefthook.toml").symlink_to("/elsewhere")
@@ -153,7 +153,7 @@ def test_a_link_that_a_pattern_matches_is_known_and_not_handed_to_the_engine(tmp
 
 
 @each("name", ["a b", "a:b", "a$b", "a\\b", "a'b", 'a"b', "a#b", "a*b", "a[b]", "é", "-a"])
-def test_a_name_of_unusual_signs_is_protected_as_it_is(tmp_path: Path, name: str) -> None:
+def test_protects_names_with_unusual_characters(tmp_path: Path, name: str) -> None:
     make(tmp_path / name, f"{name}.code-workspace", f".{name}/mcp.json")
     repository(tmp_path / name / name)
     paths = [f"pinned .{name}", f"read .{name}/mcp.json", f"read {name}.code-workspace"]
@@ -161,23 +161,23 @@ def test_a_name_of_unusual_signs_is_protected_as_it_is(tmp_path: Path, name: str
     assert set(found(tmp_path / name)) == {*paths, *inner}
 
 
-def test_a_repository_can_be_written_to_but_not_moved_away(tmp_path: Path) -> None:
+def test_pins_the_git_directory_and_protects_its_config_and_hooks(tmp_path: Path) -> None:
     repository(tmp_path)
     assert found(tmp_path) == ["pinned .git", "read .git/config", "read .git/hooks"]
     assert next(one.why for one in find_protected(tmp_path).paths if one.path == ".git") == PINNED
 
 
-def test_hooks_that_are_not_there_are_made_since_git_would_have_made_them(tmp_path: Path) -> None:
+def test_protects_the_missing_hooks_directory_of_a_repository(tmp_path: Path) -> None:
     (repository(tmp_path) / "hooks").rmdir()
     assert "read .git/hooks" in found(tmp_path)
 
 
-def test_a_bare_repository_among_the_files_gets_nothing_that_it_has_not(tmp_path: Path) -> None:
+def test_protects_only_existing_paths_of_a_bare_repository(tmp_path: Path) -> None:
     make(bare(tmp_path / "fixtures" / "one.git"), "config")
     assert found(tmp_path) == ["read fixtures/one.git/config"]
 
 
-def test_a_submodule_and_a_worktree(tmp_path: Path) -> None:
+def test_protects_the_git_directories_of_submodules_and_worktrees(tmp_path: Path) -> None:
     git = repository(tmp_path)
     make(bare(git / "modules" / "libs" / "one"), "config")
     make(git / "worktrees" / "feature", "HEAD", "commondir", "gitdir", "index")
@@ -199,17 +199,17 @@ def test_a_submodule_and_a_worktree(tmp_path: Path) -> None:
     ]
 
 
-def test_a_project_that_is_a_worktree_has_a_file_that_leads_to_its_repository(tmp_path: Path) -> None:
+def test_protects_the_git_file_of_a_worktree(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: /elsewhere/.git/worktrees/one\n")
     assert found(tmp_path) == ["read .git"]
 
 
-def test_a_repository_within_is_protected_where_it_lies(tmp_path: Path) -> None:
+def test_protects_a_nested_repository(tmp_path: Path) -> None:
     repository(tmp_path / "vendor" / "one")
     assert found(tmp_path) == ["pinned vendor/one/.git", "read vendor/one/.git/config", "read vendor/one/.git/hooks"]
 
 
-def test_what_gits_settings_name_is_protected(tmp_path: Path) -> None:
+def test_protects_paths_that_git_settings_name(tmp_path: Path) -> None:
     git = repository(tmp_path)
     git.joinpath("config").write_text("[core]\n\thooksPath = tools/hooks\n[include]\n\tpath = ../team.gitconfig\n")
     make(tmp_path, "tools/hooks/pre-commit", "tools/other")
@@ -217,9 +217,7 @@ def test_what_gits_settings_name_is_protected(tmp_path: Path) -> None:
     assert found(tmp_path)[-2:] == ["read team.gitconfig", "read tools/hooks"]
 
 
-def test_where_git_does_not_say_what_it_acts_on_nothing_is_taken_for_protected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_raises_if_git_does_not_report_its_settings_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protected, "SECONDS_TO_PROTECT", 0.0)
     repository(tmp_path)
     with pytest.raises(UserError) as refused:
@@ -232,7 +230,7 @@ def test_where_git_does_not_say_what_it_acts_on_nothing_is_taken_for_protected(
     assert told == [NOT_SAID]
 
 
-def test_a_link_is_never_handed_to_the_engine_but_is_known(tmp_path: Path) -> None:
+def test_does_not_mount_links_but_lists_them_as_candidates(tmp_path: Path) -> None:
     secret, project = tmp_path / "secret", tmp_path / "project"
     make(secret, "hooks/x", "settings.json")
     project.mkdir()
@@ -242,14 +240,14 @@ def test_a_link_is_never_handed_to_the_engine_but_is_known(tmp_path: Path) -> No
     assert {".vscode", ".git", ".claude/settings.json"} <= {one.path for one in candidates(project).rows}
 
 
-def test_hooks_that_are_a_link_are_not_made(tmp_path: Path) -> None:
+def test_does_not_protect_hooks_that_are_a_link(tmp_path: Path) -> None:
     git = repository(tmp_path)
     (git / "hooks").rmdir()
     (git / "hooks").symlink_to("/elsewhere")
     assert found(tmp_path) == ["pinned .git", "read .git/config"]
 
 
-# A line end, a zero-width space, a no-break space, a turn of direction, a tag, a byte that is not UTF-8.
+# A line feed, a zero-width space, a no-break space, a direction override, a tag, a byte that is not UTF-8.
 UNSEEN = {
     "\n": "\\n",
     "\u200b": "\\u200b",
@@ -262,7 +260,7 @@ UNSEEN = {
 
 @pytest.mark.parametrize("sign", UNSEEN)
 @pytest.mark.parametrize("where", ["docs{}", ".git/modules/{}", "a/{}b/c"])
-def test_a_repository_whose_name_can_not_be_printed_is_refused_and_told(tmp_path: Path, sign: str, where: str) -> None:
+def test_rejects_a_repository_with_an_unprintable_name(tmp_path: Path, sign: str, where: str) -> None:
     place = repository(tmp_path / where.format(sign))
     path = str(place.relative_to(tmp_path))
     shown = where.removesuffix("/c").format(UNSEEN[sign])
@@ -277,7 +275,7 @@ def test_a_repository_whose_name_can_not_be_printed_is_refused_and_told(tmp_path
 
 
 @pytest.mark.parametrize("name", ["{}.code-workspace", "tools/{}hooks"])
-def test_so_is_any_protected_path(tmp_path: Path, name: str) -> None:
+def test_rejects_any_protected_path_with_an_unprintable_name(tmp_path: Path, name: str) -> None:
     (repository(tmp_path) / "config").write_text("[core]\n\thooksPath = tools/\u200bhooks\n")
     make(tmp_path, name.format("\u200b"))
     with pytest.raises(UserError) as refused:
@@ -286,12 +284,12 @@ def test_so_is_any_protected_path(tmp_path: Path, name: str) -> None:
     assert problem.where == name.format("\\u200b")
 
 
-def test_other_alphabets_can_be_protected(tmp_path: Path) -> None:
+def test_protects_names_in_other_alphabets(tmp_path: Path) -> None:
     repository(tmp_path / "öffentlich 公開")
     assert "read öffentlich 公開/.git/config" in found(tmp_path)
 
 
-def test_a_search_that_misses_something_ends_no_protection(tmp_path: Path) -> None:
+def test_keeps_protecting_existing_paths_that_the_search_misses(tmp_path: Path) -> None:
     make(tmp_path, "tools/hooks/x", ".git/modules/fe/config", ".vscode/tasks.json")
     before = ("tools/hooks", ".git/modules/fe/config", ".vscode", ".vscode/tasks.json", "gone")
     protection = find_protected(tmp_path, before=before)
@@ -301,17 +299,17 @@ def test_a_search_that_misses_something_ends_no_protection(tmp_path: Path) -> No
     assert [one.access for one in protection.paths if one.path == ".git/modules/fe"] == [Access.PINNED]
 
 
-def test_what_a_person_has_let_go_is_not_protected_any_more(tmp_path: Path) -> None:
+def test_does_not_keep_protecting_a_path_that_the_user_unprotects(tmp_path: Path) -> None:
     make(tmp_path, "tools/hooks/x", "other", ".vscode/tasks.json")
     protection = find_protected(
         tmp_path, before=("tools/hooks", "other", ".vscode"), unprotect={"tools/hooks", ".vscode"}
     )
     assert protection.kept == ("other",)
-    assert found(tmp_path) == ["read .vscode"]  # what is found is none to let go
+    assert found(tmp_path) == ["read .vscode"]  # paths that the search finds stay protected
 
 
 @pytest.mark.parametrize("what", ["link", "pipe", "link on the way"])
-def test_what_can_not_be_protected_any_more_is_lost_and_not_gone(tmp_path: Path, what: str) -> None:
+def test_a_protected_path_that_became_a_link_or_a_pipe_is_lost_and_not_gone(tmp_path: Path, what: str) -> None:
     make(tmp_path, "elsewhere/x")
     makers = {
         "link": lambda: (tmp_path / "tools").symlink_to("elsewhere"),
@@ -325,7 +323,7 @@ def test_what_can_not_be_protected_any_more_is_lost_and_not_gone(tmp_path: Path,
     assert path not in {one.path for one in protection.paths}
 
 
-def test_a_submodule_with_two_hex_digits_for_a_name_is_protected(tmp_path: Path) -> None:
+def test_protects_submodules_named_with_two_hex_digits(tmp_path: Path) -> None:
     git = repository(tmp_path)
     for path in ("modules/fe", "modules/a/modules/be", "worktrees/de/modules/ad"):
         make(bare(git / path), "config")
@@ -339,7 +337,7 @@ def test_a_submodule_with_two_hex_digits_for_a_name_is_protected(tmp_path: Path)
     } <= set(found(tmp_path))
 
 
-def test_settings_of_every_repository_are_asked_for(tmp_path: Path) -> None:
+def test_protects_paths_that_the_settings_of_any_repository_name(tmp_path: Path) -> None:
     git = repository(tmp_path)
     for place in (git / "modules" / "one", tmp_path / "mirror"):
         bare(place)
@@ -349,14 +347,14 @@ def test_settings_of_every_repository_are_asked_for(tmp_path: Path) -> None:
     assert {"read one.inc", "read mirror.inc", "read mirror/mine", "read .git/modules/one/mine"} <= set(found(tmp_path))
 
 
-def test_directories_that_were_not_searched_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_directories_that_were_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repositories, "MAX_FOLDERS", 2)
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
     assert find_protected(tmp_path).unsearched == ("b", "c")
 
 
-def test_what_lies_in_something_read_only_needs_no_mount_of_its_own() -> None:
+def test_omits_paths_inside_a_read_only_directory() -> None:
     outer, inner = Protected(path=".vscode", why="x"), Protected(path=".vscode/mcp.json", why="y")
     assert with_pins([inner, outer]) == (outer,)
 
@@ -385,7 +383,9 @@ def test_hooks_of_a_shared_directory_without_a_head_are_protected(tmp_path: Path
         (".gitmodules", '[submodule "{}"]\n\tpath = {}\n'),
     ],
 )
-def test_a_name_that_is_too_long_for_any_disk_stops_no_search(tmp_path: Path, file: str, text: str) -> None:
+def test_a_name_that_is_too_long_for_a_file_system_does_not_stop_the_search(
+    tmp_path: Path, file: str, text: str
+) -> None:
     repository(tmp_path)
     make(tmp_path, file)
     (tmp_path / file).write_text(text.replace("{}", "a" * 300))
@@ -419,7 +419,7 @@ OWN = [
 ]
 
 
-def test_of_a_repository_outside_only_data_and_what_is_the_worktrees_own_can_be_written(tmp_path: Path) -> None:
+def test_the_agent_can_write_only_data_and_the_worktrees_part_of_an_outside_repository(tmp_path: Path) -> None:
     found = find_protected(tmp_path / "feature", outside=outside(tmp_path))
     own = [line.replace(" ", " /worktrees/feature", 1) for line in OWN]
     assert outer(tmp_path, found) == [*SHARED, *own]
@@ -428,7 +428,7 @@ def test_of_a_repository_outside_only_data_and_what_is_the_worktrees_own_can_be_
     assert f"{tmp_path}/main/.git/worktrees/feature/modules/lib/hooks" in made
 
 
-def test_only_data_that_is_there_can_be_written_in_a_repository_outside(tmp_path: Path) -> None:
+def test_optional_data_of_an_outside_repository_is_writable_only_if_it_is_a_directory(tmp_path: Path) -> None:
     place = outside(tmp_path)
     (place.common / "lfs").mkdir()
     (place.common / "rr-cache").symlink_to("objects")
@@ -439,7 +439,7 @@ def test_only_data_that_is_there_can_be_written_in_a_repository_outside(tmp_path
     assert f"{place.common}/logs" in made
 
 
-def test_settings_that_name_a_file_among_the_data_are_protected_there(tmp_path: Path) -> None:
+def test_protects_a_file_in_the_data_of_an_outside_repository_that_settings_name(tmp_path: Path) -> None:
     place = outside(tmp_path)
     (place.common / "config").write_text("[include]\n\tpath = objects/more\n")
     (place.common / "objects" / "more").write_text("")
@@ -447,12 +447,12 @@ def test_settings_that_name_a_file_among_the_data_are_protected_there(tmp_path: 
     assert f"read {place.common}/objects/more" in {f"{one.access} {one.path}" for one in found.paths}
 
 
-def test_a_repository_outside_that_is_not_used_is_not_mounted(tmp_path: Path) -> None:
+def test_does_not_mount_an_outside_repository_that_is_not_used(tmp_path: Path) -> None:
     outside(tmp_path)
     assert outer(tmp_path, find_protected(tmp_path / "feature")) == []
 
 
-def test_what_was_protected_in_a_repository_outside_stays_so_until_another_one_is_used(tmp_path: Path) -> None:
+def test_keeps_protecting_paths_of_an_outside_repository_while_it_is_used(tmp_path: Path) -> None:
     place, common = outside(tmp_path), tmp_path / "main" / ".git"
     names = ("gone", "logs/gone", "objects/stray", "worktrees/feature/stray", "worktrees/other/HEAD")
     before = [f"{common}/{name}" for name in names]
@@ -467,7 +467,7 @@ def test_what_was_protected_in_a_repository_outside_stays_so_until_another_one_i
     assert find_protected(tmp_path / "feature", before=before).kept == ()
 
 
-def test_settings_that_block_git_are_reported_for_a_repository_outside_too(tmp_path: Path) -> None:
+def test_raises_if_the_settings_of_an_outside_repository_block_git(tmp_path: Path) -> None:
     place = outside(tmp_path)
     os.mkfifo(place.common / "pipe")
     (place.common / "config").write_text("[include]\n\tpath = pipe\n")

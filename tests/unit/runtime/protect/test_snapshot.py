@@ -27,7 +27,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Have a project whose stack protects two paths."""
+    """Return a project whose stack protects two paths."""
     folder = tmp_path / "app"
     (folder / ".devcontainer").mkdir(parents=True)
     mounts = ", ".join(f"{{target: /workspace/{path}, read_only: true}}" for path in (".env", ".devcontainer"))
@@ -37,7 +37,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_files_and_what_lies_in_folders_are_read(tmp_path: Path) -> None:
+def test_reads_files_and_the_files_in_folders(tmp_path: Path) -> None:
     (tmp_path / ".git" / "hooks").mkdir(parents=True)
     (tmp_path / ".git" / "config").write_text("[core]\n\tbare = false\n")
     (tmp_path / ".git" / "hooks" / "pre-commit").write_bytes(b"\xff")
@@ -55,7 +55,7 @@ def test_files_and_what_lies_in_folders_are_read(tmp_path: Path) -> None:
     assert got.below(".git") == {path: text for path, text in got.texts.items() if path.startswith(".git/")}
 
 
-def test_what_can_be_written_elsewhere_is_not_settings_that_run_nothing(tmp_path: Path) -> None:
+def test_reports_settings_that_are_a_link_or_have_a_second_hard_link(tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         (tmp_path / name / ".git").mkdir(parents=True)
         (tmp_path / name / "x").write_text("[core]\n\tbare = false\n")
@@ -73,7 +73,7 @@ def test_what_can_be_written_elsewhere_is_not_settings_that_run_nothing(tmp_path
     ]
 
 
-def test_of_very_many_files_a_change_is_seen_all_the_same(tmp_path: Path) -> None:
+def test_detects_a_change_in_files_beyond_the_limit(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     for number in range(MOST_FILES + 2):
         (tmp_path / "x" / f"{number:03}").write_text("a")
@@ -84,13 +84,13 @@ def test_of_very_many_files_a_change_is_seen_all_the_same(tmp_path: Path) -> Non
     assert [path for path in before.texts if before.texts[path] != after.texts[path]] == ["x/..."]
 
 
-def test_what_git_cannot_read_is_told_as_one_setting(tmp_path: Path) -> None:
+def test_records_unreadable_settings_as_one_setting(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "config").write_text("[core\n")
     assert read_held(tmp_path, [".git/config"]).settings == {".git/config": ("no settings that git can read",)}
 
 
-def test_only_gits_own_files_are_settings() -> None:
+def test_is_settings_accepts_only_config_files_of_git_directories() -> None:
     assert [is_settings(path) for path in (".git/config", "a/.git/modules/b/config", "config", ".git/hooks/x")] == [
         True,
         True,
@@ -99,7 +99,7 @@ def test_only_gits_own_files_are_settings() -> None:
     ]
 
 
-def test_what_was_held_is_remembered_for_each_project(project: Path, environ: dict[str, str]) -> None:
+def test_records_a_snapshot_for_each_project(project: Path, environ: dict[str, str]) -> None:
     assert recorded(project, environ) == Held()
     record(project, environ)
     now = replace(read_held(project, protected_paths(project)), paths=(".devcontainer", ".env"))
@@ -112,14 +112,14 @@ def test_what_was_held_is_remembered_for_each_project(project: Path, environ: di
 
 
 @pytest.mark.parametrize("text", ["no json", "[]", "{}", '{"texts": {}, "settings": []}'])
-def test_a_record_that_is_broken_is_none(project: Path, environ: dict[str, str], text: str) -> None:
+def test_a_damaged_record_counts_as_no_snapshot(project: Path, environ: dict[str, str], text: str) -> None:
     record(project, environ)
     (file,) = (project.parent / "home" / ".local" / "state" / "agent-sandbox" / "protected").iterdir()
     file.write_text(text)
     assert recorded(project, environ) == Held()
 
 
-def test_where_nothing_can_be_remembered_the_folder_is_named(project: Path) -> None:
+def test_names_the_folder_that_cannot_be_written(project: Path) -> None:
     (project / "file").write_text("")
     with pytest.raises(UserError) as error:
         record(project, {"XDG_STATE_HOME": str(project / "file")})

@@ -55,7 +55,7 @@ def settings(*lines: str) -> Held:
         "remote.origin.url=example.com:-x",
     ],
 )
-def test_a_setting_that_may_run_something_is_told(line: str) -> None:
+def test_reports_new_settings_that_can_run_a_program(line: str) -> None:
     key = line.partition("=")[0]
     found = rewritten(CONFIG, settings("core.bare=false"), settings("core.bare=false", line))
     assert found.runs == (f"{CONFIG}: {key}",)
@@ -63,7 +63,7 @@ def test_a_setting_that_may_run_something_is_told(line: str) -> None:
 
 
 @pytest.mark.parametrize("marker", [UNREADABLE, NOT_ALONE])
-def test_a_change_that_cannot_be_read_is_told_though_it_could_not_be_before(marker: str) -> None:
+def test_reports_changes_to_settings_that_were_already_unreadable_or_linked(marker: str) -> None:
     then, now = (Held(texts={CONFIG: text}, settings={CONFIG: (marker,)}) for text in "ab")
     assert rewritten(CONFIG, then, now).runs == (f"{CONFIG}: {marker}",)
 
@@ -77,7 +77,7 @@ def test_a_change_that_cannot_be_read_is_told_though_it_could_not_be_before(mark
         (("remote.o.url=./x", "remote.o.url=https://a.test/x"), ("remote.o.url=https://a.test/x", "remote.o.url=./x")),
     ],
 )
-def test_settings_whose_order_says_which_one_counts_are_told(before: tuple[str, ...], after: tuple[str, ...]) -> None:
+def test_reports_reordered_settings_whose_order_matters(before: tuple[str, ...], after: tuple[str, ...]) -> None:
     found = rewritten(CONFIG, settings(*before), settings("core.bare=false", *after))
     assert found.runs == (f"{CONFIG}: {REORDERED}",)
 
@@ -96,28 +96,28 @@ def test_settings_whose_order_says_which_one_counts_are_told(before: tuple[str, 
         "core.filemode=true",
     ],
 )
-def test_what_git_writes_every_day_is_not(line: str) -> None:
+def test_common_git_settings_do_not_count_as_running_a_program(line: str) -> None:
     found = rewritten(CONFIG, Held(), settings(line))
     assert found == Rewritten(
         path=CONFIG, lines=("--- /dev/null", f"+++ b/{CONFIG}", "@@ -0,0 +1 @@", f"+{line}"), runs=()
     )
 
 
-def test_a_branch_follows_a_remote_that_has_an_address() -> None:
+def test_reports_a_branch_whose_remote_has_no_url() -> None:
     lines = ("remote.me/x.url=https://example.com/x.git", "branch.main.remote=me/x")
     assert rewritten(CONFIG, Held(), settings(*lines)).runs == ()
     assert rewritten(CONFIG, Held(), settings(lines[1])).runs == (f"{CONFIG}: branch.main.remote",)
 
 
 @pytest.mark.parametrize("line", ["remote.origin.url=https://a.test/x", "core.hookspath=/x", "protocol.allow=never"])
-def test_what_is_gone_may_have_held_something_back(line: str) -> None:
+def test_reports_removed_settings(line: str) -> None:
     key = line.partition("=")[0]
     found = rewritten(CONFIG, settings(line, "user.name=Ann"), settings("core.bare=false"))
     assert found.runs == (f"{CONFIG}: {key}, which was removed",)
     assert rewritten(CONFIG, settings(line), Held()).runs == found.runs
 
 
-def test_all_that_is_new_in_another_file_may_run_and_what_is_gone_does_not() -> None:
+def test_reports_new_and_changed_files_but_not_removed_files() -> None:
     then = Held(texts={".vscode/a": "1\n", ".vscode/b": "2\n", ".vscode/c": "3\n", ".vscodex": "4"})
     now = Held(texts={".vscode/a": "1\n", ".vscode/b": "0\n", ".vscode/d": "5\n"})
     found = rewritten(".vscode", then, now)
@@ -125,7 +125,7 @@ def test_all_that_is_new_in_another_file_may_run_and_what_is_gone_does_not() -> 
     assert [line for line in found.lines if line[:2] in {"+0", "-2", "-3", "+5"}] == ["-2", "+0", "-3", "+5"]
 
 
-def test_what_has_changed_while_nobody_could_tell_is_found_but_for_what_trust_asks_about(tmp_path: Path) -> None:
+def test_unwatched_returns_changed_paths_except_those_that_trust_asks_about(tmp_path: Path) -> None:
     for name in (".env", ".envrc", ".mcp.json"):
         (tmp_path / name).write_text("1")
     then = Held(texts={".env": "0", ".envrc": "0", ".mcp.json": "1"}, paths=(".env", ".envrc", ".mcp.json", ".vscode"))
@@ -137,12 +137,12 @@ def test_what_has_changed_while_nobody_could_tell_is_found_but_for_what_trust_as
     assert unwatched(tmp_path, then) == (".envrc", ".vscode")
 
 
-def test_a_long_difference_says_how_much_more_there_is() -> None:
+def test_truncates_a_long_diff_and_counts_the_remaining_lines() -> None:
     found = rewritten("x", Held(), Held(texts={"x": "a\n" * 100}))
     assert (len(found.lines), found.lines[-1]) == (MOST_LINES + 1, "... and 43 more lines: see the file")
 
 
-def test_what_other_worktrees_change_is_no_difference_of_a_stopped_stack(tmp_path: Path) -> None:
+def test_unwatched_ignores_the_changes_of_other_worktrees(tmp_path: Path) -> None:
     common = tmp_path / "main" / ".git"
     (common / "worktrees" / "two").mkdir(parents=True)
     (common / "worktrees" / "two" / "HEAD").write_text("ref: refs/heads/two\n")
@@ -153,7 +153,7 @@ def test_what_other_worktrees_change_is_no_difference_of_a_stopped_stack(tmp_pat
     assert unwatched(tmp_path, Held(paths=(str(common), str(own)))) == (str(own),)
 
 
-def test_a_worktrees_pointer_is_watched(tmp_path: Path) -> None:
+def test_unwatched_includes_the_git_file_of_a_worktree(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: elsewhere\n")
     path = str(tmp_path / ".git")
     assert unwatched(tmp_path, Held(paths=(path,))) == (path,)

@@ -56,33 +56,33 @@ def examined(project: Project, service: str) -> tuple[CheckResult, ...]:
         ),
     ],
 )
-def test_an_image_that_is_not_pinned_or_starts_as_root_is_a_warning(
+def test_warns_about_images_that_are_not_pinned_or_start_as_root(
     project: Project, docker: FakeDocker, service: str, user: str, results: list[CheckResult]
 ) -> None:
     docker.says("image inspect", out=f'{{"user": "{user}", "digests": ["postgres@{HERE}"]}}\n')
     assert list(examined(project, service.replace("NAME", PINNED))) == results
 
 
-def test_an_image_that_no_registry_has_cannot_be_pinned(project: Project, docker: FakeDocker) -> None:
+def test_suggests_an_image_with_a_digest_if_the_image_is_in_no_registry(project: Project, docker: FakeDocker) -> None:
     docker.says("image inspect", out='{"user": "www", "digests": null}\n')
     assert examined(project, "{image: 'mine:1'}") == (
         warn("beside", f"db: mine:1 {CHANGES}", "name an image with a digest"),
     )
 
 
-def test_an_image_that_is_not_here_is_a_warning(project: Project, docker: FakeDocker) -> None:
+def test_warns_about_an_image_that_is_not_on_this_machine(project: Project, docker: FakeDocker) -> None:
     docker.says("image inspect", err="Error: No such image: x", code=1)
     assert examined(project, "{image: x}") == (
         warn("beside", "db: x is not on this machine yet", "agent-sandbox up pulls or builds it"),
     )
 
 
-def test_an_image_that_cannot_be_looked_at_is_a_problem(project: Project, docker: FakeDocker) -> None:
+def test_raises_if_the_image_cannot_be_inspected(project: Project, docker: FakeDocker) -> None:
     docker.says("image inspect", err="something else", code=1)
     with pytest.raises(UserError, match="something else"):
         examined(project, "{image: x}")
 
 
-def test_without_services_there_is_nothing_to_check(project: Project, docker: FakeDocker) -> None:
+def test_checks_nothing_without_services_beside_the_sandbox(project: Project, docker: FakeDocker) -> None:
     assert tuple(beside(EngineHost(engine=DOCKER, features=frozenset()), project)) == ()
     assert docker.calls == []

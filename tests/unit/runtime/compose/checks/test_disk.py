@@ -20,7 +20,7 @@ def host(docker: FakeDocker, root: Path, kernel: str) -> EngineHost:
 
 
 @pytest.mark.parametrize(("free", "status"), [(1, Status.FAIL), (5, Status.WARN), (50, Status.OK)])
-def test_room_is_looked_for_where_images_are_kept(
+def test_reports_the_free_space_in_the_directory_of_the_images(
     docker: FakeDocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, status: Status
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(free=free * GIB))
@@ -29,6 +29,6 @@ def test_room_is_looked_for_where_images_are_kept(
     assert (found.status, found.what) == (status, f"{free}.0 GiB free for images in {tmp_path}")
 
 
-def test_a_disk_of_another_system_is_not_guessed_at(docker: FakeDocker, tmp_path: Path) -> None:
+def test_reports_no_free_space_if_the_engine_runs_on_another_system(docker: FakeDocker, tmp_path: Path) -> None:
     found = disk(host(docker, tmp_path, "another kernel"))
     assert (found.status, found.what.partition(";")[0]) == (Status.OK, "the Docker engine's disk is not on this system")

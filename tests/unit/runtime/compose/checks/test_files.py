@@ -20,7 +20,7 @@ AGENT = known_agents(data_root() / "templates")[0]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """Return a project that is as init leaves it."""
+    """Return a project as init creates it."""
     name = write_stack_file(tmp_path, AGENT)
     (tmp_path / ".env").write_text(f"COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME={name}\n")
     return read_project(tmp_path)
@@ -43,7 +43,9 @@ def project(tmp_path: Path) -> Project:
         ),
     ],
 )
-def test_a_dotenv_that_leads_elsewhere_is_told(project: Project, text: str | None, status: Status, what: str) -> None:
+def test_reports_a_missing_dotenv_and_one_that_does_not_name_the_stack(
+    project: Project, text: str | None, status: Status, what: str
+) -> None:
     file = project.root / ".env"
     if text is None:
         file.unlink()
@@ -75,19 +77,19 @@ def with_machine(docker: FakeDocker, *, memory: int, cpus: int) -> None:
     docker.says("info --format", out=json.dumps({"MemTotal": memory, "NCPU": cpus}))
 
 
-def test_limits_that_fit_the_engines_machine_are_fine(docker: FakeDocker, project: Project) -> None:
+def test_accepts_limits_that_fit_the_docker_host(docker: FakeDocker, project: Project) -> None:
     with_machine(docker, memory=16 << 30, cpus=2)
     assert files.limits(EngineHost(engine=DOCKER), project) == ok("limits", "memory 8g, cpus 4, pids 4096")
 
 
-def test_an_agent_that_may_use_all_of_the_machine_is_told(docker: FakeDocker, project: Project) -> None:
+def test_warns_about_a_memory_limit_above_the_memory_of_the_docker_host(docker: FakeDocker, project: Project) -> None:
     with_machine(docker, memory=4 << 30, cpus=2)
     hint = f"agent-sandbox init {AGENT} --memory SIZE --cpus NUMBER, then agent-sandbox up"
     what = "the agent's limits are above what the Docker host has: memory 8g of 4.0 GiB"
     assert files.limits(EngineHost(engine=DOCKER), project) == warn("limits", what, hint)
 
 
-def test_processors_that_somebody_asked_for_and_there_are_not_are_told(docker: FakeDocker, project: Project) -> None:
+def test_reports_a_cpu_limit_above_the_number_of_cpus_of_the_docker_host(docker: FakeDocker, project: Project) -> None:
     with_machine(docker, memory=16 << 30, cpus=2)
     compose = project.root / ".devcontainer" / "docker-compose.yml"
     text = compose.read_text().replace(
@@ -100,18 +102,18 @@ def test_processors_that_somebody_asked_for_and_there_are_not_are_told(docker: F
     )
 
 
-def test_limits_that_the_engine_cannot_hold_are_told(docker: FakeDocker, project: Project) -> None:
+def test_reports_limits_that_the_engine_cannot_enforce(docker: FakeDocker, project: Project) -> None:
     held = {"MemTotal": 16 << 30, "NCPU": 4, "MemoryLimit": True, "CpuCfsQuota": False, "PidsLimit": False}
     docker.says("info --format", out=json.dumps(held))
     what = "this engine cannot limit cpus, pids: the agent may use all of the machine"
     assert files.limits(EngineHost(engine=DOCKER), project).what == what
 
 
-def test_a_dotenv_as_init_leaves_it_names_the_stack(project: Project) -> None:
+def test_accepts_a_dotenv_that_names_the_stack(project: Project) -> None:
     assert files.dotenv(project, {}) == ok("dotenv", ".env names the stack")
 
 
-def test_a_dotenv_that_is_left_alone_need_not_name_the_stack(tmp_path: Path, init: Init) -> None:
+def test_accepts_a_dotenv_that_does_not_name_the_stack_if_init_leaves_it_alone(tmp_path: Path, init: Init) -> None:
     project = read_project(init(tmp_path / "app", dotenv=False).project)
     alone = ok("dotenv", ".env is left alone; `docker compose --file .devcontainer/docker-compose.yml` uses the stack")
     assert files.dotenv(project, {}) == alone
@@ -119,7 +121,7 @@ def test_a_dotenv_that_is_left_alone_need_not_name_the_stack(tmp_path: Path, ini
     assert files.dotenv(project, {}) == alone
 
 
-def test_a_project_name_of_the_users_that_an_editor_would_use_is_reported(tmp_path: Path, init: Init) -> None:
+def test_warns_about_a_project_name_in_dotenv_that_an_editor_would_use(tmp_path: Path, init: Init) -> None:
     project = read_project(init(tmp_path / "app", dotenv=False).project)
     (project.root / ".env").write_text("COMPOSE_PROJECT_NAME=mine\n")
     what = (

@@ -34,11 +34,13 @@ def engine(docker: FakeDocker, platform: str = "") -> EngineHost:
         ((), False),
     ],
 )
-def test_a_fix_counts_in_its_own_series_and_in_newer_ones(version: Version, *, expected: bool) -> None:
+def test_a_hole_is_in_all_versions_since_its_first_up_to_the_fix_in_each_series(
+    version: Version, *, expected: bool
+) -> None:
     assert HOLE.is_in(version) is expected
 
 
-def test_each_hole_is_a_warning_with_its_cve_and_the_version_that_mends_it(docker: FakeDocker) -> None:
+def test_warns_about_each_hole_with_its_cve_and_the_fixed_versions(docker: FakeDocker) -> None:
     found = list(holes(engine(docker)))
     assert found[0] == warn(
         "holes",
@@ -52,13 +54,13 @@ def test_each_hole_is_a_warning_with_its_cve_and_the_version_that_mends_it(docke
     assert found[3:] == [ok("holes", "none known in engine 28.5.0, compose v2.40.2")]
 
 
-def test_docker_desktop_is_known_by_its_platform(docker: FakeDocker) -> None:
+def test_recognises_docker_desktop_by_its_platform_name(docker: FakeDocker) -> None:
     host = engine(docker, "Docker Desktop 4.44.2 (202017)")
     assert running(host)["desktop"] == "4.44.2 (202017)"
     assert "desktop 4.44.2 (202017) has CVE-2025-9074" in [result.what.split(":")[0] for result in holes(host)]
 
 
-def test_every_row_of_the_table_is_whole() -> None:
+def test_every_row_of_the_table_is_complete() -> None:
     for hole in known_holes():
         assert hole.component in {"engine", "containerd", "runc", "compose", "desktop"}
         assert re.fullmatch(r"CVE-20\d\d-\d{4,}", hole.cve)

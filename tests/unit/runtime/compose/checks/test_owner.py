@@ -23,7 +23,7 @@ AGENT = known_agents(data_root() / "templates")[0]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """Return a project that is as init leaves it."""
+    """Return a project as init creates it."""
     name = write_stack_file(tmp_path, AGENT)
     (tmp_path / ".env").write_text(f"COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME={name}\n")
     return read_project(tmp_path)
@@ -36,21 +36,23 @@ def with_engine(*security: str, local: bool = True) -> EngineHost:
     return host
 
 
-def test_the_owner_inside_is_the_owner_outside(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepts_dev_with_the_uid_and_gid_of_the_projects_owner(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(facts, "belongs_to_root", lambda _: False)
     mine = owner_of(project.root)
     expected = ok("owner", f"dev is {mine.uid}:{mine.gid}, like the project's owner")
     assert owner(with_engine("name=seccomp,profile=builtin"), project) == expected
 
 
-def test_another_owner_could_not_write(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fails_if_the_files_belong_to_another_owner_than_dev(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "owner_of", lambda _: Owner(uid=501, gid=20))
     found = owner(with_engine(), project)
     assert (found.status, found.what.partition(",")[0]) == (Status.FAIL, "the files belong to 501:20")
 
 
 @pytest.mark.parametrize(("option", "kind"), [("name=rootless", "rootless"), ("name=userns", "userns-remap")])
-def test_an_engine_that_maps_users_is_asked_who_dev_is_outside(
+def test_warns_that_the_uid_of_dev_is_unknown_until_the_stack_runs_if_users_are_mapped(
     project: Project, docker: FakeDocker, option: str, kind: str
 ) -> None:
     docker.says("ps --all")
@@ -59,13 +61,11 @@ def test_an_engine_that_maps_users_is_asked_who_dev_is_outside(
     assert owner(with_engine(option), project) == expected
 
 
-def test_an_engine_in_a_machine_of_its_own_maps_owners_itself(project: Project) -> None:
+def test_accepts_the_owner_if_the_engine_runs_on_another_kernel(project: Project) -> None:
     assert owner(with_engine(local=False), project).status is Status.OK
 
 
-def test_a_project_of_roots_is_one_that_the_agent_cannot_write(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fails_if_the_project_belongs_to_root(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "belongs_to_root", lambda _: True)
     mine = owner_of(project.root)
     what = f"the files belong to root, but dev inside is {mine.uid}:{mine.gid}: the agent can only read them"

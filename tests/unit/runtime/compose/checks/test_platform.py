@@ -40,7 +40,7 @@ def remote(endpoint: str) -> CheckResult:
         (MAC, ("tcp://192.0.2.1:2376", "Debian"), remote("tcp://192.0.2.1:2376")),
     ],
 )
-def test_platform_is_named_with_its_endpoint(
+def test_names_the_platform_with_its_endpoint_and_warns_about_remote_engines(
     docker: FakeDocker,
     monkeypatch: pytest.MonkeyPatch,
     around: Surroundings,

@@ -43,13 +43,13 @@ def test_the_projects_volumes_and_images_are_listed_by_size(docker: FakeDocker) 
     assert report(docker, volumes=json.dumps(rows), images=IMAGES) == found(what, f"{EMPTY}; {DESTROY}")
 
 
-def test_only_the_largest_are_named(docker: FakeDocker) -> None:
+def test_names_only_the_five_largest_volumes(docker: FakeDocker) -> None:
     rows = [volume(f"v{number}", f"{number}kB") for number in range(8)]
     what = "28 kB in volumes (v7 7 kB, v6 6 kB, v5 5 kB, v4 4 kB, v3 3 kB, 3 more)"
     assert report(docker, volumes=json.dumps(rows)).what == what
 
 
-def test_project_without_anything_has_nothing_to_empty(docker: FakeDocker) -> None:
+def test_reports_nothing_for_a_project_without_volumes_and_images(docker: FakeDocker) -> None:
     assert report(docker, volumes="[]") == found("nothing yet", DESTROY)
 
 
@@ -57,12 +57,14 @@ UNKNOWN = "size of the volumes unknown: the Docker engine gave no answer within 
 
 
 @pytest.mark.parametrize(("out", "code"), [("[]", 1), ("no json", 0), ("[1]", 0), ("null", 0), ('[{"Name": "x"}]', 0)])
-def test_engine_that_does_not_tell_is_said_so(docker: FakeDocker, out: str, code: int) -> None:
+def test_reports_an_unknown_size_if_the_engines_answer_is_invalid(docker: FakeDocker, out: str, code: int) -> None:
     expected = found(UNKNOWN, f"docker system df -v shows it; {DESTROY}")
     assert report(docker, volumes=out, code=code) == expected
 
 
-def test_slow_engine_is_not_waited_for(docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_an_unknown_size_if_the_engine_does_not_answer_in_time(
+    docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "SECONDS", 0.05)
     docker.says("system df --verbose", script="exec sleep 30").says("image inspect")
     assert sizes(EngineHost(engine=DOCKER), replace(PROJECT, images=())).what == UNKNOWN.replace("5 sec", "0.05 sec")

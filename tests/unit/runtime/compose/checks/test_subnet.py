@@ -40,18 +40,18 @@ def examined(root: Path, monkeypatch: pytest.MonkeyPatch, networks: list[dict[st
     return subnet(host, read_project(root))
 
 
-def test_a_subnet_that_nobody_else_uses_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepts_a_subnet_that_no_other_network_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     others = [docker_network("bridge", "172.17.0.0/16"), docker_network("six", "fd00::/64")]
     assert examined(tmp_path, monkeypatch, others, "") == ok("subnet", "10.130.0.16/28 is free")
 
 
-def test_another_network_of_the_engine_collides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fails_if_another_docker_network_overlaps_the_subnet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     others = [docker_network("company", "10.128.0.0/9")]
     expected = fail("subnet", "10.130.0.16/28 is also used by docker network company", HINT)
     assert examined(tmp_path, monkeypatch, others, "") == expected
 
 
-def test_a_stack_that_has_the_subnet_is_one_that_can_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suggests_removing_another_stack_that_uses_the_subnet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = {**docker_network("old-1_sandbox", "10.130.0.16/28"), "Labels": {"com.docker.compose.project": "old-1"}}
     ended = "remove a stack that you do not need: cd / && docker compose --project-name old-1 down"
     expected = fail(
@@ -62,13 +62,15 @@ def test_a_stack_that_has_the_subnet_is_one_that_can_be_ended(tmp_path: Path, mo
     assert examined(tmp_path, monkeypatch, [other], "") == expected
 
 
-def test_a_route_of_the_host_collides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fails_if_a_route_of_the_host_machine_overlaps_the_subnet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     route = "tun0\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n"
     expected = fail("subnet", "10.130.0.16/28 is also used by route 10.0.0.0/8 via tun0", HINT)
     assert examined(tmp_path, monkeypatch, [], route) == expected
 
 
-def test_the_stacks_own_network_is_no_collision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepts_the_subnet_of_the_stacks_own_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     route = "br-0123456789ab\t1000820A\t00000000\t0001\t0\t0\t0\tF0FFFFFF\t0\t0\t0\n"
     ours = {**docker_network("app-1_sandbox", "10.130.0.16/28"), **OURS}
     assert examined(tmp_path, monkeypatch, [ours], route) == ok("subnet", "10.130.0.16/28 is the stack's own")
@@ -82,5 +84,5 @@ def test_routes_are_read_from_the_kernels_table() -> None:
 
 
 @pytest.mark.parametrize("document", [{}, {"networks": None}, {"networks": {"sandbox": {"ipam": {"config": []}}}}])
-def test_a_compose_file_without_a_subnet_has_none(document: dict[str, Any]) -> None:
+def test_finds_no_subnets_in_a_compose_file_without_a_subnet(document: dict[str, Any]) -> None:
     assert stack_subnets(document) == []

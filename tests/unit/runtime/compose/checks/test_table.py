@@ -9,10 +9,10 @@ def names(*features: Feature) -> set[str]:
     return {row.name for row in checks_of(EngineHost(engine=DOCKER, features=frozenset(features)))}
 
 
-def test_what_an_engine_does_not_have_is_not_checked() -> None:
+def test_skips_checks_for_features_that_the_engine_does_not_have() -> None:
     assert names(*DRIVER.features) - names() == {"buildx", "isolation", "platform"}
 
 
-def test_each_name_stands_once() -> None:
+def test_the_names_of_checks_are_unique() -> None:
     rows = [row.name for row in checks_of(EngineHost(engine=DOCKER, features=DRIVER.features))]
     assert sorted(set(rows)) == sorted(rows)

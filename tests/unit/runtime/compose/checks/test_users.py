@@ -41,7 +41,7 @@ def host() -> EngineHost:
         (None, ""),
     ],
 )
-def test_the_user_namespace_is_what_the_engine_says(options: object, expected: str) -> None:
+def test_reads_the_kind_of_user_namespace_from_the_engines_security_options(options: object, expected: str) -> None:
     assert namespace_of({"SecurityOptions": options}) == expected
 
 
@@ -57,7 +57,7 @@ MAPS = [
 
 
 @each(("table", "uid", "expected"), MAPS)
-def test_a_user_inside_is_found_outside_by_the_map(table: str, uid: int, expected: int | None) -> None:
+def test_maps_a_uid_in_the_container_to_the_uid_on_the_docker_host(table: str, uid: int, expected: int | None) -> None:
     assert outside(table, uid) == expected
 
 
@@ -86,7 +86,7 @@ COUNTED = [
 
 
 @pytest.mark.parametrize(("options", "counted"), COUNTED)
-def test_few_inotify_instances_are_a_warning_with_the_command_that_raises_them(
+def test_warns_about_few_inotify_instances_with_the_command_that_raises_the_limit(
     host: EngineHost, project: Project, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], counted: str
 ) -> None:
     few, many = (looked(host, project, monkeypatch, options, instances=number) for number in (128, 1024))
@@ -94,14 +94,14 @@ def test_few_inotify_instances_are_a_warning_with_the_command_that_raises_them(
     assert many == ok("kernel", f"{counted}; that user has 1024 inotify instances")
 
 
-def test_a_project_of_another_user_takes_nothing_from_this_one(
+def test_accepts_few_inotify_instances_if_the_project_belongs_to_another_user(
     host: EngineHost, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = ok("kernel", "the kernel counts what the agent uses for uid 1234, not for yours (1000)")
     assert looked(host, project, monkeypatch, PLAIN, instances=128, mine=1000) == expected
 
 
-def test_root_is_told_of_the_projects_owner(
+def test_names_the_uid_of_the_projects_owner_if_root_runs_the_check(
     host: EngineHost, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "other programs of uid 1234" in looked(host, project, monkeypatch, PLAIN, instances=128, mine=0).what
@@ -119,14 +119,14 @@ def map_of(docker: FakeDocker, start: int, *, writable: bool) -> None:
     with_containers(docker, firewall="healthy", agent="healthy")
 
 
-def test_dev_that_is_the_owner_outside_is_well(host: EngineHost, project: Project, docker: FakeDocker) -> None:
+def test_accepts_a_mapped_uid_that_owns_the_project(host: EngineHost, project: Project, docker: FakeDocker) -> None:
     owner = project.root.stat().st_uid
     map_of(docker, owner - OWNER, writable=True)
     expected = ok("owner", f"dev is uid {owner} outside (userns-remap), like the project's owner")
     assert mapped_owner(host, project, "userns-remap") == expected
 
 
-def test_dev_that_may_write_the_project_of_another_is_well(
+def test_accepts_a_mapped_uid_that_can_write_another_users_project(
     host: EngineHost, project: Project, docker: FakeDocker
 ) -> None:
     owner = project.root.stat().st_uid
@@ -135,7 +135,7 @@ def test_dev_that_may_write_the_project_of_another_is_well(
     assert mapped_owner(host, project, "rootless") == expected
 
 
-def test_dev_that_cannot_write_is_let_in_by_the_command_that_is_told(
+def test_suggests_setfacl_if_the_mapped_uid_cannot_write_the_project(
     host: EngineHost, project: Project, docker: FakeDocker
 ) -> None:
     owner = project.root.stat().st_uid

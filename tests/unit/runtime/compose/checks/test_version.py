@@ -13,11 +13,11 @@ from table_tests import each
         ("unknown", ()),
     ],
 )
-def test_a_version_is_its_first_three_numbers(text: str, version: Version) -> None:
+def test_parses_the_first_three_numbers_of_a_version(text: str, version: Version) -> None:
     assert parse(text) == version
 
 
-def test_a_version_is_shown_as_it_is_written() -> None:
+def test_shows_a_version_with_dots_between_its_numbers() -> None:
     assert shown((1, 2, 3)) == "1.2.3"
 
 
@@ -34,5 +34,5 @@ def test_a_version_is_shown_as_it_is_written() -> None:
         ("28.0.0-rc.1", False),
     ],
 )
-def test_a_distributions_own_build_is_known_by_its_tail(text: str, *, expected: bool) -> None:
+def test_recognises_the_build_of_a_distribution_by_the_version_suffix(text: str, *, expected: bool) -> None:
     assert is_distributions(text) is expected

@@ -22,7 +22,7 @@ def with_engine(docker: FakeDocker, version: str) -> None:
     docker.says("version --format", out=json.dumps(found))
 
 
-def test_the_docker_command_is_shown_by_its_path(docker: FakeDocker, host: EngineHost) -> None:
+def test_shows_the_path_and_version_of_the_docker_command(docker: FakeDocker, host: EngineHost) -> None:
     with_engine(docker, "28.0.0")
     assert checks.command(host) == ok("docker", f"{docker.folder}/docker 28.0.0")
 
@@ -37,7 +37,7 @@ def test_the_docker_command_is_shown_by_its_path(docker: FakeDocker, host: Engin
         ),
     ],
 )
-def test_an_engine_has_to_be_new_enough(
+def test_fails_if_the_engine_is_too_old(
     docker: FakeDocker, host: EngineHost, version: str, expected: CheckResult
 ) -> None:
     with_engine(docker, version)
@@ -67,7 +67,7 @@ def test_an_engine_has_to_be_new_enough(
         ),
     ],
 )
-def test_why_an_engine_does_not_answer_is_told_apart(
+def test_explains_why_the_engine_does_not_answer(
     docker: FakeDocker, host: EngineHost, said: str, expected: str
 ) -> None:
     docker.says("version", out='{"Client": {}, "Server": null}', err=said, code=1).says("info", err=said, code=1)
@@ -83,14 +83,14 @@ def test_why_an_engine_does_not_answer_is_told_apart(
         ("v2.20.0\n", 0, fail("compose", "2.20.0 is older than 2.24.0", "sudo apt install docker-compose-v2")),
     ],
 )
-def test_compose_has_to_be_new_enough(
+def test_fails_if_compose_is_too_old(
     docker: FakeDocker, host: EngineHost, out: str, code: int, expected: CheckResult
 ) -> None:
     docker.says("compose version --short", out=out, code=code)
     assert checks.compose(host) == expected
 
 
-def test_compose_v1_alone_is_not_enough_and_said_so(docker: FakeDocker, host: EngineHost) -> None:
+def test_reports_that_compose_v1_is_not_enough(docker: FakeDocker, host: EngineHost) -> None:
     docker.says("compose version", err="docker: 'compose' is not a docker command.\n", code=1)
     assert checks.compose(host).what == "the docker command has no compose v2"
     v1 = docker.folder / "docker-compose"
@@ -101,18 +101,18 @@ def test_compose_v1_alone_is_not_enough_and_said_so(docker: FakeDocker, host: En
     )
 
 
-def test_buildx_has_to_be_there(docker: FakeDocker, host: EngineHost) -> None:
+def test_accepts_an_installed_buildx(docker: FakeDocker, host: EngineHost) -> None:
     docker.says("buildx version", out="github.com/docker/buildx v0.13.1 abc\n")
     assert checks.buildx(host) == ok("buildx", "v0.13.1")
 
 
-def test_without_buildx_there_is_no_build(docker: FakeDocker, host: EngineHost) -> None:
+def test_fails_without_buildx(docker: FakeDocker, host: EngineHost) -> None:
     docker.says("buildx version", err="docker: unknown command: docker buildx\n", code=1)
     assert checks.buildx(host).status is Status.FAIL
 
 
 @pytest.mark.parametrize(("version", "status"), [("26.1.5", Status.WARN), ("28.0.0", Status.OK)])
-def test_an_engine_that_does_not_isolate_is_a_warning(
+def test_warns_about_an_engine_that_has_an_address_on_the_stacks_network(
     docker: FakeDocker, host: EngineHost, version: str, status: Status
 ) -> None:
     with_engine(docker, version)
@@ -129,14 +129,14 @@ def test_an_engine_that_does_not_isolate_is_a_warning(
         (None, Status.WARN),
     ],
 )
-def test_an_engine_that_filters_no_system_calls_is_a_warning(
+def test_warns_about_an_engine_that_does_not_filter_system_calls(
     docker: FakeDocker, host: EngineHost, options: list[str] | None, status: Status
 ) -> None:
     docker.says("info --format", out=json.dumps({"SecurityOptions": options}))
     assert checks.seccomp(host).status is status
 
 
-def test_no_docker_is_left_to_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raises_if_the_docker_command_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="the docker command was not found"):
         checks.command(EngineHost(engine=DOCKER))
