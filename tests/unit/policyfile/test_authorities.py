@@ -15,11 +15,11 @@ LEAF_HINT = "use the certificate of the CA that signs, not that of one server"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority's certificate, and a server's with its key."""
+    """A folder with a CA certificate, and a server certificate with its key."""
     return make_authority(tmp_path_factory.mktemp("made"), ["a.test"]).parent
 
 
-def test_certificates_are_kept_as_they_are_and_known_by_what_they_are(made: Path, tmp_path: Path) -> None:
+def test_loads_the_certificates_and_names_them_by_file_name_and_hash(made: Path, tmp_path: Path) -> None:
     pem = (made / "ca.crt").read_text()
     written = f"The authority of us all, since 2026:\n{pem}and again\n{pem}"
     (tmp_path / "corp.pem").write_text(written)
@@ -46,7 +46,7 @@ def test_certificates_are_kept_as_they_are_and_known_by_what_they_are(made: Path
         (lambda _, leaf: leaf, "contains a private key", "remove the key, and replace it"),
     ],
 )
-def test_what_is_not_to_be_trusted_is_told(
+def test_rejects_invalid_certificates_certificates_of_servers_and_private_keys(
     made: Path, tmp_path: Path, change: Callable[[str, str], str], what: str, hint: str
 ) -> None:
     (tmp_path / "corp.pem").write_text(change((made / "ca.crt").read_text(), (made / "leaf.pem").read_text()))
@@ -56,7 +56,7 @@ def test_what_is_not_to_be_trusted_is_told(
     assert hint in str(caught.value)
 
 
-def test_a_file_that_cannot_be_taken_is_a_problem(made: Path, tmp_path: Path) -> None:
+def test_rejects_links_pipes_and_missing_files(made: Path, tmp_path: Path) -> None:
     (tmp_path / "link.pem").symlink_to(made / "ca.crt")
     os.mkfifo(tmp_path / "pipe.pem")
     for name, what in (("link", "symbolic link"), ("pipe", "not a regular file"), ("none", "no such file")):

@@ -20,7 +20,7 @@ def names(cache_dir: CacheDir) -> list[str]:
     return sorted(path.name for path in cache_dir.folder.iterdir())
 
 
-def test_what_is_put_there_is_found_again_and_is_for_nobody_else(cache_dir: CacheDir) -> None:
+def test_returns_the_stored_content_and_makes_files_private(cache_dir: CacheDir) -> None:
     assert cache_dir.get(NAME) is None
     cache_dir.put(NAME, b"one")
     cache_dir.put(NAME, b"two")
@@ -44,13 +44,13 @@ def whole(cache_dir: CacheDir) -> bytes:
         lambda _: b"\xff" * 100,
     ],
 )
-def test_what_is_damaged_is_as_good_as_absent(cache_dir: CacheDir, damage: Callable[[bytes], bytes]) -> None:
+def test_treats_a_damaged_file_as_absent(cache_dir: CacheDir, damage: Callable[[bytes], bytes]) -> None:
     cache_dir.put(NAME, b"one")
     (cache_dir.folder / NAME).write_bytes(damage(whole(cache_dir)))
     assert cache_dir.get(NAME) is None
 
 
-def test_what_others_could_have_written_is_not_looked_at(cache_dir: CacheDir, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignores_files_that_other_users_own_or_can_access(cache_dir: CacheDir, monkeypatch: pytest.MonkeyPatch) -> None:
     cache_dir.put(NAME, b"one")
     for path, mode in ((cache_dir.folder, 0o770), (cache_dir.folder, 0o755), (cache_dir.folder / NAME, 0o604)):
         kept = path.stat().st_mode
@@ -62,7 +62,7 @@ def test_what_others_could_have_written_is_not_looked_at(cache_dir: CacheDir, mo
     assert cache_dir.get(NAME) is None
 
 
-def test_no_link_is_followed_and_nothing_but_a_file_is_read(cache_dir: CacheDir, tmp_path: Path) -> None:
+def test_follows_no_links_and_reads_only_regular_files(cache_dir: CacheDir, tmp_path: Path) -> None:
     cache_dir.put(NAME, b"one")
     (tmp_path / "other").write_bytes(whole(cache_dir))
     (tmp_path / "other").chmod(0o600)
@@ -79,9 +79,7 @@ def test_no_link_is_followed_and_nothing_but_a_file_is_read(cache_dir: CacheDir,
     assert (linked.get(NAME), cache_dir.get(NAME)) == (None, b"one")
 
 
-def test_nothing_is_put_into_a_folder_of_another_s_nor_made_in_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writes_nothing_into_a_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     CacheDir(folder=tmp_path / "cache").put(NAME, b"one")
     (tmp_path / "theirs").mkdir(mode=0o700)
@@ -97,7 +95,7 @@ def test_full_cache_evicts_the_oldest_file(cache_dir: CacheDir, monkeypatch: pyt
     assert names(cache_dir) == ["b", "c"]
 
 
-def test_what_is_too_long_is_not_kept(cache_dir: CacheDir, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_store_content_over_the_size_limit(cache_dir: CacheDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_BYTES", 3)
     cache_dir.put(NAME, b"one")
     assert not cache_dir.folder.exists()
@@ -105,7 +103,7 @@ def test_what_is_too_long_is_not_kept(cache_dir: CacheDir, monkeypatch: pytest.M
     assert cache_dir.get(NAME) == b"on"
 
 
-def test_a_fault_while_writing_is_not_told_and_leaves_nothing_half_written(
+def test_a_failed_write_raises_no_error_and_leaves_no_partial_file(
     cache_dir: CacheDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:

@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> Parsed:
-    """Count how often a policy's file is parsed."""
+    """Count how often a policy file is parsed."""
     calls: list[str] = []
 
     def counted(text: str, **named: Any) -> Any:  # noqa: ANN401 - as the parser's
@@ -45,7 +45,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> Parsed:
     return lambda: len(calls)
 
 
-def test_a_policy_is_parsed_once_and_then_had_again_as_it_was(
+def test_parses_a_policy_once_and_then_loads_an_equal_policy_from_the_cache(
     project: Path, cache_dir: CacheDir, parsed: Parsed
 ) -> None:
     first, second = (load_cached(project, cache_dir=cache_dir) for _ in range(2))
@@ -65,12 +65,12 @@ def test_a_policy_is_checked_once_until_it_changes(
         require_valid(project, cache_dir=cache_dir)
 
 
-def test_without_a_shelf_it_is_parsed_each_time(project: Path, parsed: Parsed) -> None:
+def test_parses_a_policy_each_time_without_a_cache(project: Path, parsed: Parsed) -> None:
     assert load_cached(project, cache_dir=None) == load_cached(project, cache_dir=None)
     assert parsed() == 2
 
 
-def test_whatever_went_into_it_is_read_again_when_it_has_changed(project: Path, cache_dir: CacheDir) -> None:
+def test_reloads_the_policy_when_any_of_its_files_changes(project: Path, cache_dir: CacheDir) -> None:
     organisation = layer_beside("organisation", project.with_name("organisation.yaml"))
     node, hosts = project.parent / "services" / "node.yaml", project.with_name("hosts.txt")
     node.parent.mkdir()
@@ -98,7 +98,7 @@ def test_whatever_went_into_it_is_read_again_when_it_has_changed(project: Path, 
     organisation.path.unlink()
     before.append(same())
     digests = [policy.digest for policy in before]
-    # What is not named yet changes nothing: a service of its own, and a list.
+    # A service file and a host list change nothing until the policy names them.
     assert [number for number, digest in enumerate(digests) if digest in digests[:number]] == [4, 7]
 
 
@@ -115,7 +115,7 @@ def test_the_resolved_services_that_a_file_names_are_cached_too(
     assert names == [{"node", "python"}, {"node", "python"}, {"debian"}]
 
 
-def test_a_service_that_is_a_link_by_now_is_refused_as_ever(project: Path, cache_dir: CacheDir) -> None:
+def test_rejects_a_services_folder_that_becomes_a_link_after_caching(project: Path, cache_dir: CacheDir) -> None:
     project.write_text("services: [node]")
     folder = project.with_name("services")
     folder.mkdir()
@@ -127,7 +127,7 @@ def test_a_service_that_is_a_link_by_now_is_refused_as_ever(project: Path, cache
         load_cached(project, cache_dir=cache_dir)
 
 
-def test_a_layer_that_was_gone_when_it_was_read_has_its_say_when_it_is_back(
+def test_applies_a_layer_that_was_missing_when_the_policy_was_cached(
     project: Path, cache_dir: CacheDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     organisation = layer_beside("organisation", project.with_name("organisation.yaml"))
@@ -150,7 +150,7 @@ def test_a_layer_that_was_gone_when_it_was_read_has_its_say_when_it_is_back(
 @pytest.mark.parametrize(
     "content", ["", "{}", "[]", "null", '{"sources": []}', '{"sources": [{}], "form": {}}', '{"sources": 1}', "\xff"]
 )
-def test_what_is_no_compiled_form_is_as_good_as_absent(project: Path, cache_dir: CacheDir, content: str) -> None:
+def test_treats_an_invalid_cache_entry_as_absent(project: Path, cache_dir: CacheDir, content: str) -> None:
     expected = load_cached(project, cache_dir=cache_dir)
     (name,) = (path.name for path in cache_dir.folder.iterdir())
     cache_dir.put(name, content.encode())
@@ -160,7 +160,7 @@ def test_what_is_no_compiled_form_is_as_good_as_absent(project: Path, cache_dir:
     assert load_cached(project, cache_dir=cache_dir) == expected
 
 
-def test_a_policy_without_a_form_is_not_kept(
+def test_does_not_cache_a_policy_that_cannot_be_encoded(
     project: Path, cache_dir: CacheDir, parsed: Parsed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def formless(_: Policy) -> None:
@@ -172,7 +172,7 @@ def test_a_policy_without_a_form_is_not_kept(
 
 
 @pytest.mark.parametrize("part", ["_program", "data_root"])
-def test_another_version_has_its_own(
+def test_each_version_of_the_program_and_its_data_has_its_own_cache_entry(
     project: Path, cache_dir: CacheDir, parsed: Parsed, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     load_cached(project, cache_dir=cache_dir)
@@ -212,12 +212,12 @@ def test_fingerprint_ignores_compiled_python(tmp_path: Path, monkeypatch: pytest
     assert cached._program.__wrapped__() == before
 
 
-def test_parts_are_told_apart_however_they_are_cut() -> None:
+def test_the_hash_depends_on_where_the_parts_are_split() -> None:
     cuts = [["ab", "c"], ["a", "bc"], ["abc"], ["1:a"], ["", "abc"], ["a", "b", "c"]]
     assert len({cached._hashed(cut) for cut in cuts}) == len(cuts)
 
 
-def test_a_file_with_problems_tells_them_and_is_not_kept(project: Path, cache_dir: CacheDir) -> None:
+def test_reports_problems_on_each_load_and_does_not_cache_the_file(project: Path, cache_dir: CacheDir) -> None:
     project.write_text("domain: [a.test]")
     for _ in range(2):
         with pytest.raises(UserError, match="unknown key 'domain'"):
@@ -225,7 +225,7 @@ def test_a_file_with_problems_tells_them_and_is_not_kept(project: Path, cache_di
     assert not cache_dir.folder.exists()
 
 
-def test_what_the_services_offer_is_kept_in_the_same_way(project: Path, cache_dir: CacheDir) -> None:
+def test_caches_the_offers_of_services_until_a_service_file_is_added(project: Path, cache_dir: CacheDir) -> None:
     first, second = (load_offers(project, cache_dir=cache_dir) for _ in range(2))
     assert first == second
     assert set(first) == set(services_beside(project))

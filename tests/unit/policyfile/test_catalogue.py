@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.policyfile.catalogue import Catalogue
 
 
-def test_services_are_known_by_their_files(tmp_path: Path) -> None:
+def test_names_services_by_their_files(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("domains: [b.test]")
     (tmp_path / "a.yaml").write_text("domains: [a.test]")
     (tmp_path / "README.md").write_text("no service")
@@ -15,12 +15,12 @@ def test_services_are_known_by_their_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["c", "../a", "/etc/passwd", ""])
-def test_no_other_file_is_looked_for(tmp_path: Path, name: str) -> None:
+def test_rejects_names_without_a_file_in_the_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(KeyError):
         Catalogue(folder=tmp_path)[name]
 
 
-def test_what_ships_is_looked_for_once(tmp_path: Path) -> None:
+def test_lists_the_folder_once(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("domains: [a.test]")
     services = Catalogue(folder=tmp_path)
     assert list(services) == ["a"]

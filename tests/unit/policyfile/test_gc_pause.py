@@ -7,7 +7,7 @@ from agent_sandbox.policyfile.gc_pause import collector_paused
 
 
 @pytest.mark.parametrize("fault", [None, ValueError])
-def test_the_collector_runs_afterwards_as_before(fault: type[Exception] | None) -> None:
+def test_restores_the_state_of_the_garbage_collector(fault: type[Exception] | None) -> None:
     def paused() -> bool:
         with suppress(ValueError), collector_paused():
             assert not gc.isenabled()

@@ -15,7 +15,7 @@ def test_a_policy_allows_the_hosts_of_its_list(tmp_path: Path) -> None:
     assert (str(rule.origin), policy.index.rules_for("b.test")) == ("policy.yaml:2", ())
 
 
-def test_what_is_wrong_in_a_list_is_told_with_its_line(tmp_path: Path) -> None:
+def test_reports_a_problem_in_a_host_list_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "hosts.txt").write_text("a.test\n*\n")
     with pytest.raises(UserError) as caught:
         load_host_list(tmp_path / "hosts.txt")

@@ -7,14 +7,14 @@ LIGHT = "from agent_sandbox.policyfile import Catalogue, LayerFile, layer_beside
 
 
 @pytest.mark.parametrize("name", ["load_layer", "load_policy", "parse_layer", "parse_service"])
-def test_what_takes_long_to_import_is_there_when_it_is_asked_for(name: str) -> None:
+def test_provides_lazily_imported_names(name: str) -> None:
     assert policyfile.__getattr__(name).__name__ == name
 
 
-def test_no_other_name_is_made_up() -> None:
+def test_raises_attribute_error_for_an_unknown_name() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         policyfile.__getattr__("nonsense")
 
 
-def test_until_then_neither_pydantic_nor_yaml_is_imported() -> None:
+def test_importing_the_package_imports_neither_pydantic_nor_yaml() -> None:
     assert {"pydantic", "yaml"} & brought_along(LIGHT) == set()

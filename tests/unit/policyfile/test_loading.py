@@ -17,7 +17,7 @@ def test_a_file_is_loaded_with_the_services_that_it_names(tmp_path: Path) -> Non
     assert origins == {"services/claude.yaml", "policy.yaml"}
 
 
-def test_a_problem_names_the_file_as_it_was_given_an_origin_by_its_name_alone(tmp_path: Path) -> None:
+def test_problems_contain_the_full_path_and_layers_only_the_file_name(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text("domains: ['*.com']")
     with pytest.raises(UserError) as error:
@@ -30,7 +30,7 @@ def test_a_problem_names_the_file_as_it_was_given_an_origin_by_its_name_alone(tm
 
 
 def layers(tmp_path: Path, **texts: str) -> Policy:
-    """Write each layer's file; those that are not named are not there."""
+    """Load a policy from the given layers; the files of other layers are missing."""
     paths = {name: tmp_path / f"{name}.yaml" for name in ("user", "organisation", "project")}
     for name, text in texts.items():
         paths[name].write_text(text)
@@ -38,7 +38,7 @@ def layers(tmp_path: Path, **texts: str) -> Policy:
     return load_policy(paths["project"], layers=beside)
 
 
-def test_each_layer_has_its_say_and_the_organisation_s_only_narrows(tmp_path: Path) -> None:
+def test_loads_all_layers_and_the_organisation_layer_only_restricts(tmp_path: Path) -> None:
     policy = layers(
         tmp_path,
         user="domains: [u.test]",
@@ -54,7 +54,7 @@ def test_each_layer_has_its_say_and_the_organisation_s_only_narrows(tmp_path: Pa
     assert [str(rule.origin) for rule in restriction.rules] == ["organisation/organisation.yaml:1"]
 
 
-def test_a_layer_that_is_not_there_says_nothing_and_the_project_s_has_to_be(tmp_path: Path) -> None:
+def test_ignores_missing_layers_but_requires_the_project_layer(tmp_path: Path) -> None:
     assert layers(tmp_path, project="domains: [p.test]") == load_policy(tmp_path / "project.yaml")
     (tmp_path / "project.yaml").unlink()
     with pytest.raises(UserError) as error:
@@ -62,7 +62,7 @@ def test_a_layer_that_is_not_there_says_nothing_and_the_project_s_has_to_be(tmp_
     assert str(error.value) == f"{tmp_path}/project.yaml: no such file"
 
 
-def test_the_problems_of_all_layers_are_told_at_once(tmp_path: Path) -> None:
+def test_reports_the_problems_of_all_layers_at_once(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         layers(tmp_path, user="domains: x", organisation="domains: [{host: a.test, merge_mode: replace}]", project="")
     replaces = "a restricting layer cannot replace anything; remove `merge_mode`"
@@ -73,7 +73,7 @@ def test_the_problems_of_all_layers_are_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["user", "organisation"])
-def test_no_file_of_a_project_says_what_another_layer_allows(tmp_path: Path, name: str) -> None:
+def test_only_the_project_layer_can_name_a_resolved_service(tmp_path: Path, name: str) -> None:
     (tmp_path / "services").mkdir()
     (tmp_path / "services" / "python.yaml").write_text("domains: [{host: evil.test, rules: [{methods: [GET]}]}]")
     layers(tmp_path, project="services: [python]")
@@ -86,7 +86,7 @@ def test_no_file_of_a_project_says_what_another_layer_allows(tmp_path: Path, nam
     )
 
 
-def test_certificates_that_a_layer_names_lie_beside_it(tmp_path: Path) -> None:
+def test_loads_the_certificates_beside_the_layer_that_names_them(tmp_path: Path) -> None:
     (tmp_path / "user").mkdir()
     authority = make_authority(tmp_path / "user", ["a.test"])
     (tmp_path / "user" / "policy.yaml").write_text("settings: {upstream: {ca: ca.crt}}")
@@ -99,7 +99,7 @@ def test_certificates_that_a_layer_names_lie_beside_it(tmp_path: Path) -> None:
         load_policy(tmp_path / "policy.yaml", layers=[user])
 
 
-def test_a_file_that_is_not_beside_the_policy_is_told_at_the_key_that_names_it(tmp_path: Path) -> None:
+def test_reports_a_missing_ca_or_host_list_at_the_key_that_names_it(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text("settings:\n  upstream: {ca: corp.pem}\ndomains_file: hosts.txt\n")
     with pytest.raises(UserError) as error:
@@ -115,7 +115,7 @@ def test_a_file_that_is_not_beside_the_policy_is_told_at_the_key_that_names_it(t
         load_policy(path)
 
 
-def test_of_two_layers_the_higher_one_says_all_of_what_is_put_between(tmp_path: Path) -> None:
+def test_upstream_settings_come_entirely_from_the_higher_layer(tmp_path: Path) -> None:
     proxy = "settings: {{upstream: {{proxy: 'http://{}.corp.example:3128'}}}}"
     policy = layers(
         tmp_path,

@@ -28,11 +28,11 @@ def policy(tmp_path: Path) -> Path:
         ("# node\ndomains: [node]", set()),
     ],
 )
-def test_a_policy_names_them_in_any_spelling(text: str, names: set[str]) -> None:
+def test_finds_the_resolved_services_that_a_policy_names(text: str, names: set[str]) -> None:
     assert named_in(text) == names
 
 
-def test_what_has_a_file_is_resolved(policy: Path) -> None:
+def test_without_file_omits_services_that_have_a_file(policy: Path) -> None:
     policy.write_text("services: [npm, pip]")
     assert without_file(policy) == ("node", "python")
     (policy.parent / "services").mkdir()
@@ -43,14 +43,14 @@ def test_what_has_a_file_is_resolved(policy: Path) -> None:
     assert without_file(policy) == ()
 
 
-def test_loading_reports_a_policy_that_cannot_be_read(policy: Path) -> None:
+def test_without_file_returns_nothing_for_an_unreadable_policy(policy: Path) -> None:
     policy.write_bytes(b"\xff")
     assert without_file(policy) == ()
     policy.unlink()
     assert without_file(policy) == ()
 
 
-def test_a_service_without_a_mirror_allows_what_it_ships_with(policy: Path) -> None:
+def test_a_mirror_without_a_file_does_not_count_as_unresolved(policy: Path) -> None:
     policy.write_text("services: [go, npm, github]")
     assert without_file(policy) == ("go-mirror", "node")
     assert unresolved_here(policy, {}) == ("node",)

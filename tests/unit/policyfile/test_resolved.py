@@ -24,7 +24,9 @@ def told(text: str) -> list[str]:
     return [str(problem) for problem in error.value.problems]
 
 
-def test_what_lies_in_a_closed_folder_is_no_absence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_found_beside_returns_all_resolved_services_if_the_folder_is_unreadable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert found_beside(tmp_path) == ()
     (tmp_path / "file").write_text("")
     assert found_beside(tmp_path / "file") == ()
@@ -37,7 +39,7 @@ def test_what_lies_in_a_closed_folder_is_no_absence(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("methods", ["GET", "HEAD", "GET, HEAD"])
-def test_a_resolved_service_is_for_reading(methods: str) -> None:
+def test_accepts_a_service_that_only_allows_reading(methods: str) -> None:
     good = layer(READING.replace("GET", methods))
     assert require_reading(good, file="f") == good
 
@@ -52,13 +54,13 @@ def test_a_resolved_service_is_for_reading(methods: str) -> None:
         ('domains: [{host: ".example.org", rules: [{methods: [GET]}]}]', ".example.org"),
     ],
 )
-def test_whoever_wrote_it_it_opens_nothing_wider(text: str, host: str) -> None:
+def test_rejects_entries_that_allow_more_than_reading_from_exact_hosts(text: str, host: str) -> None:
     what = f"{host}: a resolved service can only allow reading from exact hosts"
     assert told(text) == [f"f:1: {what}; write `rules: [{{methods: [GET]}}]`; allow anything wider in policy.yaml"]
 
 
 @pytest.mark.parametrize("place", ["rules: [{methods: [GET], TRANSFORM}]", "TRANSFORM, rules: [{methods: [GET]}]"])
-def test_it_names_no_secret_for_a_host(place: str) -> None:
+def test_rejects_entries_that_inject_a_secret(place: str) -> None:
     transform = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
     what = "packages.example.org: a resolved service cannot inject a secret"
     text = f"domains: [{{host: packages.example.org, {place.replace('TRANSFORM', transform)}}}]"
@@ -80,7 +82,7 @@ OTHERS = {
 }
 
 
-def test_it_says_nothing_but_which_hosts_there_are() -> None:
+def test_rejects_all_sections_but_domains_and_descriptions() -> None:
     written = "".join(f"{section}: {value}\n" for section, value in OTHERS.items())
     assert told(written + READING) == [
         f"f:{line}: `{section}` is not possible in a resolved service; move it to policy.yaml"
@@ -88,11 +90,11 @@ def test_it_says_nothing_but_which_hosts_there_are() -> None:
     ]
 
 
-def test_whatever_the_language_learns_is_refused_there_until_it_is_meant() -> None:
+def test_every_section_is_either_accepted_or_rejected_by_these_tests() -> None:
     assert set(ServiceFileSpec.model_fields) == SECTIONS | set(OTHERS)
 
 
-def test_it_lies_beside_the_policy_and_is_named_like_any_other(tmp_path: Path) -> None:
+def test_loads_a_resolved_service_from_the_folder_beside_the_policy(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("services: [python]")
     assert load_policy(policy).rules.rules == ()
@@ -101,7 +103,7 @@ def test_it_lies_beside_the_policy_and_is_named_like_any_other(tmp_path: Path) -
     assert [str(rule.origin) for rule in load_policy(policy).rules.rules] == ["services/python.yaml:1"]
 
 
-def test_a_file_beside_the_policy_never_stands_for_a_shipped_service(tmp_path: Path) -> None:
+def test_a_file_beside_the_policy_never_replaces_a_shipped_service(tmp_path: Path) -> None:
     folder = tmp_path / "services"
     folder.mkdir()
     for name in ("claude", "mine", "node"):
@@ -114,14 +116,14 @@ def test_a_file_beside_the_policy_never_stands_for_a_shipped_service(tmp_path: P
     assert "evil.test" not in {str(entry.host) for entry in services["claude"].spec.domains}
 
 
-def test_a_link_is_refused_and_not_passed_over(tmp_path: Path) -> None:
+def test_rejects_a_service_file_that_is_a_link(tmp_path: Path) -> None:
     (tmp_path / "services").mkdir()
     (tmp_path / "services" / "node.yaml").symlink_to(tmp_path / "nowhere")
     with pytest.raises(UserError, match=": symbolic link"):
         services_beside(tmp_path / "policy.yaml")["node"]
 
 
-def test_a_linked_folder_is_refused_as_trust_does_not_see_into_it(tmp_path: Path) -> None:
+def test_rejects_a_services_folder_that_is_a_link(tmp_path: Path) -> None:
     (tmp_path / "svc").mkdir()
     (tmp_path / "svc" / "node.yaml").write_text(READING)
     (tmp_path / "services").symlink_to("svc")
@@ -131,13 +133,13 @@ def test_a_linked_folder_is_refused_as_trust_does_not_see_into_it(tmp_path: Path
     assert str(error.value) == f"{tmp_path / 'services'}: symbolic link; replace it with the directory itself"
 
 
-def test_the_advice_names_the_command_and_what_it_asks() -> None:
+def test_advice_names_the_command_and_the_configuration_that_it_reads() -> None:
     assert advice_for("debian") == (
         "agent-sandbox policy allow apt takes its registry from apt's configuration on this machine"
     )
 
 
-def test_their_files_are_known_before_they_are_there() -> None:
+def test_paths_beside_lists_files_that_do_not_exist_yet() -> None:
     assert [str(path) for path in paths_beside(Path("a", "policy.yaml"))] == [
         "a/services/debian.yaml",
         "a/services/node.yaml",
@@ -170,7 +172,7 @@ def test_a_mirror_applies_to_every_policy_that_names_its_service(tmp_path: Path)
         assert sorted(mirrors()) == sorted(hosts)
 
 
-def test_a_mirror_can_only_be_read(tmp_path: Path) -> None:
+def test_rejects_a_mirror_that_allows_more_than_reading_from_exact_hosts(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text("services: [go]")
     (tmp_path / "services").mkdir()
     (tmp_path / "services" / "go-mirror.yaml").write_text('domains: ["*.example.org"]')

@@ -1,4 +1,4 @@
-"""What several units of the proxy are tested with."""
+"""Fixtures for the tests of several proxy modules."""
 
 from __future__ import annotations
 

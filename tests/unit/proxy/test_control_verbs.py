@@ -16,7 +16,7 @@ POLICY = Policy.deny_all("x")
 
 
 class Desk:
-    """The verbs over a store whose file turns bad when told."""
+    """The verbs of a store whose file a test can make invalid."""
 
     def __init__(self) -> None:
         self.bad = False
@@ -62,7 +62,7 @@ async def nothing_is_open(_: object) -> int:
     return 0
 
 
-async def test_denials_are_as_many_as_were_asked_for() -> None:
+async def test_denials_returns_the_requested_number_or_20() -> None:
     desk = Desk()
     for number in range(30):
         desk.audit_log.record(AuditRecord(event=Event.REQUEST, port=number))
@@ -86,7 +86,7 @@ async def test_verify_sets_denials_apart_for_a_bounded_time() -> None:
     assert len(desk.audit_log.denials(9)) == 3
 
 
-async def test_verify_is_over_after_two_minutes_at_most() -> None:
+async def test_verify_lasts_at_most_two_minutes() -> None:
     desk = Desk()
     await desk.verbs["verify"]({"seconds": 1 << 40})
     for desk.now in (119.0, 120.0):

@@ -7,14 +7,14 @@ from imports import brought_along
 from table_tests import each
 
 
-def test_the_proxy_loads_nothing_of_quic() -> None:
+def test_the_proxy_does_not_import_quic_libraries() -> None:
     loaded = {name.partition(".")[0] for name in brought_along("import agent_sandbox.proxy.mitm.session")}
     assert "mitmproxy" in loaded
     assert loaded & {"aioquic", "pylsqpack", "service_identity"} == set()
 
 
 @each("name", STUBBED)
-def test_what_stands_there_can_not_be_used(name: str) -> None:
+def test_stubbed_names_cannot_be_used(name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.delitem(sys.modules, name, raising=False)
         install_stubs()
@@ -26,7 +26,7 @@ def test_what_stands_there_can_not_be_used(name: str) -> None:
 
 
 @each("name", STUBBED)
-def test_what_is_loaded_already_stays(name: str) -> None:
+def test_does_not_replace_imported_modules(name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, name, sys)
         install_stubs()

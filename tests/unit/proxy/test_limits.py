@@ -1,6 +1,6 @@
 from agent_sandbox.proxy.limits import Limits
 
 
-def test_a_denial_never_waits_longer_than_a_client_would() -> None:
+def test_time_limits_before_a_denial_are_at_most_10_seconds() -> None:
     limits = Limits()
     assert max(limits.head_seconds, limits.hello_seconds, limits.resolve_seconds, limits.connect_seconds) <= 10

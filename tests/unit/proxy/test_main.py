@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _hangup() -> Iterator[None]:
-    """Handle SIGHUP after each test as before it: `run` ignores it until it reloads the policy."""
+    """Restore the SIGHUP handler after each test: `run` ignores the signal until it can reload the policy."""
     before = signal.getsignal(signal.SIGHUP)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -35,7 +35,7 @@ def _hangup() -> Iterator[None]:
 
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, object]], list[object]]:
-    """Let the control socket answer; return what it was asked."""
+    """Fake the answer of the control socket; return the commands that it got."""
 
     def prepared(answer: dict[str, object]) -> list[object]:
         asked: list[object] = []
@@ -62,7 +62,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, object]], 
         (["denials", "--count=3"], {"verb": "denials", "count": 3}, {"denials": []}, 0),
     ],
 )
-def test_questions_are_asked_and_answers_printed(  # noqa: PLR0917 - a table
+def test_sends_commands_to_the_control_socket_and_prints_the_answers(  # noqa: PLR0917 - a table
     answering: Callable[[dict[str, object]], list[object]],
     capsys: pytest.CaptureFixture[str],
     argv: list[str],
@@ -76,7 +76,7 @@ def test_questions_are_asked_and_answers_printed(  # noqa: PLR0917 - a table
     assert json.loads(capsys.readouterr().out) == answer
 
 
-def test_the_status_comes_with_the_last_denials(
+def test_status_with_denials_also_requests_the_last_denials(
     answering: Callable[[dict[str, object]], list[object]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = answering({"x": 1})
@@ -86,7 +86,7 @@ def test_the_status_comes_with_the_last_denials(
 
 
 @pytest.mark.parametrize(("symptoms", "code"), [([], 0), (["the proxy does not deny what must be denied"], 1)])
-def test_health_is_an_exit_code(
+def test_health_prints_the_symptoms_and_returns_an_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], symptoms: list[str], code: int
 ) -> None:
     monkeypatch.setattr(health, "sickness", lambda *_: symptoms)
@@ -94,9 +94,7 @@ def test_health_is_an_exit_code(
     assert capsys.readouterr().err == "".join(f"{symptom}\n" for symptom in symptoms)
 
 
-def test_a_problem_is_told_and_the_code_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prints_a_problem_and_returns_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def ask(*_: object) -> None:
         raise UserError([Problem(where="c", what="gone")])
 
@@ -125,7 +123,7 @@ def test_run_receives_the_parsed_options(monkeypatch: pytest.MonkeyPatch) -> Non
     assert settings.overrides == (Override(host="a", port=1, address="127.0.0.1", to=2),)
 
 
-def test_it_is_run_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(client, "ask", lambda *_: {"x": 1})
     monkeypatch.setattr("sys.argv", ["proxy", "status", "--control=c"])
     monkeypatch.setattr(os, "_exit", sys.exit)
@@ -134,14 +132,14 @@ def test_it_is_run_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert (caught.value.code, capsys.readouterr().out) == (0, '{"x": 1}\n')
 
 
-def test_its_last_words_are_heard() -> None:
+def test_leave_flushes_stdout_and_stderr() -> None:
     script = "import sys; from agent_sandbox.proxy.__main__ import leave; print(1); sys.stderr.write('2'); leave(3)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (3, "1\n", "2")
 
 
 @pytest.mark.parametrize(("argv", "hosts"), [([], "aba"), (["--tail=2"], "ba"), (["--denied"], "aa")])
-def test_the_log_is_printed(
+def test_log_prints_the_selected_records(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], argv: list[str], hosts: str
 ) -> None:
     lines = [
@@ -153,7 +151,7 @@ def test_the_log_is_printed(
     assert [json.loads(line)["host"] for line in capfdbinary.readouterr().out.splitlines()] == list(hosts)
 
 
-def test_a_log_is_followed_until_nobody_holds_our_stdin(
+def test_log_follows_the_file_until_stdin_closes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     log = tmp_path / "log"
@@ -176,7 +174,7 @@ def test_a_log_is_followed_until_nobody_holds_our_stdin(
 ROW = {"name": "token", "hosts": ["a.test"], "problem": "", "expires": None, "uses": 0, "last_use": 0.0}
 
 
-def test_secrets_are_kept_listed_and_forgotten(
+def test_stores_lists_and_removes_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"correct horse\n")))
@@ -224,7 +222,7 @@ def test_a_secret_with_a_source_is_stored_without_its_value(
     assert second == {**row, "problem": "its source failed"}
 
 
-def test_watching_passes_on_reports_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_opens_the_bridge_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(bridge, "bridge", lambda path, question: asked.append((path, question)))
     assert subject.main(["watch", "--control=/x", "--answers", "--asks"]) == 0

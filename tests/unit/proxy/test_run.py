@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """Stands in for a listening socket: a unit test opens none."""
+    """A fake listening socket: a unit test opens none."""
 
     def __init__(self, name: tuple[str, int]) -> None:
         self.sockets = [self]
@@ -36,7 +36,7 @@ class Server:
         return self.name
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 async def connected(settings: Settings) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to the control socket as soon as it listens, which is later than it exists."""
+    """Connect to the control socket as soon as it listens; it exists earlier."""
     while True:
         try:
             return await asyncio.open_unix_connection(settings.control)
@@ -63,7 +63,7 @@ async def connected(settings: Settings) -> tuple[asyncio.StreamReader, asyncio.S
             await asyncio.sleep(0.01)
 
 
-async def test_it_says_when_it_is_ready_and_stops_when_it_is_told(
+async def test_prints_its_addresses_when_ready_and_stops_on_sigterm(
     settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
     serving = asyncio.create_task(run(settings, Limits()))
@@ -106,7 +106,7 @@ async def test_dns_queries_are_answered_by_the_policy(settings: Settings, monkey
 
 
 @pytest.mark.parametrize("name", ["", ".devcontainer/policy.yaml"])
-async def test_a_policy_that_is_mounted_is_held_to_its_folder(settings: Settings, name: str) -> None:
+async def test_pins_the_folder_of_a_mounted_policy(settings: Settings, name: str) -> None:
     serving = asyncio.create_task(run(replace(settings, policy_name=name), Limits()))
     while not settings.control.exists():  # noqa: ASYNC110 - as above
         await asyncio.sleep(0.01)
@@ -115,9 +115,7 @@ async def test_a_policy_that_is_mounted_is_held_to_its_folder(settings: Settings
     assert settings.folder.exists() is bool(name)
 
 
-async def test_a_policy_with_problems_is_said_at_the_start(
-    settings: Settings, capfd: pytest.CaptureFixture[str]
-) -> None:
+async def test_reports_an_invalid_policy_at_the_start(settings: Settings, capfd: pytest.CaptureFixture[str]) -> None:
     settings.policy.write_text("version: 7\n")
     serving = asyncio.create_task(run(settings, Limits()))
     while not settings.control.exists():  # noqa: ASYNC110 - as above
@@ -127,7 +125,7 @@ async def test_a_policy_with_problems_is_said_at_the_start(
     assert capfd.readouterr().err.startswith(f"everything is denied: {settings.policy}:1:")
 
 
-async def test_a_hangup_reloads_the_policy_and_leaves_the_line_of_a_reload(
+async def test_sighup_reloads_the_policy_and_prints_the_result(
     settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
     serving = asyncio.create_task(run(settings, Limits()))
@@ -147,7 +145,7 @@ async def test_a_hangup_reloads_the_policy_and_leaves_the_line_of_a_reload(
     await serving
 
 
-def test_an_authority_that_is_to_be_trusted_has_to_be_there(settings: Settings, tmp_path: Path) -> None:
+def test_reports_a_missing_upstream_ca_file(settings: Settings, tmp_path: Path) -> None:
     missing = Settings(
         policy=settings.policy, listen=settings.listen, state=settings.state, upstream_ca=tmp_path / "none.pem"
     )
@@ -166,7 +164,7 @@ domains:
 """
 
 
-async def test_the_placeholders_of_the_policy_in_force_are_there_for_the_sandbox(settings: Settings) -> None:
+async def test_writes_the_placeholders_of_the_policy_in_force(settings: Settings) -> None:
     settings.policy.write_text(KEYED)
     serving = asyncio.create_task(run(settings, Limits()))
     while not settings.control.exists():  # noqa: ASYNC110 - as above
@@ -183,7 +181,7 @@ async def test_the_placeholders_of_the_policy_in_force_are_there_for_the_sandbox
     assert settings.environment.read_text() == ""
 
 
-async def test_placeholders_that_cannot_be_written_are_said_and_stop_nothing(
+async def test_reports_placeholders_that_cannot_be_written_and_continues(
     settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
     settings.environment.mkdir(parents=True)

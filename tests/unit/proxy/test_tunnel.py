@@ -2,7 +2,7 @@ from agent_sandbox.policy import Decision, Effect
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
 
-def test_a_tunnel_that_says_nothing_else_leads_nowhere() -> None:
+def test_a_tunnel_has_no_host_port_or_denial_by_default() -> None:
     tunnel = Tunnel(client="10.0.0.3", carries=Carries.PROXY)
     assert (tunnel.host, tunnel.port, tunnel.refused) == ("", 0, None)
 

@@ -28,18 +28,18 @@ NAMES = ("claude", "debian", "go", "java", "node", "python", "rust")
         ("nothing", None),
     ],
 )
-def test_a_service_goes_by_what_people_call_it(word: str, service: str | None) -> None:
+def test_service_called_finds_a_service_by_name_or_alias(word: str, service: str | None) -> None:
     assert service_called(word, NAMES) == service
 
 
 @pytest.mark.parametrize(
     ("word", "service"), [("github", "github"), ("npm", "node"), ("python", "python"), ("db", None), ("a.test", None)]
 )
-def test_a_service_is_meant_by_its_name_and_by_what_people_call_it(word: str, service: str | None) -> None:
+def test_service_meant_finds_a_service_by_name_or_alias(word: str, service: str | None) -> None:
     assert service_meant(word) == service
 
 
-def test_a_policy_names_a_service_by_what_people_call_it() -> None:
+def test_a_policy_can_name_a_service_by_its_alias() -> None:
     services = shipped_services()
     layer = parse_layer("services: [golang, {name: Cargo}]", name="p", file="p", shown="p", services=services)
     assert [service.name for service in layer.spec.services] == ["go", "rust"]
@@ -53,15 +53,15 @@ def test_every_alias_leads_to_a_service() -> None:
     assert all(map(service_meant, every_alias()))
 
 
-def test_only_services_that_can_be_named_are_told() -> None:
+def test_service_called_returns_only_services_from_the_given_names() -> None:
     assert service_called("golang", ["rust"]) is None
 
 
-def test_the_words_stand_in_the_file_of_the_service() -> None:
+def test_reads_the_aliases_from_also_in_the_service_file() -> None:
     assert also_called(parse_service("also: [a, b]", name="x", file="f", shown="s")) == ("a", "b")
     assert also_called(parse_layer("version: 1", name="x", file="f", shown="s", services=())) == ()
 
 
-def test_what_an_import_knows_and_we_do_not_ship_is_known_elsewhere() -> None:
+def test_known_elsewhere_is_true_for_imported_services_that_do_not_ship() -> None:
     words = {*old_hosts(), *shipped_services(), "nonesuch"}
     assert {word for word in words if known_elsewhere(word.upper())} == {*old_hosts()} - {*shipped_services()}

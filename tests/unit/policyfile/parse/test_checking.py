@@ -34,7 +34,7 @@ def told(text: str) -> list[str]:
     return [str(problem) for problem in error.value.problems]
 
 
-def test_a_good_document_is_its_spec() -> None:
+def test_returns_the_spec_of_a_valid_document() -> None:
     assert check("services: [python]") == PolicySpec.model_validate({"services": ["python"]})
     assert check("") == PolicySpec()
 
@@ -324,7 +324,7 @@ def test_a_good_document_is_its_spec() -> None:
         ),
     ],
 )
-def test_each_mistake_is_told_where_it_stands_and_how_to_mend_it(text: str, message: str) -> None:
+def test_reports_each_problem_with_its_place_and_its_fix(text: str, message: str) -> None:
     assert told(text) == [message]
 
 
@@ -366,11 +366,11 @@ def test_each_mistake_is_told_where_it_stands_and_how_to_mend_it(text: str, mess
         ("max_body: ", "p:1:45: no value; remove the key, or give it a value"),
     ],
 )
-def test_each_mistake_of_a_rule_is_told_where_it_stands(rule: str, message: str) -> None:
+def test_reports_each_problem_in_a_rule_with_its_place(rule: str, message: str) -> None:
     assert told(f"domains: [{{host: a.test, rules: [{{{rule}}}]}}]") == [message]
 
 
-def test_a_private_address_may_be_denied_and_a_public_one_allowed() -> None:
+def test_a_policy_can_deny_a_private_address_and_allow_a_public_address() -> None:
     assert str(check("deny: [10.0.0.1]").deny[0].host) == "10.0.0.1"
     assert str(check("domains: [203.0.113.7]").domains[0].host) == "203.0.113.7"
 
@@ -380,7 +380,7 @@ def test_host_service_at_a_port_of_another_protocol_is_valid_if_its_scheme_is_na
     assert spec.host_services["db"].to.port == 6379
 
 
-def test_everything_is_told_at_once_in_the_order_of_the_file() -> None:
+def test_reports_all_problems_at_once_in_file_order() -> None:
     text = "version: 2\ndomains:\n  - no\n  - host: a.test\n    prots: [1]\ndomain: []\ndomains: []\n"
     assert told(text) == [
         "p:1:10: invalid value `2`; write 1",
@@ -391,21 +391,21 @@ def test_everything_is_told_at_once_in_the_order_of_the_file() -> None:
     ]
 
 
-def test_a_word_that_is_like_none_is_offered_all() -> None:
+def test_nearest_lists_all_known_words_if_none_is_similar() -> None:
     assert nearest("zzz", ["b", "a"]) == "known: a, b"
 
 
-def test_a_document_that_is_a_policy_but_no_plain_yaml_is_refused() -> None:
+def test_rejects_a_duplicate_key_in_an_otherwise_valid_policy() -> None:
     assert told("version: 1\nversion: 1") == ["p:2:1: duplicate key 'version'; keep one of them"]
 
 
-def test_a_problem_that_has_no_words_of_ours_is_told_in_those_of_pydantic() -> None:
+def test_falls_back_to_the_message_of_pydantic() -> None:
     odd = Document(value={1: 2}, places={}, keys={}, problems=())  # type: ignore[dict-item] # no YAML makes it
     with pytest.raises(UserError) as error:
         check_document(odd, file="p", services=())
     assert str(error.value) == "p:1:1: Keys should be strings"
 
 
-def test_a_service_among_the_hosts_is_told_where_it_belongs() -> None:
+def test_suggests_services_for_a_service_listed_under_domains() -> None:
     expected = "p:1:12: unknown key 'name'; services go under `services`"
     assert expected in told("domains: [{name: github}]")

@@ -7,12 +7,12 @@ from agent_sandbox.policyfile.parse.parsing import parse_layer
 from agent_sandbox.problems import UserError
 
 
-def test_a_layer_knows_its_lines() -> None:
+def test_a_layer_returns_the_line_of_an_entry() -> None:
     layer = parse_layer("domains:\n  - a.test", name="team", file="t", shown="t", services=())
     assert str(layer.origin("domains", 0)) == "t:2"
 
 
-def test_a_flood_of_problems_is_bounded() -> None:
+def test_reports_at_most_100_problems_and_counts_the_rest() -> None:
     with pytest.raises(UserError) as error:
         parse_layer("domains:\n" + "  - '*a'\n" * 103, name="x", file="p", shown="p", services=())
     assert len(error.value.problems) == 101
@@ -36,9 +36,7 @@ OPTIONS = "options: {repos: repositories, git: {access: [read, readwrite]}}\n"
         ("{name: plain, readonly: 1}", "2:29: `true` or `false` expected, not `1`"),
     ],
 )
-def test_an_option_that_a_service_does_not_take_is_told_where_it_stands(
-    tmp_path: Path, entry: str, message: str
-) -> None:
+def test_reports_invalid_options_of_a_service_with_their_place(tmp_path: Path, entry: str, message: str) -> None:
     (tmp_path / "forge.yaml").write_text(f"{OPTIONS}domains: [a.test]")
     (tmp_path / "plain.yaml").write_text("domains: [b.test]")
     text = f"services:\n  - {entry}"
@@ -47,7 +45,7 @@ def test_an_option_that_a_service_does_not_take_is_told_where_it_stands(
     assert str(error.value) == f"p:{message}"
 
 
-def test_words_of_a_service_file_are_none_of_a_policy(tmp_path: Path) -> None:
+def test_rejects_keys_of_service_files_in_a_policy(tmp_path: Path) -> None:
     rule = "domains: [{host: a.test, rules: [{when: {git: read}}]}]"
     (tmp_path / "forge.yaml").write_text(f"{OPTIONS}{rule}")
     assert len(Catalogue(folder=tmp_path)["forge"].spec.domains) == 1

@@ -23,7 +23,7 @@ def told(text: str) -> list[str]:
     return [str(problem) for problem in raised.value.problems]
 
 
-def test_both_places_are_told_of_what_stands_twice() -> None:
+def test_reports_both_places_of_a_duplicate_entry() -> None:
     one = "keep one entry with the options of both"
     merged = "merge the two entries into one"
     assert told(TWICE) == [
@@ -33,10 +33,10 @@ def test_both_places_are_told_of_what_stands_twice() -> None:
     ]
 
 
-def test_it_is_told_beside_what_a_narrowing_layer_may_not_say() -> None:
+def test_reports_duplicates_together_with_problems_of_a_restricting_layer() -> None:
     assert len(told(f"tighten: true\n{TWICE}")) == 5
 
 
-def test_a_host_may_have_several_entries_that_add_up() -> None:
+def test_a_host_can_have_several_entries() -> None:
     text = "domains: [a.test, {host: a.test, ports: [8443]}, {host: a.test, merge_mode: replace, ports: [81]}]"
     assert len(parse_layer(text, name="p", file="p", shown="p", services=()).spec.domains) == 3

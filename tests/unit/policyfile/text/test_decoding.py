@@ -33,7 +33,7 @@ def test_utf8_is_read_with_and_without_a_byte_order_mark(content: bytes) -> None
         (codecs.BOM_UTF16_BE + b"\0d", "policy.yaml: UTF-16, not UTF-8; save the file as UTF-8"),
     ],
 )
-def test_what_is_not_utf8_is_told_where_it_stands(content: bytes, message: str) -> None:
+def test_reports_invalid_bytes_and_characters_with_their_place(content: bytes, message: str) -> None:
     with pytest.raises(UserError) as error:
         decode_policy(content, file="policy.yaml")
     assert str(error.value) == message

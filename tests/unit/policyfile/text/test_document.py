@@ -44,17 +44,17 @@ def test_values_keep_their_places(loader: type[yaml.SafeLoader], monkeypatch: py
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "---\n...\n"])
-def test_a_file_without_a_word_is_nothing(text: str) -> None:
+def test_an_empty_file_has_no_value_and_no_problems(text: str) -> None:
     got = parse_document(text, file="policy.yaml")
     assert (got.value, got.problems) == (None, ())
 
 
 @pytest.mark.parametrize("text", ["a: [x]\r\nb: y", "%YAML 1.2\n---\na: [x]\nb: y\n...\n", "{a: ['x'], 'b': \"y\"}"])
-def test_other_spellings_say_the_same(text: str) -> None:
+def test_other_yaml_spellings_give_the_same_value(text: str) -> None:
     assert parse_document(text, file="policy.yaml").value == {"a": ["x"], "b": "y"}
 
 
-def test_what_is_in_quotes_is_text() -> None:
+def test_quoted_values_are_text() -> None:
     assert parse_document("""['no', "1", '', "null"]""", file="policy.yaml").value == ["no", "1", "", "null"]
 
 
@@ -75,11 +75,11 @@ def test_what_is_in_quotes_is_text() -> None:
         ("a: no", ["policy.yaml:1:4: YAML parsers differ on 'no'; quote it: \"no\", or write `false`"]),
     ],
 )
-def test_yaml_on_which_readers_differ_is_refused_where_it_stands(text: str, messages: list[str]) -> None:
+def test_reports_yaml_on_which_parsers_differ_with_its_place(text: str, messages: list[str]) -> None:
     assert [str(problem) for problem in parse_document(text, file="policy.yaml").problems] == messages
 
 
-def test_a_second_value_of_a_key_is_forgotten() -> None:
+def test_ignores_the_second_value_of_a_duplicate_key() -> None:
     assert parse_document("a: 1\na: [2, {b: 3}]\nc: 4", file="policy.yaml").value == {"a": 1, "c": 4}
 
 
@@ -99,7 +99,7 @@ def test_a_second_value_of_a_key_is_forgotten() -> None:
         ("a: [\n", "policy.yaml:2:1: invalid YAML: did not find expected node content"),
     ],
 )
-def test_yaml_that_is_no_policy_at_all_stops_the_reading(text: str, message: str) -> None:
+def test_raises_an_error_for_yaml_that_cannot_be_a_policy(text: str, message: str) -> None:
     with pytest.raises(UserError) as error:
         parse_document(text, file="policy.yaml")
     assert str(error.value) == message

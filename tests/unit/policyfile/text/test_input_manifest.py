@@ -9,7 +9,7 @@ from agent_sandbox.problems import UserError
 OF_A = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
 
 
-def test_what_has_been_read_is_known_by_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_records_the_digest_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x").write_text("a")
     monkeypatch.chdir(tmp_path)
     reader = Reader()
@@ -18,7 +18,7 @@ def test_what_has_been_read_is_known_by_its_digest(tmp_path: Path, monkeypatch: 
     assert list(reader.sources) == [source]
 
 
-def test_a_source_stands_until_anything_else_is_read_there(tmp_path: Path) -> None:
+def test_a_source_is_unchanged_until_its_file_changes(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_text("a")
     source = Source(path=str(file), limit=MAX_BYTES, own_folder=False, digest=OF_A)
@@ -32,7 +32,7 @@ def test_a_source_stands_until_anything_else_is_read_there(tmp_path: Path) -> No
     assert not source.is_unchanged
 
 
-def test_of_a_file_that_changed_meanwhile_not_all_can_stand(tmp_path: Path) -> None:
+def test_records_both_contents_of_a_file_that_changes_between_two_reads(tmp_path: Path) -> None:
     reader = Reader()
     for text in ("a", "b"):
         (tmp_path / "x").write_text(text)
@@ -40,7 +40,7 @@ def test_of_a_file_that_changed_meanwhile_not_all_can_stand(tmp_path: Path) -> N
     assert sorted(source.is_unchanged for source in reader.sources) == [False, True]
 
 
-def test_what_cannot_be_read_is_a_problem_as_ever(tmp_path: Path) -> None:
+def test_a_missing_file_raises_an_error_and_is_not_recorded(tmp_path: Path) -> None:
     reader = Reader()
     with pytest.raises(UserError):
         reader.read(tmp_path / "x")

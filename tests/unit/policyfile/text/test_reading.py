@@ -20,7 +20,7 @@ def test_a_regular_file_is_read_as_it_is(tmp_path: Path) -> None:
     assert read_policy(path) == b"\xff\x00"
 
 
-def test_a_missing_file_says_what_makes_one_where_something_does(tmp_path: Path) -> None:
+def test_names_the_command_that_writes_a_missing_policy(tmp_path: Path) -> None:
     assert refusal(tmp_path / "policy.yaml") == "no such file; `agent-sandbox init AGENT` writes one"
     assert refusal(tmp_path / "hosts.txt") == "no such file"
 
@@ -40,7 +40,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert refusal(tmp_path / "link") == "symbolic link; replace it with the file itself"
 
 
-def test_a_link_in_place_of_the_folder_is_not_followed_where_trust_follows_none(tmp_path: Path) -> None:
+def test_own_folder_rejects_a_folder_that_is_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "x.yaml").write_bytes(b"x")
     (tmp_path / "link").symlink_to("real")
@@ -50,7 +50,7 @@ def test_a_link_in_place_of_the_folder_is_not_followed_where_trust_follows_none(
     assert str(error.value) == f"{tmp_path / 'link'}: symbolic link; replace it with the directory itself"
 
 
-def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_why_a_file_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> int:
         raise PermissionError(13, "Permission denied")
 
@@ -62,7 +62,9 @@ def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: pyte
     assert refusal(tmp_path / "hosts.txt") == "cannot be read: Permission denied"
 
 
-def test_in_a_closed_folder_nothing_more_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_permission_denied_for_a_file_in_an_unreadable_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(*_: object, **__: object) -> int:
         raise PermissionError(13, "Permission denied")
 

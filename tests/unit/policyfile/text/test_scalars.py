@@ -25,7 +25,7 @@ from table_tests import each
         ("nobody", "nobody"),
     ],
 )
-def test_a_word_is_what_every_reader_takes_it_for(text: str, value: object) -> None:
+def test_returns_the_value_on_which_all_parsers_agree(text: str, value: object) -> None:
     got = plain_value(text)
     assert (type(got), got) == (type(value), value)
 
@@ -51,7 +51,7 @@ def test_a_word_is_what_every_reader_takes_it_for(text: str, value: object) -> N
         ("9" * 19, f'quote it: "{"9" * 19}"'),
     ],
 )
-def test_a_word_on_which_readers_differ_is_doubtful(text: str, hint: str) -> None:
+def test_rejects_a_word_on_which_parsers_differ(text: str, hint: str) -> None:
     with pytest.raises(Doubtful) as doubt:
         plain_value(text)
     assert doubt.value.hint == hint

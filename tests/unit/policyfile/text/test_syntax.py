@@ -33,11 +33,11 @@ def told(text: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> str:
         ('domains: ["a.test', "policy.yaml:1:18: invalid YAML: found unexpected end of stream"),
     ],
 )
-def test_what_is_no_yaml_is_told_in_the_words_of_an_author(text: str, message: str) -> None:
+def test_explains_invalid_yaml_with_its_place(text: str, message: str) -> None:
     assert told(text, yaml.CSafeLoader) == message
 
 
-def test_the_place_is_the_same_without_the_c_library() -> None:
+def test_reports_the_same_place_without_the_c_library() -> None:
     message = told("domains:\n\t- a.test\n", yaml.SafeLoader)
     assert message == "policy.yaml:2:1: a tab where YAML needs spaces; indent with spaces"
 
@@ -48,5 +48,5 @@ def test_an_error_past_the_last_line_has_a_place_too() -> None:
     )
 
 
-def test_an_error_without_a_place_is_told_as_it_is() -> None:
+def test_an_error_without_a_place_keeps_its_message() -> None:
     assert str(syntax_problem(yaml.YAMLError("odd"), "", "policy.yaml")) == "policy.yaml: invalid YAML: odd"

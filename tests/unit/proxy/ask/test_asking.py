@@ -29,7 +29,9 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_an_answer_reaches_the_request_and_watchers_see_it(policy: Callable[[str], Policy]) -> None:
+async def test_an_answer_allows_the_request_and_ending_the_grant_starts_a_review(
+    policy: Callable[[str], Policy],
+) -> None:
     first = policy("domains: [a.test]\nsettings: {ask: unlisted}")
     store = PolicyStore(Path("policy.yaml"), load=lambda _: first)
     asking = Asking(store, AuditLog([], clock=lambda: 0.0), Limits())
@@ -65,7 +67,7 @@ async def test_an_answer_reaches_the_request_and_watchers_see_it(policy: Callabl
     await asyncio.gather(watching, return_exceptions=True)
 
 
-async def test_learning_grants_requests_until_it_ends_and_then_reviews_what_is_open(
+async def test_learning_grants_requests_until_it_ends_and_then_starts_a_review(
     policy: Callable[[str], Policy],
 ) -> None:
     current = policy("domains: [a.test]")

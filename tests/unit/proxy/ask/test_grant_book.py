@@ -37,14 +37,14 @@ async def add(world: World, scope: Scope, seconds: float | None = None) -> None:
     await asyncio.sleep(0)
 
 
-async def test_a_grant_for_a_time_is_in_force_until_its_timer_rings(world: World) -> None:
+async def test_a_grant_for_a_time_is_in_force_until_it_expires(world: World) -> None:
     await add(world, Scope.TIME, 60.0)
     assert decide(world.store.current, GET).reason == "allowed by grant:1: for 1 minutes, by ana"
     (grant,) = world.grants
     assert (grant.number, grant.who, grant.text, grant.until) == (1, "ana", "GET https://new.test/**", 160.0)
     world.timers[-1].call()
     assert decide(world.store.current, GET).allowed
-    world.now += 60  # the machine slept: the timer was for less
+    world.now += 60  # the machine slept, so more time passed than the timer measured
     world.timers[-1].call()
     await asyncio.sleep(0)
     assert [timer.seconds for timer in world.timers] == [CHECK_SECONDS] * 2
@@ -76,7 +76,7 @@ async def test_no_grant_for_a_time_is_longer_than_a_day(world: World) -> None:
     assert len(world.timers) == 2
 
 
-def test_a_single_grant_is_recorded_and_not_in_force(world: World) -> None:
+def test_a_grant_for_one_request_is_recorded_and_not_added_to_the_policy(world: World) -> None:
     rule = world.grants.single(offer(world).once, GET, who="ana")
     world.grants.record_denial(GET, who="bo")
     assert not decide(world.store.current, GET).allowed
@@ -103,6 +103,6 @@ async def test_says_why_a_grant_is_not_possible(world: World) -> None:
     assert world.grants.add(offer(world), GET, Scope.STOP, who="ana", seconds=None) == FULL
 
 
-def test_a_rule_for_a_request_can_do_without_a_record(world: World) -> None:
+def test_unrecorded_makes_a_rule_without_a_record(world: World) -> None:
     rule = world.grants.unrecorded(offer(world).once, "because")
     assert (rule.verdict.rule, rule.reason, world.records, [*world.grants]) == ("grant:1", "because", [], [])

@@ -72,7 +72,7 @@ def started(policy: Callable[[str], Policy]) -> Started:
         (GET, True),
         ("POST https://new.test/x", True),
         ("GET https://a.test/other", True),
-        ("GET https://a.test/v1/x", False),  # it is allowed anyway
+        ("GET https://a.test/v1/x", False),  # a rule allows it already
         ("GET https://new.test/never/x", False),
         ("GET https://bad.test/", False),
         ("GET https://10.0.0.1/", False),
@@ -87,14 +87,16 @@ def started(policy: Callable[[str], Policy]) -> Started:
         ("GET https://probe.invalid/", False),
     ],
 )
-def test_allows_what_no_rule_matches_and_a_grant_could_allow(started: Started, line: str, *, expected: bool) -> None:
+def test_allows_requests_that_no_rule_matches_and_a_grant_could_allow(
+    started: Started, line: str, *, expected: bool
+) -> None:
     exchange, allowed = started.ask(line)
     assert allowed is expected
     granted = started.world.store.current.granting(exchange.grants)
     assert decide(granted, request(line)).allowed is (expected or line == "GET https://a.test/v1/x")
 
 
-def test_a_grant_is_for_one_request_and_names_who_asked_for_it(started: Started) -> None:
+def test_a_grant_is_for_one_request_and_names_who_started_learning(started: Started) -> None:
     exchange, _ = started.ask(GET)
     (grant,) = exchange.grants
     assert not exchange.waits
@@ -105,7 +107,7 @@ def test_a_grant_is_for_one_request_and_names_who_asked_for_it(started: Started)
     assert exchange.grants == (grant,)
 
 
-def test_the_start_and_the_end_are_recorded_and_nothing_between_them(started: Started) -> None:
+def test_records_only_the_start_and_the_end(started: Started) -> None:
     started.ask(GET)
     assert started.learning.verb({"seconds": 0, "who": "bo"}) == {"ok": True}
     assert [(line.event, line.decision, line.reason) for line in started.world.records] == [
@@ -118,7 +120,7 @@ def test_the_start_and_the_end_are_recorded_and_nothing_between_them(started: St
     ]
 
 
-def test_the_end_takes_back_what_is_still_open(started: Started) -> None:
+def test_the_end_revokes_the_grants_of_open_exchanges(started: Started) -> None:
     exchange, _ = started.ask(GET)
     (timer,) = started.world.timers
     timer.call()
@@ -132,7 +134,7 @@ def test_the_end_takes_back_what_is_still_open(started: Started) -> None:
     assert started.ended_open == 1
 
 
-def test_the_clock_ends_it_even_if_no_timer_rings(started: Started) -> None:
+def test_learning_ends_by_the_clock_even_if_no_timer_rings(started: Started) -> None:
     started.world.now += 599
     assert started.ask(GET)[1] is True
     started.world.now += 1
@@ -141,7 +143,7 @@ def test_the_clock_ends_it_even_if_no_timer_rings(started: Started) -> None:
     assert started.learning.seconds_left == 0
 
 
-def test_another_start_begins_again(started: Started) -> None:
+def test_a_second_start_resets_the_time(started: Started) -> None:
     started.world.now += 500
     assert started.start(600) == {"ok": True}
     assert started.learning.seconds_left == 600
@@ -149,7 +151,7 @@ def test_another_start_begins_again(started: Started) -> None:
 
 
 @each("seconds", [None, "600", 1.5, True, -1, LONGEST_SECONDS + 1])
-def test_another_time_is_an_error_and_changes_nothing(started: Started, seconds: object) -> None:
+def test_an_invalid_time_is_an_error_and_changes_nothing(started: Started, seconds: object) -> None:
     left = started.learning.seconds_left
     assert started.start(seconds) == {"error": f"`seconds` must be a whole number from 0 to {LONGEST_SECONDS}"}
     assert started.learning.seconds_left == left
@@ -159,10 +161,8 @@ def test_another_time_is_an_error_and_changes_nothing(started: Started, seconds:
     ("host", "expected"),
     [("new.test", True), ("a.test", False), ("bad.test", False), ("10.0.0.1", False), ("nas", False)],
 )
-def test_a_tunnel_is_needed_only_where_a_request_could_be_allowed(
-    started: Started, host: str, *, expected: bool
-) -> None:
+def test_allows_a_tunnel_only_where_a_request_could_be_allowed(started: Started, host: str, *, expected: bool) -> None:
     if host != "a.test":
         assert started.would_allow(host) is expected
-    else:  # a connection there is allowed anyway
+    else:  # a rule allows a connection there already
         assert started.world.store.current.index.rules_for(host)

@@ -21,7 +21,7 @@ GET = "GET https://new.test/x"
 
 @pytest.fixture
 def world(policy: Callable[[str], Policy]) -> World:
-    """A policy that asks about unlisted hosts, and somebody who watches."""
+    """A policy that asks about unlisted hosts, and a watcher."""
     return World(policy(ASKS), Limits(questions=4))
 
 
@@ -31,12 +31,12 @@ def test_asks_only_where_a_grant_would_decide(world: World, line: str) -> None:
     assert (exchange.waiting, why, world.ids()) == (None, "", [])
 
 
-def test_asks_nobody_unless_the_policy_says_so(policy: Callable[[str], Policy]) -> None:
+def test_asks_no_question_unless_the_policy_sets_ask(policy: Callable[[str], Policy]) -> None:
     exchange, why = World(policy("domains: [a.test]")).ask(GET)
     assert (exchange.waiting, why) == (None, "")
 
 
-async def test_asks_about_a_write_that_a_rule_allows_without_naming_it(policy: Callable[[str], Policy]) -> None:
+async def test_asks_about_a_write_that_a_rule_allows_without_naming_its_method(policy: Callable[[str], Policy]) -> None:
     world = World(policy("domains: [a.test]\nsettings: {ask: writes}"))
     exchange, _ = world.ask("POST https://a.test/x")
     assert (exchange.waits, [one.reason for one in world.questions]) == (
@@ -55,7 +55,7 @@ async def test_asks_about_a_write_that_a_rule_allows_without_naming_it(policy: C
     ("settings", "about"),
     [("", "unlisted"), ("settings: {block_status: 418}", "unlisted"), ("settings: {ask: false}", "")],
 )
-def test_somebody_who_watches_can_want_questions_where_the_policy_says_nothing(
+def test_a_watcher_can_enable_questions_where_the_policy_does_not_set_ask(
     policy: Callable[[str], Policy], settings: str, about: str
 ) -> None:
     world = World(policy(f"domains: [a.test]\n{settings}"))
@@ -66,13 +66,13 @@ def test_somebody_who_watches_can_want_questions_where_the_policy_says_nothing(
     assert not denied.waits
 
 
-def test_asks_nobody_when_nobody_watches(world: World) -> None:
+def test_asks_no_question_without_a_watcher(world: World) -> None:
     world.watched = False
     exchange, why = world.ask(GET)
     assert (exchange.waiting, why) == (None, subject.UNWATCHED)
 
 
-def test_a_request_waits_until_the_time_is_over(world: World) -> None:
+def test_a_request_waits_until_the_timeout(world: World) -> None:
     exchange, why = world.ask(GET, services=lambda: ("npm",))
     assert (exchange.waits, why) == (True, "")
     (question,) = world.questions
@@ -89,13 +89,13 @@ def test_a_request_waits_until_the_time_is_over(world: World) -> None:
     assert (exchange.waits, exchange.waiting.why, exchange.grants, world.ids()) == (False, subject.NO_ANSWER, (), [])
 
 
-def test_only_so_many_requests_wait(world: World) -> None:
+def test_limits_the_number_of_waiting_requests(world: World) -> None:
     for number in range(4):
         assert world.ask(f"GET https://new.test/{number % 2}")[1] == ""
     assert world.ask(GET)[1] == subject.CROWDED
 
 
-def test_a_flood_ends_before_its_offers_are_worked_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_denials_and_limits_before_it_computes_an_offer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.ask(GET)
     world.questions.answer(1, Scope.DENY, who="ana")
     for number in range(4):
@@ -105,7 +105,7 @@ def test_a_flood_ends_before_its_offers_are_worked_out(world: World, monkeypatch
     assert world.ask("GET https://c.test/")[1] == subject.CROWDED
 
 
-def test_once_lets_the_oldest_of_identical_requests_go_on(world: World) -> None:
+def test_once_allows_the_oldest_of_identical_requests(world: World) -> None:
     (first, _), (second, _) = world.ask(GET), world.ask(GET)
     assert world.ids() == [1]
     assert world.questions.answer(1, Scope.ONCE, who="ana") == ""
@@ -118,13 +118,13 @@ def test_once_lets_the_oldest_of_identical_requests_go_on(world: World) -> None:
     assert [record.reason for record in world.records] == ["allowed once by ana"] * 2
 
 
-def test_a_websocket_is_another_question_than_a_request_and_says_so(world: World) -> None:
+def test_a_websocket_gets_a_separate_question_that_is_marked_as_websocket(world: World) -> None:
     world.ask(GET)
     world.ask(GET, websocket=True)
     assert [(question.websocket, len(question.waiting)) for question in world.questions] == [(False, 1), (True, 1)]
 
 
-async def test_a_lasting_answer_lets_all_go_on_that_it_allows(world: World) -> None:
+async def test_a_lasting_answer_ends_the_wait_of_all_requests_that_it_allows(world: World) -> None:
     (first, _), (second, _), (other, _) = (
         world.ask(GET),
         world.ask("GET https://new.test/y"),
@@ -149,7 +149,7 @@ def test_a_denial_is_remembered_for_the_host(world: World, monkeypatch: pytest.M
     assert world.ask("GET https://b.test/")[1] == subject.ALREADY_DENIED
 
 
-async def test_an_answer_that_cannot_be_carried_out_leaves_the_question_open(world: World) -> None:
+async def test_an_answer_that_is_not_possible_leaves_the_question_open(world: World) -> None:
     exchange, _ = world.ask("PUT https://new.test/x;y")
     assert world.questions.answer(1, Scope.STOP, who="ana").startswith("no rule can express exactly this request")
     for number in range(MOST):
@@ -160,7 +160,7 @@ async def test_an_answer_that_cannot_be_carried_out_leaves_the_question_open(wor
     assert exchange.waits
 
 
-def test_a_client_that_leaves_takes_its_request_back(world: World) -> None:
+def test_withdraws_the_request_of_a_client_that_leaves(world: World) -> None:
     (first, _), (second, _) = world.ask(GET), world.ask(GET)
     assert first.waiting
     first.waiting.leave()

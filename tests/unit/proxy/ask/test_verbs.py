@@ -23,7 +23,7 @@ def shown(world: World) -> dict[str, object]:
     return state(world.questions, world.grants, world.store.current, now=world.now)
 
 
-async def test_the_state_is_what_is_open(world: World) -> None:
+async def test_the_state_lists_the_open_questions_and_the_grants(world: World) -> None:
     world.ask("POST https://new.test/x?y=1", services=lambda: ("npm",))
     world.ask("GET https://b.test/")
     world.ask("GET https://c.test/" + "x" * 400)

@@ -10,7 +10,7 @@ from agent_sandbox.proxy.ask.watchers import Watchers
 
 
 class Reader:
-    """Takes in what is written to a watcher."""
+    """A watcher's connection that stores the lines it gets."""
 
     def __init__(self, watchers: Watchers, **question: object) -> None:
         self.lines: list[dict[str, object]] = []
@@ -19,7 +19,7 @@ class Reader:
         self.task = asyncio.create_task(watchers.serve(question, self.reply))
 
     async def reply(self, data: bytes) -> None:
-        """Take it in, when it is being read."""
+        """Store the lines as soon as `reading` is set."""
         await self.reading.wait()
         self.lines += [json.loads(line) for line in data.splitlines()]
 
@@ -48,7 +48,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_watcher_gets_the_state_and_then_what_happens(watchers: Watchers) -> None:
+async def test_a_watcher_gets_the_state_and_then_records_and_changes(watchers: Watchers) -> None:
     watchers.add(b'{"lost": 1}\n')
     reader = Reader(watchers, answers=True)
     await turns()
@@ -63,7 +63,7 @@ async def test_a_watcher_gets_the_state_and_then_what_happens(watchers: Watchers
     assert watchers.answering is False
 
 
-async def test_only_a_watcher_who_can_answer_can_want_questions(watchers: Watchers) -> None:
+async def test_only_a_watcher_that_can_answer_can_enable_questions(watchers: Watchers) -> None:
     for answers in (False, True):
         reader = Reader(watchers, answers=answers, asks=True)
         await turns()
@@ -112,7 +112,7 @@ async def test_the_state_waits_for_no_more_than_one_write_of_records(
     await reader.end()
 
 
-async def test_only_so_many_watch_at_once(watchers: Watchers) -> None:
+async def test_limits_the_number_of_watchers(watchers: Watchers) -> None:
     readers = [Reader(watchers) for _ in range(3)]
     await turns()
     assert readers[2].lines == [{"error": "2 others watch already"}]

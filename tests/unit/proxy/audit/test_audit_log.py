@@ -22,7 +22,7 @@ def test_every_decision_is_written_and_counted() -> None:
     assert audit_log.counts == {"allowed": 1, "denied": 1, "starts": 0}
 
 
-def test_a_hint_is_in_the_record_and_the_last_are_remembered() -> None:
+def test_writes_hints_into_records_and_remembers_the_last_hints() -> None:
     audit_log, written = make()
     for size in (0, 0, 100):
         audit_log.record(AuditRecord(event=Event.REQUEST, decision=Effect.ALLOW, host="a.test", encoded=size))
@@ -46,7 +46,7 @@ def test_the_last_denials_are_remembered_oldest_first() -> None:
     assert audit_log.denials(0) == []
 
 
-def test_what_is_no_decision_on_a_request_is_written_and_not_counted() -> None:
+def test_writes_policy_and_tls_records_without_counting_them() -> None:
     audit_log, written = make()
     for event in (Event.HEALTH, Event.POLICY, Event.TLS):
         audit_log.record(AuditRecord(event=event))
@@ -54,14 +54,14 @@ def test_what_is_no_decision_on_a_request_is_written_and_not_counted() -> None:
     assert (len(written), audit_log.counts, audit_log.denials(9)) == (2, nothing, [])
 
 
-def test_the_health_check_leaves_a_line_when_its_answer_has_changed() -> None:
+def test_writes_a_health_check_record_only_when_its_answer_changes() -> None:
     audit_log, written = make()
     for reason in ("no rule", "no rule", "the policy could not be loaded", "the policy could not be loaded", "no rule"):
         audit_log.record(AuditRecord(event=Event.HEALTH, reason=reason))
     assert [json.loads(line)["reason"] for line in written] == ["no rule", "the policy could not be loaded", "no rule"]
 
 
-def test_what_a_start_asks_leaves_its_line_and_is_counted_for_itself() -> None:
+def test_writes_start_records_and_counts_them_separately() -> None:
     audit_log, written = make()
     for _ in range(2):
         audit_log.record(AuditRecord(event=Event.START))
@@ -142,7 +142,7 @@ def test_reserved_ports_mean_nothing_without_a_verification() -> None:
     assert run.agents == ["a.test"]
 
 
-def test_a_sink_that_comes_later_gets_the_records_from_then_on() -> None:
+def test_a_sink_that_is_added_later_gets_only_later_records() -> None:
     lines: list[bytes] = []
     log = AuditLog([], clock=lambda: 0.0)
     log.record(AuditRecord(event=Event.GRANT))

@@ -58,7 +58,7 @@ TOKEN = urlsafe_b64encode(drawn(1_000)).decode()
         ("/search", "q=" + "what+is+the+meaning+of+this+" * 80),
     ],
 )
-def test_the_urls_of_registries_forges_and_signed_downloads_are_usual(path: str, query: str) -> None:
+def test_urls_of_registries_forges_and_signed_downloads_are_not_encoded_data(path: str, query: str) -> None:
     assert encoded_size(path, query) == 0
 
 
@@ -88,28 +88,28 @@ FIRST = "after a secret: the first request to this host, 5 seconds after the sec
     [
         ([LARGE], UNUSUAL.format(0)),
         ([allowed(sent=1_000), LARGE], UNUSUAL.format(1)),
-        ([allowed(sent=MIB), LARGE], ""),  # a conversation that has grown
+        ([allowed(sent=MIB), LARGE], ""),  # its uploads grew gradually
         ([allowed(sent=LARGE_UPLOAD - 1)], ""),
         ([PUSH], ""),
         ([replace(LARGE, decision=Effect.DENY)], ""),
-        ([allowed("b.test", sent=LARGE_UPLOAD - 1), LARGE], UNUSUAL.format(0)),  # another host's uploads say nothing
+        ([allowed("b.test", sent=LARGE_UPLOAD - 1), LARGE], UNUSUAL.format(0)),  # other hosts do not count
         ([allowed(encoded=400)], "encoded data: 400 characters of the URL look like encoded data"),
         ([replace(allowed(encoded=400), decision=Effect.DENY)], ""),
         ([USED, allowed(sent=5_000)], FIRST),
-        ([USED, allowed(sent=100)], ""),  # as a download does
+        ([USED, allowed(sent=100)], ""),  # as little as a download sends
         ([USED, USED], ""),
         ([allowed(), USED, allowed(sent=5_000)], ""),
         ([allowed(sent=5_000)], ""),
         ([USED, LARGE], f"{UNUSUAL.format(0)}; {FIRST}"),
     ],
 )
-def test_a_request_is_unusual_beside_those_before_it(lines: list[AuditRecord], hint: str) -> None:
+def test_gives_a_hint_when_a_request_differs_from_earlier_requests(lines: list[AuditRecord], hint: str) -> None:
     hints = Hints()
     said = [hints.about(line, 5.0 * number) for number, line in enumerate(lines)]
     assert said == [""] * (len(lines) - 1) + [hint]
 
 
-def test_a_secret_that_was_used_long_ago_says_nothing() -> None:
+def test_gives_no_hint_for_a_secret_that_was_used_long_ago() -> None:
     hints = Hints()
     assert hints.about(USED, 0.0) == ""
     assert hints.about(allowed(sent=5_000), SECRET_SECONDS + 1) == ""
@@ -117,7 +117,7 @@ def test_a_secret_that_was_used_long_ago_says_nothing() -> None:
 
 @each("decision", [Effect.ALLOW, Effect.DENY])
 @each("event", [Event.DNS, Event.REQUEST])
-def test_many_names_below_a_domain_are_said_once_in_a_while(decision: Effect, event: Event) -> None:
+def test_gives_the_hint_about_many_names_once_per_period(decision: Effect, event: Event) -> None:
     hints = Hints()
 
     def said(start: float) -> list[int]:
@@ -134,13 +134,13 @@ def test_many_names_below_a_domain_are_said_once_in_a_while(decision: Effect, ev
     assert said(NAMES_SECONDS) == [MANY_NAMES - 1]
 
 
-def test_few_names_requested_often_are_usual() -> None:
+def test_gives_no_hint_for_few_names_requested_often() -> None:
     hints = Hints()
     names = [f"{number}.cdn.test" for number in range(MANY_NAMES - 1)] * 20
     assert {hints.about(allowed(name), 0.0) for name in names} == {""}
 
 
-def test_names_of_a_country_have_domains_of_three_labels() -> None:
+def test_domain_of_a_name_below_co_uk_has_three_labels() -> None:
     assert [domain_of(name) for name in ("a.b.co.uk", "x.a.b.co.uk", "test", "a.test")] == [
         "b.co.uk",
         "b.co.uk",
@@ -149,7 +149,7 @@ def test_names_of_a_country_have_domains_of_three_labels() -> None:
     ]
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_bounds_the_remembered_hosts_and_names() -> None:
     hints = Hints()
     for number in range(HOSTS + 500):
         hints.about(allowed(f"{secrets.token_hex(200)}.{number}.test", secrets=KEY), float(number))

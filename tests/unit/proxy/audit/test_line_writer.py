@@ -16,13 +16,13 @@ def test_lines_are_written_in_order_and_in_batches() -> None:
     assert (writer.dropped, writer.error) == (0, "")
 
 
-def test_nothing_is_written_when_there_is_nothing() -> None:
+def test_writes_nothing_without_lines() -> None:
     batches: list[bytes] = []
     LineWriter(batches.append).close()
     assert batches == []
 
 
-def test_a_reader_that_stopped_reading_costs_lines_and_not_memory() -> None:
+def test_drops_lines_over_the_capacity_while_a_write_is_stuck() -> None:
     stuck, go_on = threading.Event(), threading.Event()
 
     def write(_: bytes) -> None:
@@ -58,7 +58,7 @@ def test_close_writes_lines_that_were_added_during_a_write() -> None:
     assert written == [b"first\n", b"last\n"]
 
 
-def test_a_full_disk_is_told_and_does_not_stop_the_writer() -> None:
+def test_reports_a_full_disk_and_continues_to_write() -> None:
     faults = [OSError(28, "No space left on device")]
     written: list[bytes] = []
 

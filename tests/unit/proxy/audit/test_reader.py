@@ -19,7 +19,7 @@ def line(host: str, event: str = "request", decision: str = "deny") -> bytes:
 
 
 def shown(path: Path, *then: Callable[[], object], denied: bool = False, tail: int | None = None) -> list[str]:
-    """Return the hosts shown while one thing after the other happens; after the last, nobody waits any more."""
+    """Return the hosts shown while the steps in `then` happen in order; stop after the last one."""
     written: list[bytes] = []
     happening = iter(then)
 
@@ -42,20 +42,20 @@ def test_rotated_files_are_one_log_oldest_line_first(tmp_path: Path) -> None:
     assert shown(tmp_path / "log") == list("abcdef")
 
 
-def test_only_traffic_is_shown_and_only_its_denials_when_asked(tmp_path: Path) -> None:
+def test_shows_only_traffic_and_with_denied_only_its_denials(tmp_path: Path) -> None:
     lines = (line("a"), line("b", decision="allow"), line("c", event="health"), line("d", event="start"), b"{torn\n")
     (tmp_path / "log").write_bytes(b"".join(lines))
     assert shown(tmp_path / "log") == ["a", "b"]
     assert shown(tmp_path / "log", denied=True) == ["a"]
 
 
-def test_the_last_lines_are_counted_without_the_stacks_own_questions(tmp_path: Path) -> None:
+def test_tail_does_not_count_the_records_of_a_start(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(line("a") + line("b") + line("c", event="start"))
     assert shown(tmp_path / "log", tail=1) == ["b"]
     assert shown(tmp_path / "log", tail=0) == []
 
 
-def test_what_is_added_is_shown_when_its_line_is_whole(tmp_path: Path) -> None:
+def test_shows_an_added_line_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(line("a"))
     log = path.open("ab", buffering=0)
@@ -73,7 +73,7 @@ def test_a_log_that_is_rotated_while_it_is_followed_loses_no_line(tmp_path: Path
     assert got == list("abcdef")
 
 
-def test_a_line_that_came_just_before_the_rotation_is_read(tmp_path: Path) -> None:
+def test_reads_a_line_that_is_written_just_before_a_rotation(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(line("a"))
 
@@ -86,7 +86,7 @@ def test_a_line_that_came_just_before_the_rotation_is_read(tmp_path: Path) -> No
     assert shown(path, rotate) == ["a", "b", "c"]
 
 
-def test_between_two_names_there_is_nothing_new(tmp_path: Path) -> None:
+def test_continues_if_the_file_is_missing_during_a_rotation(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(line("a"))
     assert shown(path, lambda: path.replace(tmp_path / "log.1"), lambda: path.write_bytes(line("b"))) == ["a", "b"]
@@ -100,13 +100,13 @@ def test_a_rotation_while_the_files_are_opened_shows_no_line_twice(tmp_path: Pat
         assert list(log.read()) == [line("a")]
 
 
-def test_a_log_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
+def test_reports_a_missing_log(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         LogReader(tmp_path / "log")
     assert str(caught.value) == f"{tmp_path}/log: no audit log; has the proxy been started?"
 
 
-def test_a_line_that_is_no_object_is_left_out() -> None:
+def test_ignores_lines_that_are_not_json_objects() -> None:
     is_wanted = wanted(denied=False)
     lines = (b"[1]", b'"x"', b"3", b"[" * 100_000, b"9" * 5_000, b'{"event": "request"}')
     assert [is_wanted(line) for line in lines] == [False, False, False, False, False, True]

@@ -10,7 +10,7 @@ from imports import brought_along
 NOON = 1_700_000_000.5
 
 
-def test_a_line_has_its_fields_in_the_order_that_is_promised() -> None:
+def test_a_record_has_its_fields_in_the_documented_order() -> None:
     line = AuditRecord(
         event=Event.REQUEST,
         decision=Effect.ALLOW,
@@ -62,7 +62,7 @@ def test_a_request_with_secrets_names_them_with_their_ages_in_whole_seconds() ->
     ]
 
 
-def test_texts_are_cut_to_size_and_made_valid() -> None:
+def test_truncates_long_texts_and_escapes_invalid_characters() -> None:
     got = render(AuditRecord(event=Event.CONNECT, path="x" * 3_000, host="\udc80"), now=NOON)
     assert got["path"] == "x" * 2_048 + "... (3000 characters)"
     assert got["host"] == "\\udc80"
@@ -74,7 +74,7 @@ def test_a_line_is_one_line_of_ascii() -> None:
     )
 
 
-def test_a_record_is_not_changed_after_it_was_built() -> None:
+def test_a_record_is_immutable() -> None:
     record = AuditRecord(event=Event.CONNECT)
     with pytest.raises(AttributeError):
         record.decision = Effect.ALLOW  # type: ignore[misc] # frozen
@@ -86,7 +86,7 @@ def test_reading_the_log_does_not_load_the_policy_engine() -> None:
     assert "agent_sandbox.policy" not in loaded
 
 
-def test_headers_are_named_and_bounded() -> None:
+def test_a_record_has_the_names_of_headers_up_to_a_limit() -> None:
     values = render(AuditRecord(event=Event.REQUEST, headers="host, cookie"), now=NOON)
     assert values["headers"] == "host, cookie"
     assert "headers" not in render(AuditRecord(event=Event.REQUEST), now=NOON)
@@ -94,7 +94,7 @@ def test_headers_are_named_and_bounded() -> None:
     assert long == f"{'x' * 512}... (9000 characters)"
 
 
-def test_a_message_to_an_mcp_server_is_named() -> None:
+def test_a_record_names_the_mcp_message() -> None:
     values = render(AuditRecord(event=Event.REQUEST, mcp="tools/call search"), now=NOON)
     assert values["mcp"] == "tools/call search"
     assert "mcp" not in render(AuditRecord(event=Event.REQUEST), now=NOON)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_oldest_lines_go_when_the_files_are_full(tmp_path: Path) -> None:
+def test_drops_the_oldest_lines_when_the_files_are_full(tmp_path: Path) -> None:
     log = RotatedFile(tmp_path / "log" / "traffic.jsonl", limit=10, older=2)
     for number in range(6):
         log.write(b"line %d\n" % number)
@@ -21,7 +21,7 @@ def test_the_oldest_lines_go_when_the_files_are_full(tmp_path: Path) -> None:
     assert got == {"traffic.jsonl": b"line 5\n", "traffic.jsonl.1": b"line 4\n", "traffic.jsonl.2": b"line 3\n"}
 
 
-def test_a_log_goes_on_where_it_was_left(tmp_path: Path) -> None:
+def test_appends_to_an_existing_log(tmp_path: Path) -> None:
     for text in (b"one\n", b"two\n"):
         log = RotatedFile(tmp_path / "x")
         log.write(text)
@@ -29,14 +29,14 @@ def test_a_log_goes_on_where_it_was_left(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_bytes() == b"one\ntwo\n"
 
 
-def test_a_line_that_is_longer_than_the_limit_is_written_all_the_same(tmp_path: Path) -> None:
+def test_writes_a_line_that_is_longer_than_the_limit(tmp_path: Path) -> None:
     log = RotatedFile(tmp_path / "x", limit=3)
     log.write(b"long line\n")
     log.close()
     assert (tmp_path / "x").read_bytes() == b"long line\n"
 
 
-def test_a_full_disk_leaves_no_line_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_partial_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, real = RotatedFile(tmp_path / "x"), os.write
     log.write(b"before\n")
 
@@ -54,9 +54,7 @@ def test_a_full_disk_leaves_no_line_in_part(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "x").read_bytes() == b"before\nafter\n"
 
 
-def test_where_no_new_file_can_be_made_the_older_ones_stay_and_nothing_else_is_written_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keeps_the_older_files_if_no_new_file_can_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = RotatedFile(tmp_path / "x", limit=10, older=2)
     for text in (b"oldest\n", b"older\n", b"newer\n"):
         log.write(text)
@@ -77,15 +75,13 @@ def test_where_no_new_file_can_be_made_the_older_ones_stay_and_nothing_else_is_w
     assert got == {"x": b"after\n", "x.1": b"newer\n", "x.2": b"older\n", "a client": b""}
 
 
-def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+def test_does_not_follow_a_link_at_the_path_of_the_log(tmp_path: Path) -> None:
     (tmp_path / "x").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         RotatedFile(tmp_path / "x")
 
 
-def test_every_byte_is_written_when_the_system_takes_a_few_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_write_all_continues_after_partial_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, bytes(data[:2])))
     with (tmp_path / "x").open("wb") as file:

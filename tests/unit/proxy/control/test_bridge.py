@@ -43,7 +43,7 @@ def test_lines_are_copied_both_ways_until_stdin_ends(tmp_path: Path) -> None:
     assert (heard[1:], target.getvalue()) == ([b"an answer\n", b""], b"a report\n")
 
 
-def test_it_ends_with_the_proxy(tmp_path: Path) -> None:
+def test_ends_when_the_proxy_closes_the_connection(tmp_path: Path) -> None:
     path = tmp_path / "control.sock"
     source, answers = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -62,6 +62,6 @@ def test_it_ends_with_the_proxy(tmp_path: Path) -> None:
     os.close(answers)
 
 
-def test_a_proxy_that_does_not_run_is_a_problem(tmp_path: Path) -> None:
+def test_reports_a_proxy_that_does_not_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"the proxy does not answer: .*; is it running"):
         bridge(tmp_path / "control.sock", {})

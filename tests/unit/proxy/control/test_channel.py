@@ -32,7 +32,7 @@ async def ask_here(path: Path, data: bytes) -> bytes:
     return answer
 
 
-async def test_a_question_is_answered_by_its_verb(tmp_path: Path) -> None:
+async def test_answers_a_command_by_its_verb(tmp_path: Path) -> None:
     path = tmp_path / "run" / "control.sock"
     async with await serve_control(path, VERBS):
         answer = await ask_here(path, b'{"verb": "echo", "x": 1}\n')
@@ -40,7 +40,7 @@ async def test_a_question_is_answered_by_its_verb(tmp_path: Path) -> None:
     assert json.loads(answer) == {"asked": {"verb": "echo", "x": 1}}
 
 
-async def test_the_socket_of_a_proxy_that_was_killed_is_taken_over(tmp_path: Path) -> None:
+async def test_replaces_the_socket_of_a_killed_proxy(tmp_path: Path) -> None:
     path = tmp_path / "control.sock"
     with socket.socket(socket.AF_UNIX) as left_over:
         left_over.bind(str(path))
@@ -48,7 +48,7 @@ async def test_the_socket_of_a_proxy_that_was_killed_is_taken_over(tmp_path: Pat
         assert await ask_here(path, b'{"verb": "echo"}\n')
 
 
-async def test_what_is_no_socket_is_left_where_it_is(tmp_path: Path) -> None:
+async def test_does_not_replace_a_file_that_is_not_a_socket(tmp_path: Path) -> None:
     path = tmp_path / "control.sock"
     path.write_text("mine")
     with pytest.raises(UserError, match="cannot listen: "):
@@ -56,14 +56,14 @@ async def test_what_is_no_socket_is_left_where_it_is(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
 
 
-async def test_a_line_without_end_has_no_answer(tmp_path: Path) -> None:
+async def test_sends_no_answer_to_a_line_that_is_too_long(tmp_path: Path) -> None:
     path = tmp_path / "control.sock"
     async with await serve_control(path, VERBS):
         assert await ask_here(path, b"x" * 100_000) == b""
 
 
 @pytest.mark.parametrize("question", [b"", b"{", b"\xff", b"[" * 100_000])
-async def test_what_is_no_json_is_said_to_be_none(question: bytes) -> None:
+async def test_rejects_commands_that_are_not_json(question: bytes) -> None:
     assert await answer_question(question, VERBS) == {"error": "not one line of JSON"}
 
 

@@ -24,7 +24,7 @@ async def echo(question: Mapping[str, object]) -> dict[str, object]:
 
 @contextmanager
 def answering(path: Path, *pieces: bytes) -> Iterator[Path]:
-    """A server that takes one question, sends these pieces, and then nothing more until it is closed."""
+    """A server that reads one command, sends these pieces, and then nothing until it is closed."""
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen()
@@ -47,13 +47,13 @@ def answering(path: Path, *pieces: bytes) -> Iterator[Path]:
             thread.join()
 
 
-async def test_another_process_can_ask(tmp_path: Path) -> None:
+async def test_ask_returns_the_answer_of_the_proxy(tmp_path: Path) -> None:
     path = tmp_path / "control.sock"
     async with await serve_control(path, {"echo": echo}):
         assert await asyncio.to_thread(ask, path, {"verb": "echo"}) == {"asked": {"verb": "echo"}}
 
 
-def test_a_proxy_that_is_not_there_is_said_to_be_gone(tmp_path: Path) -> None:
+def test_reports_a_missing_control_socket(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         ask(tmp_path / "control.sock", {"verb": "echo"})
     what = "the proxy does not answer: [Errno 2] No such file or directory"
@@ -61,10 +61,10 @@ def test_a_proxy_that_is_not_there_is_said_to_be_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pieces", [(), (b'{"ok": true}',)])
-def test_an_answer_without_an_end_is_none(tmp_path: Path, pieces: tuple[bytes, ...]) -> None:
+def test_an_incomplete_answer_times_out(tmp_path: Path, pieces: tuple[bytes, ...]) -> None:
     with answering(tmp_path / "s", *pieces) as path, pytest.raises(UserError, match="the proxy does not answer: timed"):
         ask(path, {"verb": "echo"}, seconds=0.05)
 
 
-def test_asking_needs_no_event_loop() -> None:
+def test_the_main_module_and_the_health_check_do_not_import_asyncio() -> None:
     assert "asyncio" not in brought_along("import agent_sandbox.proxy.__main__, agent_sandbox.proxy.control.health")

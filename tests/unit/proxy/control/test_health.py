@@ -23,7 +23,7 @@ PROXY = ("192.0.2.1", 8080)
 
 @pytest.fixture
 def diagnose(monkeypatch: pytest.MonkeyPatch) -> Diagnose:
-    """Say what is wrong with a proxy that answers like this."""
+    """Diagnose a proxy with this status and answer."""
 
     def diagnosed(status: Mapping[str, object], answer: bytes | None) -> list[str]:
         def create_connection(address: object, _: float) -> socket.socket:
@@ -50,7 +50,7 @@ def diagnose(monkeypatch: pytest.MonkeyPatch) -> Diagnose:
     return diagnosed
 
 
-def test_a_proxy_that_denies_and_has_a_policy_is_well(
+def test_a_proxy_that_denies_and_has_a_policy_is_healthy(
     diagnose: Diagnose,
 ) -> None:
     assert diagnose(VALID, BLOCKED) == []
@@ -59,11 +59,11 @@ def test_a_proxy_that_denies_and_has_a_policy_is_well(
 @pytest.mark.parametrize(
     "answer", [b"HTTP/1.1 200 OK\r\n\r\nx-agent-sandbox: blocked", b"", b"HTTP/1.1 502 No\r\n\r\n"]
 )
-def test_a_proxy_that_does_not_deny_is_not(diagnose: Diagnose, answer: bytes) -> None:
+def test_a_proxy_that_does_not_deny_is_unhealthy(diagnose: Diagnose, answer: bytes) -> None:
     assert diagnose(VALID, answer) == ["the proxy does not deny what must be denied"]
 
 
-def test_a_proxy_that_does_not_answer_is_not(
+def test_a_proxy_that_does_not_answer_is_unhealthy(
     diagnose: Diagnose,
 ) -> None:
     assert diagnose(VALID, None) == ["the proxy does not answer at 192.0.2.1:8080: refused"]
@@ -76,5 +76,5 @@ def test_a_proxy_that_does_not_answer_is_not(
         ({}, "the policy could not be loaded: no status"),
     ],
 )
-def test_a_proxy_without_a_policy_is_not(diagnose: Diagnose, status: Mapping[str, object], symptom: str) -> None:
+def test_a_proxy_without_a_policy_is_unhealthy(diagnose: Diagnose, status: Mapping[str, object], symptom: str) -> None:
     assert diagnose(status, BLOCKED) == [symptom]

@@ -17,13 +17,13 @@ async def test_runs_work_while_the_traffic_is_busy() -> None:
     beside = SideThread()
     waiting = asyncio.create_task(beside.do(work()))
     await asyncio.sleep(0)
-    assert done.wait(5)  # this thread, that of the traffic, does nothing else meanwhile
+    assert done.wait(5)  # the traffic thread blocks here
     assert await waiting == "answered"
     beside.close(last=done.clear)
     assert not done.is_set()
 
 
-async def test_takes_one_step_to_the_loop_of_the_traffic() -> None:
+async def test_in_traffic_runs_a_coroutine_in_the_thread_of_the_traffic() -> None:
     async def where() -> int:
         return threading.get_ident()
 
@@ -36,7 +36,7 @@ async def test_takes_one_step_to_the_loop_of_the_traffic() -> None:
     assert (here, there != here) == (threading.get_ident(), True)
 
 
-async def test_cancels_what_still_runs_when_it_is_closed() -> None:
+async def test_close_cancels_running_work() -> None:
     async def endless() -> None:
         try:
             await asyncio.Event().wait()
@@ -53,7 +53,7 @@ async def test_cancels_what_still_runs_when_it_is_closed() -> None:
         await waiting
 
 
-async def test_what_falls_over_there_falls_over_here() -> None:
+async def test_do_raises_the_exception_of_its_coroutine() -> None:
     async def fall() -> None:
         raise ZeroDivisionError
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agent_sandbox.proxy.upstream.dialler import Dialler
 
 
-def test_the_crowd_is_measured_against_the_limit() -> None:
+def test_crowded_is_the_number_of_sessions_divided_by_the_limit() -> None:
     engine = Engine(
         hooks=hooks_of(),
         dialler=cast("Dialler", None),

@@ -59,18 +59,18 @@ def test_a_meter_counts_and_changes_nothing() -> None:
     assert (meter(b"hello"), meter(b""), meter.count) == (b"hello", b"", 5)
 
 
-def test_a_meter_takes_as_much_as_it_may() -> None:
+def test_a_meter_takes_bytes_up_to_its_limit() -> None:
     assert Meter(count=5).takes(10**9)
     assert [Meter(count=5, limit=10).takes(size) for size in (5, 6)] == [True, False]
 
 
-def test_what_is_passed_on_is_looked_through_where_a_secret_was_put_in() -> None:
+def test_a_meter_redacts_an_injected_secret() -> None:
     meter = Meter(redactor=Redactor([b"hunter22"]))
     assert [meter(b"a hunt"), meter(b"er22 b hunt"), meter(b"")] == [b"a ", b"******** b ", b"hunt"]
     assert meter.count == len(b"a hunter22 b hunt")
 
 
-def test_a_copy_has_what_was_passed_on_unless_it_is_too_large() -> None:
+def test_a_meter_copies_the_redacted_body_unless_it_is_too_large() -> None:
     meter = Meter(redactor=Redactor([b"hunter22"]), copied=bytearray())
     shown = [meter(data) for data in (b"a hunter22 b hun", b"", b"")]
     assert (shown[0], bytes(meter.copied or b"")) == (b"a ******** b ", b"a ******** b hun")
@@ -79,7 +79,7 @@ def test_a_copy_has_what_was_passed_on_unless_it_is_too_large() -> None:
     meter(b"x")
 
 
-def test_a_compressed_body_is_counted_as_it_came_and_passed_on_decompressed_and_redacted() -> None:
+def test_a_compressed_body_is_counted_compressed_and_redacted_after_decompression() -> None:
     meter = Meter(unpacking=Unpacking(b"deflate"), redactor=Redactor([b"hunter22"]))
     packed = zlib.compress(b"a hunter22 b")
     assert b"".join(bytes(meter(data)) for data in (packed[:5], packed[5:], b"")) == b"a ******** b"
@@ -94,7 +94,7 @@ def test_a_compressed_body_that_is_cut_short_is_an_error_unless_it_is_empty() ->
         meter(b"")
 
 
-def test_an_exchange_begins_denied_and_names_what_is_asked_for() -> None:
+def test_a_new_exchange_is_denied_and_names_the_request() -> None:
     exchange = opened()
     assert (exchange.outcome, exchange.forwarded, exchange.returned) == (NOT_DECIDED, None, None)
     assert (exchange.host, exchange.port, exchange.method, exchange.path) == ("a.test", 443, "GET", "/x")
@@ -113,7 +113,7 @@ def test_an_allowed_exchange_is_denied_again_when_it_is_aborted() -> None:
     assert exchange.outcome == Outcome(Effect.DENY, "no more", "policy.yaml:4", "host")
 
 
-def test_a_denial_is_of_what_is_asked_for() -> None:
+def test_a_denial_names_the_request_and_becomes_the_answer() -> None:
     exchange = opened()
     denial = exchange.denial("no", status=418, rule="r", hint="do")
     assert denial == Denial(
@@ -125,7 +125,7 @@ def test_a_denial_is_of_what_is_asked_for() -> None:
     assert (exchange.answer.status, json.loads(exchange.answer.body)["reason"]) == (418, "no")
 
 
-def test_an_answer_has_no_body_for_head_and_closes_after_doubt() -> None:
+def test_a_denial_has_no_body_for_head_and_closes_http1_after_a_400() -> None:
     denial = Denial(reason="x", status=400)
     rendered = opened(method=b"HEAD").render(denial)
     assert (rendered.status, rendered.body, rendered.fields[-1]) == (400, b"", (b"connection", b"close"))
@@ -146,7 +146,7 @@ def test_an_answer_is_in_the_format_that_the_client_accepts() -> None:
         (Refused("loopback"), 403, Outcome(Effect.DENY, "loopback", "policy.yaml:4", "address")),
     ],
 )
-def test_a_server_that_is_not_reached_is_a_failure_and_a_refused_one_a_denial(
+def test_an_unreachable_server_is_a_failure_and_a_refused_server_is_a_denial(
     why: NotReached, status: int, outcome: Outcome
 ) -> None:
     exchange = allowed()
@@ -155,7 +155,7 @@ def test_a_server_that_is_not_reached_is_a_failure_and_a_refused_one_a_denial(
     assert exchange.outcome == outcome
 
 
-def test_a_failure_takes_nothing_back_of_a_denial() -> None:
+def test_a_failure_does_not_replace_a_denial() -> None:
     exchange = allowed()
     denial = exchange.denial("no more")
     exchange.abort(denial, cause="host")
@@ -163,7 +163,7 @@ def test_a_failure_takes_nothing_back_of_a_denial() -> None:
     assert exchange.outcome.reason == "no more"
 
 
-def test_a_body_that_is_too_large_is_told_with_what_would_allow_it() -> None:
+def test_the_denial_of_a_large_body_names_the_limit_and_how_to_raise_it() -> None:
     denial = allowed().too_large()
     assert (denial.status, denial.reason, denial.hint) == (
         413,
@@ -172,14 +172,14 @@ def test_a_body_that_is_too_large_is_told_with_what_would_allow_it() -> None:
     )
 
 
-def test_what_was_not_read_is_denied_and_held_no_longer() -> None:
+def test_a_request_that_was_not_read_is_denied_and_no_longer_held() -> None:
     exchange = opened()
     exchange.held = True
     assert exchange.not_read("too slow", status=408) == exchange.denial("too slow", status=408)
     assert (exchange.held, exchange.outcome.reason) == (False, "too slow")
 
 
-def test_the_record_has_all_of_an_exchange() -> None:
+def test_the_record_has_all_fields_of_an_exchange() -> None:
     exchange = allowed()
     exchange.scheme, exchange.tool, exchange.status, exchange.error = "https", "pip", 200, "gone"
     exchange.sent.count, exchange.received.count = 3, 4
@@ -212,21 +212,21 @@ def test_the_record_says_how_much_of_the_url_looks_encoded() -> None:
     assert exchange.record(now=1.5).encoded == 200
 
 
-def test_a_denial_that_broke_off_keeps_its_reason() -> None:
+def test_the_record_of_an_aborted_denial_keeps_the_reason() -> None:
     exchange = opened()
     exchange.deny(exchange.denial("no"))
     exchange.error = "gone"
     assert exchange.record(now=2.0).reason == "no"
 
 
-def test_an_answer_of_the_proxys_own_is_allowed_and_nothing_is_forwarded() -> None:
+def test_answer_here_is_recorded_as_allowed_and_forwards_nothing() -> None:
     exchange = opened()
     exchange.answer_here(Page(200, (), b"hello"), "our own page")
     assert (exchange.allowed, exchange.forwarded, exchange.outcome.reason) == (True, None, "our own page")
     assert exchange.answer == Page(200, (), b"hello")
 
 
-def test_an_exchange_that_waits_for_a_person_may_get_a_grant() -> None:
+def test_an_exchange_that_waits_for_a_person_can_get_a_grant() -> None:
     exchange = opened()
     assert (exchange.waits, exchange.grants) == (False, ())
     exchange.waiting = Waiting(leave=lambda: None)
@@ -240,7 +240,7 @@ def test_an_exchange_that_waits_for_a_person_may_get_a_grant() -> None:
     assert (exchange.waits, exchange.grants) == (False, (rule,))
 
 
-def test_more_of_a_body_is_refused_where_a_budget_is_used_up() -> None:
+def test_refuse_data_denies_a_body_when_a_budget_is_used_up() -> None:
     exchange = allowed()
     assert exchange.spend("upload", 1) is None
     exchange.spend = lambda kind, size: OverBudget(f"{kind}: {size}", 9)
@@ -251,7 +251,7 @@ def test_more_of_a_body_is_refused_where_a_budget_is_used_up() -> None:
     assert exchange.forwarded is None
 
 
-def test_more_of_a_body_is_refused_than_the_rule_allows() -> None:
+def test_refuse_data_denies_a_body_over_the_limit_of_the_rule() -> None:
     exchange = allowed()
     assert exchange.refuse_data(10) is None
     denial = exchange.refuse_data(11)
@@ -259,7 +259,7 @@ def test_more_of_a_body_is_refused_than_the_rule_allows() -> None:
     assert (denial.status, exchange.aborted) == (413, denial)
 
 
-def test_a_response_beyond_a_budget_is_not_passed_on() -> None:
+def test_a_response_over_a_budget_is_not_forwarded() -> None:
     meter = Meter(spend=lambda kind, size: OverBudget(f"{kind}: {size}", 9) if size > 3 else None)
     assert meter(b"abc") == b"abc"
     with pytest.raises(OverBudgetError, match="download: 4"):
@@ -300,7 +300,7 @@ NO_FILTER = "its list of tools could not be filtered"
         (False, True, (TYPE,), ""),
     ],
 )
-def test_a_response_that_cannot_be_read_is_not_forwarded(
+def test_a_response_that_cannot_be_redacted_or_filtered_is_not_forwarded(
     *, echoes: bool, filters: bool, fields: Fields, why: str
 ) -> None:
     exchange = opened()

@@ -14,7 +14,7 @@ class First:
         """A hook."""
 
     def response(self) -> None:
-        """Not marked, so none."""
+        """Not marked, so not a hook."""
 
 
 class Second:

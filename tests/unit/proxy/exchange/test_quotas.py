@@ -36,14 +36,14 @@ def exchange() -> Exchange:
     return open_exchange(head, Tunnel(client="", carries=Carries.PROXY), started=0.0)
 
 
-def test_so_many_bodies_are_held_and_no_more() -> None:
+def test_limits_the_number_of_held_bodies() -> None:
     holding = BodyQuota(Limits(bodies_held=2), clock=Clock())
     first, second, third = exchange(), exchange(), exchange()
     assert [holding.admits(one) for one in (first, second, third)] == [True, True, False]
     assert [one.held for one in (first, second, third)] == [True, True, False]
 
 
-def test_one_that_is_no_longer_held_makes_room() -> None:
+def test_a_body_that_is_no_longer_held_frees_its_place() -> None:
     holding = BodyQuota(Limits(bodies_held=1), clock=Clock())
     first = exchange()
     assert holding.admits(first)
@@ -51,7 +51,7 @@ def test_one_that_is_no_longer_held_makes_room() -> None:
     assert holding.admits(exchange())
 
 
-def test_one_whose_end_nobody_noticed_makes_room_in_time() -> None:
+def test_a_body_that_is_never_released_frees_its_place_after_a_time() -> None:
     clock = Clock()
     holding = BodyQuota(Limits(bodies_held=1), clock=clock)
     assert holding.admits(exchange())
@@ -75,7 +75,7 @@ def budgets(path: Path, clock: Clock, *, boot: str = "b") -> Budgets:
     return Budgets(path / "budgets.json", clock=clock, boot=boot, now=lambda: 50.0)
 
 
-def test_no_more_passes_than_a_budget_until_its_time_is_over(tmp_path: Path) -> None:
+def test_a_used_up_budget_refuses_requests_until_its_period_ends(tmp_path: Path) -> None:
     clock = Clock()
     clock.now = 90.0
     spend = budgets(tmp_path, clock).spender([MINUTE])
@@ -98,7 +98,7 @@ def test_an_amount_counts_against_all_budgets_or_none(tmp_path: Path) -> None:
     assert "policy.yaml:9 is used up: 4 requests per day" in said(one("requests", 1))
 
 
-def test_bytes_are_counted_and_what_has_no_limit_is_not(tmp_path: Path) -> None:
+def test_counts_bytes_and_ignores_kinds_without_a_limit(tmp_path: Path) -> None:
     spend = budgets(tmp_path, Clock()).spender([MINUTE])
     assert [spend("upload", size) for size in (2_000, 48, 0)] == [None, None, None]
     assert "2KiB of upload per min" in said(spend("upload", 1))
@@ -107,7 +107,7 @@ def test_bytes_are_counted_and_what_has_no_limit_is_not(tmp_path: Path) -> None:
 
 
 @each(("boot", "later", "left"), [("b", 59.0, 0), ("b", 60.0, 3), ("other", 1e9, 0), ("b", -50.0, 0)])
-def test_counts_outlive_the_proxy_and_no_clock_or_reboot_resets_them(boot: str, later: float, left: int) -> None:
+def test_counts_survive_a_restart_of_the_proxy_a_reboot_and_clock_changes(boot: str, later: float, left: int) -> None:
     with TemporaryDirectory() as folder:
         clock = Clock()
         clock.now = 100.0
@@ -121,7 +121,7 @@ def test_counts_outlive_the_proxy_and_no_clock_or_reboot_resets_them(boot: str, 
 
 
 @each("content", ["", "{", "[]", '{"boot": "b"}', '{"boot": "b", "windows": {"x": 1}}', '{"boot": "b", "windows": []}'])
-def test_counts_that_cannot_be_read_are_used_up_budgets(content: str) -> None:
+def test_budgets_whose_counts_cannot_be_read_count_as_used_up(content: str) -> None:
     with TemporaryDirectory() as folder:
         (Path(folder) / "budgets.json").write_text(content)
         clock = Clock()
@@ -135,7 +135,7 @@ def test_counts_that_cannot_be_read_are_used_up_budgets(content: str) -> None:
         assert "policy.yaml:9" in said(spend("requests", 1))
         assert subject.spender([MINUTE])("requests", 1) is None
         subject.write()
-        # Another start of the proxy does not forget it, and does not begin it anew.
+        # A restart of the proxy neither ends the period nor starts a new one.
         subject = budgets(Path(folder), clock)
         spend = subject.spender([DAY])
         clock.now = 86_399.0
@@ -170,7 +170,7 @@ def test_counts_that_cannot_be_written_are_written_later(tmp_path: Path) -> None
     assert (tmp_path / "no" / "budgets.json").exists()
 
 
-def test_the_clock_is_that_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_reads_the_uptime_and_the_boot_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert uptime() <= uptime()
     (tmp_path / "boot").write_text("7\n")
     monkeypatch.setattr("agent_sandbox.proxy.exchange.quotas.BOOT", tmp_path / "boot")

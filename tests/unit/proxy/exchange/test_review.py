@@ -46,7 +46,7 @@ def test_an_allowed_request_that_the_new_policy_denies_is_aborted_once(
     assert revoke(exchange, revision) is None
 
 
-def test_a_request_that_stays_allowed_gets_the_new_limit_of_its_body(
+def test_a_request_that_stays_allowed_gets_the_new_body_limit(
     change: Callable[[str], PolicyTransition],
 ) -> None:
     exchange = allowed()
@@ -79,7 +79,7 @@ def test_a_request_that_is_not_allowed_is_not_revoked(change: Callable[[str], Po
         (replace(TUNNEL, decision=NO), "domains: [a.test]", True, False),
     ],
 )
-def test_a_tunnel_is_closed_when_its_decision_no_longer_holds(
+def test_a_tunnel_is_closed_when_its_decision_changes(
     change: Callable[[str], PolicyTransition], tunnel: Tunnel, new: str, *, waited: bool, wanted: bool
 ) -> None:
     assert outlived(tunnel, change(new), waited=waited) is wanted

@@ -34,7 +34,7 @@ def allow(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), asyncio.CancelledError(), TimeoutError(), MemoryError()])
-def test_a_fault_is_a_denial_and_a_line_even_after_an_allow(error: BaseException) -> None:
+def test_a_fault_in_a_hook_denies_and_is_recorded_even_after_an_allow(error: BaseException) -> None:
     def fall(exchange: Exchange) -> None:
         exchange.forwarded = exchange.head
         raise error
@@ -49,7 +49,7 @@ def test_a_fault_is_a_denial_and_a_line_even_after_an_allow(error: BaseException
     ]
 
 
-def test_an_order_to_stop_is_obeyed() -> None:
+def test_does_not_catch_a_keyboard_interrupt() -> None:
     def stop(_: Exchange) -> None:
         raise KeyboardInterrupt
 
@@ -57,11 +57,11 @@ def test_an_order_to_stop_is_obeyed() -> None:
         steps(stop)[0].decide(opened())
 
 
-def test_what_no_hook_decides_is_denied() -> None:
+def test_a_request_that_no_hook_decides_is_denied() -> None:
     assert steps(lambda _: None)[0].decide(opened()) is NOT_DECIDED
 
 
-def test_a_decision_is_returned_and_an_earlier_one_forgotten() -> None:
+def test_a_later_denial_replaces_an_earlier_allow() -> None:
     exchange = opened()
     assert steps(allow)[0].decide(exchange) is None
     assert exchange.forwarded is exchange.head
@@ -74,13 +74,15 @@ def test_a_decision_is_returned_and_an_earlier_one_forgotten() -> None:
     ("name", "pending", "wanted"),
     [("requestheaders", {"held": True}, None), ("request", {"held": True}, NOT_DECIDED)],
 )
-def test_a_request_that_waits_for_its_body_waits_once(name: str, pending: dict[str, Any], wanted: object) -> None:
+def test_a_request_waits_for_its_body_only_after_the_request_headers(
+    name: str, pending: dict[str, Any], wanted: object
+) -> None:
     exchange = opened()
     exchange.held = pending["held"]
     assert steps(lambda _: None, name)[0].decide(exchange, name) is wanted
 
 
-def test_a_request_that_waits_for_a_person_is_not_answered() -> None:
+def test_a_request_that_waits_for_a_person_gets_no_answer_yet() -> None:
     exchange = opened()
     exchange.waiting = Waiting(leave=lambda: None)
     assert steps(lambda _: None)[0].decide(exchange) is None

@@ -48,7 +48,7 @@ def shows(name: str) -> bool:
         (b'{"method":"notifications/message", "params": {}}', b'{"method":"notifications/message", "params": {}}'),
     ],
 )
-def test_only_tools_that_may_be_called_are_listed(message: bytes, shown: bytes) -> None:
+def test_lists_only_allowed_tools(message: bytes, shown: bytes) -> None:
     assert filtered(message, shows) == shown
 
 
@@ -92,7 +92,9 @@ def test_a_message_that_clients_could_read_differently_is_not_forwarded(message:
         (405, ((b"Content-Type", b"text/html"),), ""),
     ],
 )
-def test_a_successful_response_is_a_message(status: int, fields: Fields, why: str) -> None:
+def test_a_successful_response_with_a_body_must_be_json_or_an_event_stream(
+    status: int, fields: Fields, why: str
+) -> None:
     assert why_not_filtered(status, fields) == why
     assert why_not_filtered(status, fields, "so") == "its list of tools could not be filtered: so"
 
@@ -103,7 +105,7 @@ def test_a_response_is_filtered_by_its_type(fields: Fields, kind: type) -> None:
 
 
 def fed(one: BodyFilter, data: bytes, size: int) -> bytes:
-    """Return all that a filter passes on of data that arrives in pieces."""
+    """Return what a filter forwards of data that arrives in pieces."""
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
     return b"".join(map(one.feed, pieces)) + one.end()
 
@@ -122,7 +124,7 @@ PASSED = b": hello\n\nevent: message\nid: 1\ndata: %s\n\ndata: \n\nretry: 5\nid:
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 @pytest.mark.parametrize("size", [1, 7, 9999])
-def test_events_are_filtered_however_they_arrive(end: bytes, size: int) -> None:
+def test_filters_events_with_any_line_end_and_chunk_size(end: bytes, size: int) -> None:
     assert fed(EventFilter(shows, Room()), STREAM.replace(b"\n", end), size) == PASSED
 
 
@@ -138,7 +140,7 @@ def test_events_are_filtered_however_they_arrive(end: bytes, size: int) -> None:
         (b"", b""),
     ],
 )
-def test_an_event_is_passed_on_as_clients_read_it(stream: bytes, passed: bytes) -> None:
+def test_forwards_an_event_as_clients_read_it(stream: bytes, passed: bytes) -> None:
     assert fed(EventFilter(shows, Room()), stream, 9999) == passed
 
 
@@ -159,7 +161,7 @@ def test_a_stream_ends_where_an_event_cannot_be_filtered(stream: bytes) -> None:
         fed(one, stream, 9999)
 
 
-def test_an_event_has_no_more_lines_than_it_says() -> None:
+def test_escaped_newlines_in_an_event_do_not_become_lines() -> None:
     said = json.dumps({"result": {"tools": [{"name": "a", "text": "x\n\ndata: y"}]}}).encode()
     assert fed(EventFilter(shows, Room()), b"data: %s\n\n" % said, 9999) == b"data: %s\n\n" % said
 
@@ -181,7 +183,7 @@ def made(kind: tuple[bytes, bytes], room: Room) -> BodyFilter:
 
 
 @each(("kind", "whole"), [(JSON, b"{}"), (EVENTS, b"data: {}\n\n")])
-def test_all_filters_share_the_bytes_that_they_hold(kind: tuple[bytes, bytes], whole: bytes) -> None:
+def test_all_filters_share_one_limit_of_held_bytes(kind: tuple[bytes, bytes], whole: bytes) -> None:
     room = Room(100)
     first = made(kind, room)
     first.feed(b"data:" * 15)
@@ -190,5 +192,5 @@ def test_all_filters_share_the_bytes_that_they_hold(kind: tuple[bytes, bytes], w
     del first
     second, third = made(kind, room), made(kind, room)
     second.feed(b"data:" * 15)
-    # A message that was passed on is not held.
+    # A forwarded message is not held.
     assert (third.feed(whole) + third.end(), room.left) == (whole, 25)

@@ -10,7 +10,7 @@ def test_waiting_ends_once() -> None:
     assert (ends, waiting.over, waiting.why) == (["first"], True, "first")
 
 
-def test_waiting_may_end_before_anyone_resumes() -> None:
+def test_waiting_can_end_without_a_resume_callback() -> None:
     waiting = Waiting(leave=lambda: None)
     waiting.end("first")
     assert waiting.over

@@ -20,12 +20,12 @@ def decide(target: str, policy: Policy, fields: str = "") -> Opened:
     return decide_tunnel(head, lambda: policy)
 
 
-def test_an_allowed_host_is_opened(policy: Callable[[str], Policy]) -> None:
+def test_opens_a_tunnel_to_an_allowed_host(policy: Callable[[str], Policy]) -> None:
     got = decide("A.test:443", policy("domains: [a.test]"), "Host: a.test\r\n")
     assert (got.host, got.port, got.decision.allowed) == ("a.test", 443, True)
 
 
-def test_a_denied_name_is_opened_to_be_told_why(policy: Callable[[str], Policy]) -> None:
+def test_opens_a_tunnel_to_a_denied_name_with_its_denial(policy: Callable[[str], Policy]) -> None:
     got = decide("b.test:443", policy("domains: [a.test]"))
     assert not got.decision.allowed
 
@@ -38,13 +38,15 @@ def test_a_decision_holds_until_the_policy_is_replaced(policy: Callable[[str], P
 
 
 @pytest.mark.parametrize(("target", "port"), [("a.test:22", 22), ("203.0.113.7:443", 443), ("[2001:db8::1]:443", 443)])
-def test_a_port_or_an_address_is_denied_at_once(policy: Callable[[str], Policy], target: str, port: int) -> None:
+def test_denies_connect_to_an_unlisted_port_or_address_at_once(
+    policy: Callable[[str], Policy], target: str, port: int
+) -> None:
     with pytest.raises(ConnectDeniedError) as caught:
         decide(target, policy("domains: [a.test]"))
     assert caught.value.port == port
 
 
-def test_a_denial_says_all_that_a_denial_says(policy: Callable[[str], Policy]) -> None:
+def test_a_denied_connect_has_a_complete_denial(policy: Callable[[str], Policy]) -> None:
     with pytest.raises(ConnectDeniedError) as caught:
         decide("b.test:22", policy("domains: [a.test]\nsettings: {block_status: 418}"))
     assert caught.value.denial == Denial(
@@ -65,9 +67,7 @@ def test_a_denial_says_all_that_a_denial_says(policy: Callable[[str], Policy]) -
         ("a.test:443", "Content-Length: 1\r\n", "CONNECT with a body"),
     ],
 )
-def test_a_connect_that_cannot_be_read_is_refused(
-    policy: Callable[[str], Policy], target: str, fields: str, problem: str
-) -> None:
+def test_rejects_a_malformed_connect(policy: Callable[[str], Policy], target: str, fields: str, problem: str) -> None:
     with pytest.raises(BadHeadError) as caught:
         decide(target, policy("domains: [a.test]"), fields)
     assert problem == str(caught.value)

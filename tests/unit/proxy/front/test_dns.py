@@ -23,18 +23,18 @@ CLIENT = "10.0.0.3"
 
 
 class Stage:
-    """A name server, and what it writes down."""
+    """A name server and its audit records."""
 
     def __init__(self, policy: Policy) -> None:
         self.lines: list[AuditRecord] = []
         self.server = NameServer(policy=lambda: policy, address=HERE, record=self.lines.append)
 
     def ask(self, name: str, kind: str = "A") -> dns.message.Message:
-        """Ask, and read the answer."""
+        """Send a query, and return the answer."""
         return self.send(dns.message.make_query(name, kind))
 
     def send(self, question: dns.message.Message) -> dns.message.Message:
-        """Send a message, and read the answer."""
+        """Send a message, and return the answer."""
         answer = self.server.answer(question.to_wire(), CLIENT)
         assert answer
         return dns.message.from_wire(answer)
@@ -50,7 +50,7 @@ def texts(answer: dns.message.Message) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["a.test", "A.Test.", "x.wild.test", "b.test"])
-def test_a_name_that_is_allowed_is_the_proxy_itself(stage: Stage, name: str) -> None:
+def test_an_allowed_name_resolves_to_the_proxy(stage: Stage, name: str) -> None:
     answer = stage.ask(name)
     assert answer.rcode() == dns.rcode.NOERROR
     assert texts(answer) == [f"{name.rstrip('.')}. 5 IN A 10.0.0.2"]
@@ -66,7 +66,7 @@ def test_a_name_that_is_allowed_is_the_proxy_itself(stage: Stage, name: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["AAAA", "HTTPS", "SVCB"])
-def test_what_is_asked_beside_the_address_is_not_there(stage: Stage, kind: str) -> None:
+def test_aaaa_https_and_svcb_queries_get_an_empty_answer(stage: Stage, kind: str) -> None:
     answer = stage.ask("a.test", kind)
     assert (answer.rcode(), texts(answer)) == (dns.rcode.NOERROR, [])
 
@@ -82,24 +82,24 @@ def test_what_is_asked_beside_the_address_is_not_there(stage: Stage, kind: str) 
         ("xn--a.test", "ambiguous: not valid punycode: 'xn--a'"),
     ],
 )
-def test_a_name_that_is_not_allowed_does_not_exist(stage: Stage, name: str, reason: str) -> None:
+def test_a_denied_name_gets_nxdomain(stage: Stage, name: str, reason: str) -> None:
     answer = stage.ask(name)
     assert (answer.rcode(), texts(answer)) == (dns.rcode.NXDOMAIN, [])
     assert (stage.lines[0].decision, stage.lines[0].reason) == ("deny", reason)
 
 
 @pytest.mark.parametrize("kind", ["TXT", "ANY", "NULL", "MX", "AXFR", "PTR"])
-def test_other_records_are_refused_for_allowed_names_too(stage: Stage, kind: str) -> None:
+def test_refuses_other_query_types_even_for_allowed_names(stage: Stage, kind: str) -> None:
     answer = stage.ask("a.test", kind)
     assert (answer.rcode(), texts(answer)) == (dns.rcode.REFUSED, [])
     assert (stage.lines[0].decision, stage.lines[0].reason) == ("deny", f"queries of type {kind} are not answered")
 
 
-def test_another_class_is_refused(stage: Stage) -> None:
+def test_refuses_a_query_of_another_class(stage: Stage) -> None:
     assert stage.send(dns.message.make_query("a.test", "A", rdclass="CH")).rcode() == dns.rcode.REFUSED
 
 
-def test_what_is_not_one_question_is_refused(stage: Stage) -> None:
+def test_refuses_a_message_that_is_not_a_query_with_one_question(stage: Stage) -> None:
     nothing, update = dns.message.Message(), dns.message.make_query("a.test", "A")
     update.set_opcode(dns.opcode.NOTIFY)
     for message in (nothing, update):
@@ -107,13 +107,13 @@ def test_what_is_not_one_question_is_refused(stage: Stage) -> None:
     assert [line.reason for line in stage.lines] == ["not a query with exactly one question"] * 2
 
 
-def test_extensions_are_answered_and_padding_is_not_repeated(stage: Stage) -> None:
+def test_answers_edns_queries_without_padding(stage: Stage) -> None:
     answer = stage.send(dns.message.make_query("a.test", "A", use_edns=0, pad=128, want_dnssec=True))
     assert (answer.edns, len(texts(answer)), answer.options) == (0, 1, ())
 
 
 HEADER, QUESTION = b"\0\1\1\0", b"\1a\4test\0\0\1\0\1"
-# A name of 126 labels, and records that point at it: each of them took as long to read as the name.
+# A name of 126 labels, and records that point to it: each one took as long to parse as the name.
 HEAVY = HEADER + b"\0\1\0\0\0\0\0\x18" + b"\1a" * 126 + b"\0\0\1\0\1" + b"\xc0\x0c\0\2\0\1\0\0\0\0\0\2\xc0\x0c" * 24
 
 
@@ -130,29 +130,29 @@ HEAVY = HEADER + b"\0\1\0\0\0\0\0\x18" + b"\1a" * 126 + b"\0\0\1\0\1" + b"\xc0\x
         HEAVY,
     ],
 )
-def test_what_is_no_message_gets_no_answer_and_leaves_a_line(stage: Stage, data: bytes) -> None:
+def test_a_malformed_message_gets_no_answer_and_is_recorded(stage: Stage, data: bytes) -> None:
     assert stage.server.answer(data, CLIENT) is None
     assert [(line.event, line.reason) for line in stage.lines] == [(Event.DNS, "not a DNS query with one question")]
 
 
-def test_an_answer_is_not_answered(stage: Stage) -> None:
+def test_does_not_answer_a_dns_response(stage: Stage) -> None:
     message = dns.message.make_query("a.test", "A")
     message.flags |= dns.flags.QR
     assert stage.server.answer(message.to_wire(), CLIENT) is None
 
 
-def test_a_name_is_decided_by_the_ports_that_lead_somewhere(policy: Callable[[str], Policy]) -> None:
+def test_allows_a_name_whose_host_is_allowed_only_on_port_80(policy: Callable[[str], Policy]) -> None:
     compiled = policy("domains: [{host: b.test, ports: [80]}]")
     assert decide_name(compiled, "b.test").allowed
     assert decide_name(compiled, "c.test").reason == "no rule allows host c.test"
 
 
-def test_the_name_of_the_page_about_the_sandbox_is_always_found(stage: Stage) -> None:
+def test_the_name_of_the_page_about_the_sandbox_always_resolves(stage: Stage) -> None:
     assert texts(stage.ask("agent-sandbox.internal")) == ["agent-sandbox.internal. 5 IN A 10.0.0.2"]
     assert stage.ask("x.agent-sandbox.internal").rcode() == dns.rcode.NXDOMAIN
 
 
-def test_a_name_that_a_person_would_be_asked_about_is_the_proxy_itself(stage: Stage) -> None:
+def test_a_name_that_a_person_is_asked_about_resolves_to_the_proxy(stage: Stage) -> None:
     stage.server = replace(
         stage.server, asks=lambda host, port, denied: (host, port, denied.allowed) == ("z.test", 443, False)
     )

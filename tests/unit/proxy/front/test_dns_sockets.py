@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_a_proxy_that_starts_does_not_import_what_answers_queries() -> None:
+def test_starting_the_proxy_does_not_import_the_dns_library() -> None:
     assert "dns" not in brought_along("import agent_sandbox.proxy.run")
 
 
-def test_a_datagram_is_answered_where_it_came_from() -> None:
+def test_answers_a_datagram_to_its_sender() -> None:
     sent: list[object] = []
 
     over = OverUdp(lambda question, client: question + client.encode() if question else None)
@@ -40,22 +40,22 @@ async def over_tcp(*pieces: bytes, end: bool = True) -> bytes:
     return transport.written
 
 
-async def test_questions_come_one_after_the_other_on_a_connection() -> None:
+async def test_answers_several_queries_on_one_connection() -> None:
     assert await over_tcp(b"\0\1a\0", b"\2bc") == b"\0\1A\0\2BC"
 
 
-async def test_a_connection_ends_after_many_questions() -> None:
+async def test_closes_a_connection_after_the_maximum_number_of_queries() -> None:
     assert await over_tcp(b"\0\1a" * (subject.QUESTIONS + 1)) == b"\0\1A" * subject.QUESTIONS
 
 
-async def test_a_question_that_is_too_long_is_not_waited_for() -> None:
+async def test_closes_a_connection_that_announces_a_query_that_is_too_long() -> None:
     assert await over_tcp(b"\xff\xffx", end=False) == b""
 
 
-async def test_a_connection_ends_with_what_is_no_question() -> None:
+async def test_closes_a_connection_after_an_empty_query() -> None:
     assert await over_tcp(b"\0\0\0\1a") == b""
 
 
-async def test_a_connection_that_says_nothing_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closes_an_idle_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "PATIENCE_SECONDS", 0.01)
     assert await over_tcp(b"\0", end=False) == b""

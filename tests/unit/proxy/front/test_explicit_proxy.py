@@ -36,7 +36,7 @@ HTTP = b"GET /x HTTP/1.1\r\n"
 
 
 def opening(session: Callable[..., object]) -> Callable[..., Awaitable[object]]:
-    """Return what opens such a session."""
+    """Return a function that opens such a session."""
 
     async def open_session(*connection: object) -> object:
         return session(*connection)
@@ -45,7 +45,7 @@ def opening(session: Callable[..., object]) -> Callable[..., Awaitable[object]]:
 
 
 class Stage:
-    """A front, and what it does with one connection."""
+    """An explicit proxy, and what it does with one connection."""
 
     def __init__(self, policy: Policy, monkeypatch: pytest.MonkeyPatch, *, limits: Limits | None = None) -> None:
         self.lines: list[AuditRecord] = []
@@ -54,7 +54,7 @@ class Stage:
         decision = decide_connect(policy, host="a.test", port=443)
         self.tunnel = Tunnel(
             client="10.0.0.3:5", carries=Carries.HTTP, host="a.test", port=443, decision=decision
-        )  # where `CONNECT` leads
+        )  # the tunnel that `CONNECT` opens
         engine = Engine(
             hooks=hooks_of(),
             dialler=cast("Dialler", None),
@@ -66,18 +66,18 @@ class Stage:
         stage = self
 
         class Session:
-            """Stands in for the engine."""
+            """A fake session."""
 
             def __init__(self, _: Engine, tunnel: Tunnel, reader: PeekableReader, __: object) -> None:
                 stage.sessions.append((tunnel, reader.ahead))
 
             async def handle_client(self) -> None:
-                """Let the policy be replaced meanwhile."""
+                """Review the connections during the session."""
                 nothing = Policy.deny_all("")
                 stage.ended.append(await stage.front.review(PolicyTransition(old=nothing, new=nothing)))
 
             async def review(self, _: PolicyTransition) -> bool:
-                """End."""
+                """Report that the session ends."""
                 return True
 
             def abort(self) -> None:
@@ -86,7 +86,7 @@ class Stage:
         monkeypatch.setattr(choice, "open_session", opening(Session))
 
     async def serve(self, *pieces: bytes, end: bool = True) -> bytes:
-        """Serve a client that says this; return what it is told."""
+        """Serve a client that sends these pieces; return the response."""
         reader, writer, transport = memory_streams()
         serving = asyncio.create_task(self.front.serve(reader, writer))
         for piece in pieces:
@@ -105,23 +105,23 @@ def stage(policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch) -> S
     return Stage(policy("domains: [a.test]"), monkeypatch)
 
 
-async def test_what_is_no_connect_is_a_request_to_the_proxy(stage: Stage) -> None:
+async def test_a_method_other_than_connect_is_a_request_to_the_proxy(stage: Stage) -> None:
     assert await stage.serve(b"C", b"OPY http://") == b""
     assert stage.sessions == [(Tunnel(client="10.0.0.3:5", carries=Carries.PROXY), b"COPY http://")]
 
 
-async def test_a_client_that_says_nothing_is_let_go(stage: Stage) -> None:
+async def test_a_client_that_sends_nothing_gets_no_session_and_no_record(stage: Stage) -> None:
     assert await stage.serve() == b""
     assert (stage.sessions, stage.lines) == ([], [])
 
 
-async def test_a_tunnel_is_opened_peeked_at_and_handed_on(stage: Stage) -> None:
+async def test_opens_a_tunnel_and_passes_the_first_bytes_to_a_session(stage: Stage) -> None:
     assert await stage.serve(CONNECT[:9], CONNECT[9:], HTTP[:5], HTTP[5:]) == ESTABLISHED
     assert stage.sessions == [(stage.tunnel, HTTP)]
     assert stage.lines == []
 
 
-async def test_a_denied_name_is_handed_on_with_its_denial(stage: Stage) -> None:
+async def test_a_tunnel_to_a_denied_name_gets_a_session_with_the_denial(stage: Stage) -> None:
     await stage.serve(CONNECT.replace(b"a.test", b"b.test") + HTTP)
     refused = stage.sessions[0][0].refused
     assert refused
@@ -129,7 +129,7 @@ async def test_a_denied_name_is_handed_on_with_its_denial(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("before", "after", "refused"), [("a.test", "b.test", True), ("b.test", "a.test", False)])
-async def test_a_tunnel_is_decided_again_when_it_says_what_it_carries(
+async def test_decides_a_tunnel_again_at_its_first_bytes(
     policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch, before: str, after: str, *, refused: bool
 ) -> None:
     policies = [policy(f"domains: [{host}]") for host in (before, after, after)]
@@ -154,7 +154,7 @@ async def test_a_malformed_connect_is_answered_and_logged(stage: Stage) -> None:
     assert (stage.lines[0].event, stage.lines[0].status) == (Event.MALFORMED, 400)
 
 
-async def test_a_client_that_leaves_within_its_head_is_let_go(stage: Stage) -> None:
+async def test_a_client_that_leaves_during_its_head_gets_no_answer_and_no_record(stage: Stage) -> None:
     assert await stage.serve(CONNECT[:20]) == b""
     assert stage.lines == []
 
@@ -168,13 +168,13 @@ async def test_a_client_that_leaves_within_its_head_is_let_go(stage: Stage) -> N
         (b"\x16\x03\x01", "the client closed the connection during its first message"),
     ],
 )
-async def test_a_raw_tunnel_is_killed_without_a_word_and_logged(stage: Stage, data: bytes, reason: str) -> None:
+async def test_a_raw_tunnel_is_closed_without_an_answer_and_logged(stage: Stage, data: bytes, reason: str) -> None:
     assert await stage.serve(CONNECT, data) == ESTABLISHED
     assert [(line.event, line.reason, line.host) for line in stage.lines] == [(Event.RAW_TUNNEL, reason, "a.test")]
     assert stage.sessions == []
 
 
-async def test_a_wrong_name_is_told_by_an_alert(stage: Stage) -> None:
+async def test_a_client_hello_without_a_server_name_gets_an_alert(stage: Stage) -> None:
     nameless = b"\x01\0\0\x29\x03\x03" + bytes(32) + b"\0\0\x02\x13\x01\x01\0"
     got = await stage.serve(CONNECT, b"\x16\x03\x01" + len(nameless).to_bytes(2) + nameless)
     assert got == ESTABLISHED + b"\x15\x03\x03\x00\x02\x02\x70"
@@ -182,7 +182,7 @@ async def test_a_wrong_name_is_told_by_an_alert(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("carries", [Carries.TLS, Carries.HTTP])
-async def test_a_connection_that_nothing_can_serve_gets_an_answer_and_a_record(
+async def test_a_connection_that_cannot_be_served_gets_an_answer_and_a_record(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, carries: Carries
 ) -> None:
     async def open_session(*_: object) -> object:
@@ -208,7 +208,7 @@ async def test_a_connection_that_nothing_can_serve_gets_an_answer_and_a_record(
     assert stage.lines == [line]
 
 
-async def test_time_runs_out_for_heads_and_hellos(
+async def test_limits_the_time_and_size_of_heads_and_first_messages(
     policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = Limits(head_seconds=0.01, hello_seconds=0.01, hello_bytes=10)
@@ -231,7 +231,7 @@ async def test_a_session_is_reviewed_while_it_runs(stage: Stage) -> None:
     assert await stage.front.review(PolicyTransition(old=nothing, new=nothing)) == 0
 
 
-async def test_idle_server_connections_are_closed_when_the_policy_changes_and_when_the_proxy_stops(
+async def test_closes_idle_server_connections_at_a_policy_change_and_at_the_end(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cleared: list[None] = []
@@ -244,11 +244,11 @@ async def test_idle_server_connections_are_closed_when_the_policy_changes_and_wh
     assert len(cleared) == 2
 
 
-async def test_tls_that_goes_unopened_is_relayed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_passthrough_connections_go_to_the_relay(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     relayed: list[tuple[Tunnel, bytes]] = []
 
     class Relay:
-        """Stands in for the relay."""
+        """A fake relay."""
 
         def __init__(self, _: Engine, tunnel: Tunnel, lead: PeekableReader, __: object) -> None:
             relayed.append((tunnel, lead.ahead))
@@ -265,13 +265,13 @@ async def test_tls_that_goes_unopened_is_relayed(stage: Stage, monkeypatch: pyte
     assert stage.sessions == []
 
 
-async def test_when_the_proxy_stops_what_is_open_is_ended_and_who_said_nothing_yet_is_let_go(
+async def test_end_aborts_sessions_and_cancelling_closes_silent_connections(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = asyncio.Event()
 
     class Session:
-        """Runs until it is aborted."""
+        """A session that runs until it is aborted."""
 
         def __init__(self, *_: object) -> None:
             self.abort = over.set
@@ -294,7 +294,7 @@ async def test_when_the_proxy_stops_what_is_open_is_ended_and_who_said_nothing_y
     assert (silent.cancelled(), transport.ended) == (False, "closed")
 
 
-async def test_places_are_counted(stage: Stage) -> None:
+async def test_counts_no_connections_before_the_first_client(stage: Stage) -> None:
     assert stage.front.connections == 0
 
 
@@ -311,7 +311,7 @@ async def test_places_are_counted(stage: Stage) -> None:
         (None, None, False),
     ],
 )
-def test_a_client_is_our_own_by_its_address_alone(peer: object, here: object, *, own: bool) -> None:
+def test_is_own_is_true_for_loopback_and_the_proxys_own_address(peer: object, here: object, *, own: bool) -> None:
     known = {"peername": peer, "sockname": here}
     writer = SimpleNamespace(get_extra_info=known.get)
     assert is_own(cast("asyncio.StreamWriter", writer)) is own

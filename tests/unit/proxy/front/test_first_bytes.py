@@ -21,7 +21,7 @@ def after(count: int) -> Callable[[bytes], str | None]:
     return lambda data: data.decode() if len(data) >= count else None
 
 
-async def test_what_is_judged_stays_on_the_connection() -> None:
+async def test_judged_bytes_stay_readable() -> None:
     lead = lead_of(b"ab", b"cd")
     assert await judged(lead, after(3), Limits()) == "abcd"
     assert lead.ahead == b"abcd"
@@ -36,25 +36,27 @@ async def test_what_is_judged_stays_on_the_connection() -> None:
         ([b"abcde"], False, "the client's first message is too long"),
     ],
 )
-async def test_what_cannot_be_judged_is_raw(pieces: list[bytes], reason: str, *, end: bool) -> None:
+async def test_a_first_message_that_cannot_be_judged_is_a_raw_tunnel(
+    pieces: list[bytes], reason: str, *, end: bool
+) -> None:
     with pytest.raises(RawTunnelError) as caught:
         await judged(lead_of(*pieces, end=end), after(9), SHORT)
     assert reason == str(caught.value)
 
 
-async def test_a_head_is_read_whole_and_stays_on_the_connection() -> None:
+async def test_whole_head_parses_the_head_and_leaves_it_readable() -> None:
     lead = lead_of(HEAD[:9], HEAD[9:], b"")
     head, end = await whole_head(lead, Limits())
     assert (head.target, head.host, end) == ("/x", "a.test", len(HEAD))
     assert lead.ahead == HEAD
 
 
-async def test_half_a_head_and_a_close_is_a_client_that_left() -> None:
+async def test_closing_during_the_head_raises_connection_aborted_error() -> None:
     with pytest.raises(ConnectionAbortedError):
         await whole_head(lead_of(HEAD[:9]), Limits())
 
 
-async def test_half_a_head_and_silence_is_a_head_too_late() -> None:
+async def test_an_incomplete_head_times_out_with_408() -> None:
     with pytest.raises(BadHeadError) as caught:
         await whole_head(lead_of(HEAD[:9], end=False), SHORT)
     assert (str(caught.value), caught.value.status) == ("the request head did not arrive in time", 408)

@@ -21,7 +21,7 @@ TRANSPARENT = TransparentProxy(
 
 
 class Listening:
-    """Stands in for a socket that listens."""
+    """A fake listening socket."""
 
     def __init__(self, served: object, place: tuple[str, int]) -> None:
         self.served, self.place, self.closed, self.sockets = served, place, False, [self]
@@ -48,7 +48,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> dict[str, Listening]:
     return made
 
 
-async def test_each_entrance_listens_where_it_is_told(opened: dict[str, Listening]) -> None:
+async def test_each_listener_uses_its_configured_address(opened: dict[str, Listening]) -> None:
     places = Entrances(tls=("10.0.0.2", 443), http=("10.0.0.2", 80), dns=("10.0.0.2", 0))
     got = await open_entrances(places, TRANSPARENT, lambda *_: None)
     assert got.listening == {"tls": "10.0.0.2:443", "http": "10.0.0.2:80", "dns": "10.0.0.2:5353"}
@@ -60,6 +60,6 @@ async def test_each_entrance_listens_where_it_is_told(opened: dict[str, Listenin
     assert all(entrance.closed for entrance in opened.values())
 
 
-async def test_what_is_not_asked_for_does_not_listen(opened: dict[str, Listening]) -> None:
+async def test_opens_no_listener_without_an_address(opened: dict[str, Listening]) -> None:
     got = await open_entrances(Entrances(), TRANSPARENT, lambda *_: None)
     assert (got.listening, got.open, opened) == ({}, (), {})

@@ -51,7 +51,7 @@ def hello(*extensions: int) -> bytes:
         (Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO), hello(), UNOPENED, False),
     ],
 )
-def test_tls_goes_unopened_where_the_policy_says_so(
+def test_is_passthrough_only_for_allowed_tls_that_the_policy_does_not_inspect(
     policy: Callable[[str], Policy], tunnel: Tunnel, said: bytes, rules: str, *, wanted: bool
 ) -> None:
     assert is_passthrough(tunnel, said, policy(rules)) is wanted
@@ -62,7 +62,7 @@ STAGES: list[Stage] = []
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
-    """Let nothing stay open."""
+    """Close all streams after each test."""
     yield
     for stage in STAGES:
         stage.to_client.close()
@@ -71,7 +71,7 @@ def closed() -> Iterator[None]:
 
 
 class Stage:
-    """A relay with a client, and the server that it may dial."""
+    """A relay between a client and a server."""
 
     def __init__(
         self, policy: Policy, *, limits: Limits | None = None, ahead: bytes = b"", spend: Spend = spend_freely
@@ -115,7 +115,7 @@ async def turns() -> None:
 ALLOWED = "allowed by policy.yaml:2"
 
 
-async def test_bytes_go_both_ways_as_they_came_and_are_counted(policy: Callable[[str], Policy]) -> None:
+async def test_forwards_bytes_unchanged_both_ways_and_counts_them(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy(UNOPENED))
     stage.reached()
     stage.server.feed_data(b"hello yourself")
@@ -134,7 +134,7 @@ async def test_bytes_go_both_ways_as_they_came_and_are_counted(policy: Callable[
     assert (stage.to_client.ended, stage.to_server.ended) == ("closed", "closed")
 
 
-async def test_a_way_without_half_an_end_is_left_open_until_the_server_has_ended(
+async def test_waits_for_the_server_to_end_if_half_close_is_not_possible(
     policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(policy(UNOPENED))
@@ -152,7 +152,7 @@ async def test_a_way_without_half_an_end_is_left_open_until_the_server_has_ended
 @pytest.mark.parametrize(
     ("why", "decision", "cause"), [(Refused("inside"), "deny", "address"), (NotReached("gone"), "allow", "")]
 )
-async def test_a_server_that_is_not_reached_leaves_a_line(
+async def test_records_a_server_that_is_refused_or_not_reached(
     policy: Callable[[str], Policy], why: NotReached, decision: str, cause: str
 ) -> None:
     stage = Stage(policy(UNOPENED))
@@ -162,14 +162,14 @@ async def test_a_server_that_is_not_reached_leaves_a_line(
     assert stage.to_client.ended == "closed"
 
 
-async def test_what_is_not_allowed_is_not_dialled(policy: Callable[[str], Policy]) -> None:
+async def test_does_not_connect_to_a_denied_host(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy("domains: [b.test]"))
     await stage.running
     assert stage.line == ("deny", "no rule allows host a.test")
     assert stage.to_client.ended == "closed"
 
 
-async def test_a_fault_leaves_a_denial(policy: Callable[[str], Policy]) -> None:
+async def test_records_a_fault_as_a_denial(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy(UNOPENED))
     stage.dialled.set_exception(LookupError())
     with pytest.raises(LookupError):
@@ -178,7 +178,7 @@ async def test_a_fault_leaves_a_denial(policy: Callable[[str], Policy]) -> None:
     assert stage.to_client.ended == "closed"
 
 
-async def test_silence_ends_it(policy: Callable[[str], Policy]) -> None:
+async def test_aborts_an_idle_connection(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy(UNOPENED), limits=Limits(idle_seconds=cast("int", 0.1)))
     stage.reached()
     await stage.running
@@ -190,7 +190,7 @@ def stand_still(seconds: float) -> None:
     time.sleep(seconds)
 
 
-async def test_bytes_that_come_as_silence_ends_it_change_nothing(policy: Callable[[str], Policy]) -> None:
+async def test_bytes_that_arrive_at_the_idle_timeout_do_not_prevent_the_abort(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy(UNOPENED), limits=Limits(idle_seconds=cast("int", 0.02)))
     stage.reached()
     await turns()
@@ -200,7 +200,7 @@ async def test_bytes_that_come_as_silence_ends_it_change_nothing(policy: Callabl
     assert stage.line == ("allow", f"{ALLOWED}; aborted: neither side sent anything for too long")
 
 
-async def test_a_side_that_breaks_off_ends_both(policy: Callable[[str], Policy]) -> None:
+async def test_a_reset_by_the_server_aborts_both_sides(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy(UNOPENED))
     stage.reached()
     await turns()
@@ -211,7 +211,7 @@ async def test_a_side_that_breaks_off_ends_both(policy: Callable[[str], Policy])
 
 
 @pytest.mark.parametrize("leaves", ["in good order", "by a reset", "put out"])
-async def test_nothing_is_dialled_for_a_client_that_is_gone(policy: Callable[[str], Policy], leaves: str) -> None:
+async def test_cancels_the_dial_if_the_client_leaves(policy: Callable[[str], Policy], leaves: str) -> None:
     stage = Stage(policy(UNOPENED))
     await turns()
     stage.client.feed_data(b"more")
@@ -229,7 +229,7 @@ async def test_nothing_is_dialled_for_a_client_that_is_gone(policy: Callable[[st
     assert stage.to_client.ended == "aborted"
 
 
-async def test_what_is_ended_before_it_begins_dials_nothing(policy: Callable[[str], Policy]) -> None:
+async def test_an_abort_before_the_start_cancels_the_dial(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy(UNOPENED))
     stage.relay.abort()
     stage.client.feed_eof()
@@ -237,7 +237,7 @@ async def test_what_is_ended_before_it_begins_dials_nothing(policy: Callable[[st
     assert stage.dialled.cancelled()
 
 
-async def test_what_comes_before_the_server_is_reached_is_passed_on_and_not_without_end(
+async def test_forwards_bytes_that_arrive_before_the_server_is_reached(
     policy: Callable[[str], Policy],
 ) -> None:
     stage = Stage(policy(UNOPENED), limits=Limits(held_bytes=len(hello()) + 3))
@@ -254,7 +254,7 @@ async def test_what_comes_before_the_server_is_reached_is_passed_on_and_not_with
     await stage.running
 
 
-async def test_a_dial_that_is_cancelled_by_nobody_leaves_a_denial(policy: Callable[[str], Policy]) -> None:
+async def test_records_an_unexpectedly_cancelled_dial_as_a_denial(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy(UNOPENED))
     stage.dialled.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -271,7 +271,7 @@ async def test_a_dial_that_is_cancelled_by_nobody_leaves_a_denial(policy: Callab
     ],
 )
 @pytest.mark.parametrize("stop", ["dialling", "passing"])
-async def test_another_policy_ends_what_it_does_not_let_through(
+async def test_a_new_policy_aborts_relays_that_it_denies_or_inspects(
     policy: Callable[[str], Policy], rules: str, reason: str, stop: str
 ) -> None:
     old = policy(UNOPENED)
@@ -294,7 +294,7 @@ LIMITED = "domains: [{host: a.test, inspect: false, budget: {requests: 1/min, up
 
 
 @pytest.mark.parametrize("kind", ["requests", "upload", "download"])
-async def test_a_connection_ends_where_a_budget_is_used_up(policy: Callable[[str], Policy], kind: str) -> None:
+async def test_a_connection_ends_when_a_budget_is_used_up(policy: Callable[[str], Policy], kind: str) -> None:
     def spend(asked: str, size: int) -> OverBudget | None:
         spent.append((asked, size))
         return OverBudget("no more", 9) if asked == kind else None

@@ -16,7 +16,7 @@ from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError
 from memory_streams import memory_streams
 
 
-async def test_a_denial_is_written_down_and_told() -> None:
+async def test_records_a_denial_and_sends_it_to_the_client() -> None:
     reader, writer, transport = memory_streams()
     lines: list[AuditRecord] = []
     await Rejection(lines.append, PeekableReader(reader, Place(Held())), writer).deny(
@@ -27,7 +27,7 @@ async def test_a_denial_is_written_down_and_told() -> None:
     assert json.loads(transport.written.partition(b"\r\n\r\n")[2])["reason"] == "no"
 
 
-async def test_a_denied_connect_is_told_in_the_phrase_of_its_status() -> None:
+async def test_a_denied_connect_has_the_reason_in_its_status_line() -> None:
     reader, writer, transport = memory_streams()
     denial = Denial(reason="no", method="CONNECT")
     await Rejection(lambda _: None, PeekableReader(reader, Place(Held())), writer).deny(
@@ -44,7 +44,7 @@ async def test_a_denied_connect_is_told_in_the_phrase_of_its_status() -> None:
         (RawTunnelError("not TLS"), Event.RAW_TUNNEL, b""),
     ],
 )
-async def test_a_wrong_name_is_told_by_an_alert_and_what_is_raw_by_nothing(
+async def test_a_wrong_name_gets_an_alert_and_a_raw_tunnel_gets_no_answer(
     fault: RawTunnelError | WrongNameError, event: Event, said: bytes
 ) -> None:
     reader, writer, transport = memory_streams()
@@ -76,7 +76,7 @@ async def test_a_connection_that_cannot_be_served_gets_an_alert_or_a_response(ca
     assert transport.written.startswith(said)
 
 
-async def test_a_killed_connection_may_end_without_a_word() -> None:
+async def test_kill_sends_nothing_by_default() -> None:
     reader, writer, transport = memory_streams()
     await Rejection(lambda _: None, PeekableReader(reader, Place(Held())), writer).kill(
         AuditRecord(event=Event.RAW_TUNNEL)
@@ -85,7 +85,7 @@ async def test_a_killed_connection_may_end_without_a_word() -> None:
     assert transport.written == b""
 
 
-async def test_a_client_that_keeps_talking_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kill_stops_reading_after_the_linger_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "LINGER_SECONDS", 0.01)
     reader, writer, transport = memory_streams()
     transport.ends_reading = False
@@ -97,7 +97,7 @@ async def test_a_client_that_keeps_talking_is_not_listened_to_for_ever(monkeypat
     assert transport.written == b"bye"
 
 
-async def test_a_client_that_sends_much_is_not_listened_to_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kill_stops_reading_after_the_linger_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "LINGER_SECONDS", 60.0)
     monkeypatch.setattr(subject, "LINGER_BYTES", 10)
     reader, writer, transport = memory_streams()

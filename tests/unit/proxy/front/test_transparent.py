@@ -25,7 +25,7 @@ GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
 
 class Stage:
-    """Both entrances, and what comes of one connection."""
+    """Both listeners, and the result of one connection."""
 
     def __init__(self, policy: Policy) -> None:
         self.lines: list[AuditRecord] = []
@@ -37,16 +37,16 @@ class Stage:
         )
 
     async def serve_by(self, opening: Opening, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Stand in for the front."""
+        """Act as the explicit proxy."""
         del reader
         self.opened = await opening(self.lead, writer, "10.0.0.3")
 
     async def tls(self, *pieces: bytes) -> Tunnel | None:
-        """Serve a client that comes to port 443."""
+        """Serve a client that connects to port 443."""
         return await self._serve(self.entrance.serve_tls, pieces)
 
     async def http(self, *pieces: bytes) -> Tunnel | None:
-        """Serve a client that comes to port 80."""
+        """Serve a client that connects to port 80."""
         return await self._serve(self.entrance.serve_http, pieces)
 
     async def _serve(self, serve: Callable[..., object], pieces: tuple[bytes, ...]) -> Tunnel | None:
@@ -68,34 +68,34 @@ def stage(policy: Callable[[str], Policy]) -> Stage:
     return Stage(policy("domains: [a.test]"))
 
 
-async def test_the_hello_says_where_tls_leads(stage: Stage) -> None:
+async def test_the_client_hello_names_the_host_of_a_tls_tunnel(stage: Stage) -> None:
     expected = stage.tunnel(Carries.TLS, 443)
     assert expected == await stage.tls(hello(b"A.test.")[:7], hello(b"A.test.")[7:])
     assert (stage.said, stage.lines) == (b"", [])
 
 
-async def test_the_host_says_where_a_request_leads(stage: Stage) -> None:
+async def test_the_host_header_names_the_host_of_an_http_tunnel(stage: Stage) -> None:
     expected = stage.tunnel(Carries.HTTP, 80)
     assert expected == await stage.http(GET[:7], GET[7:])
     assert stage.lead.ahead == GET
     assert (stage.said, stage.lines) == (b"", [])
 
 
-async def test_a_name_that_is_not_allowed_is_handed_on_with_its_denial(stage: Stage) -> None:
+async def test_a_denied_name_gets_a_tunnel_with_the_denial(stage: Stage) -> None:
     for tunnel in (await stage.tls(hello(b"b.test")), await stage.http(GET.replace(b"a.test", b"b.test"))):
         assert tunnel
         assert tunnel.refused
         assert tunnel.refused.reason == "no rule allows host b.test"
 
 
-async def test_tls_without_a_name_is_told_by_an_alert(stage: Stage) -> None:
+async def test_tls_without_a_server_name_gets_an_alert(stage: Stage) -> None:
     assert await stage.tls(hello()) is None
     assert stage.said == b"\x15\x03\x03\x00\x02\x02\x70"
     line = stage.lines[0]
     assert (line.event, line.port, line.reason) == (Event.TLS, 443, "sni_missing: the ClientHello names no host")
 
 
-async def test_what_is_no_tls_is_killed_on_the_port_of_tls(stage: Stage) -> None:
+async def test_closes_connections_without_tls_on_the_tls_port(stage: Stage) -> None:
     assert await stage.tls(b"SSH-2.0-x") is None
     assert (stage.said, stage.lines[0].event, stage.lines[0].reason) == (b"", Event.RAW_TUNNEL, "not TLS")
 
@@ -110,7 +110,7 @@ async def test_what_is_no_tls_is_killed_on_the_port_of_tls(stage: Stage) -> None
         (GET.replace(b"a.test", b"a.test\r\nHost: b.test"), "more than one Host header"),
     ],
 )
-async def test_a_request_that_names_no_one_host_is_answered(stage: Stage, data: bytes, reason: str) -> None:
+async def test_answers_a_request_without_one_valid_host_with_400(stage: Stage, data: bytes, reason: str) -> None:
     assert await stage.http(data) is None
     assert stage.said.startswith(b"HTTP/1.1 400 Bad Request")
     assert json.loads(stage.said.partition(b"\r\n\r\n")[2])["reason"] == reason

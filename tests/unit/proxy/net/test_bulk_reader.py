@@ -7,13 +7,13 @@ import pytest
 from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ, BulkReader
 
 
-async def test_all_that_has_come_is_read_at_once() -> None:
+async def test_reads_all_available_bytes_at_once() -> None:
     reader = asyncio.StreamReader()
     reader.feed_data(b"x" * 100_000)
     assert await BulkReader(reader).read(65_535) == b"x" * 100_000
 
 
-async def test_no_event_is_larger_than_a_gulp() -> None:
+async def test_reads_at_most_large_read_bytes_at_once() -> None:
     reader = asyncio.StreamReader()
     reader.feed_data(b"x" * (LARGE_READ + 1))
     reader.feed_eof()
@@ -21,7 +21,7 @@ async def test_no_event_is_larger_than_a_gulp() -> None:
     assert [len(await gulps.read()) for _ in range(3)] == [LARGE_READ, 1, 0]
 
 
-async def test_where_it_is_to_be_read_in_sips_others_come_between() -> None:
+async def test_small_reads_let_other_tasks_run() -> None:
     steps: list[str] = []
     reader = asyncio.StreamReader()
     reader.feed_data(b"x" * (SMALL_READ + 1))
@@ -31,7 +31,7 @@ async def test_where_it_is_to_be_read_in_sips_others_come_between() -> None:
     assert (steps, len(await gulps.read()), steps, len(await gulps.read())) == (["another"], SMALL_READ, ["another"], 1)
 
 
-async def test_a_reset_is_told_besides() -> None:
+async def test_calls_on_reset_when_the_connection_is_reset() -> None:
     told: list[str] = []
     reader = asyncio.StreamReader()
     reader.set_exception(ConnectionResetError())

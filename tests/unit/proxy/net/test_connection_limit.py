@@ -6,7 +6,7 @@ from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter, Place
 
 
 class Client:
-    """Opens connections, and knows which of them were closed for it."""
+    """A client that opens connections and notes which were closed."""
 
     def __init__(self, stack: ExitStack, *, limit: int) -> None:
         self.stack = stack
@@ -20,7 +20,7 @@ class Client:
         return place
 
 
-def test_the_quietest_connection_makes_room() -> None:
+def test_closes_the_least_recently_used_connection_at_the_limit() -> None:
     with ExitStack() as stack:
         client = Client(stack, limit=2)
         first, second = client.opens(1), client.opens(2)
@@ -31,7 +31,7 @@ def test_the_quietest_connection_makes_room() -> None:
     assert len(client.registry) == 0
 
 
-def test_what_comes_for_the_client_is_use_as_well() -> None:
+def test_data_from_the_server_counts_as_use() -> None:
     with ExitStack() as stack:
         client = Client(stack, limit=2)
         first, _ = client.opens(1, served=True), client.opens(2, served=True)
@@ -40,7 +40,7 @@ def test_what_comes_for_the_client_is_use_as_well() -> None:
         assert client.closed == [2]
 
 
-def test_those_that_no_server_ever_answered_go_before_those_that_work() -> None:
+def test_closes_unserved_connections_before_served_connections() -> None:
     with ExitStack() as stack:
         client = Client(stack, limit=16)
         working = [client.opens(number, served=True) for number in range(8)]
@@ -51,7 +51,7 @@ def test_those_that_no_server_ever_answered_go_before_those_that_work() -> None:
         working[0].used()
 
 
-def test_where_all_work_those_that_begin_do_not_close_one_another() -> None:
+def test_closes_served_connections_until_the_places_for_new_connections_are_full() -> None:
     with ExitStack() as stack:
         client = Client(stack, limit=16)
         for number in range(16):
@@ -63,7 +63,7 @@ def test_where_all_work_those_that_begin_do_not_close_one_another() -> None:
         assert client.closed == [0, 1, 2, 16]
 
 
-def test_clients_do_not_take_each_others_places() -> None:
+def test_the_limit_applies_to_each_client_separately() -> None:
     with ExitStack() as stack:
         client = Client(stack, limit=1)
         client.opens(1)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 
 
-def test_who_made_much_work_waits_behind_all_who_did() -> None:
+def test_expensive_connections_wait_one_after_another() -> None:
     now = 10.0
     turns = FairScheduler(lambda: now)
     assert [turns.wait(took) for took in (0.05, 1.0, 0.5, 0.01)] == [0.0, 1.0, 2.5, 0.0]

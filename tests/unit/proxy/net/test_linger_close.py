@@ -9,21 +9,21 @@ from agent_sandbox.proxy.net.linger_close import closed, closing_with, linger_cl
 from memory_streams import memory_streams
 
 
-async def test_what_is_taken_is_closed_in_good_order() -> None:
+async def test_closes_normally_if_the_client_reads_everything() -> None:
     _, writer, transport = memory_streams()
     await linger_close(writer, seconds=5)
     assert transport.ended == "closed"
 
 
 @pytest.mark.parametrize(("unread", "looked"), [([100, 100], 2), ([100, 90, 80, 80, 10], 4)])
-async def test_what_is_left_unread_is_dropped_once_nothing_more_is_taken(unread: list[int], looked: int) -> None:
+async def test_aborts_when_the_client_stops_reading(unread: list[int], looked: int) -> None:
     _, writer, transport = memory_streams()
     transport.unread, transport.lingers = [*unread], True
     await linger_close(writer, seconds=0.001)
     assert (transport.ended, len(unread) - len(transport.unread)) == ("aborted", looked)
 
 
-async def test_what_the_kernel_holds_is_unread_as_well() -> None:
+async def test_bytes_in_the_kernel_buffer_count_as_unread() -> None:
     ours, theirs = socket.socketpair()
     with theirs:
         reader, writer = await asyncio.open_connection(sock=ours)
@@ -33,7 +33,7 @@ async def test_what_the_kernel_holds_is_unread_as_well() -> None:
         assert reader.at_eof()
 
 
-async def test_who_is_told_to_stop_waiting_drops_it() -> None:
+async def test_cancelling_linger_close_aborts_the_connection() -> None:
     _, writer, transport = memory_streams()
     transport.unread, transport.lingers = [1], True
     letting_go = asyncio.create_task(linger_close(writer, seconds=5))
@@ -44,7 +44,7 @@ async def test_who_is_told_to_stop_waiting_drops_it() -> None:
     assert transport.ended == "aborted"
 
 
-async def test_one_who_no_longer_waits_for_the_end_keeps_no_other_from_it() -> None:
+async def test_cancelling_one_waiter_does_not_affect_another_waiter() -> None:
     _, writer, _ = memory_streams()
     first, second = (asyncio.create_task(closed(writer)) for _ in range(2))
     await asyncio.sleep(0)
@@ -56,7 +56,7 @@ async def test_one_who_no_longer_waits_for_the_end_keeps_no_other_from_it() -> N
 
 
 @pytest.mark.parametrize("closes", [True, False])
-async def test_what_waits_for_another_is_told_when_its_own_side_is_gone(*, closes: bool) -> None:
+async def test_closing_with_calls_back_only_if_the_writer_closes_inside_the_block(*, closes: bool) -> None:
     _, writer, _ = memory_streams()
     told: list[str] = []
     with closing_with(writer, lambda: told.append("over")):

@@ -14,7 +14,7 @@ def lead(data: bytes, *, end: bool = True) -> tuple[PeekableReader, list[str]]:
         reader.feed_eof()
 
     class Noting(Place):
-        """Notes each use."""
+        """A place that notes each use."""
 
         @override
         def used(self) -> None:
@@ -23,7 +23,7 @@ def lead(data: bytes, *, end: bool = True) -> tuple[PeekableReader, list[str]]:
     return PeekableReader(reader, Noting(Held())), used
 
 
-async def test_what_was_read_ahead_is_read_again() -> None:
+async def test_peeked_bytes_are_read_again() -> None:
     subject, used = lead(b"hello")
     assert await subject.more()
     assert subject.ahead == b"hello"
@@ -31,19 +31,19 @@ async def test_what_was_read_ahead_is_read_again() -> None:
     assert used == ["used", "used"]
 
 
-async def test_what_is_taken_is_gone() -> None:
+async def test_taken_bytes_are_not_read_again() -> None:
     subject, _ = lead(b"hello")
     await subject.more()
     assert (subject.take(3), await subject.read(100)) == (b"hel", b"lo")
 
 
-async def test_whoever_reads_by_itself_gets_what_was_read_ahead() -> None:
+async def test_release_returns_the_reader_and_the_peeked_bytes() -> None:
     subject, _ = lead(b"hello")
     await subject.more()
     reader, ahead = subject.release()
     assert (ahead, subject.ahead, await reader.read()) == (b"hello", b"", b"")
 
 
-async def test_the_end_is_noticed() -> None:
+async def test_more_returns_false_at_the_end() -> None:
     subject, _ = lead(b"")
     assert not await subject.more()

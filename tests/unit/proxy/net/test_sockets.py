@@ -16,10 +16,10 @@ NOT_US = "permission denied; choose a port above 1023"
 
 
 async def serve(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
-    """Serve nobody."""
+    """Do nothing."""
 
 
-async def test_it_listens_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_listens_at_the_given_address(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     server: object = SimpleNamespace()
 
@@ -51,7 +51,7 @@ async def test_it_listens_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         (OSError(errno.EMFILE, "x"), "Too many open files"),
     ],
 )
-async def test_where_it_can_not_it_says_why_and_how_to_mend_it(
+async def test_reports_why_listening_failed_and_how_to_fix_it(
     monkeypatch: pytest.MonkeyPatch, error: OSError, why: str
 ) -> None:
     async def start_server(*_: object, **__: object) -> asyncio.Server:
@@ -64,18 +64,18 @@ async def test_where_it_can_not_it_says_why_and_how_to_mend_it(
 
 
 @pytest.mark.parametrize(("name", "wanted"), [(("127.0.0.1", 80), "127.0.0.1:80"), (("::1", 80, 0, 0), "[::1]:80")])
-def test_an_address_is_named_as_it_is_dialled(name: tuple[str, int], wanted: str) -> None:
+def test_address_of_writes_ipv6_addresses_in_brackets(name: tuple[str, int], wanted: str) -> None:
     server = SimpleNamespace(sockets=[SimpleNamespace(getsockname=lambda: name)])
     assert address_of(cast("asyncio.Server", server)) == wanted
 
 
-async def test_datagrams_are_taken_where_it_is_told() -> None:
+async def test_listen_udp_uses_the_given_address() -> None:
     transport = await listen_udp(asyncio.DatagramProtocol, "127.0.0.1", 0, option="--dns")
     assert transport.get_extra_info("sockname")[0] == "127.0.0.1"
     transport.close()
 
 
-async def test_where_no_datagrams_can_be_taken_it_says_why() -> None:
+async def test_listen_udp_reports_a_port_that_is_in_use() -> None:
     first = await listen_udp(asyncio.DatagramProtocol, "127.0.0.1", 0, option="--dns")
     port = first.get_extra_info("sockname")[1]
     with pytest.raises(UserError) as caught:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from agent_sandbox.policy import Policy
 
 
-def test_a_change_is_told_with_its_origins(policy: Callable[[str], Policy]) -> None:
+def test_the_summary_lists_changed_rules_with_their_origins(policy: Callable[[str], Policy]) -> None:
     old = policy("domains: [a.test, b.test]")
     new = policy("domains:\n- b.test\n- {host: a.test, rules: [{methods: [GET]}]}\ndeny: [c.test]")
     assert change(old, new).summary() == {
@@ -25,7 +25,7 @@ def test_a_change_is_told_with_its_origins(policy: Callable[[str], Policy]) -> N
     }
 
 
-def test_hosts_that_nothing_allows_any_more_are_named(policy: Callable[[str], Policy]) -> None:
+def test_lists_hosts_that_are_no_longer_reachable(policy: Callable[[str], Policy]) -> None:
     old = policy('domains: [a.test, b.test, "*.c.test", .d.test, {host: e.test, ports: [8443]}]')
     new = policy("domains: [b.test, d.test, e.test]\ndeny: [b.test]")
     assert change(old, new).unreachable == ("*.c.test", "*.d.test", "a.test", "b.test")
@@ -36,13 +36,13 @@ def test_a_rule_that_only_moved_is_no_change(policy: Callable[[str], Policy]) ->
     assert got == Change(added=(), removed=(), others=(), unreachable=())
 
 
-def test_a_setting_is_a_change_too(policy: Callable[[str], Policy]) -> None:
+def test_lists_changed_settings(policy: Callable[[str], Policy]) -> None:
     got = change(policy("domains: [a.test]"), policy("domains: [a.test]\nsettings: {block_status: 418}"))
     assert got == Change(added=(), removed=(), others=("- block_status: 403", "+ block_status: 418"), unreachable=())
     assert (got.summary()["others"], got.counts["others"]) == (["- block_status: 403", "+ block_status: 418"], 2)
 
 
-def test_of_many_only_the_first_are_shown(policy: Callable[[str], Policy]) -> None:
+def test_the_summary_lists_20_of_many_changes_and_counts_all(policy: Callable[[str], Policy]) -> None:
     old = policy("domains:\n" + "".join(f"- h{number}.test\n" for number in range(30)))
     told = change(old, policy("domains: [other.test]")).summary()
     removed, unreachable = told["removed"], told["unreachable"]
@@ -52,7 +52,7 @@ def test_of_many_only_the_first_are_shown(policy: Callable[[str], Policy]) -> No
     assert told["counts"] == {"added": 1, "removed": 30, "others": 0, "unreachable": 30}
 
 
-def test_what_people_wrote_is_told_before_what_a_service_brings(policy: Callable[[str], Policy]) -> None:
+def test_lists_rules_of_policy_files_before_rules_of_services(policy: Callable[[str], Policy]) -> None:
     new = policy("services: [github, claude, copilot]\ndomains: [a.test]\ndeny: [b.test]")
     added = change(policy(""), new).summary()["added"]
     assert isinstance(added, list)

@@ -21,7 +21,7 @@ FILE = Path("policy.yaml")
 
 
 class Files:
-    """What loading the file leads to, one time after the other."""
+    """The results of loading the file, in order."""
 
     def __init__(self, *results: Policy | Problem) -> None:
         self.results = list(results)
@@ -34,7 +34,7 @@ class Files:
 
 
 class Clock:
-    """A second later each time it is asked."""
+    """A clock that advances one second per call."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,14 +52,14 @@ async def reloaded(store: PolicyStore) -> tuple[Problem, ...]:
     return store.problems
 
 
-async def test_a_policy_that_was_read_is_not_in_force_before_it_is_put_there() -> None:
+async def test_read_does_not_put_the_policy_in_force() -> None:
     first, second = Policy.deny_all("first"), Policy.deny_all("second")
     store = PolicyStore(FILE, load=Files(first, second).load)
     assert await store.read() is second
     assert store.current is first
 
 
-async def test_a_good_file_replaces_the_policy() -> None:
+async def test_a_valid_file_replaces_the_policy() -> None:
     first, second = Policy.deny_all("first"), Policy.deny_all("second")
     store = PolicyStore(FILE, load=Files(first, second).load)
     assert store.current is first
@@ -67,7 +67,7 @@ async def test_a_good_file_replaces_the_policy() -> None:
     assert store.current is second
 
 
-async def test_a_bad_file_keeps_the_last_good_policy_and_is_told_until_it_is_mended() -> None:
+async def test_an_invalid_file_keeps_the_last_valid_policy_and_is_reported_until_fixed() -> None:
     first, mended = Policy.deny_all("first"), Policy.deny_all("mended")
     store = PolicyStore(FILE, load=Files(first, PROBLEM, PROBLEM, mended).load, now=Clock())
     for _ in range(2):
@@ -87,7 +87,7 @@ async def test_a_bad_file_keeps_the_last_good_policy_and_is_told_until_it_is_men
     assert (status["loaded"], status["problems_since"], status["problems"]) == ("2026-01-01T00:00:03Z", None, [])
 
 
-async def test_a_bad_file_at_the_start_denies_all_and_says_why_until_it_is_mended() -> None:
+async def test_an_invalid_file_at_the_start_denies_everything_until_fixed() -> None:
     store = PolicyStore(FILE, load=Files(PROBLEM, Policy.deny_all("good")).load, now=Clock())
     told = "the policy could not be loaded, so everything is denied: policy.yaml:2:1: unknown key; did you mean x?"
     assert store.current.refusal == told
@@ -104,7 +104,7 @@ async def test_a_bad_file_at_the_start_denies_all_and_says_why_until_it_is_mende
     assert (store.valid, store.status()["problems"]) == (True, [])
 
 
-async def test_problems_are_told_where_a_person_finds_them() -> None:
+async def test_problems_contain_the_given_name_of_the_file_instead_of_its_path() -> None:
     problem = Problem(where="/policy/p.yaml:2:1", what="unknown key")
     elsewhere = Problem(where="elsewhere", what="see /policy/p.yaml")
     store = PolicyStore(Path("/policy/p.yaml"), name="here/p.yaml", load=Files(problem, elsewhere).load)
@@ -113,7 +113,7 @@ async def test_problems_are_told_where_a_person_finds_them() -> None:
     assert await reloaded(store) == (elsewhere,)
 
 
-def test_where_not_all_problems_are_told_their_number_is() -> None:
+def test_the_refusal_lists_three_problems_and_counts_the_rest() -> None:
     def load(_: Path) -> Policy:
         raise UserError([Problem(where=f"p:{line}", what="no") for line in range(1, 10)])
 
@@ -121,7 +121,7 @@ def test_where_not_all_problems_are_told_their_number_is() -> None:
     assert told == PolicyStore(FILE, load=load).current.refusal
 
 
-def test_what_a_company_puts_between_is_told() -> None:
+def test_the_status_describes_the_upstream_proxy() -> None:
     proxy = UpstreamProxy(tls=False, host="proxy.corp.example", port=3128)
     origin = Origin(file="user/policy.yaml", line=3, layer="user")
     policy = Policy.of(RuleSet(settings={"upstream": Upstream(layer="user", proxy=proxy, origin=origin)}))

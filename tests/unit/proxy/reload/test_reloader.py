@@ -17,7 +17,7 @@ NOTHING = {**{kind: [] for kind in KINDS}, "counts": dict.fromkeys(KINDS, 0)}
 
 
 class Desk:
-    """A reloader over a file that holds what it is told to, and what came of it."""
+    """A reloader of a policy that the test sets, and what it did."""
 
     def __init__(self) -> None:
         self.file: Policy | None = OLD
@@ -40,7 +40,7 @@ class Desk:
         return 3
 
 
-async def test_a_good_file_is_taken_and_what_is_open_is_held_against_it() -> None:
+async def test_a_valid_file_is_loaded_and_open_connections_are_reviewed() -> None:
     desk = Desk()
     desk.file = NEW
     wanted = {"ok": True, "digest": NEW.digest, "problems": [], "change": NOTHING, "closed": 3}
@@ -53,7 +53,7 @@ async def test_a_good_file_is_taken_and_what_is_open_is_held_against_it() -> Non
     assert desk.lines == [AuditRecord(event=Event.POLICY, decision=Effect.ALLOW, reason=reason)]
 
 
-async def test_a_bad_file_changes_nothing() -> None:
+async def test_an_invalid_file_changes_nothing() -> None:
     desk = Desk()
     desk.file = None
     refused = {"ok": False, "valid": True, "digest": OLD.digest, "problems": ["p.yaml:1: bad"]}
@@ -62,7 +62,7 @@ async def test_a_bad_file_changes_nothing() -> None:
     assert [line.reason for line in desk.lines] == ["policy not reloaded, the file has problems: p.yaml:1: bad"]
 
 
-async def test_reloads_come_one_after_the_other() -> None:
+async def test_two_simultaneous_reloads_both_run() -> None:
     desk = Desk()
     await asyncio.gather(*(desk.reloader.reload() for _ in range(2)))
     assert [revision.old for revision in desk.reviews] == [OLD, OLD]

@@ -50,13 +50,13 @@ PLACES = "host_services: {{ollama: {{to: 'host:{}'}}}}"
         ("domains: [a.test]", "deny: [b.test]", ()),
     ],
 )
-def test_what_is_no_rule_is_told(
+def test_lists_changes_of_settings_host_services_and_budgets(
     policy: Callable[[str], Policy], old: str, new: str, expected: tuple[str, ...]
 ) -> None:
     assert settings_changes(policy(old), policy(new)) == expected
 
 
-def test_layers_that_narrow_are_told_also_where_the_same_one_says_another_thing(
+def test_lists_a_restricting_layer_also_when_its_rules_change(
     policy: Callable[[str], Policy],
 ) -> None:
     free, wide = policy("").rules, policy("domains: [a.test, b.test]").rules

@@ -13,7 +13,7 @@ def load(path: Path) -> Policy:
 
 
 class Host:
-    """A folder with a policy, which can be replaced."""
+    """A policy folder that can be replaced."""
 
     def __init__(self, root: Path) -> None:
         self.file = root / "policy" / "policy.yaml"
@@ -23,13 +23,13 @@ class Host:
         self.kept: list[Path] = []
 
     def replace(self, text: str) -> None:
-        """Put another folder in its place; the old one stays mounted, so its number is not given away."""
+        """Replace the folder; the old one is kept, so its inode number is not reused."""
         self.kept.append(self.file.parent.rename(self.file.parent.with_name(f"old-{len(self.kept)}")))
         self.file.parent.mkdir()
         self.file.write_text(text)
 
     def start(self, container: str = "a") -> str:
-        """Start the proxy of a container, and return the policy that it takes."""
+        """Start the proxy of a container, and return the policy that it loads."""
         return SourcePin(load=load, memory=self.memory, container=container).take(self.file).digest
 
 
@@ -44,7 +44,7 @@ REFUSED = (
 )
 
 
-def test_another_policy_from_another_folder_is_refused_again_and_again(host: Host) -> None:
+def test_rejects_a_different_policy_from_a_replaced_folder_at_every_start(host: Host) -> None:
     assert host.start() == "first"
     host.replace("second")
     for _ in range(2):
@@ -53,13 +53,13 @@ def test_another_policy_from_another_folder_is_refused_again_and_again(host: Hos
         assert str(caught.value) == f"{host.file}: {REFUSED}"
 
 
-def test_an_edit_in_its_own_folder_is_taken(host: Host) -> None:
+def test_accepts_an_edit_in_the_pinned_folder(host: Host) -> None:
     assert host.start() == "first"
     host.file.write_text("second")
     assert host.start() == "second"
 
 
-def test_another_folder_with_the_same_policy_becomes_the_pinned_one(host: Host) -> None:
+def test_pins_a_replaced_folder_with_the_same_policy(host: Host) -> None:
     assert host.start() == "first"
     host.replace("first")
     assert host.start() == "first"
@@ -67,20 +67,20 @@ def test_another_folder_with_the_same_policy_becomes_the_pinned_one(host: Host) 
     assert host.start() == "second"
 
 
-def test_a_container_that_was_made_anew_takes_what_is_there(host: Host) -> None:
+def test_a_new_container_accepts_the_replaced_folder(host: Host) -> None:
     assert host.start() == "first"
     host.replace("second")
     assert host.start("b") == "second"
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]"])
-def test_a_memory_that_cannot_be_read_is_none(host: Host, text: str) -> None:
+def test_ignores_an_invalid_pin_file(host: Host, text: str) -> None:
     host.memory.parent.mkdir()
     host.memory.write_text(text)
     assert host.start() == "first"
 
 
-def test_what_cannot_be_remembered_leaves_what_was(host: Host) -> None:
+def test_keeps_the_old_pin_if_the_new_pin_cannot_be_written(host: Host) -> None:
     assert host.start() == "first"
     host.memory.with_suffix(".new").mkdir()
     host.file.write_text("second")

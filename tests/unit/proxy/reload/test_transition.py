@@ -28,35 +28,35 @@ def revision(policy: Callable[[str], Policy]) -> PolicyTransition:
 
 
 class Connection:
-    """Open, with something to end or not; falls over where it is told to."""
+    """An open connection that ends, stays open or fails in a review."""
 
     def __init__(self, *, ends: bool = False, falls: bool = False) -> None:
         self.ends, self.falls = ends, falls
         self.reviews = self.aborted = 0
 
     async def review(self, _: PolicyTransition) -> bool:
-        """Count it."""
+        """Count the call."""
         self.reviews += 1
         if self.falls:
             raise LookupError
         return self.ends
 
     def abort(self) -> None:
-        """Count it."""
+        """Count the call."""
         self.aborted += 1
 
 
-def test_a_request_is_decided_again(revision: PolicyTransition) -> None:
+def test_decides_a_request_by_the_new_policy(revision: PolicyTransition) -> None:
     assert revision.decide(GET).reason == "no rule allows host a.test"
     assert PolicyTransition(old=revision.new, new=revision.old).decide(GET).allowed
 
 
-def test_a_destination_is_decided_again(revision: PolicyTransition) -> None:
+def test_decides_a_destination_by_the_new_policy(revision: PolicyTransition) -> None:
     assert [revision.decide_connect(host, 443).allowed for host in ("a.test", "b.test")] == [False, True]
     assert [revision.opens(host, 443) for host in ("a.test", "b.test")] == [False, True]
 
 
-def test_a_place_that_is_another_one_now_is_another_destination(policy: Callable[[str], Policy]) -> None:
+def test_denies_a_host_service_that_now_leads_to_a_different_address(policy: Callable[[str], Policy]) -> None:
     old, new = (policy(f"host_services: {{ollama: {{to: '{to}:11434'}}}}") for to in ("host", "10.0.0.1"))
     asked = parse_request(scheme="http", host="ollama", port=11434, method="GET", target="/x")
     there = policy("domains: [a.test]\nhost_services: {ollama: {to: 'host:11434'}}")
@@ -70,7 +70,7 @@ def test_a_place_that_is_another_one_now_is_another_destination(policy: Callable
     assert new.host_service("10.0.0.1", 11434) is not None
 
 
-def test_how_much_may_follow_a_secret_is_decided_again(policy: Callable[[str], Policy]) -> None:
+def test_the_new_body_limit_depends_on_whether_a_secret_is_injected(policy: Callable[[str], Policy]) -> None:
     put_in = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
     new = policy(f"domains: [{{host: a.test, {put_in}, rules: [{{max_body: 10}}]}}, a.test]")
     revision = PolicyTransition(old=new, new=new)
@@ -78,7 +78,7 @@ def test_how_much_may_follow_a_secret_is_decided_again(policy: Callable[[str], P
     assert limits == [10, None]
 
 
-def test_what_was_begun_while_others_were_trusted_to_sign_is_ended(tmp_path: Path) -> None:
+def test_denies_open_requests_when_the_trusted_cas_change(tmp_path: Path) -> None:
     make_authority(tmp_path, ["a.test"])
 
     def policy(settings: str) -> Policy:
@@ -93,7 +93,7 @@ def test_what_was_begun_while_others_were_trusted_to_sign_is_ended(tmp_path: Pat
     assert PolicyTransition(old=trusting, new=trusting).decide(GET).allowed
 
 
-async def test_all_that_is_open_is_reviewed_and_what_ended_is_counted(revision: PolicyTransition) -> None:
+async def test_reviews_all_open_connections_and_counts_those_that_end(revision: PolicyTransition) -> None:
     connections = ConnectionRegistry()
     first, second, gone = Connection(ends=True), Connection(), Connection(ends=True)
     with connections.holding(gone):
@@ -103,7 +103,7 @@ async def test_all_that_is_open_is_reviewed_and_what_ended_is_counted(revision: 
     assert [(one.reviews, one.aborted) for one in (first, second, gone)] == [(1, 0), (1, 0), (0, 0)]
 
 
-async def test_what_a_fault_leaves_unreviewed_is_ended(revision: PolicyTransition) -> None:
+async def test_a_fault_in_a_review_aborts_the_remaining_connections(revision: PolicyTransition) -> None:
     connections = ConnectionRegistry()
     first, broken, last = Connection(), Connection(falls=True), Connection()
     holding = connections.holding
@@ -113,7 +113,7 @@ async def test_what_a_fault_leaves_unreviewed_is_ended(revision: PolicyTransitio
 
 
 class Serving(Connection):
-    """Served by a task, which says how it ended; a deaf one has to be cancelled."""
+    """A connection in a task that notes how it ended; a deaf one ignores `abort`."""
 
     def __init__(self, connections: ConnectionRegistry, *, deaf: bool = False) -> None:
         super().__init__()
@@ -132,12 +132,12 @@ class Serving(Connection):
 
     @override
     def abort(self) -> None:
-        """Hear it, or not."""
+        """End the task, unless it is deaf."""
         if not self.deaf:
             self.over.set()
 
 
-async def test_all_that_is_open_is_ended_and_what_does_not_hear_it_is_cancelled() -> None:
+async def test_end_aborts_open_connections_and_cancels_those_that_do_not_react() -> None:
     connections = ConnectionRegistry()
     serving = [Serving(connections), Serving(connections, deaf=True)]
     await asyncio.sleep(0)
@@ -145,11 +145,11 @@ async def test_all_that_is_open_is_ended_and_what_does_not_hear_it_is_cancelled(
     assert [one.ended for one in serving] == ["aborted", "cancelled"]
 
 
-async def test_where_nothing_is_open_there_is_nothing_to_wait_for() -> None:
+async def test_end_returns_without_open_connections() -> None:
     await ConnectionRegistry().end(seconds=10)
 
 
-def test_a_request_with_a_grant_of_its_own_is_decided_with_it(revision: PolicyTransition) -> None:
+def test_decides_a_request_with_its_own_grant(revision: PolicyTransition) -> None:
     offer = offer_for(GET, revision.new)
     assert offer
     rule = Rule(effect=Effect.ALLOW, conditions=offer.once, origin=Origin(file="grant", line=1, layer="grant"))

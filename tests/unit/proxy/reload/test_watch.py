@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Desk:
-    """What is seen at each look, a number standing for a state of the files; after the last one, the watch ends."""
+    """The state of the files at each look, as a number; the watch ends after the last look."""
 
     def __init__(self, *looks: int) -> None:
         self.looks = list(looks)
@@ -34,29 +34,29 @@ class Desk:
         self.reloads.append(self.seen)
 
     async def watched(self, *, wanted: bool = True) -> list[int]:
-        """Return the states at which was reloaded."""
+        """Return the states at which it reloaded."""
         with contextlib.suppress(asyncio.CancelledError):
             await watch(self.look, self.reload, wanted=lambda: wanted, every=0)
         return self.reloads
 
 
-async def test_a_change_is_taken_once_it_has_settled() -> None:
+async def test_reloads_once_after_a_change_has_settled() -> None:
     assert await Desk(1, 1, 2, 2, 2, 2).watched() == [2]
 
 
-async def test_a_file_that_is_being_written_is_left_to_its_writer() -> None:
+async def test_does_not_reload_while_a_file_keeps_changing() -> None:
     assert await Desk(1, 2, 3, 4, 4, 5, 5).watched() == [4, 5]
 
 
-async def test_a_change_that_is_taken_back_is_none() -> None:
+async def test_does_not_reload_after_a_reverted_change() -> None:
     assert await Desk(1, 2, 1, 1, 1).watched() == []
 
 
-async def test_nothing_is_reloaded_where_nobody_wants_it() -> None:
+async def test_does_not_reload_if_watching_is_not_wanted() -> None:
     assert await Desk(1, 2, 2, 2).watched(wanted=False) == []
 
 
-async def test_what_changed_before_it_was_wanted_is_no_change() -> None:
+async def test_ignores_changes_from_before_watching_was_wanted() -> None:
     desk = Desk(1, 2, 2, 2, 2)
     answers = [False, True, True, True, True]
     with contextlib.suppress(asyncio.CancelledError):
@@ -64,7 +64,7 @@ async def test_what_changed_before_it_was_wanted_is_no_change() -> None:
     assert desk.reloads == []
 
 
-def test_a_file_is_another_when_it_is_written_replaced_made_or_removed(tmp_path: Path) -> None:
+def test_identity_changes_when_a_file_is_written_replaced_created_or_removed(tmp_path: Path) -> None:
     folder, other = tmp_path / "a", tmp_path / "b"
     seen = [identity([folder / "p.yaml"])]
     for each in (folder, other):
@@ -84,7 +84,7 @@ def test_a_file_is_another_when_it_is_written_replaced_made_or_removed(tmp_path:
     assert len(set(seen)) == len(seen)
 
 
-def test_what_is_watched_is_all_that_the_policy_is_made_of(tmp_path: Path) -> None:
+def test_files_of_lists_all_files_of_a_policy(tmp_path: Path) -> None:
     policy, user, team = (tmp_path / name / "policy.yaml" for name in ("project", "user", "team"))
     for path, list_name in ((policy, "long.txt"), (user, "mine.txt"), (team, "ours.txt")):
         path.parent.mkdir()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_the_key_is_kept_from_all_but_its_owner_and_the_certificate_from_nobody(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_key_and_everyone_can_read_the_certificate(tmp_path: Path) -> None:
     authority = load_authority(tmp_path, now=NOW)
     secret, public = tmp_path / "private" / "ca.pem", tmp_path / "ca" / "ca.crt"
     assert (stat.S_IMODE(secret.stat().st_mode), stat.S_IMODE(public.stat().st_mode)) == (0o600, 0o644)
@@ -28,7 +28,7 @@ def test_the_key_is_kept_from_all_but_its_owner_and_the_certificate_from_nobody(
     assert isinstance(authority.key, ec.EllipticCurvePrivateKey)
 
 
-def test_the_same_authority_is_loaded_again(tmp_path: Path) -> None:
+def test_loads_the_same_authority_again_and_restores_the_certificate_file(tmp_path: Path) -> None:
     first = load_authority(tmp_path, now=NOW)
     (tmp_path / "ca" / "ca.crt").write_bytes(b"overwritten")
     assert load_authority(tmp_path, now=NOW).pem() == first.pem()
@@ -36,7 +36,7 @@ def test_the_same_authority_is_loaded_again(tmp_path: Path) -> None:
     assert load_authority(tmp_path, now=NOW).pem() == first.pem()
 
 
-def test_an_authority_that_will_soon_expire_is_replaced(tmp_path: Path) -> None:
+def test_replaces_an_authority_that_will_soon_expire(tmp_path: Path) -> None:
     first = load_authority(tmp_path, now=NOW)
     later = load_authority(tmp_path, now=NOW + timedelta(days=3_640))
     assert later.pem() != first.pem()
@@ -44,19 +44,19 @@ def test_an_authority_that_will_soon_expire_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("days", [-365, 365])
-def test_an_authority_of_a_clock_that_was_wrong_by_a_year_goes_on_and_certifies(tmp_path: Path, days: int) -> None:
+def test_keeps_an_authority_that_was_made_when_the_clock_was_wrong_by_a_year(tmp_path: Path, days: int) -> None:
     made = load_authority(tmp_path, now=NOW + timedelta(days=days))
     assert load_authority(tmp_path, now=NOW).pem() == made.pem()
     assert_certifies(made, "api.example.com")
 
 
-def test_an_authority_of_a_clock_that_was_far_ahead_is_replaced(tmp_path: Path) -> None:
+def test_replaces_an_authority_that_was_made_when_the_clock_was_far_ahead(tmp_path: Path) -> None:
     ahead = load_authority(tmp_path, now=NOW + timedelta(days=3_651))
     assert load_authority(tmp_path, now=NOW).pem() != ahead.pem()
 
 
 @pytest.mark.parametrize("kept", [0, 100, 300])
-def test_an_authority_that_a_disk_has_damaged_is_replaced(tmp_path: Path, kept: int) -> None:
+def test_replaces_a_damaged_authority(tmp_path: Path, kept: int) -> None:
     first = load_authority(tmp_path, now=NOW)
     secret = tmp_path / "private" / "ca.pem"
     secret.write_bytes(secret.read_bytes()[:kept])
@@ -65,7 +65,7 @@ def test_an_authority_that_a_disk_has_damaged_is_replaced(tmp_path: Path, kept: 
     assert load_authority(tmp_path, now=NOW).pem() == later.pem()
 
 
-def test_a_key_of_another_kind_is_replaced(tmp_path: Path) -> None:
+def test_replaces_a_key_of_another_kind(tmp_path: Path) -> None:
     first = load_authority(tmp_path, now=NOW)
     key = rsa.generate_private_key(65_537, 2_048)
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
@@ -74,7 +74,7 @@ def test_a_key_of_another_kind_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["api.example.com", "203.0.113.7", "a" * 60 + ".example.com"])
-def test_a_leaf_is_valid_for_its_host_under_the_strict_rules_of_the_web(tmp_path: Path, host: str) -> None:
+def test_a_leaf_certificate_is_valid_for_its_host_under_web_pki_rules(tmp_path: Path, host: str) -> None:
     assert_certifies(load_authority(tmp_path, now=NOW), host)
 
 
@@ -86,5 +86,5 @@ def assert_certifies(authority: Authority, host: str) -> None:
     assert list(leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value) == [subject]
 
 
-def test_now_has_a_zone() -> None:
+def test_now_utc_has_a_time_zone() -> None:
     assert now_utc().tzinfo is UTC

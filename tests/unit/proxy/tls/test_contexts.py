@@ -19,7 +19,7 @@ def tunnel(host: str) -> Tunnel:
 
 
 def talk(one: SSL.Connection, other: SSL.Connection) -> None:
-    """Hand the bytes of a handshake from one to the other until both are done."""
+    """Pass the bytes of a handshake between both sides until both are done."""
     done: set[int] = set()
     for turn in range(12):
         side, peer = (one, other) if turn % 2 == 0 else (other, one)
@@ -56,7 +56,9 @@ def connecting(authority: Authority, folder: Path, host: str, *, http2: bool = F
 
 
 @pytest.mark.parametrize("host", ["a.test", "203.0.113.7", "2001:db8::1"])
-def test_both_sides_agree_on_the_decided_host(authority: Authority, tmp_path: Path, host: str) -> None:
+def test_client_and_server_complete_a_handshake_for_the_decided_host(
+    authority: Authority, tmp_path: Path, host: str
+) -> None:
     server, client = accepting(authority, host), connecting(authority, tmp_path, host)
     talk(client, server)
     certificate: Any = client.get_peer_certificate(as_cryptography=True)
@@ -66,7 +68,7 @@ def test_both_sides_agree_on_the_decided_host(authority: Authority, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("http2", "wanted"), [(True, b"h2"), (False, b"http/1.1")])
-def test_the_server_is_offered_what_the_client_speaks(
+def test_offers_the_server_the_protocol_of_the_client(
     authority: Authority, tmp_path: Path, *, http2: bool, wanted: bytes
 ) -> None:
     server, client = accepting(authority, "a.test"), connecting(authority, tmp_path, "a.test", http2=http2)
@@ -74,7 +76,7 @@ def test_the_server_is_offered_what_the_client_speaks(
     assert (client.get_alpn_proto_negotiated(), server.get_alpn_proto_negotiated()) == (wanted, wanted)
 
 
-def test_what_is_sent_is_encrypted_in_one_go(authority: Authority, tmp_path: Path) -> None:
+def test_sends_several_tls_records_in_one_call(authority: Authority, tmp_path: Path) -> None:
     server, client = accepting(authority, "a.test"), connecting(authority, tmp_path, "a.test")
     talk(client, server)
     body = bytes(range(256)) * 1024  # sixteen records
@@ -85,7 +87,7 @@ def test_what_is_sent_is_encrypted_in_one_go(authority: Authority, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("certified", "wanted"), [("b.test", "a.test"), ("203.0.113.8", "203.0.113.7")])
-def test_a_certificate_for_another_host_is_refused(
+def test_rejects_a_certificate_for_another_host(
     authority: Authority, tmp_path: Path, certified: str, wanted: str
 ) -> None:
     server, client = accepting(authority, certified), connecting(authority, tmp_path, wanted)
@@ -93,7 +95,7 @@ def test_a_certificate_for_another_host_is_refused(
         talk(client, server)
 
 
-def test_an_authority_that_nobody_trusts_is_refused(authority: Authority, tmp_path: Path) -> None:
+def test_rejects_a_certificate_of_an_untrusted_ca(authority: Authority, tmp_path: Path) -> None:
     begun = TlsStart()
     ServerTls().tls_start_server(begun, tunnel("a.test"))
     assert begun.connection
@@ -102,7 +104,7 @@ def test_an_authority_that_nobody_trusts_is_refused(authority: Authority, tmp_pa
     assert tmp_path.is_dir()
 
 
-def test_an_authority_of_the_policy_in_force_is_trusted_for_as_long_as_it_is(authority: Authority) -> None:
+def test_trusts_a_ca_only_while_the_policy_in_force_contains_the_ca(authority: Authority) -> None:
     force = [authority.pem().decode()]
     server_tls = ServerTls(authorities=lambda: force[-1])
 
@@ -121,7 +123,7 @@ def test_an_authority_of_the_policy_in_force_is_trusted_for_as_long_as_it_is(aut
         handshake()
 
 
-def test_a_host_is_certified_once_a_day(authority: Authority) -> None:
+def test_reuses_the_certificate_of_a_host_but_not_after_two_days(authority: Authority) -> None:
     times = [datetime(2026, 1, 1, tzinfo=UTC)]
     client_tls = ClientTls(authority, now=lambda: times[-1])
     first = client_tls._context("a.test")
@@ -130,7 +132,7 @@ def test_a_host_is_certified_once_a_day(authority: Authority) -> None:
     assert client_tls._context("a.test") is not first
 
 
-def test_a_clock_that_was_set_back_has_a_host_certified_again(authority: Authority) -> None:
+def test_makes_a_new_certificate_if_the_clock_was_set_back(authority: Authority) -> None:
     times = [datetime(2027, 1, 1, tzinfo=UTC)]
     client_tls = ClientTls(authority, now=lambda: times[-1])
     ahead = client_tls._context("a.test")
@@ -138,7 +140,7 @@ def test_a_clock_that_was_set_back_has_a_host_certified_again(authority: Authori
     assert client_tls._context("a.test") is not ahead
 
 
-def test_hosts_that_were_not_used_for_long_are_forgotten(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgets_the_least_recently_used_host(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "REMEMBERED_HOSTS", 2)
     client_tls = ClientTls(authority, now=now_utc)
     for host in ("a.test", "b.test", "a.test", "c.test"):
@@ -146,7 +148,7 @@ def test_hosts_that_were_not_used_for_long_are_forgotten(authority: Authority, m
     assert list(client_tls._contexts) == ["a.test", "c.test"]
 
 
-def test_hosts_that_come_and_go_leave_no_memory(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgotten_hosts_free_their_memory(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "REMEMBERED_HOSTS", 20)
     client_tls = ClientTls(authority, now=now_utc)
     before = 0
@@ -157,11 +159,13 @@ def test_hosts_that_come_and_go_leave_no_memory(authority: Authority, monkeypatc
 
 
 def resident() -> int:
-    """How much memory this process has."""
+    """Return the resident memory of this process."""
     return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]) * 1024
 
 
-def test_openssls_reading_of_the_name_is_asked_for(authority: Authority, tmp_path: Path) -> None:
+def test_rejects_a_tunnel_whose_host_differs_from_the_name_that_openssl_reads(
+    authority: Authority, tmp_path: Path
+) -> None:
     client_tls = ClientTls(authority, now=now_utc)
     server, client = accepting(authority, "a.test", client_tls=client_tls), connecting(authority, tmp_path, "a.test")
     talk(client, server)
@@ -172,15 +176,15 @@ def test_openssls_reading_of_the_name_is_asked_for(authority: Authority, tmp_pat
         client_tls.tls_established_client(begun, tunnel("b.test"))
 
 
-def test_no_name_is_no_other_name(authority: Authority) -> None:
+def test_accepts_a_tunnel_without_a_server_name(authority: Authority) -> None:
     ClientTls(authority, now=now_utc).tls_established_client(TlsStart(), tunnel("203.0.113.7"))
 
 
-def test_a_host_that_openssl_does_not_take_is_not_verified_by_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raises_an_error_if_openssl_does_not_accept_the_host_to_verify(monkeypatch: pytest.MonkeyPatch) -> None:
     lib: Any = SSL._lib  # type: ignore[attr-defined]
 
     class Unwilling:
-        """OpenSSL, on a bad day."""
+        """An OpenSSL that accepts no host."""
 
         def __getattr__(self, name: str) -> object:
             return (lambda *_: 0) if name == "X509_VERIFY_PARAM_set1_host" else getattr(lib, name)
@@ -212,7 +216,7 @@ def test_a_client_gets_the_first_protocol_that_both_sides_speak(
     assert client.get_alpn_proto_negotiated() == wanted
 
 
-def test_no_session_is_kept_for_a_client(authority: Authority) -> None:
+def test_disables_the_tls_session_cache_for_clients(authority: Authority) -> None:
     begun = TlsStart()
     ClientTls(authority, now=now_utc).tls_start_client(begun, tunnel("a.test"))
     assert begun.connection
@@ -220,5 +224,5 @@ def test_no_session_is_kept_for_a_client(authority: Authority) -> None:
 
 
 @pytest.mark.parametrize("method", [SSL.TLS_SERVER_METHOD, SSL.TLS_CLIENT_METHOD])
-def test_an_idle_connection_holds_no_buffers(method: int) -> None:
+def test_contexts_release_the_buffers_of_idle_connections(method: int) -> None:
     assert subject._context(method).set_mode(0) & subject.RELEASE_BUFFERS

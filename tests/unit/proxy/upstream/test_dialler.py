@@ -28,7 +28,7 @@ LIMITS = Limits(resolve_seconds=0.01, connect_seconds=0.01)
 
 
 class World:
-    """Names, and what happens when an address is dialled."""
+    """A fake resolver and network."""
 
     def __init__(self, *answers: Sequence[str] | Exception, slow: bool = False, dead: Sequence[str] = ()) -> None:
         self.answers = list(answers)
@@ -73,21 +73,21 @@ async def failure(world: World, host: str = "a.test") -> tuple[type[NotReached],
     return type(caught.value.why), str(caught.value.why)
 
 
-async def test_the_address_that_was_checked_is_the_one_that_is_dialled() -> None:
+async def test_connects_to_the_address_that_was_checked() -> None:
     world = World(["203.0.113.1", "203.0.113.2"])
     got: Any = await world.dialler().dial("a.test", 443)
     assert got == ("203.0.113.1", 443)
     assert world.dialled == [("203.0.113.1", 443)]
 
 
-async def test_the_next_address_is_tried_when_one_is_dead() -> None:
+async def test_tries_the_next_address_if_one_is_unreachable() -> None:
     world = World(["203.0.113.1", "203.0.113.2"], dead=["203.0.113.1"])
     await world.dialler().dial("a.test", 443)
     assert world.dialled == [("203.0.113.1", 443), ("203.0.113.2", 443)]
 
 
 @pytest.mark.parametrize("answer", [["127.0.0.1"], ["203.0.113.1", "169.254.169.254"], ["::1", "203.0.113.1"]])
-async def test_one_inner_address_among_the_answers_refuses_them_all(answer: list[str]) -> None:
+async def test_refuses_all_addresses_of_a_name_if_one_is_not_public(answer: list[str]) -> None:
     world = World(answer)
     kind, why = await failure(world)
     assert kind is Refused
@@ -95,14 +95,14 @@ async def test_one_inner_address_among_the_answers_refuses_them_all(answer: list
     assert world.dialled == []
 
 
-async def test_a_name_that_changes_its_address_is_checked_each_time() -> None:
+async def test_checks_the_addresses_of_a_name_on_each_connection() -> None:
     world = World(["203.0.113.1"], ["127.0.0.1"])
     await world.dialler().dial("a.test", 443)
     assert await failure(world) == (Refused, "a.test resolves to 127.0.0.1, a loopback address")
     assert world.dialled == [("203.0.113.1", 443)]
 
 
-async def test_an_override_is_dialled_unchecked_and_for_its_port_alone() -> None:
+async def test_an_override_applies_without_checks_and_only_to_its_port() -> None:
     world = World(["127.0.0.1"])
     dialler = world.dialler(Override(host="a.test", port=443, address="127.0.0.1", to=8443))
     await dialler.dial("a.test", 443)
@@ -122,11 +122,11 @@ async def test_an_override_is_dialled_unchecked_and_for_its_port_alone() -> None
         (World(["203.0.113.1"], dead=["203.0.113.1"]), "a.test:443 cannot be reached: Connection refused"),
     ],
 )
-async def test_a_failure_says_what_failed(world: World, why: str) -> None:
+async def test_a_failure_names_its_cause(world: World, why: str) -> None:
     assert await failure(world) == (NotReached, why)
 
 
-async def test_the_systems_resolver_is_asked_for_all_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resolve_returns_each_address_of_the_systems_resolver_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def getaddrinfo(*_: object, **__: object) -> list[tuple[Any, ...]]:
         return [(0, 0, 0, "", ("203.0.113.1", 443)), (0, 0, 0, "", ("203.0.113.1", 443)), (0, 0, 0, "", ("::1", 443))]
 
@@ -159,7 +159,7 @@ LAB = HostService(name="10.20.0.7", to="10.20.0.7", port=9090, network=ip_networ
         (LAB, "10.20.0.7", "10.20.0.7"),
     ],
 )
-async def test_a_private_place_is_reached_by_its_name_and_port(place: HostService, asked: str, address: str) -> None:
+async def test_connects_to_a_host_service_by_its_name_and_port(place: HostService, asked: str, address: str) -> None:
     world = World([address])
     await world.dialler(place=place).dial(place.name, place.port)
     assert (world.asked, world.dialled) == ([asked], [(address, place.port)])
@@ -182,7 +182,7 @@ async def test_a_private_place_is_reached_by_its_name_and_port(place: HostServic
         ["224.0.0.1"],
     ],
 )
-async def test_no_place_lifts_what_nothing_may_reach(place: HostService, answer: list[str]) -> None:
+async def test_a_host_service_cannot_reach_forbidden_addresses(place: HostService, answer: list[str]) -> None:
     world = World(answer)
     with pytest.raises(DialError) as caught:
         await world.dialler(place=place).dial(place.name, place.port)
@@ -191,21 +191,21 @@ async def test_no_place_lifts_what_nothing_may_reach(place: HostService, answer:
 
 
 @pytest.mark.parametrize(("host", "port"), [("tracker.internal", 80), ("other.internal", 443), ("10.1.2.3", 443)])
-async def test_a_place_lifts_its_own_name_and_port_alone(host: str, port: int) -> None:
+async def test_a_host_service_allows_only_its_own_name_and_port(host: str, port: int) -> None:
     world = World(["10.1.2.3"])
     with pytest.raises(DialError, match="a private address"):
         await world.dialler(place=TRACKER).dial(host, port)
     assert world.dialled == []
 
 
-async def test_an_address_outside_the_network_that_was_named_stays_closed() -> None:
+async def test_refuses_an_address_outside_the_network_of_a_host_service() -> None:
     world = World(["10.20.1.7"])
     with pytest.raises(DialError, match="a private address"):
         await world.dialler(place=LAB).dial(LAB.name, LAB.port)
     assert world.dialled == []
 
 
-async def test_a_place_that_leads_to_the_proxy_itself_is_not_dialled() -> None:
+async def test_refuses_a_host_service_that_leads_to_the_proxy_itself() -> None:
     world = World(["10.1.2.3"], ["10.1.2.3"])
 
     def host_service_of(_: str, port: int) -> HostService:
@@ -225,7 +225,7 @@ async def test_a_place_that_leads_to_the_proxy_itself_is_not_dialled() -> None:
     assert world.dialled == [("10.1.2.3", 81)]
 
 
-async def test_a_place_that_changes_its_address_is_checked_each_time() -> None:
+async def test_checks_the_address_of_a_host_service_on_each_connection() -> None:
     world = World(["10.1.2.3"], ["169.254.169.254"])
     dialler = world.dialler(place=TRACKER)
     await dialler.dial(TRACKER.name, TRACKER.port)
@@ -243,7 +243,7 @@ WRITERS: list[asyncio.StreamWriter] = []
 
 @pytest.fixture(autouse=True)
 def nothing_stays_open() -> Iterator[None]:
-    """Close what a test has opened in memory."""
+    """Close the streams that a test opened in memory."""
     yield
     for writer in WRITERS:
         writer.close()
@@ -251,7 +251,7 @@ def nothing_stays_open() -> Iterator[None]:
 
 
 class Company(World):
-    """A company's network: what its proxy answers, and what was said to it."""
+    """A network with an upstream proxy: its answer, and what it received."""
 
     def __init__(self, *answers: Sequence[str] | Exception, says: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> None:
         super().__init__(*answers)
@@ -289,7 +289,7 @@ UNKNOWN = socket.gaierror(-2, "Name or service not known")
 
 @pytest.mark.parametrize("hint", [["203.0.113.5"], UNKNOWN])
 @pytest.mark.parametrize("where", ["10.9.9.9", "203.0.113.9"])
-async def test_a_company_s_proxy_is_asked_by_name_whatever_is_known_of_it_here(
+async def test_sends_the_host_name_to_the_upstream_proxy_even_if_it_does_not_resolve(
     hint: list[str] | Exception, where: str
 ) -> None:
     company = Company(hint, [where])
@@ -298,7 +298,7 @@ async def test_a_company_s_proxy_is_asked_by_name_whatever_is_known_of_it_here(
     assert (company.heard, bytes(reader._buffer)) == (QUESTION, b"")  # type: ignore[attr-defined]
 
 
-async def test_a_name_that_nobody_answers_for_here_is_not_waited_for_long() -> None:
+async def test_continues_with_the_upstream_proxy_if_the_host_resolves_too_slowly() -> None:
     company = Company(["10.9.9.9"])
     dialler = company.behind()
     company.slow = True
@@ -318,9 +318,7 @@ async def test_a_name_that_nobody_answers_for_here_is_not_waited_for_long() -> N
         ("intranet", [], "intranet can only be a private host"),
     ],
 )
-async def test_what_leads_inside_is_not_asked_of_a_company_s_proxy(
-    host: str, answers: list[list[str]], why: str
-) -> None:
+async def test_does_not_ask_the_upstream_proxy_for_private_hosts(host: str, answers: list[list[str]], why: str) -> None:
     company = Company(*answers)
     with pytest.raises(DialError) as caught:
         await company.behind().dial(host, 443)
@@ -328,7 +326,7 @@ async def test_what_leads_inside_is_not_asked_of_a_company_s_proxy(
     assert company.dialled == []
 
 
-async def test_private_places_and_what_is_left_out_are_dialled_directly() -> None:
+async def test_connects_directly_to_host_services_and_hosts_without_an_upstream_proxy() -> None:
     company = Company(["10.1.2.3"], ["203.0.113.5"])
     await company.behind().dial(TRACKER.name, TRACKER.port)
     await company.behind().dial("near.test", 443)
@@ -336,27 +334,27 @@ async def test_private_places_and_what_is_left_out_are_dialled_directly() -> Non
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "100.100.100.200"])
-async def test_a_company_s_proxy_is_no_way_to_what_nothing_may_reach(address: str) -> None:
+async def test_refuses_an_upstream_proxy_at_a_forbidden_address(address: str) -> None:
     company = Company(["203.0.113.5"], [address])
     with pytest.raises(DialError, match=r"^the upstream proxy resolves to ") as caught:
         await company.behind().dial("a.test", 443)
     assert (type(caught.value.why), company.dialled) == (Refused, [])
 
 
-async def test_the_engine_s_machine_may_be_the_proxy() -> None:
+async def test_the_upstream_proxy_can_be_on_the_docker_host() -> None:
     company = Company(["203.0.113.5"], ["172.17.0.1"])
     await company.behind(proxy=replace(PROXY, host="host")).dial("a.test", 443)
     assert (company.asked, company.dialled) == (["a.test", "host.docker.internal"], [("172.17.0.1", 3128)])
 
 
-async def test_an_override_leads_to_a_company_s_proxy_as_well() -> None:
+async def test_an_override_applies_to_the_upstream_proxy() -> None:
     company = Company(UNKNOWN)
     override = Override(host=PROXY.host, port=PROXY.port, address="127.0.0.1", to=4128)
     await company.behind(override).dial("a.test", 443)
     assert (company.dialled, company.heard) == ([("127.0.0.1", 4128)], QUESTION)
 
 
-async def test_what_the_proxy_does_not_do_is_told_and_ends_the_connection() -> None:
+async def test_reports_a_denial_by_the_upstream_proxy_and_aborts_the_connection() -> None:
     company = Company(UNKNOWN, ["10.9.9.9"], says=b"HTTP/1.1 403 No\r\n\r\n")
     with pytest.raises(DialError, match=r"^the upstream proxy denies a\.test:443 \(403\)$") as caught:
         await company.behind().dial("a.test", 443)
@@ -364,7 +362,7 @@ async def test_what_the_proxy_does_not_do_is_told_and_ends_the_connection() -> N
     assert (type(caught.value.why), company.transport.ended) == (NotReached, "aborted")
 
 
-async def test_without_the_credentials_that_are_there_nothing_is_asked() -> None:
+async def test_sends_nothing_to_the_upstream_proxy_if_its_credentials_are_unreadable() -> None:
     def unreadable() -> str:
         raise UserError([Problem(where="upstream-auth", what="cannot be read: Permission denied")])
 
@@ -375,7 +373,7 @@ async def test_without_the_credentials_that_are_there_nothing_is_asked() -> None
     assert (str(caught.value), company.heard) == (why, b"")
 
 
-async def test_tls_with_the_proxy_is_for_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tls_with_the_upstream_proxy_is_for_the_name_of_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int, str]] = []
 
     async def over_tls(address: str, port: int, *, name: str, trust: ssl.SSLContext) -> Streams:
@@ -389,7 +387,7 @@ async def test_tls_with_the_proxy_is_for_its_own_name(monkeypatch: pytest.Monkey
     assert (asked, company.heard) == ([("10.9.9.9", 3128, PROXY.host)], QUESTION)
 
 
-async def test_where_nothing_is_said_the_way_is_direct() -> None:
+async def test_connects_directly_by_default() -> None:
     world = World(["203.0.113.1"])
     await Dialler(limits=LIMITS, resolve=world.resolve, connect=world.connect).dial("a.test", 443)
     assert world.dialled == [("203.0.113.1", 443)]

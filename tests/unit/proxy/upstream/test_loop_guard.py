@@ -16,11 +16,13 @@ from agent_sandbox.proxy.upstream.loop_guard import LoopGuard
         ("fd00::77", 8080, False),
     ],
 )
-def test_the_proxy_is_at_its_ports_by_every_address_of_its_machine(address: str, port: int, *, wanted: bool) -> None:
+def test_matches_the_ports_of_the_proxy_on_every_address_of_the_machine(
+    address: str, port: int, *, wanted: bool
+) -> None:
     itself = LoopGuard()
     itself.listens("0.0.0.0:8080", "[::]:443")
     assert itself.is_at(address, port) is wanted
 
 
-def test_before_it_listens_it_is_nowhere() -> None:
+def test_matches_nothing_before_the_proxy_listens() -> None:
     assert not LoopGuard().is_at("127.0.0.1", 8080)

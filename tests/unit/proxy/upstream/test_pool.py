@@ -20,7 +20,7 @@ LIMITS = Limits(pool_connections=3, pool_per_server=2, pool_idle_seconds=10, poo
 
 @dataclass(eq=False)
 class Fake:
-    """A connection that does what a test says."""
+    """A connection that a test controls."""
 
     is_quiet: bool = True
     is_dropped: bool = False
@@ -28,11 +28,11 @@ class Fake:
     dropped: asyncio.Event = field(default_factory=asyncio.Event)
 
     def rest(self, on_activity: Callable[[], None]) -> None:
-        """Note whom to tell."""
+        """Store the callback."""
         self.on_activity = on_activity
 
     def drop(self) -> None:
-        """Close, which tells, too."""
+        """Close, and call the callback."""
         assert not self.is_dropped
         self.is_dropped = True
         self.dropped.set()
@@ -41,7 +41,7 @@ class Fake:
 
 
 class Pool(ServerPool[Fake]):
-    """A pool whose time stands still."""
+    """A pool with a clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -50,7 +50,7 @@ class Pool(ServerPool[Fake]):
     def put(
         self, connection: Fake, server: Server = A, secrets: object = None, opened: float = 1000, seconds: float = 60
     ) -> Fake:
-        """Give it back under the old policy."""
+        """Return the connection to the pool under the old policy."""
         self.give(connection, server, policy=OLD, secrets=secrets, opened=opened, seconds=seconds)
         return connection
 
@@ -60,20 +60,20 @@ async def pool() -> Pool:
     return Pool()
 
 
-async def test_the_connection_that_was_used_last_is_handed_out_once(pool: Pool) -> None:
+async def test_take_returns_each_connection_once_and_the_last_used_first(pool: Pool) -> None:
     first, last = pool.put(Fake()), pool.put(Fake())
     assert [pool.take(A, OLD, None) for _ in range(3)] == [last, first, None]
     assert (len(pool), first.is_dropped, last.is_dropped) == (0, False, False)
 
 
 @pytest.mark.parametrize("other", [B, A._replace(tls=False), A._replace(port=8443)])
-async def test_another_server_gets_no_connection(pool: Pool, other: Server) -> None:
+async def test_does_not_reuse_a_connection_for_another_server(pool: Pool, other: Server) -> None:
     pool.put(Fake())
     assert pool.take(other, OLD, None) is None
     assert len(pool) == 1
 
 
-async def test_other_secrets_get_no_connection(pool: Pool) -> None:
+async def test_does_not_reuse_a_connection_for_other_secrets(pool: Pool) -> None:
     one, two = pool.put(Fake(), secrets="one"), pool.put(Fake(), secrets="two")
     assert pool.take(A, OLD, None) is None
     assert pool.take(A, OLD, "one") is one
@@ -81,21 +81,21 @@ async def test_other_secrets_get_no_connection(pool: Pool) -> None:
     assert not two.is_dropped
 
 
-async def test_an_equal_policy_that_was_loaded_later_gets_no_connection(pool: Pool) -> None:
+async def test_does_not_reuse_a_connection_under_an_equal_policy_that_was_loaded_later(pool: Pool) -> None:
     assert OLD == NEW
     connection = pool.put(Fake())
     assert pool.take(A, NEW, None) is None
     assert connection.is_dropped
 
 
-async def test_a_connection_on_which_something_arrived_is_closed(pool: Pool) -> None:
+async def test_closes_a_connection_on_which_data_arrived(pool: Pool) -> None:
     good, bad = pool.put(Fake()), pool.put(Fake())
     bad.is_quiet = False
     assert pool.take(A, OLD, None) is good
     assert bad.is_dropped
 
 
-async def test_a_connection_that_stirs_is_closed_at_once_unless_it_was_taken(pool: Pool) -> None:
+async def test_activity_closes_an_idle_connection_but_not_a_taken_connection(pool: Pool) -> None:
     taken, left = pool.put(Fake()), pool.put(Fake())
     assert left.on_activity
     left.on_activity()
@@ -107,13 +107,15 @@ async def test_a_connection_that_stirs_is_closed_at_once_unless_it_was_taken(poo
 
 
 @pytest.mark.parametrize(("opened", "seconds"), [(1000, 0), (1000, -1), (900, 60)])
-async def test_what_may_not_be_used_again_is_closed(pool: Pool, opened: float, seconds: float) -> None:
+async def test_closes_a_connection_without_time_left(pool: Pool, opened: float, seconds: float) -> None:
     assert pool.put(Fake(), opened=opened, seconds=seconds).is_dropped
     assert len(pool) == 0
 
 
 @pytest.mark.parametrize(("opened", "seconds", "left"), [(1000, 60, 10), (1000, 4, 4), (903, 60, 3)])
-async def test_a_connection_is_used_for_a_time(pool: Pool, opened: float, seconds: float, left: float) -> None:
+async def test_reuses_a_connection_only_until_its_time_is_over(
+    pool: Pool, opened: float, seconds: float, left: float
+) -> None:
     connection = pool.put(Fake(), opened=opened, seconds=seconds)
     pool.now += left - 0.1
     assert pool.take(A, OLD, None) is connection
@@ -123,7 +125,7 @@ async def test_a_connection_is_used_for_a_time(pool: Pool, opened: float, second
     assert connection.is_dropped
 
 
-async def test_old_connections_are_closed_without_being_asked_for(pool: Pool) -> None:
+async def test_closes_old_connections_by_a_timer(pool: Pool) -> None:
     waits = [pool.put(Fake(), seconds=seconds) for seconds in (0.001, 9)]
     pool.now += 1
     await asyncio.wait_for(waits[0].dropped.wait(), 5)
@@ -133,7 +135,7 @@ async def test_old_connections_are_closed_without_being_asked_for(pool: Pool) ->
     assert (len(pool), waits[1].is_dropped) == (0, True)
 
 
-async def test_the_oldest_makes_room(pool: Pool) -> None:
+async def test_closes_the_oldest_connection_at_the_limit(pool: Pool) -> None:
     first, second, third = (pool.put(Fake()) for _ in range(3))
     assert (first.is_dropped, second.is_dropped) == (True, False)
     pool.now += 1
@@ -142,7 +144,7 @@ async def test_the_oldest_makes_room(pool: Pool) -> None:
     assert not any(one.is_dropped for one in other)
 
 
-async def test_clearing_closes_all(pool: Pool) -> None:
+async def test_clear_closes_all_connections(pool: Pool) -> None:
     held = [pool.put(Fake(), server) for server in (A, B)]
     pool.clear()
     assert (len(pool), [one.is_dropped for one in held]) == (0, [True, True])

@@ -22,7 +22,7 @@ OPENED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 async def asked(answer: bytes, *, end: bool = True, host: str = "a.test", credentials: str = "") -> tuple[bytes, bytes]:
-    """Return what was said to a proxy that gives this answer, and what of it belongs to the tunnel."""
+    """Return what a proxy with this answer receives, and the part of the answer after the head."""
     reader, writer, transport = memory_streams()
     reader.feed_data(answer)
     if end:
@@ -50,16 +50,16 @@ async def refusal(answer: bytes, *, end: bool = True, credentials: str = "") -> 
         b"HTTP/1.1 200 Verbindung hergestellt, gr\xfc\xdfe\r\nX:\r\n\r\n",
     ],
 )
-async def test_a_tunnel_is_asked_for_by_name_and_begins_behind_the_head(answer: bytes) -> None:
+async def test_requests_a_tunnel_by_host_name_and_starts_the_tunnel_after_the_head(answer: bytes) -> None:
     assert await asked(answer + b"\x16\x03", end=False) == (QUESTION, b"\x16\x03")
 
 
-async def test_an_address_is_written_as_an_authority() -> None:
+async def test_writes_an_ipv6_address_in_brackets() -> None:
     said, _ = await asked(OPENED, host="2606:4700::1111", end=False)
     assert said == b"CONNECT [2606:4700::1111]:443 HTTP/1.1\r\nHost: [2606:4700::1111]:443\r\n\r\n"
 
 
-async def test_credentials_go_along() -> None:
+async def test_sends_the_credentials() -> None:
     said, _ = await asked(OPENED, credentials="me:gr\u00fc\u00dfe:2", end=False)
     encoded = b64encode("me:gr\u00fc\u00dfe:2".encode())
     assert said == QUESTION[:-2] + b"Proxy-Authorization: Basic " + encoded + b"\r\n\r\n"
@@ -78,11 +78,11 @@ async def test_credentials_go_along() -> None:
         (b"HTTP/1.1 200 OK\r\n", "closed the connection without a response"),
     ],
 )
-async def test_what_is_no_tunnel_is_told_in_words(answer: bytes, why: str) -> None:
+async def test_explains_why_the_upstream_proxy_opened_no_tunnel(answer: bytes, why: str) -> None:
     assert await refusal(answer) == why
 
 
-async def test_credentials_that_are_not_taken_are_told_as_such() -> None:
+async def test_reports_rejected_credentials() -> None:
     assert await refusal(b"HTTP/1.1 407 Who\r\n\r\n", credentials="me:wrong") == subject.REJECTED
 
 
@@ -108,16 +108,16 @@ async def test_malformed_response_head_opens_no_tunnel(answer: bytes, problem: s
     assert await refusal(answer) == f"sent a malformed response: {problem}"
 
 
-async def test_an_answer_is_waited_for_so_long_and_no_longer() -> None:
+async def test_limits_the_time_for_an_answer() -> None:
     assert await refusal(b"HTTP/1.1 200 OK\r\n", end=False) == "did not answer within 0.02 s"
 
 
-async def test_an_answer_without_an_end_is_not_kept() -> None:
+async def test_rejects_an_overlong_response_head() -> None:
     assert await refusal(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 140_000) == "sent an overlong response head"
     assert await refusal(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n") == "sent an overlong response head"
 
 
-async def test_a_connection_that_breaks_is_told() -> None:
+async def test_reports_an_aborted_connection() -> None:
     for why in (ConnectionResetError(104, "reset by peer"), ConnectionResetError("reset by peer")):
         reader, writer, _ = memory_streams()
         reader.set_exception(why)
@@ -128,7 +128,7 @@ async def test_a_connection_that_breaks_is_told() -> None:
 
 @asynccontextmanager
 async def tls_server(leaf: Path | None) -> AsyncIterator[int]:
-    """Listen on loopback, with TLS where there is a certificate."""
+    """Listen on loopback, with TLS if there is a certificate."""
     context = None
     if leaf:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -143,7 +143,7 @@ async def tls_server(leaf: Path | None) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-async def test_tls_with_the_proxy_itself_is_verified(tmp_path: Path) -> None:
+async def test_verifies_tls_with_the_upstream_proxy(tmp_path: Path) -> None:
     trust = ssl.create_default_context(cafile=make_authority(tmp_path, ["proxy.test"]))
     async with tls_server(tmp_path / "leaf.pem") as port:
         reader, writer = await connect_over_tls("127.0.0.1", port, name="proxy.test", trust=trust)

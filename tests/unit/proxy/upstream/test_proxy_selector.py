@@ -21,7 +21,7 @@ UPSTREAM = "settings: {upstream: {proxy: 'https://proxy.corp.example:3129', no_p
 
 
 def policy(folder: Path, *, user: str = "", project: str = "") -> Policy:
-    """Return the policy of two layers; beside each of them lie credentials."""
+    """Return the policy of two layers, with credentials beside each."""
     for name, text in (("user", user), ("project", project)):
         (folder / name).mkdir(exist_ok=True)
         (folder / name / "policy.yaml").write_text(text)
@@ -29,7 +29,7 @@ def policy(folder: Path, *, user: str = "", project: str = "") -> Policy:
     return load_policy(folder / "project" / "policy.yaml", layers=[layer_beside("user", folder / "user/policy.yaml")])
 
 
-def test_a_host_has_the_proxy_that_the_policy_in_force_names(tmp_path: Path) -> None:
+def test_selects_the_upstream_proxy_of_the_policy_in_force(tmp_path: Path) -> None:
     force = [policy(tmp_path)]
     hops = UpstreamProxySelector(lambda: force[-1], {})
     assert hops.of("a.test") is None
@@ -39,7 +39,7 @@ def test_a_host_has_the_proxy_that_the_policy_in_force_names(tmp_path: Path) -> 
     assert (str(hop.proxy), hops.of("near.example")) == ("https://proxy.corp.example:3129", None)
 
 
-def test_credentials_go_to_the_proxy_that_the_layer_beside_them_names_and_a_project_has_none(tmp_path: Path) -> None:
+def test_uses_credentials_only_for_the_proxy_of_the_layer_beside_them(tmp_path: Path) -> None:
     folders = {"user": tmp_path / "user"}
     own = UpstreamProxySelector(lambda: policy(tmp_path, user=UPSTREAM), folders).of("a.test")
     foreign = UpstreamProxySelector(lambda: policy(tmp_path, user=UPSTREAM, project=UPSTREAM), folders).of("a.test")
@@ -48,7 +48,7 @@ def test_credentials_go_to_the_proxy_that_the_layer_beside_them_names_and_a_proj
     assert (own.credentials(), foreign.credentials()) == ("user:secret", "")
 
 
-def test_tls_with_the_proxy_trusts_what_servers_are_trusted_by(tmp_path: Path) -> None:
+def test_tls_with_the_upstream_proxy_trusts_the_cas_of_the_policy_in_force(tmp_path: Path) -> None:
     authority = make_authority(tmp_path, ["proxy.corp.example"])
     first = policy(tmp_path, user=UPSTREAM)
     force = [first]
@@ -91,14 +91,14 @@ def test_credentials_are_one_line(tmp_path: Path, written: bytes, said: str) -> 
 
 
 @pytest.mark.parametrize("written", [b"", b"mepw", b"me:pw\nX: y", b"me:p\0w", b"me:\xff", b"me:" + b"x" * 1024])
-def test_what_are_no_credentials_is_told_without_a_word_of_them(tmp_path: Path, written: bytes) -> None:
+def test_reports_invalid_credentials_without_quoting_them(tmp_path: Path, written: bytes) -> None:
     (tmp_path / CREDENTIALS).write_bytes(written)
     with pytest.raises(UserError) as caught:
         read_credentials(tmp_path / CREDENTIALS)
     assert str(caught.value) == "upstream-auth: contains no credentials; write one line: `user:password`"
 
 
-def test_no_file_is_no_credentials_and_one_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+def test_a_missing_file_means_no_credentials_and_an_unreadable_file_is_a_problem(tmp_path: Path) -> None:
     assert read_credentials(tmp_path / CREDENTIALS) == ""
     (tmp_path / CREDENTIALS).mkdir()
     with pytest.raises(UserError, match=r"^upstream-auth: not a regular file$"):
