@@ -8,7 +8,7 @@ def build(freshness: Freshness) -> BuildImage:
     return BuildImage(name="x:1", target="x", labels={}, freshness=freshness, argv=("docker", "build", "-"), context={})
 
 
-def test_a_plan_reads_as_lines_for_a_shell() -> None:
+def test_describes_a_plan_as_shell_commands() -> None:
     run = RunCommand(
         argv=("docker", "compose", "--file", "a b.yml", "up"), cwd=Path("/p"), project="p-1", purpose="starting"
     )
@@ -24,5 +24,5 @@ def test_a_plan_reads_as_lines_for_a_shell() -> None:
     assert describe((build(Freshness.OUTDATED), build(Freshness.ALL), run, unless, replaced)) == expected
 
 
-def test_the_files_of_a_context_are_not_part_of_its_name() -> None:
+def test_repr_of_a_build_omits_its_context() -> None:
     assert "context" not in repr(build(Freshness.ALL))

@@ -32,17 +32,17 @@ services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{IMAGE}", volum
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in a project with a stack called app-1 and a valid policy, to which the user has said yes."""
+    """Change to a trusted project with a stack called app-1 and a valid policy."""
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(stamped(COMPOSE, comment="#"))
     (tmp_path / ".devcontainer" / "policy.yaml").write_text(
         f"version: 1\nservices: [{AGENT}]\ndomains: [example.org]\n"
     )
     monkeypatch.chdir(tmp_path)
-    # Its name is short here, for messages that can be read; that it is refused is tested beside `installed`.
+    # The short name keeps messages readable; the tests of `installed` cover that it is rejected.
     for module in (installed, trust_gate):
         monkeypatch.setattr(module, "require_own", lambda project: project)
-    # Whoever runs the tests may be root: of that, too, is tested beside `up`.
+    # The tests may run as root; the tests of `up` cover that case.
     monkeypatch.setattr(facts, "belongs_to_root", lambda _root: False)
     trust(tmp_path)
     return tmp_path
@@ -50,7 +50,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def became(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the commands that get the terminal, without the name of their session, and where they run."""
+    """Return the commands that get the terminal, without session names, and their directories."""
     lines: list[str] = []
 
     def run_attached(argv: Sequence[str], *, cwd: Path, pass_signal: Sequence[str]) -> int:
@@ -66,7 +66,7 @@ def became(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def up_to_date(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have every image of the project, built from the files that a build would take."""
+    """Fake all images of the project, built from the current files."""
     images = images_of(read_project(project))
     labels = ({"tags": [image.name], "labels": {"agent-sandbox.digest": image.digest}} for image in images)
     return docker.says("image inspect", out="\n".join(map(json.dumps, labels)))

@@ -28,7 +28,7 @@ services: [anthropic]
 
 @pytest.fixture
 def own(empty_project: Path) -> Path:
-    """The manifest of an agent of the user's own."""
+    """The manifest of a user's own agent."""
     file = empty_project.parent / "home" / ".config" / "agent-sandbox" / "agents" / "mine" / "agent.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(MANIFEST)
@@ -71,7 +71,7 @@ def test_an_engine_that_does_not_answer_leaves_sizes_unknown(
     assert {one["state_bytes"] for one in json.loads(ask("agents", "--json").out)["agents"]} == {None}
 
 
-def test_the_list_is_there_for_programs(own: Path, engine: FakeDocker, ask: Ask) -> None:
+def test_json_output_lists_agents_with_all_fields(own: Path, engine: FakeDocker, ask: Ask) -> None:
     assert engine.rules
     said = json.loads(ask("agents", "--json").out)
     assert said["problems"] == []
@@ -91,7 +91,7 @@ def test_the_list_is_there_for_programs(own: Path, engine: FakeDocker, ask: Ask)
     assert [one["file"] for one in said["agents"] if one["name"] != "mine"] == [None] * (len(known_agents()) - 1)
 
 
-def test_an_invalid_manifest_is_a_problem_beside_the_others(own: Path, engine: FakeDocker, ask: Ask) -> None:
+def test_reports_an_invalid_manifest_and_lists_the_other_agents(own: Path, engine: FakeDocker, ask: Ask) -> None:
     assert engine.rules
     own.write_text(MANIFEST.replace("state:", "stat:"))
     answer = ask("agents")
@@ -102,7 +102,7 @@ def test_an_invalid_manifest_is_a_problem_beside_the_others(own: Path, engine: F
     )
 
 
-def test_an_own_agent_with_the_name_of_a_built_in_one_is_a_problem(own: Path, ask: Ask) -> None:
+def test_check_rejects_an_own_agent_with_the_name_of_a_built_in_agent(own: Path, ask: Ask) -> None:
     own.parent.rename(own.parent.with_name("claude"))
     answer = ask("agents", "check", "claude")
     where = own.parent.with_name("claude") / own.name
@@ -111,7 +111,7 @@ def test_an_own_agent_with_the_name_of_a_built_in_one_is_a_problem(own: Path, as
     assert answer.err == f"error: {where}: `claude` is the name of a built-in agent\n  hint: {hint}\n"
 
 
-def test_a_check_builds_the_image_with_the_version_command(own: Path, docker: FakeDocker, ask: Ask) -> None:
+def test_check_dry_run_prints_the_build_of_the_agent_image(own: Path, docker: FakeDocker, ask: Ask) -> None:
     assert own.exists()
     answer = ask("agents", "check", "mine", "--dry-run")
     *_, build, _ = answer.out.splitlines()
@@ -120,7 +120,7 @@ def test_a_check_builds_the_image_with_the_version_command(own: Path, docker: Fa
     assert (answer.code, docker.calls) == (0, [])
 
 
-def test_a_check_names_services_that_do_not_exist(own: Path, docker: FakeDocker, ask: Ask) -> None:
+def test_check_reports_an_unknown_service(own: Path, docker: FakeDocker, ask: Ask) -> None:
     own.write_text(MANIFEST.replace("anthropic", "nonesuch"))
     answer = ask("agents", "check", "mine")
     assert (answer.code, docker.calls) == (1, [])
@@ -137,13 +137,13 @@ def test_a_check_names_services_that_do_not_exist(own: Path, docker: FakeDocker,
         (("list", "mine"), "`list` takes no name, but got `mine`"),
     ],
 )
-def test_usage_is_named(own: Path, ask: Ask, words: tuple[str, ...], what: str) -> None:
+def test_reports_wrong_usage(own: Path, ask: Ask, words: tuple[str, ...], what: str) -> None:
     assert own.exists()
     answer = ask("agents", *words)
     assert (answer.code, answer.err) == (1, f"error: {what}\n  hint: agent-sandbox agents list | check NAME\n")
 
 
-def test_an_own_agent_gets_a_stack_as_a_built_in_one(own: Path, empty_project: Path, ask: Ask) -> None:
+def test_init_makes_a_stack_for_an_own_agent(own: Path, empty_project: Path, ask: Ask) -> None:
     assert own.exists()
     assert ask("init", "mine").code == 0
     compose = yaml.safe_load((empty_project / ".devcontainer" / "docker-compose.yml").read_text())
@@ -151,7 +151,7 @@ def test_an_own_agent_gets_a_stack_as_a_built_in_one(own: Path, empty_project: P
     assert "state-mine" in compose["volumes"]
 
 
-def test_words_are_completed(own: Path) -> None:
+def test_completes_actions_and_agents(own: Path) -> None:
     assert own.exists()
     assert completions() == ("list", "check")
     assert set(completions("check")) == {"mine", *(path.parent.name for path in built_in().glob("*/agent.yaml"))}

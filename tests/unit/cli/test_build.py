@@ -10,7 +10,9 @@ from agent_sandbox.images import base_name, proxy_name
 from fake_docker import FakeDocker
 
 
-def test_images_that_are_current_are_left_alone(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_does_not_rebuild_images_that_are_up_to_date(
+    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert exit_code(build) == 0
     assert capsys.readouterr().err.splitlines()[:2] == [
         f"{proxy_name()} is up to date",
@@ -19,13 +21,13 @@ def test_images_that_are_current_are_left_alone(up_to_date: FakeDocker, capsys: 
     assert len(up_to_date.calls) == 1
 
 
-def test_quiet_says_nothing(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_nothing(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert up_to_date.rules
     assert exit_code(lambda: build(quiet=True)) == 0
     assert capsys.readouterr() == ("", "")
 
 
-def test_for_an_editor_the_projects_name_must_be_the_stacks(
+def test_editor_build_fails_if_compose_project_name_differs_from_the_stack(
     project: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(lambda: build(editor=True, quiet=True)) == 0
@@ -42,7 +44,7 @@ def test_for_an_editor_the_projects_name_must_be_the_stacks(
     assert exit_code(lambda: build(quiet=True)) == 0
 
 
-def test_a_dry_run_prints_the_commands_and_asks_nothing(
+def test_dry_run_prints_the_commands_without_calling_docker(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -52,7 +54,7 @@ def test_a_dry_run_prints_the_commands_and_asks_nothing(
     assert (len(out.splitlines()), err, docker.calls) == (4, "", [])
 
 
-def test_ctrl_c_ends_the_build_and_says_what_is_left(
+def test_ctrl_c_ends_the_build_and_explains_how_the_next_build_continues(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert project.exists()
@@ -68,7 +70,7 @@ def test_ctrl_c_ends_the_build_and_says_what_is_left(
     )
 
 
-def test_outside_a_project_an_agent_has_to_be_named(
+def test_fails_outside_a_project_without_an_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -13,7 +13,7 @@ from typed_shell import TypedShell
 
 
 @pytest.mark.parametrize("shell", Shell)
-def test_the_script_is_data(shell: Shell, ask: Ask) -> None:
+def test_prints_the_completion_script_of_each_shell(shell: Shell, ask: Ask) -> None:
     answer = ask("completion", shell.value)
     assert (answer.code, answer.out, answer.err) == (0, f"{SCRIPTS[shell]}\n", "")
 
@@ -24,13 +24,13 @@ def test_an_unknown_shell_is_a_usage_error(ask: Ask) -> None:
     assert answer.err.endswith("Error: Invalid value for 'SHELL': 'csh' is not one of bash, zsh, fish\n")
 
 
-def test_the_shells_themselves_are_completed() -> None:
+def test_completes_the_names_of_the_shells() -> None:
     assert completions() == ("bash", "zsh", "fish")
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Return an environment with the command on PATH, and no settings of a user."""
+    """Return an environment with the command on PATH and without user settings."""
     program = tmp_path / "agent-sandbox"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m agent_sandbox "$@"\n')
     program.chmod(0o755)
@@ -44,7 +44,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def where_installed[T](shell: Shell, rows: list[T]) -> list[T]:
-    """Return the rows, or none if the machine lacks the shell: pytest then reports the test as left out."""
+    """Return the rows, or none if the machine lacks the shell: pytest then skips the test."""
     return rows if shutil.which(shell.value) else []
 
 
@@ -85,7 +85,7 @@ def test_a_real_bash_completes(environment: dict[str, str], line: str, expected:
         ],
     ),
 )
-def test_a_real_fish_completes_and_offers_files_where_nothing_is_known(
+def test_a_real_fish_completes_words_and_files(
     environment: dict[str, str], tmp_path: Path, line: str, expected: str
 ) -> None:
     (tmp_path / "policy-file.yaml").touch()

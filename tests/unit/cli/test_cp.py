@@ -19,14 +19,14 @@ FORM = "  hint: write box:PATH for a path in the sandbox, as in agent-sandbox cp
 
 @pytest.fixture
 def running(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have a running stack."""
+    """Fake a running stack."""
     assert project.exists()
     return with_containers(docker, agent="healthy")
 
 
 @pytest.fixture
 def box(running: FakeDocker, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Have a directory in place of /workspace, and run the end that would be in the sandbox there."""
+    """Replace /workspace with a directory, and run the sandbox's end of the copy there."""
     assert running.rules
     folder = tmp_path / "box"
     folder.mkdir()
@@ -60,7 +60,7 @@ def test_copies_in_both_directions(box: Path, project: Path, capsys: pytest.Capt
     assert (project / "new").read_text() == "text"
 
 
-def test_what_is_left_out_is_named_and_the_exit_code_is_1(
+def test_names_files_that_are_not_copied_and_exits_with_1(
     box: Path, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("a/.vscode/tasks.json", "a/.git/config", "a/b"):
@@ -78,11 +78,11 @@ def test_what_is_left_out_is_named_and_the_exit_code_is_1(
     assert run(capsys, "box:a/.vscode", ".") == (0, "copied 1 file (1 B) to .\n")
     assert (project / ".vscode" / "tasks.json").exists()
     assert not (project / ".git").exists()
-    # Into the sandbox, everything goes: it protects the project's own paths.
+    # Everything is copied into the sandbox: it protects the project's paths.
     assert run(capsys, "new", "box:c") == (0, "copied 1 file (1 B) to box:c\n")
 
 
-def test_more_than_are_named_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_the_number_of_further_files_that_are_not_copied(capsys: pytest.CaptureFixture[str]) -> None:
     assert module._report(Copied(skipped=[("a", "why")], more=2), "t", quiet=False) == 1
     assert capsys.readouterr().err == "not copied: a: why\nnot copied: 2 more\ncopied 0 files (0 B) to t\n"
 
@@ -106,7 +106,7 @@ def test_more_than_are_named_are_counted(capsys: pytest.CaptureFixture[str]) -> 
         ),
     ],
 )
-def test_bad_names_are_errors_before_anything_runs(
+def test_rejects_invalid_paths_before_calling_docker(
     running: FakeDocker, capsys: pytest.CaptureFixture[str], words: tuple[str, str], said: str
 ) -> None:
     assert run(capsys, *words) == (1, said)
@@ -120,7 +120,7 @@ def test_a_size_needs_a_number_and_a_unit(running: FakeDocker, capsys: pytest.Ca
     assert running.calls == []
 
 
-def test_a_clone_of_the_project_is_found_by_its_own_name(
+def test_finds_a_clone_of_the_project_by_its_name(
     running: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert running.rules
@@ -132,7 +132,7 @@ def test_a_clone_of_the_project_is_found_by_its_own_name(
     assert opened == [clone.root]
 
 
-def test_another_projects_path_and_a_stacks_name_exclude_each_other(
+def test_rejects_the_path_option_with_a_stack_name(
     running: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = f"error: --path: cannot be combined with app-1:\n{FORM}"
@@ -140,7 +140,7 @@ def test_another_projects_path_and_a_stacks_name_exclude_each_other(
     assert running.calls == []
 
 
-def test_a_copy_ends_at_the_limit(box: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stops_copying_at_the_limit(box: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (box / "f").write_text("x" * 2000)
     code, said = run(capsys, "box:f", "new", max_size="1k")
     assert code == 1
@@ -150,7 +150,7 @@ def test_a_copy_ends_at_the_limit(box: Path, capsys: pytest.CaptureFixture[str])
     )
 
 
-def test_an_error_from_inside_is_one_escaped_line(
+def test_prints_an_error_from_the_sandbox_as_one_escaped_line(
     running: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     answer = """print('{"error": "no\\\\n  hint: run \\\\u001b[2J"}')"""

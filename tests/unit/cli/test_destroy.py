@@ -26,7 +26,7 @@ LEFT = "volume prune --all --force --filter label=com.docker.compose.project=app
 
 @pytest.fixture
 def engine(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have a container, no network, and a volume."""
+    """Fake an engine with a container, no network, and a volume."""
     assert project.exists()
     docker.says("ps --all", out="app-1-agent-1\n").says("network ls").says("volume ls", out="app-1_state\n")
     return docker.says(LEFT).says("compose")
@@ -38,7 +38,7 @@ def test_yes_removes_everything_without_asking(engine: FakeDocker, capsys: pytes
     assert engine.calls[-2:] == [f"{compose_line(Path.cwd())}{REMOVE}", LEFT]
 
 
-def test_what_has_nothing_on_the_engine_is_not_said_to_be_removed(
+def test_reports_that_there_is_nothing_to_remove(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -50,7 +50,7 @@ def test_what_has_nothing_on_the_engine_is_not_said_to_be_removed(
 
 
 @pytest.mark.parametrize(("typed", "code", "removed"), [("y\n", 0, 1), ("YES\n", 0, 1), ("n\n", 1, 0), ("", 1, 0)])
-def test_a_person_is_shown_what_goes_and_asked(
+def test_lists_what_would_be_removed_and_asks(
     engine: FakeDocker,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -66,7 +66,7 @@ def test_a_person_is_shown_what_goes_and_asked(
     assert capsys.readouterr().err == shown + ("" if removed else "nothing was removed\n")
 
 
-def test_images_go_too_where_that_is_said_and_those_in_use_are_told(
+def test_removes_images_on_request_and_reports_images_in_use(
     engine: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     base = base_name()
@@ -79,7 +79,7 @@ def test_images_go_too_where_that_is_said_and_those_in_use_are_told(
 
 
 @pytest.mark.parametrize(("path", "option"), [(None, ""), (Path(), " --path .")])
-def test_without_a_terminal_nothing_is_asked_and_nothing_removed(
+def test_fails_without_a_terminal_and_removes_nothing(
     path: Path | None,
     option: str,
     engine: FakeDocker,
@@ -96,20 +96,22 @@ def test_without_a_terminal_nothing_is_asked_and_nothing_removed(
     assert REMOVE not in engine.calls
 
 
-def test_a_dry_run_only_prints(engine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_prints_the_commands_without_calling_docker(
+    engine: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert exit_code(lambda: destroy(dry_run=True)) == 0
     planned = f"docker {compose_line(Path.cwd())}{REMOVE}\ndocker {LEFT}\n"
     assert (capsys.readouterr().out, engine.calls) == (planned, [])
 
 
-def test_a_recording_is_forgotten(engine: FakeDocker, project: Path) -> None:
+def test_deletes_the_recording(engine: FakeDocker, project: Path) -> None:
     assert engine.rules
     save_recording(project, Recording(since="2026-01-02T10:00:00.000Z"), os.environ)
     assert exit_code(lambda: destroy(yes=True)) == 0
     assert load_recording(project, os.environ) is None
 
 
-def test_the_sources_of_secrets_are_forgotten_but_not_if_nothing_is_removed(
+def test_deletes_the_sources_of_secrets_only_if_the_stack_is_removed(
     engine: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert engine.rules
@@ -122,7 +124,7 @@ def test_the_sources_of_secrets_are_forgotten_but_not_if_nothing_is_removed(
     assert recipes_of(project, os.environ).load() == ()
 
 
-def test_a_clone_goes_with_its_record_its_trust_and_what_was_not_fetched_is_listed(
+def test_removes_a_clone_with_its_record_and_trust_and_lists_commits_not_fetched(
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,

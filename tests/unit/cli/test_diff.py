@@ -15,13 +15,13 @@ def enter(name: str) -> None:
 
 @pytest.fixture
 def driver(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> HereDriver:
-    """Have a clone named fix-1."""
+    """Make a clone named fix-1."""
     made = with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
     enter("fix-1")
     return made
 
 
-def test_changes_are_shown_with_escape_codes_escaped(
+def test_shows_changes_with_escaped_control_characters(
     project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     commit(driver.folder, name="n\x1b[2Jame", text="a\x1b[31mred\r\n\u202e\n")
@@ -33,7 +33,7 @@ def test_changes_are_shown_with_escape_codes_escaped(
     assert git(project, "for-each-ref", "refs/remotes") == ""
 
 
-def test_only_the_files_are_listed_if_asked(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stat_lists_only_the_files(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
     commit(driver.folder, text="two\n")
     git(driver.folder, "update-ref", "refs/heads/z\u200b", "HEAD")
     assert exit_code(lambda: diff("fix-1", stat=True)) == 0
@@ -43,7 +43,7 @@ def test_only_the_files_are_listed_if_asked(driver: HereDriver, capsys: pytest.C
     )
 
 
-def test_a_stash_is_shown_as_one(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_a_stash_as_a_stash(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
     (driver.folder / "a.txt").write_text("stashed\n")
     git(driver.folder, "stash", "push", "--quiet")
     assert exit_code(lambda: diff(stat=True)) == 0
@@ -53,7 +53,7 @@ def test_a_stash_is_shown_as_one(driver: HereDriver, capsys: pytest.CaptureFixtu
     )
 
 
-def test_a_clone_without_a_new_commit_and_several_clones_are_said(
+def test_reports_a_clone_without_new_commits_and_a_missing_name_of_a_clone(
     driver: HereDriver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(diff) == 0

@@ -10,13 +10,13 @@ from agent_sandbox.runtime.driver.result import fail, ok, warn
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand where there is neither docker nor a project."""
+    """Change to a directory with neither docker nor a project."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_a_failure_is_exit_code_1_and_says_what_to_do(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_prints_a_fix_and_exits_with_1(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert nowhere.exists()
     assert exit_code(doctor) == 1
     lines = capsys.readouterr().out.splitlines()
@@ -25,7 +25,7 @@ def test_a_failure_is_exit_code_1_and_says_what_to_do(nowhere: Path, capsys: pyt
     assert lines[-1] == "1 to fix"
 
 
-def test_a_program_gets_every_result(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_every_result(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert nowhere.exists()
     assert exit_code(lambda: doctor(json=True)) == 1
     got = json.loads(capsys.readouterr().out)
@@ -34,18 +34,18 @@ def test_a_program_gets_every_result(nowhere: Path, capsys: pytest.CaptureFixtur
     assert sorted(got["checks"][0]) == ["hint", "name", "status", "what"]
 
 
-def test_a_result_is_a_line_and_its_hint_another() -> None:
+def test_prints_the_hint_on_a_separate_line() -> None:
     assert [*as_lines(ok("disk", "room"))] == ["ok    disk        room"]
     expected = ["warn  disk        little", "                  make room"]
     assert [*as_lines(warn("disk", "little", "make room"))] == expected
 
 
-def test_no_line_of_a_result_begins_like_another_result() -> None:
+def test_indents_further_lines_of_a_result() -> None:
     expected = ["fail  stack       x.yml", "                  ok    stack       fine"]
     assert [*as_lines(fail("stack", "x.yml\nok    stack       fine"))] == expected
 
 
-def test_several_known_vulnerabilities_are_one_line() -> None:
+def test_combines_several_known_vulnerabilities_in_one_line() -> None:
     found = [
         ok("seccomp", "on"),
         warn("holes", "runc 1 has CVE-1: a", "update runc"),
@@ -58,6 +58,6 @@ def test_several_known_vulnerabilities_are_one_line() -> None:
     assert [*folded(found)] == [found[0], one, found[-1]]
 
 
-def test_one_known_vulnerability_is_shown_as_it_is() -> None:
+def test_prints_a_single_known_vulnerability_unchanged() -> None:
     found = [warn("holes", "runc 1 has CVE-1: a", "update runc"), warn("disk", "little"), warn("disk", "less")]
     assert [*folded(found)] == found

@@ -18,7 +18,9 @@ def test_down_removes_containers_and_keeps_volumes(project: Path, docker: FakeDo
     assert docker.calls[1:] == [f"{compose_line(project)} down --remove-orphans"]
 
 
-def test_down_says_what_it_stopped(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_how_many_containers_were_removed(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert project.exists()
     with_containers(docker, proxy="healthy", agent="exited").says("compose")
     assert exit_code(down) == 0
@@ -27,7 +29,7 @@ def test_down_says_what_it_stopped(project: Path, docker: FakeDocker, capsys: py
     assert capsys.readouterr() == ("", "")
 
 
-def test_what_there_is_to_review_is_one_line(
+def test_reports_files_to_review_in_one_line(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save_baseline(project, os.environ, take(project))
@@ -40,7 +42,9 @@ def test_what_there_is_to_review_is_one_line(
     assert capsys.readouterr().err == ""
 
 
-def test_down_says_that_nothing_ran(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_that_the_stack_was_not_running(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert project.exists()
     docker.says("ps --all").says("compose")
     assert exit_code(down) == 0
@@ -49,12 +53,12 @@ def test_down_says_that_nothing_ran(project: Path, docker: FakeDocker, capsys: p
 
 @pytest.fixture
 def clones(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have three clones of the project."""
+    """Make three clones of the project."""
     with_clones(project, tmp_path_factory.mktemp("clones"), monkeypatch, "fix-1", "fix-2", "fix-3")
 
 
 @pytest.mark.usefixtures("clones")
-def test_clones_that_still_run_are_named_with_the_command_that_stops_one(
+def test_names_running_clones_with_the_command_that_stops_them(
     docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_running(docker, "app-fix-2-", "app-fix-3-").says("compose")

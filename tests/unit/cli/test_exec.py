@@ -20,7 +20,7 @@ def test_the_command_runs_in_the_projects_directory(project: Path, docker: FakeD
     assert became == [f"docker exec --interactive agent0000000 {ENTER} ls -l in {project}"]
 
 
-def test_another_exit_code_than_0_is_passed_on(
+def test_exits_with_the_exit_code_of_the_command(
     project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert project.exists()
@@ -44,7 +44,7 @@ def test_another_exit_code_than_0_is_passed_on(
         ),
     ],
 )
-def test_a_stack_that_is_not_ready_is_one_message(
+def test_reports_a_stack_that_is_not_ready(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], states: dict[str, str], expected: str
 ) -> None:
     assert project.exists()
@@ -53,7 +53,7 @@ def test_a_stack_that_is_not_ready_is_one_message(
     assert capsys.readouterr().err == expected
 
 
-def test_a_clone_that_is_not_ready_is_named_in_the_commands(
+def test_suggested_commands_name_a_clone_that_is_not_ready(
     project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("agent_sandbox.runtime.project.clone_record.path_option", lambda *_, **__: " --path fix-1")
@@ -64,7 +64,7 @@ def test_a_clone_that_is_not_ready_is_named_in_the_commands(
     assert capsys.readouterr().err == f"error: app-1: the agent is exited with code 1\n  hint: {hint}\n"
 
 
-def test_a_wall_that_is_gone_is_named_before_anything_runs(
+def test_fails_with_the_path_of_a_lost_mount(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -77,7 +77,7 @@ def test_a_wall_that_is_gone_is_named_before_anything_runs(
     )
 
 
-def test_an_agent_that_reaches_nothing_says_why(
+def test_reports_an_agent_without_network(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -87,14 +87,18 @@ def test_an_agent_that_reaches_nothing_says_why(
     assert capsys.readouterr().err == "error: app-1: the agent has no network\n  hint: agent-sandbox up\n"
 
 
-def test_a_dry_run_asks_nothing(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_prints_the_command_without_calling_docker(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert project.exists()
     assert exit_code(lambda: execute(["echo", "a b"], dry_run=True)) == 0
     assert capsys.readouterr().out.endswith("exec -T agent /usr/local/lib/agent-sandbox/enter echo 'a b'\n")
     assert docker.calls == []
 
 
-def test_a_changed_stack_is_entered_as_it_was_trusted(project: Path, docker: FakeDocker, became: list[str]) -> None:
+def test_runs_in_a_stack_whose_compose_file_changed_since_it_was_trusted(
+    project: Path, docker: FakeDocker, became: list[str]
+) -> None:
     with_containers(docker, agent="healthy")
     file = project / ".devcontainer" / "docker-compose.yml"
     file.write_text(file.read_text().replace("services:", "x-mine: privileged\nservices:"))
@@ -102,7 +106,7 @@ def test_a_changed_stack_is_entered_as_it_was_trusted(project: Path, docker: Fak
     assert became == [f"docker exec --interactive agent0000000 {ENTER} ls in {project}"]
 
 
-def test_a_stack_that_nobody_has_looked_at_is_not_entered(
+def test_refuses_to_run_in_a_stack_that_is_not_trusted(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     open_store(os.environ).forget(project)

@@ -15,13 +15,13 @@ from clone_worlds import HereDriver, commit, git, hostile_filter, with_clone_dri
 
 @pytest.fixture
 def driver(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> HereDriver:
-    """Have a clone named fix-1."""
+    """Make a clone named fix-1."""
     made = with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
     enter_clone(open_project(None, cwd=project), "fix-1", extra_ca=None, quiet=True)
     return made
 
 
-def test_what_was_fetched_and_what_was_not_is_printed(
+def test_prints_fetched_branches_refused_branches_and_uncommitted_files(
     project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     new = commit(driver.folder)
@@ -39,7 +39,7 @@ def test_what_was_fetched_and_what_was_not_is_printed(
     )
 
 
-def test_ctrl_c_ends_it_whatever_the_clone_does(
+def test_ctrl_c_ends_fetching_from_a_hostile_clone(
     project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     commit(driver.folder)
@@ -50,7 +50,7 @@ def test_ctrl_c_ends_it_whatever_the_clone_does(
     assert git(project, "for-each-ref", "refs/remotes/box") == ""
 
 
-def test_nothing_new_is_said(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_that_there_is_nothing_new_to_fetch(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         assert exit_code(fetch) == 0
         assert capsys.readouterr().out == "fix-1: nothing new to fetch\n"
@@ -61,7 +61,7 @@ def test_nothing_new_is_said(driver: HereDriver, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "fix-1: nothing new to fetch\n"
 
 
-def test_a_clone_that_cannot_be_fetched_keeps_no_other_one_back(
+def test_fetches_other_clones_if_one_clone_cannot_be_fetched(
     project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     enter_clone(open_project(None, cwd=project), "a-first", extra_ca=None, quiet=True)
@@ -79,7 +79,7 @@ def test_a_clone_that_cannot_be_fetched_keeps_no_other_one_back(
     assert ([one["name"] for one in json.loads(out)["clones"]], err) == (["fix-1"], problem)
 
 
-def test_json_has_references_and_commits(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_references_and_commits(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
     new = commit(driver.folder)
     assert exit_code(lambda: fetch(json=True)) == 0
     branch = {"branch": "main", "ref": "refs/remotes/box/fix-1/main", "commit": new, "before": None}
@@ -95,7 +95,7 @@ def test_json_has_references_and_commits(driver: HereDriver, capsys: pytest.Capt
     ]
 
 
-def test_the_size_can_be_chosen(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_most_limits_the_size_of_new_commits(driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: fetch(most="much")) == 1
     assert capsys.readouterr().err == ("error: --most: `much` is not a size: a number with k, m or g, as in `20g`\n")
     commit(driver.folder, text="".join(map(str, range(5000))))

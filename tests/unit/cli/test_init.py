@@ -50,7 +50,7 @@ def verdicts(out: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_it_writes_these_files_and_nothing_else(agent: str, empty_project: Path, ask: Ask) -> None:
+def test_writes_only_the_expected_files(agent: str, empty_project: Path, ask: Ask) -> None:
     answer = ask("init", agent)
     assert answer.code == 0
     assert verdicts(answer.out) == dict.fromkeys(ALL, "written")
@@ -58,7 +58,7 @@ def test_it_writes_these_files_and_nothing_else(agent: str, empty_project: Path,
 
 
 @pytest.mark.usefixtures("empty_project")
-def test_it_ends_with_the_next_steps(ask: Ask) -> None:
+def test_prints_the_next_steps_at_the_end(ask: Ask) -> None:
     assert ask("init", "claude").err.splitlines()[-3:] == [
         "Next:",
         "  agent-sandbox up               # takes a few minutes the first time",
@@ -68,7 +68,7 @@ def test_it_ends_with_the_next_steps(ask: Ask) -> None:
 
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("ide", ["vscode", "jetbrains", "none"])
-def test_the_policy_that_it_writes_can_be_loaded(
+def test_writes_a_valid_policy(
     agent: str, ide: str, empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registries, "known_places", lambda _: {("https", "npm.example.test", 443)})
@@ -98,7 +98,7 @@ def get(policy: Policy, url: str) -> Request:
     return read_request(policy, RequestLine(method="GET", url=url))
 
 
-def test_detect_allows_what_this_machine_names_too_and_nothing_that_only_the_project_names(
+def test_detect_allows_hosts_only_if_this_machine_names_them_too(
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = replace(this_machine(os.environ), environ={"NPM_CONFIG_REGISTRY": "https://npm.example.test/"})
@@ -139,7 +139,7 @@ def test_detect_allows_what_this_machine_names_too_and_nothing_that_only_the_pro
     )
 
 
-def test_without_detect_nothing_on_the_machine_is_asked(
+def test_without_detect_does_not_read_the_configuration_of_the_machine(
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registries, "known_places", lambda _: pytest.fail("it was asked"))
@@ -149,7 +149,7 @@ def test_without_detect_nothing_on_the_machine_is_asked(
     assert {decide(policy, get(policy, url)).effect.value for url in ALLOWED} == {"deny"}
 
 
-def test_what_an_earlier_init_has_left_is_removed_even_where_nothing_changes(empty_project: Path, ask: Ask) -> None:
+def test_removes_temporary_files_of_an_interrupted_init(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     for path in ALL:
         (empty_project / path).with_name(f".{Path(path).name}.0123456789ab.tmp").write_text("half")
@@ -157,7 +157,7 @@ def test_what_an_earlier_init_has_left_is_removed_even_where_nothing_changes(emp
     assert sorted(tree(empty_project)) == sorted(ALL)
 
 
-def test_the_second_time_everything_is_unchanged(empty_project: Path, ask: Ask) -> None:
+def test_a_second_init_changes_nothing(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     before = {path: path.stat().st_mtime_ns for path in empty_project.rglob("*")}
     answer = ask("init", "claude")
@@ -165,7 +165,7 @@ def test_the_second_time_everything_is_unchanged(empty_project: Path, ask: Ask) 
     assert before == {path: path.stat().st_mtime_ns for path in empty_project.rglob("*")}
 
 
-def test_an_edited_file_is_shown_kept_and_replaced_only_by_force(empty_project: Path, ask: Ask) -> None:
+def test_keeps_an_edited_file_and_shows_the_diff_unless_forced(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     file = empty_project / COMPOSE
     ours = file.read_text()
@@ -183,7 +183,7 @@ def test_an_edited_file_is_shown_kept_and_replaced_only_by_force(empty_project: 
 
 
 @pytest.mark.usefixtures("empty_project")
-def test_a_file_that_nobody_edited_is_brought_up_to_date(ask: Ask) -> None:
+def test_updates_a_file_that_was_not_edited(ask: Ask) -> None:
     ask("init", "claude")
     answer = ask("init", "claude", "--memory", "4g")
     assert (answer.code, verdicts(answer.out)[COMPOSE]) == (0, "updated")
@@ -197,7 +197,7 @@ SWITCHED = (
 )
 
 
-def test_naming_another_agent_switches_to_it_and_back_without_loss(empty_project: Path, ask: Ask) -> None:
+def test_switches_to_another_agent_and_back_without_loss(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude", "--memory", "3g", "--name", "mine")
     (empty_project / POLICY).write_text("version: 1\nservices: [claude]\n")
     before = tree(empty_project)
@@ -227,7 +227,7 @@ REORDERED = (
 )
 
 
-def test_an_agent_is_added_removed_and_put_first_without_loss(empty_project: Path, ask: Ask) -> None:
+def test_adds_removes_and_reorders_agents_without_loss(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude", "--memory", "3g")
     alone = tree(empty_project)
     added = ask("init", "claude", "codex")
@@ -261,16 +261,14 @@ def test_two_agents_start_with_the_services_extensions_and_titles_of_both(empty_
         (("claude", "codex", "claude"), "the agent `claude` was named twice\n  hint: name each agent once"),
     ],
 )
-def test_unknown_or_conflicting_agents_are_an_error(
+def test_rejects_unknown_and_repeated_agents(
     empty_project: Path, ask: Ask, words: tuple[str, ...], problem: str
 ) -> None:
     answer = ask("init", *words)
     assert (answer.code, answer.err, [*empty_project.iterdir()]) == (1, f"error: {problem}\n", [])
 
 
-def test_own_settings_are_copied_mounted_read_only_and_stay_until_they_are_refused(
-    empty_project: Path, ask: Ask
-) -> None:
+def test_with_settings_copies_and_mounts_own_settings_until_no_settings_is_given(empty_project: Path, ask: Ask) -> None:
     mine = empty_project.parent / "home" / ".claude" / "CLAUDE.md"
     mine.parent.mkdir(parents=True)
     mine.write_text("be kind")
@@ -299,7 +297,7 @@ def test_with_settings_and_no_settings_exclude_each_other(ask: Ask) -> None:
     assert ask("init", "claude", "--with-settings", "--no-settings").err == what
 
 
-def test_an_edited_stack_is_kept_when_another_agent_is_named(empty_project: Path, ask: Ask) -> None:
+def test_keeps_an_edited_compose_file_when_another_agent_is_named(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     edited = (empty_project / COMPOSE).read_text() + "# mine\n"
     (empty_project / COMPOSE).write_text(edited)
@@ -308,14 +306,14 @@ def test_an_edited_stack_is_kept_when_another_agent_is_named(empty_project: Path
     assert (empty_project / COMPOSE).read_text() == edited
 
 
-def test_the_name_of_the_former_agent_is_not_repeated_if_it_is_none(empty_project: Path, ask: Ask) -> None:
+def test_does_not_print_an_invalid_name_of_the_former_agent(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     text = (empty_project / COMPOSE).read_text().replace("agent: claude,", 'agent: "x\\e[31m",')
     (empty_project / COMPOSE).write_text(text)
     assert "instead of" not in ask("init", "copilot", "--force").err
 
 
-def test_a_provider_is_allowed_from_the_start(empty_project: Path, ask: Ask) -> None:
+def test_provider_option_adds_the_service_of_the_provider_to_the_policy(empty_project: Path, ask: Ask) -> None:
     answer = ask("init", "opencode", "--provider", "anthropic")
     assert answer.code == 0
     assert "\n  - anthropic # what OpenCode connects to\n" in (empty_project / POLICY).read_text()
@@ -323,7 +321,7 @@ def test_a_provider_is_allowed_from_the_start(empty_project: Path, ask: Ask) -> 
     assert "works with models of several providers" not in answer.err
 
 
-def test_without_a_provider_the_choice_is_named(empty_project: Path, ask: Ask) -> None:
+def test_lists_the_providers_if_no_provider_is_given(empty_project: Path, ask: Ask) -> None:
     said = ask("init", "pi").err
     some = "`anthropic`, `openai`, `openrouter`, `gemini`"
     assert f"note: Pi works with models of several providers: add one of {some} under `services` in {POLICY}\n" in said
@@ -346,14 +344,14 @@ def test_an_unknown_provider_is_an_error(empty_project: Path, ask: Ask, agent: s
     assert (answer.code, answer.err, [*empty_project.iterdir()]) == (1, problem, [])
 
 
-def test_the_policy_is_never_written_again(empty_project: Path, ask: Ask) -> None:
+def test_does_not_overwrite_an_existing_policy(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     (empty_project / POLICY).write_text("version: 1\nservices: [claude]\n")
     assert verdicts(ask("init", "claude", "--force", "--detect").out)[POLICY] == "unchanged"
     assert (empty_project / POLICY).read_text() == "version: 1\nservices: [claude]\n"
 
 
-def test_somebody_elses_devcontainer_is_shown_and_kept(empty_project: Path, ask: Ask) -> None:
+def test_keeps_a_compose_file_that_agent_sandbox_did_not_write(empty_project: Path, ask: Ask) -> None:
     (empty_project / ".devcontainer").mkdir()
     (empty_project / COMPOSE).write_text("services: {web: {image: x}}\n")
     answer = ask("init", "claude")
@@ -363,7 +361,7 @@ def test_somebody_elses_devcontainer_is_shown_and_kept(empty_project: Path, ask:
     assert tree(empty_project) == {COMPOSE: "services: {web: {image: x}}\n"}
 
 
-def test_a_devcontainer_json_and_a_dotenv_of_the_users_are_merged(empty_project: Path, ask: Ask) -> None:
+def test_merges_an_existing_devcontainer_json_and_env_file(empty_project: Path, ask: Ask) -> None:
     (empty_project / ".devcontainer").mkdir()
     (empty_project / DEVCONTAINER).write_text('{\n  // ours\n  "remoteUser": "vscode",\n  "features": {},\n}\n')
     (empty_project / ".env").write_text("# keys\nDB=1\n")
@@ -396,7 +394,7 @@ def test_a_project_with_its_own_compose_file_keeps_its_env_byte_for_byte(empty_p
     )
 
 
-def test_no_dotenv_removes_our_lines_and_nothing_else_and_dotenv_adds_them_again(empty_project: Path, ask: Ask) -> None:
+def test_no_dotenv_removes_only_our_lines_and_dotenv_adds_them_again(empty_project: Path, ask: Ask) -> None:
     (empty_project / ".env").write_text("A=1\n")
     ask("init", "claude")
     with_lines = (empty_project / ".env").read_text()
@@ -411,7 +409,7 @@ def test_no_dotenv_removes_our_lines_and_nothing_else_and_dotenv_adds_them_again
     assert (empty_project / ".env").read_text() == with_lines
 
 
-def test_files_that_the_user_added_to_the_stack_are_not_lost_with_our_lines(empty_project: Path, ask: Ask) -> None:
+def test_no_dotenv_keeps_compose_files_that_the_user_added_unless_forced(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     env = empty_project / ".env"
     env.write_text(env.read_text().replace("docker-compose.yml", "docker-compose.yml:mine.yml"))
@@ -433,13 +431,13 @@ def test_dotenv_and_no_dotenv_contradict_each_other(ask: Ask) -> None:
     assert (answer.code, answer.err) == (1, "error: --dotenv: contradicts --no-dotenv\n  hint: give one of them\n")
 
 
-def test_what_was_chosen_once_stays_chosen(empty_project: Path, ask: Ask) -> None:
+def test_keeps_the_options_of_an_earlier_init(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude", "--name", "My App", "--ide", "jetbrains")
     assert verdicts(ask("init", "claude").out) == dict.fromkeys(ALL, "unchanged")
     assert "COMPOSE_PROJECT_NAME=my-app-" in (empty_project / ".env").read_text()
 
 
-def test_a_project_that_has_moved_gets_a_name_of_its_own(empty_project: Path, ask: Ask) -> None:
+def test_a_moved_project_gets_a_new_name(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     before = (empty_project / ".env").read_text()
     moved = empty_project.rename(empty_project.with_name("copy"))
@@ -457,7 +455,7 @@ def test_a_dry_run_prints_the_diff_and_writes_nothing(empty_project: Path, ask: 
     assert list(empty_project.iterdir()) == []
 
 
-def test_a_dry_run_on_an_edited_file_ends_as_the_real_one_would(empty_project: Path, ask: Ask) -> None:
+def test_dry_run_on_an_edited_file_fails_unless_forced(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     (empty_project / COMPOSE).write_text("mine\n")
     assert ask("init", "claude", "--dry-run").code == 1
@@ -465,7 +463,7 @@ def test_a_dry_run_on_an_edited_file_ends_as_the_real_one_would(empty_project: P
     assert (empty_project / COMPOSE).read_text() == "mine\n"
 
 
-def test_a_program_gets_json(empty_project: Path, ask: Ask) -> None:
+def test_json_output_has_every_field(empty_project: Path, ask: Ask) -> None:
     (empty_project / ".npmrc").write_text("registry=https://npm.example.test/\n")
     answer = ask("init", "claude", "--json")
     said = json.loads(answer.out)
@@ -487,7 +485,7 @@ def test_a_program_gets_json(empty_project: Path, ask: Ask) -> None:
     }
 
 
-def test_json_is_whole_also_where_a_file_is_kept(empty_project: Path, ask: Ask) -> None:
+def test_json_output_includes_the_diff_of_a_file_that_is_kept(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     (empty_project / COMPOSE).write_text("mine\n")
     answer = ask("init", "claude", "--json")
@@ -497,14 +495,14 @@ def test_json_is_whole_also_where_a_file_is_kept(empty_project: Path, ask: Ask) 
 
 
 @pytest.mark.usefixtures("empty_project")
-def test_an_unknown_agent_names_the_known_ones_and_the_nearest(ask: Ask) -> None:
+def test_rejects_an_unknown_agent_and_names_the_nearest_and_all_known_agents(ask: Ask) -> None:
     answer = ask("init", "cluade")
     hint = f"did you mean `claude`? known agents: {', '.join(AGENTS)}"
     assert (answer.code, answer.err) == (1, f"error: no such agent `cluade`\n  hint: {hint}\n")
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "\x1b[31m", "x" * 101])
-def test_a_name_that_can_not_be_shown_is_refused(name: str, empty_project: Path, ask: Ask) -> None:
+def test_rejects_a_name_that_is_empty_too_long_or_not_printable(name: str, empty_project: Path, ask: Ask) -> None:
     answer = ask("init", "claude", "--name", name)
     assert answer.code == 1
     assert answer.err.startswith("error: --name: ")
@@ -515,7 +513,7 @@ def test_a_name_that_can_not_be_shown_is_refused(name: str, empty_project: Path,
     "name",
     ["with space", "-dash", "it's", 'say "x"', "日本", "$HOME", "${X", "{{x}}", "a\nb", "#", "a:b", "\x1b[31m", "a\\b"],
 )
-def test_a_directory_of_any_name_becomes_a_project(name: str, empty_project: Path, ask: Ask) -> None:
+def test_accepts_a_directory_with_special_characters_in_its_name(name: str, empty_project: Path, ask: Ask) -> None:
     folder = empty_project / name
     folder.mkdir()
     answer = ask("init", "claude", f"--path={folder}")
@@ -523,13 +521,15 @@ def test_a_directory_of_any_name_becomes_a_project(name: str, empty_project: Pat
     assert "\x1b" not in answer.out + answer.err
 
 
-def test_a_relative_path_with_a_leading_dash(empty_project: Path, ask: Ask) -> None:
+def test_accepts_a_relative_path_with_a_leading_dash(empty_project: Path, ask: Ask) -> None:
     (empty_project / "-x").mkdir()
     assert ask("init", "claude", "--path=-x").code == 0
     assert (empty_project / "-x" / ".env").exists()
 
 
-def test_a_devcontainer_that_leads_elsewhere_is_not_followed(empty_project: Path, ask: Ask, tmp_path: Path) -> None:
+def test_does_not_follow_a_devcontainer_directory_that_is_a_symbolic_link(
+    empty_project: Path, ask: Ask, tmp_path: Path
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     (empty_project / ".devcontainer").symlink_to(tmp_path / "elsewhere")
     answer = ask("init", "claude")
@@ -539,27 +539,27 @@ def test_a_devcontainer_that_leads_elsewhere_is_not_followed(empty_project: Path
 
 
 @pytest.mark.parametrize("path", ["missing", "file", "/"])
-def test_what_is_no_project_is_told(path: str, empty_project: Path, ask: Ask) -> None:
+def test_rejects_a_path_that_is_not_a_project_directory(path: str, empty_project: Path, ask: Ask) -> None:
     (empty_project / "file").write_text("")
     answer = ask("init", "claude", "--path", path)
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.startswith("error: ")
 
 
-def test_the_home_directory_is_no_project(empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_the_home_directory(empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(empty_project))
     assert "contains your home directory" in ask("init", "claude").err
 
 
 @pytest.mark.usefixtures("empty_project")
-def test_without_a_home_it_works(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_works_without_the_variable_home(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME")
     assert ask("init", "claude").code == 0
 
 
 @pytest.mark.parametrize("path", [COMPOSE, DEVCONTAINER, POLICY, ".env"])
 @pytest.mark.parametrize("make", MAKERS)
-def test_what_is_no_text_file_is_told_and_nothing_is_written(
+def test_reports_an_existing_file_that_is_not_usable_text_and_writes_nothing(
     path: str, make: str, empty_project: Path, ask: Ask
 ) -> None:
     (empty_project / ".devcontainer").mkdir()
@@ -571,7 +571,7 @@ def test_what_is_no_text_file_is_told_and_nothing_is_written(
     assert found == [empty_project / path]
 
 
-def test_a_broken_devcontainer_json_is_told_with_its_line(empty_project: Path, ask: Ask) -> None:
+def test_reports_a_syntax_error_in_devcontainer_json_with_its_line(empty_project: Path, ask: Ask) -> None:
     (empty_project / ".devcontainer").mkdir()
     (empty_project / DEVCONTAINER).write_text('{\n  "a": 1\n  "b": 2\n}\n')
     answer = ask("init", "claude")
@@ -579,9 +579,9 @@ def test_a_broken_devcontainer_json_is_told_with_its_line(empty_project: Path, a
     assert answer.err.startswith(f"error: {DEVCONTAINER}:3:3: expected `,`\n")
 
 
-def test_a_directory_that_can_not_be_written_to_is_told(empty_project: Path, ask: Ask) -> None:
+def test_reports_a_directory_that_is_not_writable(empty_project: Path, ask: Ask) -> None:
     if os.geteuid() == 0:
-        # Root may write anywhere: a file where the directory should be stands in for it.
+        # Root can write anywhere, so put a file where the directory should be.
         (empty_project / ".devcontainer").write_text("")
     else:
         empty_project.chmod(stat.S_IRUSR | stat.S_IXUSR)
@@ -590,12 +590,12 @@ def test_a_directory_that_can_not_be_written_to_is_told(empty_project: Path, ask
     assert "cannot be used" in answer.err
 
 
-def test_the_agents_are_completed() -> None:
+def test_completes_the_agents() -> None:
     assert completions() == AGENTS
 
 
 @pytest.mark.usefixtures("empty_project")
-def test_without_an_agent_those_that_there_are_are_named(ask: Ask) -> None:
+def test_names_the_known_agents_if_no_agent_is_given(ask: Ask) -> None:
     known = ", ".join(AGENTS)
     answer = ask("init")
     assert (answer.code, answer.err) == (
@@ -605,14 +605,14 @@ def test_without_an_agent_those_that_there_are_are_named(ask: Ask) -> None:
     assert f"The agents to run in the sandbox: {known}, or your own;" in " ".join(ask("init", "-h").out.split())
 
 
-def test_a_stack_that_is_called_anew_says_what_the_one_of_before_keeps(empty_project: Path, ask: Ask) -> None:
+def test_renaming_a_stack_prints_a_note_about_the_former_name(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     former = (empty_project / ".env").read_text().strip().rpartition("=")[2]
     assert f"note: the stack was named {former}: if it ever ran, its containers" in ask("init", "--name", "other").err
     assert "if it ever ran" not in ask("init", "--name", "other").err
 
 
-def test_without_an_agent_it_is_the_one_that_is_there(empty_project: Path, ask: Ask) -> None:
+def test_keeps_the_existing_agent_if_no_agent_is_given(empty_project: Path, ask: Ask) -> None:
     for agent in AGENTS:
         ask("init", agent)
         before = tree(empty_project)
@@ -624,13 +624,13 @@ def test_without_an_agent_it_is_the_one_that_is_there(empty_project: Path, ask: 
 
 
 @pytest.mark.usefixtures("empty_project")
-def test_an_ide_that_there_is_not_is_a_usage_error(ask: Ask) -> None:
+def test_an_unknown_ide_is_a_usage_error(ask: Ask) -> None:
     answer = ask("init", "claude", "--ide", "vim")
     assert answer.code == 2
     assert answer.err.endswith("Error: Invalid value for '--ide': 'vim' is not one of vscode, jetbrains, none\n")
 
 
-def test_below_a_project_with_a_stack_another_one_has_to_be_asked_for(
+def test_a_second_stack_inside_a_project_needs_the_path_option(
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask("init", "claude")
@@ -647,7 +647,7 @@ def test_below_a_project_with_a_stack_another_one_has_to_be_asked_for(
     assert (inner / COMPOSE).exists()
 
 
-def test_a_policy_that_came_with_the_project_waits_for_a_look(empty_project: Path, ask: Ask) -> None:
+def test_notes_that_a_policy_from_before_init_is_not_trusted_yet(empty_project: Path, ask: Ask) -> None:
     (empty_project / ".devcontainer").mkdir()
     (empty_project / POLICY).write_text("version: 1\ndomains: [example.org]\n")
     note = f"{POLICY}: existed before init; `agent-sandbox up` shows it and asks whether you trust it"
@@ -658,7 +658,7 @@ def test_a_policy_that_came_with_the_project_waits_for_a_look(empty_project: Pat
 
 
 @pytest.mark.usefixtures("empty_project")
-def test_limits_are_options_that_an_upgrade_keeps(ask: Ask) -> None:
+def test_a_second_init_keeps_the_limits(ask: Ask) -> None:
     assert json.loads(ask("init", "claude", "--memory", "4g", "--cpus=1.5", "--json").out)["limits"] == {
         "memory": "4g",
         "cpus": "1.5",
@@ -671,7 +671,7 @@ def test_limits_are_options_that_an_upgrade_keeps(ask: Ask) -> None:
 
 
 @pytest.mark.usefixtures("empty_project")
-def test_limits_that_mean_nothing_are_all_told_at_once(ask: Ask) -> None:
+def test_reports_all_invalid_limits_at_once(ask: Ask) -> None:
     answer = ask("init", "claude", "--memory", "4", "--cpus", "0")
     assert answer.code == 1
     assert answer.err.splitlines() == [
@@ -681,7 +681,7 @@ def test_limits_that_mean_nothing_are_all_told_at_once(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("place", [".git/info/exclude", ".git/info", ".git"])
-def test_a_link_is_not_followed(empty_project: Path, ask: Ask, place: str) -> None:
+def test_does_not_write_git_info_exclude_through_a_symbolic_link(empty_project: Path, ask: Ask, place: str) -> None:
     elsewhere = empty_project.parent / "elsewhere"
     (elsewhere / "info").mkdir(parents=True)
     (elsewhere / "info" / "exclude").write_text("theirs")
@@ -693,7 +693,7 @@ def test_a_link_is_not_followed(empty_project: Path, ask: Ask, place: str) -> No
     assert {(elsewhere / name).read_text() for name in ("exclude", "info/exclude")} == {"theirs"}
 
 
-def test_git_offers_to_commit_only_what_all_clones_share(empty_project: Path, ask: Ask) -> None:
+def test_git_status_shows_only_the_files_to_check_in(empty_project: Path, ask: Ask) -> None:
     subprocess.run(["git", "init", "--quiet", empty_project], check=True)
     answer = ask("init", "claude")
     note = ".git/info/exclude keeps .env out of git: it belongs to this directory on this machine"
@@ -707,16 +707,14 @@ def test_git_offers_to_commit_only_what_all_clones_share(empty_project: Path, as
 
 @pytest.fixture
 def npm_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Have a machine with npm, which asks a mirror, and no other tool."""
+    """Fake a machine whose only tool is npm, with a mirror."""
     says = {"npm": "https://npm.example.org/"}
     monkeypatch.setattr(registries, "answer_of", lambda argv, **_: says.get(argv[0], ""))
     monkeypatch.setattr(registries, "ROOT", tmp_path)
 
 
 @pytest.mark.usefixtures("npm_alone")
-def test_the_services_that_the_projects_files_show_are_active_resolved_and_trusted(
-    empty_project: Path, ask: Ask
-) -> None:
+def test_adds_resolves_and_trusts_the_services_that_the_projects_files_need(empty_project: Path, ask: Ask) -> None:
     (empty_project / "package.json").write_text('{"scripts": {"postinstall": "touch /pwned"}}')
     (empty_project / "package-lock.json").write_text('"resolved": "https://npm.example.org/a.tgz"')
     (empty_project / "go.mod").touch()
@@ -735,7 +733,7 @@ def test_the_services_that_the_projects_files_show_are_active_resolved_and_trust
 
 
 @pytest.mark.usefixtures("npm_alone")
-def test_a_service_that_cannot_be_resolved_yet_leaves_a_policy_that_works(empty_project: Path, ask: Ask) -> None:
+def test_a_service_that_cannot_be_resolved_yet_leaves_the_policy_valid(empty_project: Path, ask: Ask) -> None:
     (empty_project / "requirements.txt").touch()
     answer = ask("init", "claude")
     assert (answer.code, "note: python allows nothing yet: " in answer.err) == (0, True)
@@ -743,7 +741,7 @@ def test_a_service_that_cannot_be_resolved_yet_leaves_a_policy_that_works(empty_
 
 
 @pytest.mark.usefixtures("npm_alone")
-def test_no_detect_names_none(empty_project: Path, ask: Ask) -> None:
+def test_no_detect_adds_no_services(empty_project: Path, ask: Ask) -> None:
     (empty_project / "package.json").touch()
     answer = ask("init", "claude", "--no-detect")
     assert ("node" in answer.err, "- node" in (empty_project / POLICY).read_text()) == (False, False)
@@ -751,7 +749,7 @@ def test_no_detect_names_none(empty_project: Path, ask: Ask) -> None:
 
 
 @pytest.mark.usefixtures("npm_alone")
-def test_an_existing_policy_is_not_changed_by_what_the_files_show(empty_project: Path, ask: Ask) -> None:
+def test_suggests_missing_services_without_changing_an_existing_policy(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     before = tree(empty_project)
     (empty_project / "package.json").touch()
@@ -762,7 +760,7 @@ def test_an_existing_policy_is_not_changed_by_what_the_files_show(empty_project:
 
 
 @pytest.mark.usefixtures("npm_alone")
-def test_a_dry_run_resolves_nothing(empty_project: Path, ask: Ask) -> None:
+def test_a_dry_run_writes_no_resolved_service(empty_project: Path, ask: Ask) -> None:
     (empty_project / "package.json").touch()
     answer = ask("init", "claude", "--dry-run")
     assert f"note: {POLICY} names the service `node`, for package.json\n" in answer.err
@@ -770,12 +768,12 @@ def test_a_dry_run_resolves_nothing(empty_project: Path, ask: Ask) -> None:
 
 
 @pytest.mark.usefixtures("npm_alone")
-def test_a_program_learns_which_services_the_files_show(empty_project: Path, ask: Ask) -> None:
+def test_json_output_lists_the_services_for_the_projects_files(empty_project: Path, ask: Ask) -> None:
     (empty_project / "package.json").touch()
     assert json.loads(ask("init", "claude", "--json").out)["services"] == {"node": ["package.json"]}
 
 
-def test_gitignore_is_changed_on_request_alone(empty_project: Path, ask: Ask) -> None:
+def test_changes_gitignore_only_on_request(empty_project: Path, ask: Ask) -> None:
     subprocess.run(["git", "init", "--quiet", empty_project], check=True)
     answer = ask("init", "claude", "--gitignore")
     assert verdicts(answer.out) == dict.fromkeys([*ALL, ".gitignore"], "written")

@@ -30,7 +30,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def stack(project: Path) -> Path:
-    """Have a project whose policy names the service, without a running stack."""
+    """Write a policy that names the service; the stack is not running."""
     policy(project, "version: 1\nservices: [claude]\n")
     return project
 
@@ -44,7 +44,7 @@ def sign_in(home: Path, hours: float = 2.01) -> None:
     file.chmod(0o600)
 
 
-def test_the_login_of_this_machine_is_remembered_for_the_next_start(
+def test_adds_the_login_of_this_machine_as_a_source_for_the_next_start(
     stack: Path, home: Path, docker: FakeDocker, ask: Ask
 ) -> None:
     sign_in(home)
@@ -83,7 +83,9 @@ def test_a_running_stack_gets_the_token_and_its_agent_the_placeholders(
     assert "secret set claude.login --host api.anthropic.com --login --folder /state/secrets" in " ".join(docker.calls)
 
 
-def test_without_a_login_it_says_exactly_what_to_do(stack: Path, home: Path, docker: FakeDocker, ask: Ask) -> None:
+def test_explains_how_to_sign_in_if_this_machine_has_no_login(
+    stack: Path, home: Path, docker: FakeDocker, ask: Ask
+) -> None:
     docker.says("ps --all")
     answer = ask("login", "claude")
     assert (answer.code, answer.err) == (
@@ -112,7 +114,7 @@ def client(docker: FakeDocker) -> None:
 
 
 @pytest.mark.parametrize("signs_in", [True, False])
-def test_at_a_terminal_the_client_of_this_machine_signs_in(
+def test_starts_the_sign_in_of_the_local_client_at_a_terminal(
     stack: Path, home: Path, docker: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch, *, signs_in: bool
 ) -> None:
     assert stack.exists()
@@ -143,9 +145,7 @@ def test_an_agent_without_a_login_is_rejected(stack: Path, docker: FakeDocker, a
     assert answer.err.startswith("error: AGENT: aider has no login that can be shared\n  hint: agents with one: claude")
 
 
-def test_a_service_with_an_api_key_gets_no_login_beside_it(
-    stack: Path, home: Path, docker: FakeDocker, ask: Ask
-) -> None:
+def test_rejects_a_service_that_already_has_an_api_key(stack: Path, home: Path, docker: FakeDocker, ask: Ask) -> None:
     sign_in(home)
     docker.says("ps --all")
     before = policy(stack, "version: 1\nservices: [{name: claude, secret: my.key}]\n") or policy(stack)

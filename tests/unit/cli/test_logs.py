@@ -12,7 +12,7 @@ from fake_refusals import refusals_said
 from fake_stack import with_containers
 
 
-def test_logs_are_composes_own_but_can_not_steer_a_terminal(
+def test_prints_compose_logs_with_escaped_control_characters(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -22,7 +22,7 @@ def test_logs_are_composes_own_but_can_not_steer_a_terminal(
     assert capsys.readouterr().out == "proxy-1  | a\nproxy-1  | \\x1b]0;title\\x07\n"
 
 
-def test_a_service_beside_the_sandbox_has_logs_too(
+def test_prints_the_logs_of_a_service_beside_the_sandbox(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -32,7 +32,7 @@ def test_a_service_beside_the_sandbox_has_logs_too(
     assert capsys.readouterr().out == "db-1  | no license found\n"
 
 
-def test_ctrl_c_ends_following_without_a_word(
+def test_ctrl_c_ends_following_without_output(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -42,7 +42,7 @@ def test_ctrl_c_ends_following_without_a_word(
     assert capsys.readouterr() == ("", "")
 
 
-def test_an_unknown_service_names_those_there_are(
+def test_rejects_an_unknown_container_and_names_the_known_containers(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -52,7 +52,7 @@ def test_an_unknown_service_names_those_there_are(
     assert capsys.readouterr().err == expected
 
 
-def test_a_stack_that_is_down_has_none(
+def test_fails_if_the_stack_is_not_running(
     project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -69,15 +69,13 @@ PLACES = [(["tcp", "10.0.0.2", 22], 80_000, 3), (["udp", "192.0.2.1", 53], 86_00
 
 @pytest.fixture
 def refused(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have a firewall that refused two destinations."""
+    """Fake a firewall that refused two destinations."""
     assert project.exists()
     docker.says("firewall0000 /usr/local/lib/agent-sandbox/refusals", out=refusals_said(places=PLACES, ipv6="1"))
     return with_containers(docker, firewall="healthy", agent="healthy")
 
 
-def test_what_the_firewall_refused_is_listed_by_destination(
-    refused: FakeDocker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lists_refusals_of_the_firewall_by_destination(refused: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused.rules
     assert exit_code(lambda: logs(firewall=True)) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -89,7 +87,7 @@ def test_what_the_firewall_refused_is_listed_by_destination(
 
 
 @pytest.mark.parametrize(("tail", "ports"), [(None, [22, 53]), (1, [53]), (0, [])])
-def test_refusals_as_json_are_one_object_a_line(
+def test_json_output_has_one_refusal_per_line(
     refused: FakeDocker, capsys: pytest.CaptureFixture[str], tail: int | None, ports: list[int]
 ) -> None:
     assert refused.rules
@@ -107,7 +105,7 @@ WHY = "agent-sandbox logs firewall says why, and agent-sandbox up updates a stac
         ("exited", "error: app-1: the firewall is not running\n  hint: agent-sandbox up\n"),
     ],
 )
-def test_firewall_that_counts_nothing_is_an_error(
+def test_fails_if_the_firewall_does_not_count_or_does_not_run(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], state: str, said: str
 ) -> None:
     assert project.exists()
@@ -116,7 +114,7 @@ def test_firewall_that_counts_nothing_is_an_error(
     assert capsys.readouterr().err == said
 
 
-def test_options_that_do_not_go_together_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_options_that_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: logs(json=True)) == 1
     assert capsys.readouterr().err == (
         "error: --json: the output of containers is not JSON\n"

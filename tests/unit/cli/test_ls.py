@@ -38,7 +38,7 @@ SIZES = [
 
 
 def container(service: str, state: str, project: str, root: Path, image: str = proxy_name()) -> dict[str, Any]:
-    """Return what `docker inspect` says of a container that started five minutes ago."""
+    """Return the `docker inspect` output of a container that started five minutes ago."""
     found: dict[str, Any] = inspected(service, state)
     started = datetime.now(UTC) - timedelta(minutes=5, seconds=30)
     found["Id"] = f"{project[0]}{found['Id'][1:]}"
@@ -50,7 +50,7 @@ def container(service: str, state: str, project: str, root: Path, image: str = p
 
 @pytest.fixture
 def machine(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have the stack of this project, volumes of one that nobody here trusted, and a compose project of the user's."""
+    """Fake the stack of this project, volumes of an untrusted stack, and a compose project of the user."""
     found = [container(name, "healthy", "app-1", project) for name in ("proxy", "firewall", "agent")]
     found.append(container("db", "running", "theirs", Path("/srv/theirs"), image="postgres"))
     docker.says("volume ls", out="".join(f"{row['Labels'].partition('=')[2]} {row['Name']}\n" for row in SIZES))
@@ -70,7 +70,7 @@ def machine(project: Path, docker: FakeDocker) -> FakeDocker:
     )
 
 
-def test_a_table_of_all_stacks_and_of_no_other_containers(
+def test_lists_all_stacks_and_no_other_containers(
     machine: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (agent,) = read_project(project).agents
@@ -86,7 +86,7 @@ def test_a_table_of_all_stacks_and_of_no_other_containers(
 
 
 @pytest.mark.usefixtures("machine")
-def test_json_has_bytes_and_times(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_bytes_and_times(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: ls(json=True)) == 0
     first, second = json.loads(capsys.readouterr().out)["stacks"]
     assert datetime.fromisoformat(first.pop("since")) < datetime.now(UTC)
@@ -105,7 +105,7 @@ def test_json_has_bytes_and_times(project: Path, capsys: pytest.CaptureFixture[s
     assert (second["name"], second["root"], second["notes"]) == ("other", None, [UNKNOWN])
 
 
-def test_an_engine_that_does_not_say_is_shown_as_unknown(
+def test_shows_values_that_the_engine_does_not_report_as_unknown(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = [container("proxy", "unhealthy", "app-1", project), container("agent", "exited", "app-1", project)]
@@ -121,14 +121,16 @@ def test_an_engine_that_does_not_say_is_shown_as_unknown(
     ]
 
 
-def test_no_stack_says_how_to_start_one(docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explains_how_to_start_a_stack_if_there_are_no_stacks(
+    docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     docker.says("volume ls").says("ps --all").says("system df", out="[]")
     assert exit_code(ls) == 0
     said = "no stacks on this Docker engine: agent-sandbox run AGENT, in a project, starts one\n"
     assert capsys.readouterr() == ("", said)
 
 
-def test_a_stack_whose_directory_is_gone_is_an_orphan(
+def test_destroy_orphans_removes_a_stack_whose_directory_is_gone(
     machine: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(project.parent)
@@ -148,13 +150,13 @@ def test_a_stack_whose_directory_is_gone_is_an_orphan(
     assert [call.split()[2] for call in machine.calls if call.endswith("down --remove-orphans --volumes")] == ["app-1"]
 
 
-def test_all_stacks_are_stopped(machine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_down_all_stops_all_stacks(machine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: down(all_=True)) == 0
     assert [call.split()[2] for call in machine.calls if call.endswith("down --remove-orphans")] == ["app-1"]
     assert capsys.readouterr().err.splitlines()[0] == "app-1"
 
 
-def test_a_stack_is_found_by_its_name_from_anywhere(
+def test_commands_find_a_stack_by_its_name_from_any_directory(
     machine: FakeDocker,
     project: Path,
     became: list[str],
@@ -176,7 +178,7 @@ def test_a_stack_is_found_by_its_name_from_anywhere(
 
 
 def looks(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object]) -> None:
-    """Have `ls --watch` look once more after each of these changes; then somebody presses Ctrl-C."""
+    """Let `ls --watch` refresh after each of these changes, then simulate Ctrl-C."""
     waiting = iter(changes)
 
     def pause(seconds: float) -> None:
@@ -209,7 +211,7 @@ def test_watch_shows_the_table_until_ctrl_c_and_measures_the_disk_once(
     assert capsys.readouterr().err == ""
 
 
-def test_watch_says_that_there_is_no_stack_yet(docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_reports_that_there_are_no_stacks(docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
     docker.says("volume ls").says("ps --all").says("system df", out="[]")
     looks(monkeypatch)
     screen = Screen()

@@ -13,12 +13,12 @@ from fake_stack import with_containers
 
 @pytest.fixture
 def running(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have a running stack."""
+    """Fake a running stack."""
     assert project.exists()
     return with_containers(docker, agent="healthy")
 
 
-def test_listening_ports_are_listed_with_what_listens(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_listening_ports_with_their_programs(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     found = [
         {"port": 3000, "addresses": ["any"], "command": "node \x1b[2J"},
         {"port": 80, "addresses": [], "command": ""},
@@ -42,7 +42,7 @@ def test_an_invalid_answer_is_an_error(running: FakeDocker, capsys: pytest.Captu
     assert capsys.readouterr().err.startswith("error: ")
 
 
-def test_nothing_listens(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_that_nothing_listens(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     running.says("python3 -I -c", out="[]")
     assert exit_code(ports) == 0
     assert capsys.readouterr().err == "nothing listens in the sandbox\n"
@@ -60,7 +60,9 @@ def test_an_invalid_port_is_an_error(running: FakeDocker, capsys: pytest.Capture
     assert running.calls == []
 
 
-def test_a_port_of_the_machine_is_named_once(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_a_port_of_the_machine_that_is_named_twice(
+    running: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert exit_code(lambda: ports(["80", "80:90"])) == 1
     assert capsys.readouterr().err == "error: 80: this port of your machine is named twice\n"
     assert running.calls == []
@@ -74,7 +76,7 @@ def test_a_port_of_the_machine_is_named_once(running: FakeDocker, capsys: pytest
         (KeyboardInterrupt, 0, "closed\n"),
     ],
 )
-def test_each_port_is_named_until_the_end(
+def test_prints_the_address_of_each_port_and_why_forwarding_ended(
     running: FakeDocker,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

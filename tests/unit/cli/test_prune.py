@@ -1,4 +1,4 @@
-"""`prune`: what no project uses is listed with its size, and removed after a yes."""
+"""`prune`: list what no project uses with its size, and remove it after confirmation."""
 
 import json
 import os
@@ -18,13 +18,13 @@ from fake_tty import Person
 
 PROJECT = "com.docker.compose.project"
 OLD = ("agent-sandbox/project:0123456789abcdef", "agent-sandbox/old:0.0.9")
-# Whoever builds on one of our images inherits its label; anyone can write the labels of a volume.
+# Images built on ours inherit the label; anyone can write the labels of a volume.
 FORGED = ("theirs/app:1", "agent-sandbox-evil/app:1")
 
 
 @pytest.fixture
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Have a cached policy of 1000 bytes, outside the project."""
+    """Write a cached policy of 1000 bytes, outside the project."""
     home = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
     folder = home / "agent-sandbox" / "policies"
@@ -35,7 +35,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def machine(project: Path, docker: FakeDocker, cache: Path) -> FakeDocker:
-    """Have a trusted project, its images, and others."""
+    """Fake a trusted project, its images, and others."""
     assert cache.exists()
     needed = {*read_project(project).images, base_name(), usage_name()}
     images = [*sorted(needed), *OLD, *FORGED, "agent-sandbox/used:1"]
@@ -56,7 +56,7 @@ def removed(docker: FakeDocker) -> list[str]:
     return [call for call in docker.calls if any(word in call for word in words)]
 
 
-def test_nothing_of_a_project_or_of_others_is_removed(
+def test_removes_only_unused_images_and_cached_policies(
     machine: FakeDocker, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(lambda: prune(yes=True)) == 0
@@ -74,7 +74,7 @@ def test_nothing_of_a_project_or_of_others_is_removed(
     assert told.err == f"removed, except images that a container uses: {OLD[1]}\n"
 
 
-def test_a_stack_whose_directory_is_gone_goes_with_its_images(
+def test_removes_a_stack_whose_directory_is_gone_with_its_images(
     machine: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     images = read_project(project).images
@@ -89,7 +89,7 @@ def test_a_stack_whose_directory_is_gone_goes_with_its_images(
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("n\n", 1), ("", 1)])
-def test_a_person_is_asked(
+def test_asks_for_confirmation_at_a_terminal(
     machine: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, code: int
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Person(typed))
@@ -105,14 +105,14 @@ def test_a_person_is_asked(
         ({"as_json": True}, "error: --json: cannot ask for confirmation\n  hint: add --dry-run or --yes\n"),
     ],
 )
-def test_without_a_yes_nothing_is_removed(
+def test_removes_nothing_without_confirmation(
     machine: FakeDocker, capsys: pytest.CaptureFixture[str], options: dict[str, Any], error: str
 ) -> None:
     assert exit_code(lambda: prune(**options)) == 1
     assert (capsys.readouterr().err, removed(machine)) == (error, [])
 
 
-def test_a_program_gets_json(machine: FakeDocker, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_every_field(machine: FakeDocker, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: prune(as_json=True, dry_run=True)) == 0
     assert json.loads(capsys.readouterr().out) == {
         "stacks": [],
@@ -125,7 +125,7 @@ def test_a_program_gets_json(machine: FakeDocker, cache: Path, capsys: pytest.Ca
     assert (removed(machine), [one.name for one in cache.iterdir()]) == ([], ["a"])
 
 
-def test_a_machine_without_anything_says_so(
+def test_reports_that_there_is_nothing_to_remove(
     docker: FakeDocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -135,7 +135,9 @@ def test_a_machine_without_anything_says_so(
     assert capsys.readouterr() == (said, "")
 
 
-def test_a_link_in_the_cache_is_removed_and_not_followed(machine: FakeDocker, cache: Path, tmp_path: Path) -> None:
+def test_removes_symbolic_links_in_the_cache_without_following_them(
+    machine: FakeDocker, cache: Path, tmp_path: Path
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("")
     (cache / "folder").symlink_to(tmp_path / "mine")

@@ -22,7 +22,7 @@ BUILD = "build  runs with make, a build tool or a task runner"
 
 @pytest.fixture
 def changed(project: Path) -> Path:
-    """Have two changed build files and a new script since the last review."""
+    """Change two build files and add a script after the last review."""
     for name in ("Makefile", "rules.mk"):
         (project / name).write_text("old\n")
     save_baseline(project, os.environ, take(project))
@@ -32,7 +32,9 @@ def changed(project: Path) -> Path:
     return project
 
 
-def test_nothing_was_reviewed_before_the_first_start(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_that_nothing_was_reviewed_before_the_first_start(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert project.exists()
     assert exit_code(review) == 0
     said = (
@@ -58,9 +60,7 @@ def test_changes_are_shown_by_kind_with_their_reason(changed: Path, capsys: pyte
     ]
 
 
-def test_a_line_that_looks_like_the_head_of_a_difference_is_shown(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shows_changed_lines_that_look_like_a_diff_header(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "vite.config.js").write_text("-- x\n")
     save_baseline(project, os.environ, take(project))
     (project / "vite.config.js").write_text("++ x; evil()\n")
@@ -69,7 +69,7 @@ def test_a_line_that_looks_like_the_head_of_a_difference_is_shown(
 
 
 @pytest.mark.parametrize("accept", [False, True])
-def test_a_project_that_was_not_looked_at_wholly_is_never_done(
+def test_exits_with_1_if_not_all_files_were_searched(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, accept: bool
 ) -> None:
     save_baseline(project, os.environ, take(project))
@@ -79,10 +79,10 @@ def test_a_project_that_was_not_looked_at_wholly_is_never_done(
 
 
 @pytest.mark.parametrize("name", ["pre-push", "pre-commit"])
-def test_the_hook_of_the_docs_stops_git_until_the_changes_are_reviewed(
+def test_the_documented_git_hook_stops_git_until_the_changes_are_reviewed(
     changed: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Git starts hooks with variables of its own, and `pre-push` with a pipe as its stdin."""
+    """Git sets its own variables for hooks, and gives `pre-push` a pipe as stdin."""
     program = (outside := tmp_path_factory.mktemp("outside")) / "agent-sandbox"
     start = f'PYTHONPATH={ROOT}/src exec {sys.executable} -P -m agent_sandbox "$@"'
     program.write_text(f"#!/bin/sh\n{start}\n")
@@ -108,7 +108,7 @@ def test_the_hook_of_the_docs_stops_git_until_the_changes_are_reviewed(
     git(changed, *act)
 
 
-def test_json_has_the_same_changes(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_the_same_changes(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert changed.exists()
     assert exit_code(lambda: review(json=True)) == 1
     said = json.loads(capsys.readouterr().out)
@@ -120,7 +120,7 @@ def test_json_has_the_same_changes(changed: Path, capsys: pytest.CaptureFixture[
     assert (said["complete"], said["skipped"]) == (True, [".devcontainer"])
 
 
-def test_a_restored_file_is_one_line_whatever_its_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_escapes_the_name_of_a_restored_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save_baseline(project, os.environ, take(project))
     file = project / "run\nnothing to review.sh"
     file.write_text("#!/bin/sh\n")
@@ -170,7 +170,7 @@ def test_invalid_options_are_an_error(
         ("\nwhat\n\n", 1, ["Makefile", "rules.mk", "run.sh"]),
     ],
 )
-def test_each_change_is_shown_and_answered(
+def test_asks_about_each_change_at_a_terminal(
     changed: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

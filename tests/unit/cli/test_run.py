@@ -35,12 +35,12 @@ from run_cli import Answer, Ask
 
 @pytest.fixture
 def command(project: Path) -> tuple[str, ...]:
-    """Return the command of the project's agent, with the arguments that make it ask for nothing."""
+    """Return the command of the project's agent, with its arguments for unattended use."""
     manifest = load_manifest(data_root() / "templates", read_project(project).agents[0])
     return manifest.started(asks=False)
 
 
-def test_the_agents_command_takes_our_place_once_the_stack_is_up(
+def test_runs_the_agents_command_once_the_stack_is_up(
     up_to_date: FakeDocker, command: tuple[str, ...], became: list[str]
 ) -> None:
     up_to_date.says("ps --all").says("up --detach")
@@ -52,7 +52,7 @@ def test_the_agents_command_takes_our_place_once_the_stack_is_up(
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_what_there_is_to_review_is_one_line_when_the_agent_ends(
+def test_reports_files_to_review_when_the_agent_ends_unless_quiet(
     up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, quiet: bool
 ) -> None:
     def write(*_: object, **_options: object) -> int:
@@ -67,7 +67,7 @@ def test_what_there_is_to_review_is_one_line_when_the_agent_ends(
     assert capsys.readouterr().err.endswith(line) is not quiet
 
 
-def test_a_review_that_fails_leaves_the_agents_exit_code(
+def test_keeps_the_agents_exit_code_if_the_review_fails(
     up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_root: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_review_that_fails_leaves_the_agents_exit_code(
         run([])
 
 
-def test_what_the_agent_can_only_read_is_said_before_it_starts(
+def test_warns_if_the_agent_can_only_read_the_files(
     up_to_date: FakeDocker, became: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(facts, "belongs_to_root", lambda _root: True)
@@ -93,7 +93,7 @@ def test_what_the_agent_can_only_read_is_said_before_it_starts(
     assert len(became) == 1
 
 
-def test_a_stack_that_does_not_start_runs_no_agent(
+def test_runs_no_agent_if_the_stack_does_not_start(
     up_to_date: FakeDocker, became: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     up_to_date.says("ps --all").says("up --detach", err="no space left on device", code=1)
@@ -101,14 +101,14 @@ def test_a_stack_that_does_not_start_runs_no_agent(
     assert (became, "error: " in capsys.readouterr().err) == ([], True)
 
 
-def test_what_the_user_has_not_looked_at_runs_nothing(project: Path, docker: FakeDocker, became: list[str]) -> None:
+def test_runs_nothing_if_the_compose_file_is_not_trusted(project: Path, docker: FakeDocker, became: list[str]) -> None:
     file = project / ".devcontainer" / "docker-compose.yml"
     file.write_text(file.read_text().replace("services:", "x-mine: privileged\nservices:"))
     assert exit_code(run) == 1
     assert (docker.calls, became) == ([], [])
 
 
-def test_a_dry_run_prints_both_and_does_neither(
+def test_dry_run_prints_start_and_agent_command_without_calling_docker(
     project: Path, docker: FakeDocker, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(lambda: run(dry_run=True)) == 0
@@ -120,7 +120,7 @@ def test_a_dry_run_prints_both_and_does_neither(
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Start no stack, and return the projects whose stack was to start."""
+    """Start no stack, and return the projects whose stack would start."""
     projects: list[Path] = []
 
     def start(project: Project, **_: object) -> int:
@@ -140,7 +140,7 @@ NEEDS_AGENT = (
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_in_a_directory_without_a_stack_gets_one(
+def test_makes_and_starts_a_stack_in_a_directory_without_a_stack(
     agent: str, empty_project: Path, started: list[Path], became: list[str], ask: Ask
 ) -> None:
     answer = ask("run", agent, "--", "-p", "say hi")
@@ -155,7 +155,7 @@ def test_an_agent_in_a_directory_without_a_stack_gets_one(
     assert became[0].endswith(f" agent {words} in {empty_project}")
 
 
-def test_the_second_run_writes_nothing_and_needs_no_name(
+def test_a_second_run_writes_nothing_and_needs_no_agent_name(
     empty_project: Path, started: list[Path], became: list[str], ask: Ask
 ) -> None:
     ask("run", AGENTS[0])
@@ -165,14 +165,16 @@ def test_the_second_run_writes_nothing_and_needs_no_name(
 
 
 @pytest.mark.usefixtures("started")
-def test_agent_asks_leaves_the_agent_its_questions(empty_project: Path, became: list[str], ask: Ask) -> None:
+def test_agent_asks_starts_the_agent_without_unattended_arguments(
+    empty_project: Path, became: list[str], ask: Ask
+) -> None:
     ask("run", AGENTS[0], "--agent-asks", "--quiet")
     manifest = load_manifest(data_root() / "templates", AGENTS[0])
     assert became[0].endswith(f" {ENTER} {' '.join(manifest.command)} in {empty_project}")
 
 
 @pytest.mark.usefixtures("started")
-def test_ask_stays_on_the_terminal_to_ask_about_requests(
+def test_ask_runs_the_agent_and_asks_about_requests_on_the_terminal(
     empty_project: Path, became: list[str], ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[tuple[Path, tuple[str, ...]]] = []
@@ -232,7 +234,7 @@ def test_a_directory_without_a_stack_needs_the_name_of_an_agent(empty_project: P
 def first_run(
     empty_project: Path, started: list[Path], monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> Callable[[str, tuple[str, ...]], Answer]:
-    """Return a function that starts `run` at a terminal, where a person types this; these programs are installed."""
+    """Return a function that starts `run` at a terminal with this input and these installed programs."""
     assert started == []
 
     def run_first(typed: str, installed: tuple[str, ...]) -> Answer:
@@ -257,7 +259,7 @@ def first_run(
         ("claude\n", ("claude", "codex"), "", "claude"),
     ],
 )
-def test_the_first_run_asks_which_agent_and_proposes_the_one_that_is_installed(  # noqa: PLR0917 - a row of a table
+def test_the_first_run_asks_for_an_agent_and_proposes_the_only_installed_agent(  # noqa: PLR0917 - a row of a table
     first_run: Callable[[str, tuple[str, ...]], Answer],
     typed: str,
     installed: tuple[str, ...],
@@ -291,7 +293,7 @@ def test_a_project_file_without_a_stack_needs_init(empty_project: Path, ask: Ask
     )
 
 
-def test_another_agents_stack_is_kept(empty_project: Path, started: list[Path], ask: Ask) -> None:
+def test_rejects_another_agent_than_the_stack_runs(empty_project: Path, started: list[Path], ask: Ask) -> None:
     first, second = AGENTS[:2]
     ask("init", first)
     answer = ask("run", second)
@@ -303,7 +305,7 @@ def test_another_agents_stack_is_kept(empty_project: Path, started: list[Path], 
     )
 
 
-def test_a_file_that_somebody_else_wrote_is_not_replaced(empty_project: Path, started: list[Path], ask: Ask) -> None:
+def test_does_not_replace_an_invalid_devcontainer_json(empty_project: Path, started: list[Path], ask: Ask) -> None:
     file = empty_project / ".devcontainer" / "devcontainer.json"
     file.parent.mkdir()
     file.write_text("{]")
@@ -318,7 +320,7 @@ def test_a_dry_run_without_a_stack_writes_nothing(empty_project: Path, ask: Ask)
     assert list(empty_project.iterdir()) == []
 
 
-def test_a_sandbox_for_one_run_is_removed_and_its_summary_is_the_only_output(
+def test_rm_removes_the_sandbox_and_json_prints_only_the_summary(
     up_to_date: FakeDocker, command: tuple[str, ...], capfd: pytest.CaptureFixture[str]
 ) -> None:
     up_to_date.says("ps --all").says("network ls").says("volume ls").says("up --detach").says("volume prune")
@@ -332,9 +334,7 @@ def test_a_sandbox_for_one_run_is_removed_and_its_summary_is_the_only_output(
     assert order == sorted(order)
 
 
-def test_a_sandbox_for_one_run_that_does_not_start_is_removed(
-    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rm_removes_a_sandbox_that_does_not_start(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up_to_date.says("ps --all").says("network ls").says("volume ls").says("volume prune")
     up_to_date.says("up --detach", err="no space left on device", code=1).says("down --remove-orphans --volumes")
     assert exit_code(lambda: run(rm=True, json=True)) == 1
@@ -342,7 +342,7 @@ def test_a_sandbox_for_one_run_that_does_not_start_is_removed(
     assert "down --remove-orphans --volumes" in up_to_date.calls[-2]
 
 
-def test_a_dry_run_of_one_run_ends_with_the_removal(
+def test_dry_run_with_rm_prints_the_removal_at_the_end(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -363,14 +363,14 @@ def test_options_that_exclude_each_other_are_all_reported(
     assert docker.calls == []
 
 
-def test_a_name_needs_a_clone(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_name_needs_the_clone_option(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: run([], name="fix-1")) == 1
     assert capsys.readouterr().err == "error: --name: names a clone\n  hint: use it with --clone\n"
     assert (project.exists(), docker.calls) == (True, [])
 
 
 @pytest.mark.parametrize("locked", [False, True])
-def test_a_clone_for_one_run_is_fetched_and_its_exit_code_tells_if_that_failed(
+def test_clone_with_rm_keeps_the_clone_and_exits_with_1_if_fetching_fails(
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,

@@ -20,7 +20,7 @@ from fake_stack import inspected, trust, with_containers, with_inspected
 
 @pytest.fixture
 def up(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have a stack that runs by the policy on disk, and one denial."""
+    """Fake a running stack with the policy on disk, and one denial."""
     digest = load_policy(project / ".devcontainer" / "policy.yaml").digest
     denial = {
         "time": "x",
@@ -36,7 +36,7 @@ def up(project: Path, docker: FakeDocker) -> FakeDocker:
     return with_containers(docker, proxy="healthy", agent="healthy")
 
 
-def test_a_person_sees_services_policy_and_denials(
+def test_prints_containers_policy_and_denials(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert up.rules
@@ -57,19 +57,21 @@ def test_a_person_sees_services_policy_and_denials(
 
 @pytest.fixture
 def clones(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have two clones of the project."""
+    """Make two clones of the project."""
     with_clones(project, tmp_path_factory.mktemp("clones"), monkeypatch, "fix-1", "fix-2")
 
 
 @pytest.mark.usefixtures("clones", "up")
-def test_running_clones_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_running_clones_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(status) == 0
     assert "clones  running: fix-1, fix-2" in capsys.readouterr().out.splitlines()
     assert exit_code(lambda: status(json=True)) == 0
     assert json.loads(capsys.readouterr().out)["clones"] == ["fix-1", "fix-2"]
 
 
-def test_a_webhook_that_failed_is_one_line(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_failed_webhook_in_one_line(
+    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert up.rules
     time = "2026-01-02T10:00:00Z"
     save_failure(project, Failure(why="https://hooks.test: it answers 500", time=time), os.environ)
@@ -79,7 +81,7 @@ def test_a_webhook_that_failed_is_one_line(up: FakeDocker, project: Path, capsys
     assert json.loads(capsys.readouterr().out)["webhook"] == {"why": "https://hooks.test: it answers 500", "time": time}
 
 
-def test_services_are_shown_and_their_firewalls_only_if_they_are_not_ready(
+def test_shows_services_beside_the_sandbox_and_only_firewalls_that_are_not_ready(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -99,7 +101,7 @@ def test_services_are_shown_and_their_firewalls_only_if_they_are_not_ready(
     ]
 
 
-def test_a_service_that_lost_its_network_is_shown(
+def test_reports_a_service_that_lost_its_network(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -111,7 +113,7 @@ def test_a_service_that_lost_its_network_is_shown(
     ]
 
 
-def test_what_the_firewall_refused_is_shown_last(
+def test_shows_refusals_of_the_firewall_last(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -129,7 +131,7 @@ def test_what_the_firewall_refused_is_shown_last(
     assert (found["counted"], found["total"], [one["port"] for one in found["last"]]) == (True, 14, [3, 4, 5, 6, 7])
 
 
-def test_firewall_that_cannot_count_is_reported(
+def test_reports_a_firewall_that_cannot_count(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -141,7 +143,7 @@ def test_firewall_that_cannot_count_is_reported(
     assert json.loads(capsys.readouterr().out)["refusals"] == {"counted": False, "total": 0, "last": []}
 
 
-def test_a_proxy_that_no_start_has_asked_counts_none(
+def test_shows_hints_and_omits_own_checks_if_there_were_none(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hinted = {"time": "x", "decision": "allow", "host": "a.test", "port": 443, "method": "PUT", "path": "/"}
@@ -158,7 +160,7 @@ def test_a_proxy_that_no_start_has_asked_counts_none(
     ]
 
 
-def test_limits_that_wait_for_the_next_up_are_told(
+def test_shows_limits_that_change_at_the_next_up(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert up.rules
@@ -173,7 +175,7 @@ def test_limits_that_wait_for_the_next_up_are_told(
     assert json.loads(capsys.readouterr().out)["limits_after_up"] == {"memory": "4g"}
 
 
-def test_a_policy_without_the_service_of_its_agent_is_told(
+def test_reports_a_policy_without_the_service_of_the_agent(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert up.rules
@@ -184,9 +186,7 @@ def test_a_policy_without_the_service_of_its_agent_is_told(
     assert [told.strip()] == json.loads(capsys.readouterr().out)["policy"]["lacking"]
 
 
-def test_what_the_user_has_not_looked_at_is_told(
-    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_files_that_are_not_trusted(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert up.rules
     file = project / ".devcontainer" / "docker-compose.yml"
     file.write_text(f"{file.read_text()}# mine\n")
@@ -197,7 +197,7 @@ def test_what_the_user_has_not_looked_at_is_told(
     assert json.loads(capsys.readouterr().out)["unseen"] == [".devcontainer/docker-compose.yml"]
 
 
-def test_what_the_agent_could_write_is_told(
+def test_reports_lost_mounts_and_unprotected_files(
     up: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     up.says("exec agent0000000", out=".git/config\n", code=1)
@@ -218,7 +218,7 @@ def test_what_the_agent_could_write_is_told(
     assert unprotected.endswith(": agent-sandbox doctor --path fix-1")
 
 
-def test_directories_that_were_not_searched_are_told(
+def test_reports_directories_that_were_not_searched_for_repositories(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert up.rules
@@ -231,9 +231,7 @@ def test_directories_that_were_not_searched_are_told(
     assert json.loads(capsys.readouterr().out)["workspace"]["unsearched"] == [".devcontainer", "docs"]
 
 
-def test_an_agent_that_reaches_nothing_is_told_with_what_mends_it(
-    up: FakeDocker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reports_an_agent_without_network_and_the_fix(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up.says("exec agent0000000", out="the agent has no network\n", code=2)
     assert exit_code(status) == 0
     assert capsys.readouterr().out.splitlines()[5] == "closed  the agent has no network: agent-sandbox up"
@@ -241,7 +239,7 @@ def test_an_agent_that_reaches_nothing_is_told_with_what_mends_it(
     assert json.loads(capsys.readouterr().out)["cut_off"] == "the agent has no network"
 
 
-def test_another_network_of_the_agents_is_told(
+def test_reports_another_network_of_the_agent(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -253,7 +251,7 @@ def test_another_network_of_the_agents_is_told(
     )
 
 
-def test_a_stranger_in_the_agents_network_is_told(
+def test_reports_another_container_in_the_agents_network(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -268,7 +266,7 @@ def test_a_stranger_in_the_agents_network_is_told(
     assert json.loads(capsys.readouterr().out)["strangers"] == ["docker network disconnect app-1_sandbox db"]
 
 
-def test_a_clone_is_named_with_its_project_and_with_the_reload_of_its_policy(
+def test_names_the_project_of_a_clone_and_adds_its_path_to_commands(
     up: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert up.rules
@@ -293,7 +291,7 @@ def test_a_clone_is_named_with_its_project_and_with_the_reload_of_its_policy(
     assert capsys.readouterr().out.splitlines()[1] == f"trust   {untrusted}: agent-sandbox trust --path fix-1"
 
 
-def test_an_edited_policy_is_told_with_what_loads_it(
+def test_reports_an_edited_policy_and_the_reload_command(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert up.rules
@@ -302,7 +300,7 @@ def test_an_edited_policy_is_told_with_what_loads_it(
     assert "edited since the proxy loaded it: agent-sandbox proxy reload" in capsys.readouterr().out
 
 
-def test_an_invalid_policy_is_told_with_what_the_proxy_makes_of_it(
+def test_reports_an_invalid_policy_and_what_the_proxy_does(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / ".devcontainer" / "policy.yaml").write_text("domainz: []\n")
@@ -315,7 +313,7 @@ def test_an_invalid_policy_is_told_with_what_the_proxy_makes_of_it(
     ]
 
 
-def test_an_invalid_layer_is_named_and_not_the_projects_file(
+def test_names_the_file_of_an_invalid_layer(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str], fenced: Path
 ) -> None:
     assert (up.rules != [], project.exists()) == (True, True)
@@ -329,7 +327,7 @@ def test_an_invalid_layer_is_named_and_not_the_projects_file(
     assert lines[5] == f"  {layer}:1:1: unknown key 'domainz'; did you mean `domains`?"
 
 
-def test_a_policy_that_was_not_taken_is_told_until_it_is(
+def test_reports_since_when_the_policy_is_invalid_and_which_is_in_force(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -352,7 +350,7 @@ def test_a_policy_that_was_not_taken_is_told_until_it_is(
     ]
 
 
-def test_what_a_company_puts_between_is_told(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_the_upstream_proxy(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
     through = "all allowed requests go through http://proxy.corp.example:3128"
     up.rules.clear()
@@ -362,7 +360,9 @@ def test_what_a_company_puts_between_is_told(up: FakeDocker, project: Path, caps
     assert f"  {through}" in capsys.readouterr().out.splitlines()
 
 
-def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_policy_containers_and_requests(
+    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert up.rules
     assert exit_code(lambda: status(json=True)) == 0
     got = json.loads(capsys.readouterr().out)
@@ -387,7 +387,7 @@ def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: 
 
 
 @pytest.mark.usefixtures("project")
-def test_a_stack_that_is_down_has_a_status_too(
+def test_reports_a_stack_that_is_not_running(
     docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     docker.says("ps --all")
@@ -400,7 +400,7 @@ def test_a_stack_that_is_down_has_a_status_too(
     assert capsys.readouterr().out.splitlines()[1] == "  not running: agent-sandbox up --path fix-1"
 
 
-def test_what_does_not_run_is_named_with_what_starts_it(
+def test_names_containers_that_do_not_run_and_the_command_that_starts_them(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -414,9 +414,7 @@ def test_what_does_not_run_is_named_with_what_starts_it(
     ]
 
 
-def test_a_proxy_whose_clock_is_wrong_is_told(
-    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reports_a_wrong_clock_of_the_proxy(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
     up.rules.clear()
     up.says("agent_sandbox.proxy status", out=json.dumps({"clock": "1970-01-01T00:00:00+00:00"}))
@@ -429,7 +427,7 @@ def test_a_proxy_whose_clock_is_wrong_is_told(
     assert told in capsys.readouterr().out.splitlines()
 
 
-def test_a_layer_that_the_stack_does_not_see_is_told(
+def test_reports_a_layer_that_the_stack_was_made_without(
     up: FakeDocker, fenced: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert up.rules
@@ -502,7 +500,7 @@ def test_status_reports_how_often_a_service_was_restarted_and_why(
     assert (service["restarts"], service["out_of_memory"]) == (restarts, True)
 
 
-def test_a_secret_without_a_value_is_reported_and_one_that_expires_or_is_refused(
+def test_reports_secrets_without_a_value_expiring_secrets_and_refused_secrets(
     project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipes_of(project, os.environ).add(Recipe(name="the.key", hosts=("a.test",), source="pass t"))

@@ -15,15 +15,13 @@ POLICY = ".devcontainer/policy.yaml"
 
 @pytest.fixture
 def wider(project: Path) -> Path:
-    """Stand in a project whose policy has grown since the user said yes."""
+    """Change to a project whose policy was widened after the user trusted it."""
     policy = project / POLICY
     policy.write_text(policy.read_text().replace("[example.org]", "[example.org, example.net]"))
     return project
 
 
-def test_what_is_new_is_shown_asked_about_and_remembered(
-    wider: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shows_what_changed_asks_and_records_trust(wider: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", Person("y\n"))
     answer = ask("trust")
     *shown, last = answer.err.splitlines()
@@ -39,7 +37,7 @@ def test_what_is_new_is_shown_asked_about_and_remembered(
     assert ask("trust").err == f"{wider} is trusted, fingerprint {fingerprint}\n"
 
 
-def test_json_only_looks_and_gives_the_fingerprint_that_ci_needs(wider: Path, ask: Ask) -> None:
+def test_json_output_has_the_fingerprint_and_records_no_trust(wider: Path, ask: Ask) -> None:
     said = json.loads(ask("trust", "--json").out)
     assert said == {
         "project": str(wider),
@@ -66,13 +64,13 @@ def test_json_only_looks_and_gives_the_fingerprint_that_ci_needs(wider: Path, as
     assert json.loads(ask("trust", "--json").out)["trusted"] is True
 
 
-def test_the_fingerprint_of_something_else_is_no_yes(wider: Path, ask: Ask) -> None:
+def test_rejects_a_fingerprint_that_does_not_match(wider: Path, ask: Ask) -> None:
     answer = ask("trust", "--yes", "0123")
     assert (answer.code, unseen_in(wider, os.environ)) == (1, (POLICY,))
     assert "error: " + f"{wider}: fingerprint mismatch: the settings are not those of 0123" in answer.err
 
 
-def test_a_yes_to_less_is_a_yes_to_no_more_than_that(project: Path, ask: Ask) -> None:
+def test_trusting_a_narrower_policy_does_not_trust_the_wider_policy(project: Path, ask: Ask) -> None:
     before = (project / POLICY).read_text()
     (project / POLICY).write_text("version: 1\n")
     assert ask("trust").code == 0
@@ -80,7 +78,7 @@ def test_a_yes_to_less_is_a_yes_to_no_more_than_that(project: Path, ask: Ask) ->
     assert unseen_in(project, os.environ) == (POLICY,)
 
 
-def test_a_yes_can_be_taken_back(project: Path, ask: Ask) -> None:
+def test_revoke_removes_trust(project: Path, ask: Ask) -> None:
     answer = ask("trust", "--revoke")
     said = f"{project} is no longer trusted; its stack keeps running until agent-sandbox down\n"
     assert (answer.code, answer.err) == (0, said)
@@ -91,7 +89,7 @@ def test_a_yes_can_be_taken_back(project: Path, ask: Ask) -> None:
     assert (answer.code, answer.err) == (1, expected)
 
 
-def test_what_is_trusted_is_listed(project: Path, ask: Ask) -> None:
+def test_list_prints_the_trusted_directories(project: Path, ask: Ask) -> None:
     assert ask("trust", "--list").out == f"{project}\n"
     assert json.loads(ask("trust", "--list", "--json").out) == [str(project)]
     open_store(os.environ).forget(project)

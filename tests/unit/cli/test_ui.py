@@ -20,7 +20,7 @@ WATCH = "watch --answers --control"
 
 @pytest.fixture
 def up(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have a proxy that runs, and a person who presses Enter once and then Ctrl-C."""
+    """Fake a running proxy."""
     assert project.exists()
     return with_containers(docker, proxy="healthy")
 
@@ -59,14 +59,14 @@ def test_serves_until_ctrl_c_and_prints_an_address_for_each_enter(
     assert "app-1: open this address in a browser on this machine; it works once" in said.err
 
 
-def test_asks_if_it_should(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ask_option_passes_asks_to_the_proxy(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
     up.says("watch --answers --asks --control", script=f"kill -INT {os.getpid()}; exec cat > /dev/null")
     assert run(monkeypatch, ask=True) == 130
     assert any("--asks" in call for call in up.calls)
 
 
 @pytest.mark.usefixtures("up")
-def test_says_which_packages_it_needs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_the_missing_packages(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "find_spec", lambda name: None if name == "uvicorn" else name)
     assert exit_code(ui) == 1
     assert capsys.readouterr().err == (

@@ -36,7 +36,7 @@ def test_up_starts_the_stack_and_names_the_next_step(
     assert capsys.readouterr().err.splitlines()[-1] == f"app-1 is up; {said}"
 
 
-def test_up_says_that_a_stack_is_already_up_and_still_records_and_fetches(
+def test_an_already_running_stack_still_gets_a_snapshot_and_fetched_secrets(
     up_to_date: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("A_KEY", "correct horse")
@@ -56,7 +56,7 @@ def test_up_says_that_a_stack_is_already_up_and_still_records_and_fetches(
 
 
 @pytest.mark.parametrize(("mapped", "told"), [("name=seccomp", 2), ("name=rootless", 0)])
-def test_up_says_what_the_agent_can_only_read(
+def test_warns_if_the_agent_can_only_read_the_files_unless_the_engine_is_rootless(
     up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mapped: str, told: int
 ) -> None:
     monkeypatch.setattr(facts, "belongs_to_root", lambda _root: True)
@@ -84,7 +84,9 @@ def test_an_invalid_policy_starts_nothing(
     assert docker.calls == []
 
 
-def test_a_service_that_fails_gives_its_own_reason(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_the_output_of_a_container_that_fails(
+    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     up_to_date.says("up --detach", err="dependency failed to start: container app-1-firewall-1 exited (1)\n", code=1)
     with_containers(up_to_date, agent="created", firewall="exited", proxy="healthy")
     up_to_date.says("logs --tail 15 firewall0000", err="the direct way out is open\n")
@@ -96,7 +98,7 @@ def test_a_service_that_fails_gives_its_own_reason(up_to_date: FakeDocker, capsy
     assert capsys.readouterr().err == expected
 
 
-def test_a_service_beside_the_sandbox_that_fails_stops_nothing_else(
+def test_starts_the_agent_even_if_a_service_beside_the_sandbox_fails(
     project: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Compose starts nothing after such a failure, so the sandbox may not run yet."""
@@ -117,7 +119,7 @@ def test_a_service_beside_the_sandbox_that_fails_stops_nothing_else(
     assert load_baseline(project, os.environ) is not None
 
 
-def test_a_sandbox_that_fails_as_well_does_not_hide_why(
+def test_reports_a_failed_service_even_if_the_agent_does_not_start_either(
     up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     up_to_date.says("up --detach", err="dependency failed to start: container app-1-db-1 exited (1)\n", code=1)
@@ -130,7 +132,7 @@ def test_a_sandbox_that_fails_as_well_does_not_hide_why(
 def test_a_failed_build_starts_nothing_although_a_service_beside_the_sandbox_has_exited(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Old images have the same names."""
+    """Starting would use old images: they have the same names."""
     assert project.exists()
     docker.says("image inspect").says("build", err="ERROR: failed to solve\n", code=1)
     with_containers(docker, agent="created", db="exited", proxy="healthy").says("up --detach")
@@ -149,14 +151,14 @@ def test_a_failed_removal_starts_nothing_although_a_service_beside_the_sandbox_h
     assert not [call for call in up_to_date.calls if " up --detach" in call]
 
 
-def test_a_proxy_that_was_started_with_a_broken_policy_is_made_anew(up_to_date: FakeDocker) -> None:
+def test_recreates_an_unhealthy_proxy(up_to_date: FakeDocker) -> None:
     with_containers(up_to_date, proxy="unhealthy", firewall="created", agent="created").says("compose")
     assert exit_code(lambda: up(quiet=True)) == 0
     compose = [call.partition("docker-compose.yml ")[2] for call in up_to_date.calls if call.startswith("compose")]
     assert compose == ["rm --stop --force proxy", START.strip()]
 
 
-def test_a_firewall_whose_check_fails_is_made_anew_with_the_agent_that_is_in_its_network(
+def test_recreates_an_unhealthy_firewall_together_with_the_agent(
     up_to_date: FakeDocker,
 ) -> None:
     up_to_date.says("exec agent0000000").says("stop")
@@ -166,7 +168,7 @@ def test_a_firewall_whose_check_fails_is_made_anew_with_the_agent_that_is_in_its
     assert compose == ["rm --stop --force agent", "rm --stop --force firewall", START.strip()]
 
 
-def test_a_stack_that_was_paused_is_unpaused_and_nothing_is_made_anew(
+def test_unpauses_a_paused_container_without_recreating_anything(
     up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     up_to_date.says("exec agent0000000").says("unpause firewall0000")
@@ -177,7 +179,7 @@ def test_a_stack_that_was_paused_is_unpaused_and_nothing_is_made_anew(
     assert capsys.readouterr().err.splitlines()[0] == "unpausing firewall"
 
 
-def test_an_agent_whose_walls_are_gone_is_made_anew(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recreates_an_agent_with_lost_mounts(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up_to_date.says("exec agent0000000", out=".env\n.git/config\n", code=1).says("stop")
     with_containers(up_to_date, proxy="healthy", firewall="healthy", agent="unhealthy").says("compose")
     record(Path.cwd(), os.environ)
@@ -190,7 +192,7 @@ def test_an_agent_whose_walls_are_gone_is_made_anew(up_to_date: FakeDocker, caps
     )
 
 
-def test_where_the_policys_folder_was_replaced_the_proxy_is_made_anew_too(up_to_date: FakeDocker) -> None:
+def test_recreates_the_proxy_too_if_the_devcontainer_directory_was_replaced(up_to_date: FakeDocker) -> None:
     up_to_date.says("exec agent0000000", out=".devcontainer\n", code=1).says("stop")
     with_containers(up_to_date, proxy="unhealthy", firewall="healthy", agent="unhealthy").says("compose")
     record(Path.cwd(), os.environ)
@@ -199,7 +201,7 @@ def test_where_the_policys_folder_was_replaced_the_proxy_is_made_anew_too(up_to_
     assert compose == ["rm --stop --force agent", "rm --stop --force proxy", START.strip()]
 
 
-def test_an_agent_that_lost_its_network_is_made_anew_with_the_network(
+def test_recreates_agent_and_firewall_if_the_agent_lost_its_network(
     up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     up_to_date.says("exec agent0000000", out="the agent has no network\n", code=2)
@@ -210,7 +212,7 @@ def test_an_agent_that_lost_its_network_is_made_anew_with_the_network(
     assert capsys.readouterr().err == "the agent has no network: recreating both containers\n"
 
 
-def test_ctrl_c_says_how_to_go_on(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_explains_how_to_continue(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up_to_date.says("ps --all").says("up --detach", script=f"kill -INT {os.getpid()}; exec sleep 5")
     assert exit_code(lambda: up(quiet=True)) == 130
     assert capsys.readouterr().err == (
@@ -218,7 +220,7 @@ def test_ctrl_c_says_how_to_go_on(up_to_date: FakeDocker, capsys: pytest.Capture
     )
 
 
-def test_a_dry_run_prints_builds_and_start(
+def test_dry_run_prints_the_start_without_calling_docker(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(lambda: up(dry_run=True)) == 0
@@ -238,7 +240,7 @@ def test_a_dry_run_prints_builds_and_start(
         ),
     ],
 )
-def test_an_engine_that_can_not_be_used_is_one_message(
+def test_reports_a_docker_daemon_that_does_not_answer_or_denies_permission(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], said: str, expected: str
 ) -> None:
     assert project.exists()
@@ -257,7 +259,7 @@ def test_up_reports_a_missing_docker_command(
     )
 
 
-def test_compose_v1_alone_is_told(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_missing_compose_v2(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up_to_date.says("ps --all").says(
         "compose", err="docker: 'compose' is not a docker command.\nSee 'docker --help'\n", code=1
     )
@@ -267,7 +269,7 @@ def test_compose_v1_alone_is_told(up_to_date: FakeDocker, capsys: pytest.Capture
     )
 
 
-def test_what_the_user_has_not_looked_at_is_not_started(
+def test_starts_an_untrusted_stack_only_with_its_fingerprint(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = project / ".devcontainer" / "docker-compose.yml"

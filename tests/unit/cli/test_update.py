@@ -66,7 +66,7 @@ aider  {NOW["aider"]}  is locked with its dependencies; newer versions come with
 """
 
 
-def test_a_check_reports_and_changes_nothing(stack: Path, docker: FakeDocker, ask: Ask) -> None:
+def test_check_reports_newer_versions_and_changes_nothing(stack: Path, docker: FakeDocker, ask: Ask) -> None:
     before = text(stack)
     answer = ask("update", "--check")
     assert (answer.code, answer.out, answer.err) == (1, FOUND, "")
@@ -75,7 +75,7 @@ def test_a_check_reports_and_changes_nothing(stack: Path, docker: FakeDocker, as
     assert (text(stack), [call for call in docker.calls if "build" in call]) == (before, [])
 
 
-def test_an_update_builds_first_then_pins_the_version_and_its_hash(stack: Path, docker: FakeDocker, ask: Ask) -> None:
+def test_update_builds_the_image_and_pins_the_version_with_its_hash(stack: Path, docker: FakeDocker, ask: Ask) -> None:
     answer = ask("update")
     assert (answer.code, answer.out) == (0, FOUND)
     assert answer.err.endswith("updated claude: agent-sandbox up starts the new version\n")
@@ -90,7 +90,7 @@ def test_an_update_builds_first_then_pins_the_version_and_its_hash(stack: Path, 
     assert (again.code, again.out) == (0, "claude  999.1.0  is the newest version\n")
 
 
-def test_a_pin_outlives_init_and_ends_when_agent_sandbox_ships_a_newer_version(
+def test_init_keeps_a_pin_until_agent_sandbox_ships_a_newer_version(
     stack: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask("update")
@@ -147,7 +147,7 @@ def test_ctrl_c_in_the_build_changes_nothing(stack: Path, docker: FakeDocker, as
     assert text(stack) == before
 
 
-def test_an_edited_stack_is_refused_before_anything_is_built(stack: Path, docker: FakeDocker, ask: Ask) -> None:
+def test_rejects_an_edited_compose_file_without_building(stack: Path, docker: FakeDocker, ask: Ask) -> None:
     (stack / COMPOSE).write_text(text(stack) + "# mine\n")
     open_store(os.environ).save(look(stack, os.environ))
     answer = ask("update")
@@ -164,7 +164,7 @@ def test_an_agent_that_the_project_does_not_have_is_an_error(stack: Path, ask: A
     )
 
 
-def test_an_update_keeps_what_the_project_file_says(stack: Path, ask: Ask) -> None:
+def test_update_keeps_the_rest_of_the_project_file(stack: Path, ask: Ask) -> None:
     before = f"{NEW}agents: [claude, codex, aider] # ours\nagent_versions: {{codex: 999.0.0}} # tested\nname: App\n"
     file(stack).write_text(before)
     open_store(os.environ).save(look(stack, os.environ))
@@ -177,7 +177,7 @@ def test_an_update_keeps_what_the_project_file_says(stack: Path, ask: Ask) -> No
     }
 
 
-def test_without_the_key_the_version_of_agent_sandbox_is_used(stack: Path, ask: Ask) -> None:
+def test_removing_agent_versions_from_the_project_file_removes_the_pin(stack: Path, ask: Ask) -> None:
     ask("update")
     file(stack).write_text(f"{NEW}agents: [claude, codex, aider]\n")
     assert ask("init").code == 0
@@ -186,7 +186,7 @@ def test_without_the_key_the_version_of_agent_sandbox_is_used(stack: Path, ask: 
 
 @pytest.fixture
 def recorded(stack: Path) -> str:
-    """Return what an earlier version recorded in the file of all clones, which has a pin."""
+    """Record a pin in the shared file, as an earlier version did, and return it."""
     pin = f'versions: {{claude: "999.1.0 {HASH}"}}'
     compose = stack / SHARED
     compose.write_text(compose.read_text().replace("{agents:", f"{{{pin}, agents:", 1))
@@ -195,7 +195,7 @@ def recorded(stack: Path) -> str:
 
 
 @pytest.mark.parametrize("options", [(), ("--memory", "4g")])
-def test_a_version_that_was_recorded_elsewhere_moves_into_the_project_file(
+def test_init_moves_a_recorded_pin_into_the_project_file_only_with_options(
     stack: Path, recorded: str, ask: Ask, options: tuple[str, ...]
 ) -> None:
     assert recorded
@@ -206,7 +206,7 @@ def test_a_version_that_was_recorded_elsewhere_moves_into_the_project_file(
     assert ("versions" in (stack / SHARED).read_text()) is not in_file
 
 
-def test_a_version_that_a_clones_author_recorded_is_a_difference_to_what_we_write(
+def test_a_pin_recorded_in_the_shared_file_is_a_difference_to_the_expected_files(
     stack: Path, recorded: str, ask: Ask
 ) -> None:
     ours = text(stack)

@@ -24,7 +24,7 @@ UNKNOWN = "another user's, or never trusted here"
 
 @pytest.fixture
 def machine(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have the volumes of this project's stack and of another user's, and the image that counts."""
+    """Fake the volumes of this project's and another user's stack, and the image that counts."""
     agent = load_manifest(read_project(project).agents[0])
     volumes = [f"app-1 app-1_{key}" for key in state_volumes(agent)]
     volumes += ["app-1 app-1_ca-private", "other other_ca-private"]
@@ -36,7 +36,7 @@ def machine(project: Path, docker: FakeDocker) -> FakeDocker:
     return docker.says("image inspect", out="\n".join(map(json.dumps, labels)))
 
 
-def test_usage_is_a_table_with_a_total(machine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_a_table_with_a_total(machine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     machine.says("run --rm", out=ANSWER)
     assert exit_code(usage) == 0
     out, err = capsys.readouterr()
@@ -53,7 +53,7 @@ def test_usage_is_a_table_with_a_total(machine: FakeDocker, capsys: pytest.Captu
     assert f" {usage_name()} -I /opt/usage/count.py daily --json --offline " in asked
 
 
-def test_json_has_models_totals_and_what_is_not_counted(
+def test_json_output_has_models_totals_and_stacks_not_counted(
     machine: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine.says("run --rm", out=ANSWER)
@@ -79,7 +79,7 @@ def test_json_has_models_totals_and_what_is_not_counted(
 
 
 @pytest.mark.parametrize("answer", [{"out": "x"}, {"out": ANSWER, "code": 1}, {"out": ""}])
-def test_files_that_cannot_be_read_are_an_error_for_that_stack(
+def test_reports_a_stack_whose_session_files_cannot_be_read(
     machine: FakeDocker, capsys: pytest.CaptureFixture[str], answer: dict[str, str | int]
 ) -> None:
     machine.says("run --rm", **answer)  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def test_a_machine_without_stacks_builds_nothing(
     assert len(docker.calls) == 2
 
 
-def test_a_stack_without_state_is_not_asked(
+def test_lists_no_agents_for_a_stack_without_state_volumes(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -112,7 +112,9 @@ def test_a_stack_without_state_is_not_asked(
     assert json.loads(capsys.readouterr().out)["stacks"] == [{"name": "app-1", "root": str(project), "agents": []}]
 
 
-def test_a_time_that_is_none_is_an_error(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_an_invalid_time_in_since(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert project.exists()
     assert exit_code(lambda: usage(since="soon")) == 1
     assert capsys.readouterr().err.startswith("error: --since: not a time: 'soon'\n")

@@ -38,17 +38,17 @@ def said(*probes: object) -> str:
 
 
 def probing(docker: FakeDocker, *, out: str = "", err: str = "", code: int = 0) -> None:
-    """Have the probe say this of the network, and that one wall inside holds."""
+    """Fake this answer of the probe about the network, and one closed write inside."""
     docker.says(OVER_NETWORK, out=out, err=err, code=code).says(f"{PROBE}{INSIDE}", out=said(WALL))
 
 
 def running(docker: FakeDocker, *rows: str) -> None:
-    """Have containers with these networks on the engine: `ID NAME MODE`."""
+    """Fake containers with these networks on the engine: `ID NAME MODE`."""
     docker.says("inspect --type container --format", out="".join(f"{row}\n" for row in rows))
     docker.says("ps --quiet --no-trunc", out="".join(f"{row.split()[0]}\n" for row in rows))
 
 
-def test_what_the_probe_found_is_printed_and_counted(
+def test_prints_and_counts_the_results_of_the_probe(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -65,7 +65,7 @@ def test_what_the_probe_found_is_printed_and_counted(
     ]
 
 
-def test_the_network_of_each_service_is_tried_too(
+def test_also_probes_the_network_of_each_service_beside_the_sandbox(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -85,9 +85,7 @@ def test_the_network_of_each_service_is_tried_too(
     ]
 
 
-def test_nothing_that_got_out_is_exit_code_0(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exits_with_0_if_nothing_got_out(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
     probing(docker, out=said(CLOSED, {**CLOSED, "verdict": "note"}))
     with_containers(docker, agent="healthy")
@@ -96,7 +94,7 @@ def test_nothing_that_got_out_is_exit_code_0(
 
 
 @pytest.mark.parametrize("found", [(CLOSED,), ({**CLOSED, "verdict": "opened"},)])
-def test_a_verdict_that_is_unknown_or_a_probe_that_failed_is_not_ok(
+def test_fails_on_an_unknown_verdict_or_a_failed_probe(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], found: tuple[object, ...]
 ) -> None:
     assert project.exists()
@@ -121,7 +119,7 @@ def test_another_container_in_the_agents_namespace_is_a_leak(
     ]
 
 
-def test_options_are_the_probes(project: Path, docker: FakeDocker) -> None:
+def test_passes_its_options_to_the_probe(project: Path, docker: FakeDocker) -> None:
     docker.says(OVER_NETWORK, out=said(CLOSED)).says(INSIDE, out=said(WALL))
     with_containers(docker, agent="unhealthy")
     assert exit_code(lambda: verify(full=True, json=True, capture="198.51.100.9:9")) == 0
@@ -132,7 +130,7 @@ def test_options_are_the_probes(project: Path, docker: FakeDocker) -> None:
     ]
 
 
-def test_what_the_probe_says_can_not_steer_a_terminal(
+def test_escapes_control_characters_in_the_output_of_the_probe(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -156,7 +154,7 @@ def test_what_the_probe_says_can_not_steer_a_terminal(
         f'{{"probes": [{"9" * 5000}]}}',
     ],
 )
-def test_what_no_probe_prints_is_refused(
+def test_rejects_malformed_output_of_the_probe(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], out: str
 ) -> None:
     assert project.exists()
@@ -169,7 +167,7 @@ def test_what_no_probe_prints_is_refused(
     )
 
 
-def test_an_agent_that_does_not_run_is_told(
+def test_reports_an_agent_that_does_not_run(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -178,7 +176,7 @@ def test_an_agent_that_does_not_run_is_told(
     assert capsys.readouterr().err.startswith("error: app-1: the agent is exited with code 1\n")
 
 
-def test_a_container_without_the_probe_is_told(
+def test_reports_a_container_without_the_probe(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -189,12 +187,12 @@ def test_a_container_without_the_probe_is_told(
 
 
 def told(docker: FakeDocker) -> list[str]:
-    """Return the seconds that the proxy was told, and "" for each run of the probe."""
+    """Return the seconds passed to the proxy, and "" for each run of the probe."""
     lines = [line for line in docker.calls if "agent_sandbox.proxy verify" in line or "probe.py" in line]
     return [line.partition(" --seconds ")[2].partition(" ")[0] for line in lines]
 
 
-def test_the_proxy_is_told_when_verification_starts_and_ends(project: Path, docker: FakeDocker) -> None:
+def test_informs_the_proxy_when_verification_starts_and_ends(project: Path, docker: FakeDocker) -> None:
     assert project.exists()
     docker.says("agent_sandbox.proxy verify", out='{"ok": true}').says(REFUSALS, out=refusals_said())
     probing(docker, out="no json")
@@ -204,7 +202,7 @@ def test_the_proxy_is_told_when_verification_starts_and_ends(project: Path, dock
 
 
 @pytest.mark.parametrize(("out", "code"), [("", 1), (refusals_said(started=False), 0)])
-def test_proxy_is_not_told_of_a_probe_that_it_cannot_tell_from_the_agent(
+def test_does_not_inform_the_proxy_if_the_probe_cannot_be_recognised(
     project: Path, docker: FakeDocker, out: str, code: int
 ) -> None:
     assert project.exists()
@@ -215,7 +213,7 @@ def test_proxy_is_not_told_of_a_probe_that_it_cannot_tell_from_the_agent(
     assert told(docker) == ["", ""]
 
 
-def test_image_whose_probe_is_older_has_to_be_rebuilt(
+def test_suggests_rebuilding_an_image_with_an_older_probe(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()

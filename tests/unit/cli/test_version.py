@@ -7,7 +7,7 @@ from agent_sandbox.resources import data_root
 from run_cli import Ask
 
 
-def test_everything_with_its_version_for_a_person(ask: Ask) -> None:
+def test_prints_the_versions_of_program_python_and_agents(ask: Ask) -> None:
     answer = ask("version")
     lines = answer.out.splitlines()
     assert lines[0] == f"agent-sandbox  {__version__}"
@@ -15,7 +15,7 @@ def test_everything_with_its_version_for_a_person(ask: Ask) -> None:
     assert [line.split()[0] for line in lines[3:]] == list(known_agents(data_root() / "templates"))
 
 
-def test_and_for_a_program(ask: Ask) -> None:
+def test_json_output_has_all_versions(ask: Ask) -> None:
     templates = data_root() / "templates"
     assert json.loads(ask("version", "--json").out) == {
         "agent-sandbox": __version__,

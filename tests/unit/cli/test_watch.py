@@ -24,7 +24,7 @@ LINE = json.dumps({"record": RECORD})
 
 @pytest.fixture
 def up(project: Path, docker: FakeDocker) -> Iterator[FakeDocker]:
-    """Have a proxy that runs; wait for the threads that watch it."""
+    """Fake a running proxy; wait for the threads that watch it."""
     assert project.exists()
     yield with_containers(docker, proxy="healthy")
     await_threads("follow", "_watch")
@@ -42,12 +42,12 @@ def test_prints_decisions_until_ctrl_c(
 
 @pytest.fixture
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a terminal."""
+    """Fake a terminal."""
     monkeypatch.setattr(subject, "terminal", lambda: Terminal.ATTACHED)
 
 
 @pytest.mark.usefixtures("at_a_terminal", "up")
-def test_a_terminal_gets_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connects_the_screen_to_the_stack_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     connected: list[str] = []
 
     def run(screen: WatchScreen) -> None:
@@ -63,9 +63,7 @@ def test_a_terminal_gets_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("at_a_terminal", "up")
 @pytest.mark.parametrize(("wanted", "colours"), [("never", False), ("always", True)])
-def test_the_screen_has_no_colours_if_the_user_wants_none(
-    monkeypatch: pytest.MonkeyPatch, wanted: str, *, colours: bool
-) -> None:
+def test_the_screen_follows_the_colour_setting(monkeypatch: pytest.MonkeyPatch, wanted: str, *, colours: bool) -> None:
     seen: list[bool] = []
     monkeypatch.setenv(VARIABLE, wanted)
     monkeypatch.setattr(WatchScreen, "run", lambda screen: seen.append(screen._colours))
@@ -75,7 +73,7 @@ def test_the_screen_has_no_colours_if_the_user_wants_none(
 
 
 @pytest.mark.usefixtures("at_a_terminal")
-def test_without_the_package_of_the_screen_it_prints_lines(
+def test_prints_lines_if_textual_is_not_installed(
     up: FakeDocker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subject, "find_spec", lambda _: None)
@@ -89,7 +87,7 @@ def test_without_the_package_of_the_screen_it_prints_lines(
     assert "the package textual is not installed, so this prints lines" in capsys.readouterr().err
 
 
-def test_q_ends_it(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_q_ends_watching(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
     up.says("watch --answers --control", script="cat > /dev/null")
     source, answers = os.pipe()
     with os.fdopen(source) as stdin:
@@ -99,9 +97,7 @@ def test_q_ends_it(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
     os.close(answers)
 
 
-def test_without_a_stack_there_is_nothing_to_watch(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fails_without_a_running_stack(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
     with_containers(docker).says("volume ls")
     assert exit_code(watch) == 1

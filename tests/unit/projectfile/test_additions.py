@@ -14,7 +14,7 @@ def added(text: str, **files: str) -> Additions:
     return additions(parse_project_file(text, file=FILE), files, file=FILE)
 
 
-def test_a_file_that_adds_nothing_adds_nothing() -> None:
+def test_a_project_file_without_packages_adds_nothing() -> None:
     assert added("limits: {memory: 4g}") == Additions()
 
 
@@ -32,7 +32,7 @@ def test_packages_and_tools_keep_their_order() -> None:
         "FROM debian:trixie-slim AS a\nRUN true\nfrom --platform=linux/amd64 $AGENT_SANDBOX_BASE AS b\n",
     ],
 )
-def test_a_dockerfile_ends_in_a_stage_on_the_agents_image(text: str) -> None:
+def test_accepts_a_dockerfile_whose_last_stage_starts_from_the_agents_image(text: str) -> None:
     assert added("dockerfile: D", D=text).build_file == text
 
 
@@ -46,7 +46,7 @@ def test_a_dockerfile_ends_in_a_stage_on_the_agents_image(text: str) -> None:
         "# FROM ${AGENT_SANDBOX_BASE}\n",
     ],
 )
-def test_another_dockerfile_is_rejected(text: str) -> None:
+def test_rejects_a_dockerfile_whose_last_stage_starts_from_another_image(text: str) -> None:
     with pytest.raises(UserError) as error:
         added("dockerfile: D", D=text)
     assert str(error.value) == (

@@ -20,7 +20,7 @@ def services(text: str, texts: dict[str, str] | None = None) -> tuple[Beside, ..
     return beside_services(parse_project_file(text, file=FILE).beside, texts or {}, file=FILE)
 
 
-def test_a_service_has_what_the_file_says() -> None:
+def test_parses_all_keys_of_a_service() -> None:
     text = """\
 beside:
   db:
@@ -76,7 +76,7 @@ beside:
     assert DEFAULT.memory == 2 * GIB
 
 
-def test_a_build_file_that_is_not_there_is_named_with_its_service() -> None:
+def test_reports_a_missing_build_file_with_its_service() -> None:
     text = "beside: {db: {build: {dockerfile: D}}, web: {build: {dockerfile: W}}}"
     with pytest.raises(UserError) as caught:
         build_texts(parse_project_file(text, file=FILE).beside, {"W": "FROM x"}, file=FILE)
@@ -100,7 +100,7 @@ CIRCLE = "each service waits for those that it links to"
 MANY = ", ".join(f"s{number}: {{image: debian}}" for number in range(11))
 
 
-# The first column is what `{db: {image: redis, ...}}` goes on with, or a whole section.
+# The first column continues `{db: {image: redis, ...}}`, or is a whole section.
 @each(
     ("text", "problem"),
     [
@@ -161,7 +161,7 @@ def test_a_section_with_only_comments_has_no_services() -> None:
     assert services("beside:\n  # db:\n") == ()
 
 
-def test_the_example_of_the_page_is_a_project_file() -> None:
+def test_the_example_in_the_docs_is_a_valid_project_file() -> None:
     page = (Path(__file__).parents[3] / "docs" / "beside.md").read_text("utf-8")
     (example,) = re.findall("^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert [one.name for one in services(example, {"web.Dockerfile": "FROM x"})] == ["db", "web"]

@@ -45,6 +45,6 @@ DB = "db: {image: a, expose: [1], links: [x], mem_limit: 1g, environment: {A: b}
         ("db: {image: a, user: b, command: [c]}", "db: {image: a}", ["db runs with its own user, command"]),
     ],
 )
-def test_lists_what_a_service_gets_or_gives_more_of(now: str, before: str, lines: list[str]) -> None:
+def test_lists_each_widening_of_a_service(now: str, before: str, lines: list[str]) -> None:
     specs = (parse_project_file(f"beside: {{{text}}}", file="f").beside for text in (now, before))
     assert list(besides_widen(*specs)) == [f"beside: {line}" for line in lines]

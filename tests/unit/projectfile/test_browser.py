@@ -31,11 +31,11 @@ def servers(text: str) -> dict[str, McpServer]:
         ),
     ],
 )
-def test_a_browser_is_chromium_and_a_pinned_mcp_server(text: str, expected: Additions) -> None:
+def test_browser_adds_chromium_and_a_pinned_mcp_server(text: str, expected: Additions) -> None:
     assert additions(parse_project_file(text, file="f"), {}, file="f") == expected
 
 
-def test_every_agent_gets_its_server_unless_the_project_has_one_of_that_name() -> None:
+def test_browser_adds_its_mcp_server_unless_the_project_defines_a_server_named_browser() -> None:
     own = McpServer(name="browser", command=("mine",))
     assert servers("mcp: {a: {command: x}}") == {"a": McpServer(name="a", command=("x",))}
     assert servers("browser: true\nmcp: {a: {command: x}}") == {
@@ -46,6 +46,6 @@ def test_every_agent_gets_its_server_unless_the_project_has_one_of_that_name() -
     assert servers("browser: true\nmcp: {browser: {command: mine}}") == {"browser": own}
 
 
-def test_chromiums_policies_are_json() -> None:
+def test_chromium_policies_turn_off_dns_over_https_and_quic() -> None:
     policies = json.loads((data_root() / "images" / "agent" / "etc" / "chromium.json").read_text())
     assert (policies["DnsOverHttpsMode"], policies["QuicAllowed"]) == ("off", False)

@@ -8,12 +8,12 @@ from table_tests import each
 
 
 @each("value", ["a-", 1, None])
-def test_text_that_does_not_match_whole_is_an_error(value: object) -> None:
+def test_rejects_text_that_does_not_match_completely(value: object) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(matching_type()).validate_python(value)
 
 
-def test_text_that_matches_is_the_value() -> None:
+def test_returns_text_that_matches() -> None:
     assert TypeAdapter(matching_type()).validate_python("ab") == "ab"
     assert require_text("x") == "x"
 

@@ -36,13 +36,13 @@ def test_a_new_file_is_valid() -> None:
     assert parse_project_file(NEW, file="f").version == 1
 
 
-def test_a_file_of_an_unusual_form_is_left_to_the_user() -> None:
+def test_rejects_a_value_that_cannot_be_edited_automatically() -> None:
     with pytest.raises(UserError) as error:
         set_keys("name: |-\n  a\nversion: 1\n", {("name",): "b"}, file="f")
     assert str(error.value) == "f: cannot set `name` in this file automatically; write `name: b` by hand"
 
 
-def test_an_invalid_file_is_reported_with_its_own_problem() -> None:
+def test_reports_the_problem_of_an_invalid_file() -> None:
     with pytest.raises(UserError) as error:
         set_keys("limit: {}\n", MEMORY, file="f")
     assert str(error.value) == "f:1:1: unknown key 'limit'; did you mean `limits`?"

@@ -5,7 +5,7 @@ from agent_sandbox.projectfile.languages import LANGUAGES, packages_of
 from agent_sandbox.projectfile.parsing import parse_project_file
 
 
-def test_each_language_has_packages_that_the_project_file_takes() -> None:
+def test_the_packages_of_each_language_are_valid_in_the_project_file() -> None:
     names = packages_of(",".join(LANGUAGES))
     assert parse_project_file(f"packages: [{', '.join(names)}]", file="f").packages == names
 

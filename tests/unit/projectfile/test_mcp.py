@@ -28,7 +28,7 @@ PROGRAM = "write `{command: NAME, args: [...]}`"
         ("mcp: {a: {url: 'http://localhost:3000'}}", [McpServer(name="a", url="http://localhost:3000")]),
     ],
 )
-def test_a_server_is_a_command_or_an_address(text: str, expected: list[McpServer]) -> None:
+def test_parses_servers_with_a_command_or_a_url(text: str, expected: list[McpServer]) -> None:
     assert [spec.server(name) for name, spec in parse_project_file(text, file="f").mcp.items()] == expected
 
 
@@ -55,7 +55,7 @@ def test_a_server_is_a_command_or_an_address(text: str, expected: list[McpServer
         ),
     ],
 )
-def test_other_servers_are_reported_at_their_place(value: str, problem: str) -> None:
+def test_reports_an_invalid_server_at_its_place(value: str, problem: str) -> None:
     with pytest.raises(UserError) as error:
         parse_project_file(f"mcp: {{a: {value}}}", file="f")
     assert str(error.value) == f"f:{problem}"
@@ -76,7 +76,7 @@ def test_other_servers_are_reported_at_their_place(value: str, problem: str) -> 
         ),
     ],
 )
-def test_the_names_and_their_number_are_checked(text: str, problem: str) -> None:
+def test_reports_invalid_names_and_too_many_or_too_large_servers(text: str, problem: str) -> None:
     with pytest.raises(UserError) as error:
         parse_project_file(text, file="f")
     assert str(error.value) == f"f:{problem}"

@@ -44,11 +44,11 @@ def test_reads_the_keys(text: str, expected: ProjectSpec) -> None:
     assert parse_project_file(text, file="f", agents=AGENTS) == expected
 
 
-def test_a_port_is_a_pair() -> None:
+def test_parses_ports_as_pairs() -> None:
     assert parse_project_file("ports: [3000, '8080:80']", file="f").ports == ((3000, 3000), (8080, 80))
 
 
-def test_an_editor_is_a_value_of_its_kind() -> None:
+def test_parses_ide_as_an_enum_member() -> None:
     assert parse_project_file("ide: jetbrains", file="f").ide is Ide.JETBRAINS
 
 
@@ -167,5 +167,5 @@ def test_reports_each_problem_at_its_place(text: str, problems: list[str]) -> No
     assert str(error.value).splitlines() == problems
 
 
-def test_knows_agents_only_where_they_count() -> None:
+def test_accepts_any_agent_if_no_known_agents_are_given() -> None:
     assert parse_project_file("agents: [elsewhere]", file="f").agents == ("elsewhere",)

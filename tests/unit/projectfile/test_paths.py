@@ -21,7 +21,7 @@ from table_tests import each
         ("a" * (LONGEST_PATH + 1), False, False),
     ],
 )
-def test_a_script_is_a_plain_path_in_the_project(path: str, *, below: bool, script: bool) -> None:
+def test_recognises_paths_in_the_project_and_paths_of_scripts(path: str, *, below: bool, script: bool) -> None:
     assert (is_below(path), is_script(path)) == (below, script)
 
 
@@ -43,5 +43,5 @@ def test_a_script_is_a_plain_path_in_the_project(path: str, *, below: bool, scri
         ("https://host/debian", False),
     ],
 )
-def test_an_image_is_a_plain_name(name: str, *, valid: bool) -> None:
+def test_recognises_valid_image_names(name: str, *, valid: bool) -> None:
     assert is_image(name) == valid

@@ -17,5 +17,5 @@ from agent_sandbox.projectfile.ports import Pair, parse_port
         ("80\n", None),
     ],
 )
-def test_a_port_has_one_spelling(text: str, found: Pair | None) -> None:
+def test_parses_only_valid_ports(text: str, found: Pair | None) -> None:
     assert parse_port(text) == found

@@ -39,7 +39,7 @@ def test_the_schema_is_a_valid_json_schema() -> None:
         "name: 3",
     ],
 )
-def test_an_editor_accepts_what_we_accept(text: str) -> None:
+def test_schema_and_parser_accept_the_same_files(text: str) -> None:
     value = yaml.safe_load(text)
     try:
         parse_project_file(text, file="f", agents=("first", "second"))

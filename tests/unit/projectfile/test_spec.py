@@ -9,7 +9,7 @@ def test_each_limit_has_a_key() -> None:
     assert LimitsSpec(memory="4g").texts == {"memory": "4g"}
 
 
-def test_the_models_are_listed_by_the_key_above() -> None:
+def test_each_nested_model_is_listed_by_a_key_of_a_model() -> None:
     assert set(MODELS) - {""} <= {key for model in MODELS.values() for key in model.model_fields}
 
 
@@ -26,6 +26,6 @@ class Counted(str):
         return super().__eq__(other)
 
 
-def test_a_long_list_of_agents_is_not_compared_name_by_name() -> None:
+def test_validates_a_long_list_of_agents_with_few_comparisons() -> None:
     ProjectSpec.model_validate({"agents": [Counted(number) for number in range(1000)]})
     assert Counted.compared <= 1000

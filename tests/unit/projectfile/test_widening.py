@@ -61,5 +61,5 @@ from table_tests import each
         ("", "limits: {cpus: 1}", ("limits: cpus 4, before 1; the default is 4",)),
     ],
 )
-def test_lists_what_the_agent_gets_more_of(now: str, before: str, lines: tuple[str, ...]) -> None:
+def test_lists_each_widening(now: str, before: str, lines: tuple[str, ...]) -> None:
     assert widens(*(parse_project_file(text, file="f") for text in (now, before))) == lines

@@ -64,7 +64,7 @@ BUILD_ARGV = (
 )
 
 
-def test_a_build_takes_its_context_from_stdin_and_leaves_its_digest_as_a_label() -> None:
+def test_build_reads_its_context_from_stdin_and_labels_the_image_with_its_digest() -> None:
     expected = BuildImage(
         name="agent-sandbox/example:1",
         target="agent",
@@ -97,18 +97,18 @@ def test_every_option_of_a_build_becomes_an_argument() -> None:
     assert step.argv == expected
 
 
-def test_an_image_says_what_it_is_built_on_also_if_that_is_plain_debian() -> None:
+def test_labels_an_image_on_plain_debian_with_an_empty_base_image() -> None:
     step, _ = PLANNER.build(Build(images=(replace(IMAGE, follows_base=True),)))
     assert isinstance(step, BuildImage)
     assert step.labels == {"agent-sandbox.base": "", "agent-sandbox.digest": IMAGE.digest}
 
 
-def test_another_base_image_leaves_the_proxy_on_plain_debian() -> None:
+def test_ignores_the_base_image_option_for_images_that_do_not_follow_it() -> None:
     step, _ = PLANNER.build(Build(images=(IMAGE,), base_image="mine"))
     assert step == PLANNER.build(Build(images=(IMAGE,)))[0]
 
 
-def test_an_image_gets_the_registries_that_it_asks_for() -> None:
+def test_passes_an_image_only_the_registries_that_it_declares() -> None:
     found = {"PIP_INDEX": "https://pypi.test", "NPM_REGISTRY": "https://npm.test"}
     image = replace(IMAGE, registries=("PIP_INDEX",))
     step, _ = PLANNER.build(Build(images=(image,), registries=found))
@@ -117,7 +117,7 @@ def test_an_image_gets_the_registries_that_it_asks_for() -> None:
     assert image.digest == IMAGE.digest
 
 
-def test_an_image_without_a_target_is_the_last_stage() -> None:
+def test_passes_no_target_option_for_an_image_without_a_target() -> None:
     step, _ = PLANNER.build(Build(images=(replace(IMAGE, target=""),)))
     assert isinstance(step, BuildImage)
     assert "--target" not in step.argv
@@ -131,7 +131,7 @@ def test_an_image_without_a_target_is_the_last_stage() -> None:
         ('/a"b/ca.pem', 'id=extra_ca,"src=/a""b/ca.pem"'),
     ],
 )
-def test_no_path_of_a_certificate_can_add_an_option_to_its_secret(path: str, expected: str) -> None:
+def test_quotes_the_path_of_a_ca_certificate_in_the_secret_option(path: str, expected: str) -> None:
     step, _ = PLANNER.build(Build(images=(IMAGE,), extra_ca=Path(path)))
     assert step.argv[step.argv.index("--secret") + 1] == expected
 
@@ -157,7 +157,7 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
     assert PLANNER.plan(PROJECT, Up(build=build, only=("agent",))) == (*images, alone, replaced)
 
 
-def test_destroy_removes_the_volumes_too_that_no_file_names_any_more() -> None:
+def test_destroy_also_removes_volumes_that_no_compose_file_names() -> None:
     down = RunCommand(
         argv=(*COMPOSE, "down", "--remove-orphans", "--volumes"),
         cwd=ROOT,
@@ -170,7 +170,7 @@ def test_destroy_removes_the_volumes_too_that_no_file_names_any_more() -> None:
     assert PLANNER.plan(PROJECT, Destroy()) == (down, left)
 
 
-def test_destroy_removes_the_images_that_are_named() -> None:
+def test_destroy_removes_the_given_images() -> None:
     *before, first, second = PLANNER.plan(PROJECT, Destroy(images=("a:1", "b:1")))
     assert (*before,) == PLANNER.plan(PROJECT, Destroy())
     removed = [RemoveImages(argv=("docker", "image", "rm", name), once_built=False) for name in ("a:1", "b:1")]
@@ -228,7 +228,7 @@ def test_destroy_removes_the_images_that_are_named() -> None:
         ),
     ],
 )
-def test_a_verb_is_one_command_of_compose(verb: Verb, arguments: tuple[str, ...], purpose: str) -> None:
+def test_a_verb_becomes_one_compose_command(verb: Verb, arguments: tuple[str, ...], purpose: str) -> None:
     expected = RunCommand(argv=(*COMPOSE, *arguments), cwd=ROOT, project=PROJECT.name, purpose=purpose)
     assert PLANNER.plan(PROJECT, verb) == (expected,)
 
@@ -244,12 +244,14 @@ def test_a_verb_is_one_command_of_compose(verb: Verb, arguments: tuple[str, ...]
         (Exec(argv=("ls", "-l"), terminal=Terminal.NONE), ("exec", "-T", "agent", "ls", "-l")),
     ],
 )
-def test_a_verb_with_a_person_at_it_gets_the_terminal(verb: Verb, arguments: tuple[str, ...]) -> None:
+def test_exec_hands_over_to_compose_exec_with_the_given_terminal_and_environment(
+    verb: Verb, arguments: tuple[str, ...]
+) -> None:
     expected = HandOver(argv=(*COMPOSE, *arguments), cwd=ROOT)
     assert PLANNER.plan(PROJECT, verb) == (expected,)
 
 
-def test_a_session_has_a_command_that_passes_signals_to_it() -> None:
+def test_exec_with_a_session_has_a_command_that_passes_signals() -> None:
     verb = Exec(argv=("zsh",), terminal=Terminal.ATTACHED, environment={"TERM": "x"}, session="abc")
     (step,) = PLANNER.plan(PROJECT, verb)
     assert step == HandOver(
@@ -260,7 +262,9 @@ def test_a_session_has_a_command_that_passes_signals_to_it() -> None:
 
 
 @each(("terminal", "options"), [(Terminal.ATTACHED, ("--interactive", "--tty")), (Terminal.NONE, ("--interactive",))])
-def test_a_known_container_is_entered_without_compose(terminal: Terminal, options: tuple[str, ...]) -> None:
+def test_exec_in_a_known_container_uses_docker_exec_instead_of_compose(
+    terminal: Terminal, options: tuple[str, ...]
+) -> None:
     verb = Exec(argv=("zsh",), terminal=terminal, session="abc", container="0123")
     assert PLANNER.plan(PROJECT, verb) == (
         HandOver(
@@ -274,12 +278,12 @@ def test_a_known_container_is_entered_without_compose(terminal: Terminal, option
     )
 
 
-def test_files_outside_the_project_are_named_in_full() -> None:
+def test_names_files_outside_the_project_by_absolute_path() -> None:
     project = replace(PROJECT, files=(*PROJECT.files, Path("/elsewhere/more.yml")))
     assert PLANNER.compose_argv(project) == (*COMPOSE, "--file", "/elsewhere/more.yml")
 
 
-def test_build_as_a_verb_is_the_same_plan() -> None:
+def test_planning_a_build_verb_gives_the_same_plan_as_build() -> None:
     build = Build(images=(IMAGE,))
     assert PLANNER.plan(PROJECT, build) == PLANNER.build(build)
 
@@ -294,7 +298,7 @@ def test_a_setup_script_runs_in_the_agent_container_without_a_terminal() -> None
     )
 
 
-def test_a_restart_waits_until_the_service_does_its_work_again() -> None:
+def test_restart_waits_until_the_container_is_ready() -> None:
     again = ("up", "--detach", "--no-build", "--no-deps", "--no-recreate", "--wait", "--wait-timeout", "120", "proxy")
     assert [step.argv for step in PLANNER.plan(PROJECT, Restart(service="proxy"))] == [
         (*COMPOSE, "restart", "proxy"),
@@ -302,11 +306,11 @@ def test_a_restart_waits_until_the_service_does_its_work_again() -> None:
     ]
 
 
-def test_a_project_whose_files_nobody_has_looked_at_is_found_by_its_name() -> None:
+def test_passes_no_file_option_for_a_project_without_known_files() -> None:
     assert PLANNER.compose_argv(replace(PROJECT, files=())) == COMPOSE[:-2]
 
 
-def test_an_image_is_asked_in_a_container_that_reaches_nothing_and_can_change_nothing() -> None:
+def test_asks_an_image_in_a_read_only_container_without_network_or_capabilities() -> None:
     (step,) = PLANNER.plan(PROJECT, AskImage(image="image:1", argv=("npm", "config", "get", "registry")))
     assert step.argv == (
         *("docker", "run", "--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
@@ -315,7 +319,7 @@ def test_an_image_is_asked_in_a_container_that_reaches_nothing_and_can_change_no
     )
 
 
-def test_an_image_that_reads_volumes_cannot_write_them_and_is_bounded() -> None:
+def test_mounts_volumes_read_only_and_limits_resources_when_asking_an_image() -> None:
     asked = AskImage(
         image="image:1", argv=("count", "x"), volumes={"/state/a": "app_a"}, user="501:20", home="/run/home"
     )
@@ -328,7 +332,7 @@ def test_an_image_that_reads_volumes_cannot_write_them_and_is_bounded() -> None:
     )
 
 
-def test_a_clones_volume_is_used_in_a_container_without_a_network_that_writes_only_if_asked() -> None:
+def test_clone_commands_run_without_network_and_write_only_on_request() -> None:
     argv = ("sh", "-c", "git status")
     (step,) = PLANNER.plan(PROJECT, InClone(image="image:1", argv=argv))
     volume = "type=volume,source=my-project-0123abcd_workspace,target=/workspace"
@@ -344,7 +348,7 @@ def test_a_clones_volume_is_used_in_a_container_without_a_network_that_writes_on
     assert volume in step.argv
 
 
-def test_secrets_go_from_volume_to_volume_in_a_container_without_a_network() -> None:
+def test_copies_secrets_between_volumes_in_a_container_without_network() -> None:
     (step,) = PLANNER.plan(PROJECT, CopySecrets(image="proxy:1", source="other_secrets"))
     assert step.argv == (
         *("docker", "run", "--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
@@ -355,7 +359,7 @@ def test_secrets_go_from_volume_to_volume_in_a_container_without_a_network() -> 
     )
 
 
-def test_caches_go_from_volume_to_volume_as_the_agents_user_without_a_network() -> None:
+def test_copies_caches_between_volumes_as_the_agents_user_without_network() -> None:
     (step,) = PLANNER.plan(PROJECT, CopyCache(image="image:1", source="other_setup-cache", target="mine_home-cache"))
     label = "volume-label=com.docker.compose.project=my-project-0123abcd"
     assert step.argv == (
@@ -368,7 +372,7 @@ def test_caches_go_from_volume_to_volume_as_the_agents_user_without_a_network() 
     )
 
 
-def test_the_copy_of_a_cache_replaces_what_was_there_even_if_it_is_read_only(tmp_path: Path) -> None:
+def test_copying_a_cache_replaces_the_target_even_if_it_is_read_only(tmp_path: Path) -> None:
     source, target = tmp_path / "from", tmp_path / "to"
     for folder, name in ((source, "new"), (target, "old")):
         (folder / "mod").mkdir(parents=True)
@@ -386,7 +390,7 @@ def test_a_stack_is_created_without_starting_or_building_anything() -> None:
     assert step.argv == (*COMPOSE, "create", "--no-build", "--remove-orphans")
 
 
-def test_a_proxy_whose_container_is_known_is_not_looked_up_again() -> None:
+def test_asks_a_proxy_in_a_known_container_with_docker_exec() -> None:
     (step,) = PLANNER.plan(PROJECT, AskProxy(argv=("status",), container="0123abc"))
     assert isinstance(step, RunCommand)
     assert step.argv == (

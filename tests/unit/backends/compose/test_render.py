@@ -45,11 +45,11 @@ def document(workspace: Workspace = WORKSPACE) -> dict[str, Any]:
     return stack_document(stack_of(workspace), workspace)
 
 
-def test_the_file_says_what_the_stack_says() -> None:
+def test_the_rendered_file_parses_to_the_stack_document() -> None:
     assert load_yaml(render()) == document()
 
 
-def test_a_limit_of_disk_space_bounds_the_agents_container_and_the_volumes_that_it_writes() -> None:
+def test_a_disk_limit_applies_to_the_agent_container_and_its_writable_volumes() -> None:
     bounded = replace(WORKSPACE, limits=limits({"disk": "20g"}))
     said = document(bounded)
     assert load_yaml(render(bounded)) == said
@@ -62,24 +62,24 @@ def test_a_limit_of_disk_space_bounds_the_agents_container_and_the_volumes_that_
 
 
 @each("word", AWKWARD)
-def test_no_title_and_no_path_breaks_out_of_its_place(word: str) -> None:
+def test_escapes_special_characters_in_titles_and_paths(word: str) -> None:
     workspace = replace(with_title(word), path=f"/home/{word}", dotfiles=f"/home/{word}/dotfiles")
     assert load_yaml(render(workspace)) == document(workspace)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_whatever_the_title_the_file_says_what_the_stack_says(title: str) -> None:
+def test_the_rendered_file_parses_to_the_stack_document_for_any_title(title: str) -> None:
     workspace = with_title(title)
     assert stack_document(stack_of(workspace), workspace)["x-agent-sandbox"]["title"] == title.replace("$", "$$")
     assert load_yaml(render(workspace)) == document(workspace)
 
 
-def test_a_dollar_is_doubled_or_compose_would_see_a_variable() -> None:
+def test_doubles_dollar_signs_to_prevent_interpolation_by_compose() -> None:
     mounts = document(replace(WORKSPACE, dotfiles="/h/$HOME"))["services"]["agent"]["volumes"]
     assert "/h/$$HOME" in [mount["source"] for mount in mounts]
 
 
-def test_paths_of_the_project_are_relative_to_the_files_own_directory() -> None:
+def test_project_paths_are_relative_to_the_directory_of_the_file() -> None:
     mounts = document()["services"]["agent"]["volumes"]
     assert {mount["target"]: mount["source"] for mount in mounts if mount["type"] == "bind"} == {
         "/workspace": "..",
@@ -90,12 +90,12 @@ def test_paths_of_the_project_are_relative_to_the_files_own_directory() -> None:
     }
 
 
-def test_the_engine_makes_no_directory_that_is_missing() -> None:
+def test_bind_mounts_do_not_create_missing_host_directories() -> None:
     mounts = [mount for service in document()["services"].values() for mount in service["volumes"]]
     assert all(mount["bind"] == {"create_host_path": False} for mount in mounts if mount["type"] == "bind")
 
 
-def test_no_image_is_pulled_from_strangers() -> None:
+def test_sets_pull_policy_never_for_all_sandbox_containers() -> None:
     assert {service["pull_policy"] for service in document()["services"].values()} == {"never"}
 
 
@@ -108,7 +108,7 @@ WITH_SERVICES = replace(
 )
 
 
-def test_services_are_in_the_file_and_only_their_images_are_pulled() -> None:
+def test_renders_services_beside_the_sandbox_and_pulls_only_their_images() -> None:
     said = document(WITH_SERVICES)
     assert load_yaml(render(WITH_SERVICES)) == said
     pulled = {name for name, service in said["services"].items() if service["pull_policy"] != "never"}
@@ -119,19 +119,19 @@ def test_services_are_in_the_file_and_only_their_images_are_pulled() -> None:
     assert said["networks"]["beside"]["internal"]
 
 
-def test_every_service_drops_everything_and_may_gain_nothing() -> None:
+def test_every_container_drops_all_capabilities_and_cannot_gain_privileges() -> None:
     for service in document(WITH_SERVICES)["services"].values():
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
 
 
-def test_a_limit_on_processors_is_one_that_a_smaller_machine_takes() -> None:
+def test_limits_processors_with_cpu_quota_instead_of_cpus() -> None:
     for service in document()["services"].values():
         assert "cpus" not in service
         assert service["cpu_quota"] >= service["cpu_period"] == 100_000
 
 
-def test_memory_that_a_service_has_for_itself_is_its_users_alone() -> None:
+def test_tmpfs_mounts_of_the_proxy_are_accessible_only_to_its_user() -> None:
     services = document()["services"]
     assert services["proxy"]["tmpfs"] == [
         "/state/run:size=1m,uid=10001,gid=10001,mode=0700",
@@ -139,7 +139,7 @@ def test_memory_that_a_service_has_for_itself_is_its_users_alone() -> None:
     ]
 
 
-def test_the_file_remembers_what_it_was_made_from() -> None:
+def test_records_agent_title_editor_and_owner_in_x_agent_sandbox() -> None:
     workspace = replace(WORKSPACE, owner=Owner(uid=501, gid=20))
     assert document(workspace)["x-agent-sandbox"] == {
         "agent": "claude",
@@ -149,6 +149,6 @@ def test_the_file_remembers_what_it_was_made_from() -> None:
     }
 
 
-def test_every_protected_path_says_why() -> None:
+def test_comments_a_protected_path_with_its_reason() -> None:
     text = render()
     assert '      # not to be replaced\n      - {type: bind, source: "../.git", target: /workspace/.git,' in text

@@ -21,7 +21,7 @@ deny:
 
 @pytest.fixture
 def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a project with a policy the current directory, and return the policy as a person there would name it."""
+    """Change to a new project with a policy, and return the relative path of the policy."""
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / ".devcontainer" / "policy.yaml").write_text(POLICY)
     monkeypatch.chdir(tmp_path)
@@ -30,7 +30,7 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Have a person at the terminal who types these lines, and then nothing more."""
+    """Fake a user at the terminal who types these lines and then ends the input."""
 
     def answer(*lines: str) -> None:
         monkeypatch.setattr(sys, "stdin", Person("".join(f"{line}\n" for line in lines)))

@@ -11,7 +11,7 @@ APPLY = "then: agent-sandbox proxy reload\n"
 WHERE = ".devcontainer/policy.yaml"
 
 
-def test_a_request_becomes_a_line_of_the_policy(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adds_a_request_as_a_line_under_allow(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = policy.read_text()
     assert exit_code(lambda: allow("get https://a.test/*")) == 0
     assert policy.read_text() == f"{before}allow:\n  - GET https://a.test/*\n"
@@ -20,9 +20,7 @@ def test_a_request_becomes_a_line_of_the_policy(policy: Path, capsys: pytest.Cap
     assert capsys.readouterr().out == f'{WHERE}:10: added `- "POST https://a.test/:"` under `allow`\n'
 
 
-def test_the_next_step_names_the_stack_that_the_command_named(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_suggests_the_reload_command_with_the_given_path(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: allow("a.test", path=project)) == 0
     assert capsys.readouterr().err == f"then: agent-sandbox proxy reload --path {project}\n"
 
@@ -34,7 +32,7 @@ def test_the_next_step_names_the_stack_that_the_command_named(
         "GET https://git.test/o/n.git/info/refs?service=git-receive-pack",
     ],
 )
-def test_a_push_gets_the_rules_for_both_of_its_requests(
+def test_allowing_a_git_push_adds_rules_for_both_of_its_requests(
     policy: Path, capsys: pytest.CaptureFixture[str], asked: str
 ) -> None:
     before = policy.read_text()
@@ -63,14 +61,14 @@ def test_a_dry_run_shows_the_difference_and_changes_nothing(policy: Path, capsys
     assert (capsys.readouterr(), policy.read_text()) == ((expected, ""), before)
 
 
-def test_what_is_allowed_already_says_by_which_rule(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_the_rule_that_already_allows_the_request(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = policy.read_text()
     assert exit_code(lambda: allow("GET https://example.org/a")) == 0
     expected = "GET https://example.org/a is already allowed, by policy.yaml:3: any method example.org\n"
     assert (capsys.readouterr(), policy.read_text()) == ((expected, ""), before)
 
 
-def test_a_deny_that_takes_everything_refuses_it(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_a_request_that_a_deny_matches_completely(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = policy.read_text()
     assert exit_code(lambda: allow("POST https://example.org/admin")) == 1
     expected = (
@@ -81,7 +79,7 @@ def test_a_deny_that_takes_everything_refuses_it(policy: Path, capsys: pytest.Ca
     assert (capsys.readouterr(), policy.read_text()) == (("", expected), before)
 
 
-def test_a_deny_that_takes_a_part_is_told(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_a_deny_that_matches_part_of_the_request(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("deny: [POST https://a.test/admin]\n")
     assert exit_code(lambda: allow("POST https://a.test/*")) == 0
     told = "part of it is still denied, by policy.yaml:1: POST https://a.test/admin\n"
@@ -98,7 +96,7 @@ def test_a_route_of_a_web_framework_is_added_with_a_warning(policy: Path, capsys
     )
 
 
-def test_a_rule_that_asks_about_a_part_is_told(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_a_rule_that_asks_about_part_of_the_request(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = "domains: [{host: a.test, rules: [{methods: [DELETE], path: {exact: /x}, ask: true}]}]\n"
     policy.write_text(before)
     assert exit_code(lambda: allow("a.test")) == 0
@@ -109,7 +107,7 @@ def test_a_rule_that_asks_about_a_part_is_told(policy: Path, capsys: pytest.Capt
     assert "a person" not in capsys.readouterr().err
 
 
-def test_what_is_no_rule_says_how_to_write_one(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_a_url_without_a_method_and_suggests_get(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert policy.exists()
     assert exit_code(lambda: allow("https://a.test/")) == 1
     expected = (
@@ -128,7 +126,7 @@ def test_reload_loads_the_added_rule_into_the_running_proxy(
     assert capsys.readouterr().err == "policy loaded, digest 0123456789ab\n"
 
 
-def test_reload_of_a_rule_that_is_there_already_still_loads_it(
+def test_reload_loads_the_policy_even_if_the_request_is_already_allowed(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()

@@ -8,13 +8,13 @@ from agent_sandbox.cli.policy.check import check
 from agent_sandbox.policyfile import load_policy
 
 
-def test_a_valid_policy_is_one_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_valid_policy_in_one_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     digest = load_policy(policy).digest[:12]
     assert exit_code(check) == 0
     assert capsys.readouterr() == (f".devcontainer/policy.yaml: valid, 3 rules, digest {digest}\n", "")
 
 
-def test_every_problem_has_its_line_and_column(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_every_problem_with_line_and_column(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("version: 1\ndomainz: [x]\nservicez: []\n")
     assert exit_code(check) == 1
     expected = (
@@ -28,7 +28,7 @@ def test_every_problem_has_its_line_and_column(policy: Path, capsys: pytest.Capt
     assert capsys.readouterr() == ("", expected)
 
 
-def test_an_empty_policy_is_valid_and_says_what_it_does(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_that_an_empty_policy_denies_everything(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("version: 1\ndomains: []\n")
     assert exit_code(check) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("everything is denied: ")
@@ -46,19 +46,19 @@ def test_json_output_has_the_same_result_as_the_text(policy: Path, capsys: pytes
     assert json.loads(capsys.readouterr().out) == {"file": name, "valid": False, "problems": [problem]}
 
 
-def test_any_file_can_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_given_file_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: check(tmp_path / "missing.yaml")) == 1
     assert capsys.readouterr().err.startswith(f"error: {tmp_path}/missing.yaml: no such file\n")
 
 
-def test_a_file_that_cannot_be_shown_is_told_all_the_same(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_file_that_is_not_utf8(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_bytes(b"domains: [\xff]")
     assert exit_code(lambda: check(policy=policy)) == 1
     told = "error: .devcontainer/policy.yaml:1:11: byte 0xff is not UTF-8\n  hint: save the file as UTF-8\n"
     assert capsys.readouterr().err == told
 
 
-def test_the_layers_that_took_part_are_told(policy: Path, capsys: pytest.CaptureFixture[str], fenced: Path) -> None:
+def test_lists_the_other_layers_of_the_policy(policy: Path, capsys: pytest.CaptureFixture[str], fenced: Path) -> None:
     organisation = fenced / "etc" / "policy.yaml"
     organisation.parent.mkdir()
     organisation.write_text("domains: [example.org]")
@@ -74,7 +74,7 @@ def test_the_layers_that_took_part_are_told(policy: Path, capsys: pytest.Capture
     assert told == [{"name": "organisation", "file": str(organisation)}]
 
 
-def test_a_problem_of_another_layer_is_shown_without_a_line_of_this_one(
+def test_shows_no_source_line_for_a_problem_of_another_layer(
     policy: Path, capsys: pytest.CaptureFixture[str], fenced: Path
 ) -> None:
     organisation = fenced / "etc" / "policy.yaml"
@@ -85,7 +85,7 @@ def test_a_problem_of_another_layer_is_shown_without_a_line_of_this_one(
     assert capsys.readouterr().err == told
 
 
-def test_what_is_not_meant_as_it_reads_is_a_warning_with_a_request(
+def test_warns_about_a_wildcard_that_allows_more_than_a_service(
     policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy.write_text('services: [{name: github, repos: [o/r], api: {access: read}}]\ndomains: ["*.github.com"]\n')
@@ -101,14 +101,14 @@ def test_what_is_not_meant_as_it_reads_is_a_warning_with_a_request(
     assert (warning["check"], warning["line"], warning["what"], warning["mend"]) == ("adds-up", 2, what, mend)
 
 
-def test_a_warning_that_was_accepted_is_none(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_does_not_print_accepted_warnings(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     services = "services: [{name: github, repos: [o/r], api: {access: read}}]\n"
     policy.write_text(f'{services}domains:\n  # accepted: adds-up, all of it is meant\n  - "*.github.com"\n')
     assert exit_code(check) == 0
     assert capsys.readouterr().err == ""
 
 
-def test_a_service_that_allows_nothing_yet_is_a_note(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_a_service_that_is_not_resolved_yet(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("services: [npm, go]\n")
     assert exit_code(check) == 0
     assert capsys.readouterr().err == (

@@ -8,7 +8,7 @@ from agent_sandbox.cli.policy.deny import deny
 WHERE = ".devcontainer/policy.yaml"
 
 
-def test_a_host_or_a_request_becomes_a_line_under_deny(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adds_hosts_urls_and_requests_under_deny(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = policy.read_text()
     assert exit_code(lambda: deny("*.evil.test")) == 0
     assert exit_code(lambda: deny("post", "https://example.org/a", path=Path())) == 0
@@ -26,7 +26,7 @@ def test_a_host_or_a_request_becomes_a_line_under_deny(policy: Path, capsys: pyt
     assert capsys.readouterr() == (expected, "")
 
 
-def test_what_is_denied_already_says_by_which_rule(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_the_rule_that_already_denies_the_request(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = policy.read_text()
     assert exit_code(lambda: deny("POST https://example.org/admin")) == 0
     expected = "POST https://example.org/admin is already denied, by policy.yaml:7: POST https://example.org/admin\n"

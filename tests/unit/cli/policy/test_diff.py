@@ -7,7 +7,7 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy.diff import OPENS, STOPS, diff
 
 
-def test_what_opens_comes_before_what_stops(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_what_becomes_reachable_before_what_stops(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("new.yaml").write_text("domains:\n  - example.org\n  - .b.example\ndeny: [x.b.example]\n")
     assert exit_code(lambda: diff(str(policy), "new.yaml")) == 0
     expected = (
@@ -22,20 +22,20 @@ def test_what_opens_comes_before_what_stops(policy: Path, capsys: pytest.Capture
     assert capsys.readouterr() == (expected, "")
 
 
-def test_the_same_policy_in_other_words_is_no_difference(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_finds_no_difference_if_only_comments_differ(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("new.yaml").write_text(f"# the same\n{policy.read_text()}\n")
     assert exit_code(lambda: diff("new.yaml", exit_code=True)) == 0
     expected = "new.yaml -> .devcontainer/policy.yaml\nno difference in what is reachable\n"
     assert capsys.readouterr() == (expected, "")
 
 
-def test_a_difference_is_exit_code_1_where_that_is_asked_for(policy: Path) -> None:
+def test_exits_with_1_on_a_difference_only_with_the_exit_code_option(policy: Path) -> None:
     Path("new.yaml").write_text("domains: [example.org]\n")
     assert exit_code(lambda: diff(str(policy), "new.yaml", exit_code=True)) == 1
     assert exit_code(lambda: diff(str(policy), "new.yaml")) == 0
 
 
-def test_a_program_gets_both_sides(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_lists_what_opens_and_what_stops(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("new.yaml").write_text(policy.read_text().replace("[GET]", "[GET, PUT]"))
     assert exit_code(lambda: diff(str(policy), "new.yaml", json=True)) == 0
     change = {"kind": "rule", "what": "PUT api.example.com/v1/...", "file": "new.yaml", "line": 5, "layer": "project"}
@@ -47,7 +47,7 @@ def test_a_program_gets_both_sides(policy: Path, capsys: pytest.CaptureFixture[s
     }
 
 
-def test_every_kind_of_change_has_words_on_both_sides() -> None:
+def test_every_kind_of_change_has_a_text_for_opening_and_for_stopping() -> None:
     assert (
         set(OPENS)
         == set(STOPS)
@@ -55,7 +55,7 @@ def test_every_kind_of_change_has_words_on_both_sides() -> None:
     )
 
 
-def test_two_files_want_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compares_two_files_outside_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a.yaml", "b.yaml"):
         Path(name).write_text("domains: [example.org]\n")

@@ -17,7 +17,7 @@ APPLY = """\
 """
 
 
-def test_a_denial_shows_where_it_differs_and_what_would_allow_it(
+def test_a_denial_shows_the_nearest_rule_and_a_line_that_would_allow_the_request(
     policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert policy.exists()
@@ -40,7 +40,7 @@ def test_explain_without_a_method_explains_a_get(policy: Path, capsys: pytest.Ca
     assert capsys.readouterr().out.startswith("allow  GET https://api.example.com/v1/x\n")
 
 
-def test_a_git_server_is_offered_as_a_service_before_the_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_suggests_the_service_of_a_git_server_before_the_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert policy.exists()
     assert exit_code(lambda: explain("GET", "https://github.com/o/n/info/refs?service=git-upload-pack")) == 0
     expected = (
@@ -80,7 +80,7 @@ COMMAND = "run `agent-sandbox secret setup github --repo o/n` on the host machin
         ),
     ],
 )
-def test_a_push_is_told_which_option_of_the_service_it_wants(
+def test_a_denied_push_names_the_options_of_the_service_that_allow_it(
     policy: Path, capsys: pytest.CaptureFixture[str], named: str, options: str, place: str
 ) -> None:
     policy.write_text(f"services:\n  - {named}\n")
@@ -95,7 +95,7 @@ def test_a_push_is_told_which_option_of_the_service_it_wants(
         assert capsys.readouterr().out.endswith(expected)
 
 
-def test_a_push_to_another_git_server_is_allowed_by_one_command(
+def test_a_denied_push_to_a_server_without_a_service_names_the_command_that_allows_it(
     policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy.write_text("domains: [{host: git.test, rules: [{methods: [GET]}]}]\n")
@@ -111,7 +111,9 @@ def test_a_push_to_another_git_server_is_allowed_by_one_command(
     )
 
 
-def test_a_program_gets_what_could_be_chosen(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_lists_the_choices_that_would_allow_the_request(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     policy.write_text("services: [github]\n")
     assert exit_code(lambda: explain("POST", "https://api.github.com/repos/o/n/issues", json=True)) == 0
     parts = {"git": {"access": "read"}, "web": {"access": "read"}, "api": {"access": "readwrite"}}
@@ -127,7 +129,9 @@ def test_an_allowed_request_names_the_rule(policy: Path, capsys: pytest.CaptureF
     assert capsys.readouterr() == (expected, "")
 
 
-def test_a_deny_names_its_reason_and_what_it_overrules(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_deny_names_its_reason_and_the_allow_that_it_overrules(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     policy.write_text("domains: [a.test]\ndeny:\n  - {host: a.test, reason: it leaks}\n")
     assert exit_code(lambda: explain("GET", "https://a.test/")) == 0
     expected = (
@@ -140,7 +144,7 @@ def test_a_deny_names_its_reason_and_what_it_overrules(policy: Path, capsys: pyt
     assert capsys.readouterr() == (expected, "")
 
 
-def test_a_program_gets_all_of_it(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_every_field(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: explain("PUT", "https://api.example.com/v1/x", policy=policy, json=True)) == 0
     nearest = {
         "effect": "allow",
@@ -178,7 +182,7 @@ def test_a_program_gets_all_of_it(policy: Path, capsys: pytest.CaptureFixture[st
     }
 
 
-def test_a_program_gets_rule_file_and_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_names_rule_file_and_line_of_a_deny(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: explain("POST", "https://example.org/admin", policy=policy, json=True)) == 0
     got = json.loads(capsys.readouterr().out)
     assert {key: got[key] for key in ("effect", "rule", "file", "line", "layer", "reason", "cause")} == {
@@ -193,7 +197,7 @@ def test_a_program_gets_rule_file_and_line(policy: Path, capsys: pytest.CaptureF
     assert [rule["line"] for rule in got["matched"]] == [7, 3]
 
 
-def test_what_is_ambiguous_is_denied_as_the_proxy_does(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explains_that_an_ambiguous_request_is_denied(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: explain("GET", "https://example.org/a/../b", policy=policy)) == 0
     expected = "deny  GET https://example.org/a/../b\n  because   ambiguous: the path contains a dot segment\n"
     assert capsys.readouterr().out == expected
@@ -205,9 +209,7 @@ def test_an_invalid_policy_explains_nothing(policy: Path, capsys: pytest.Capture
     assert capsys.readouterr().err.startswith("error: .devcontainer/policy.yaml:2:1: unknown key 'domainz'\n")
 
 
-def test_a_request_has_the_headers_and_the_body_that_are_named(
-    policy: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_considers_the_given_headers_and_body_size(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rule = "{methods: [POST], headers: {content-type: application/json}, max_body: 1KiB}"
     policy.write_text(f"domains:\n  - host: a.test\n    rules: [{rule}]\n")
     header = ["Content-Type: application/json"]
@@ -222,7 +224,9 @@ def test_a_request_has_the_headers_and_the_body_that_are_named(
     ]
 
 
-def test_a_line_that_yaml_wants_in_quotes_is_for_the_hand(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_suggests_no_command_for_a_line_that_needs_yaml_quotes(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert exit_code(lambda: explain("GET", "https://a.example/x:", policy=policy)) == 0
     expected = [
         "  to allow  - 'GET https://a.example/x:'",
@@ -232,23 +236,23 @@ def test_a_line_that_yaml_wants_in_quotes_is_for_the_hand(policy: Path, capsys: 
     assert capsys.readouterr().out.splitlines()[3:] == expected
 
 
-def test_what_else_there_is_to_know_is_noted(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_that_passthrough_allows_all_requests_to_the_host(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     policy.write_text("domains: [{host: a.test, inspect: false}]\n")
     assert exit_code(lambda: explain("GET", "https://a.test/")) == 0
     note = "  note      TLS to this host is not inspected: all requests inside pass"
     assert capsys.readouterr().out.splitlines()[-1] == note
 
 
-def test_another_file_is_named_in_the_command(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_suggested_command_names_another_policy_file(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.rename("other policy.yaml")
     assert exit_code(lambda: explain("GET", "https://a.test/", policy=Path("other policy.yaml"))) == 0
     command = "agent-sandbox policy allow 'GET https://a.test/' --policy 'other policy.yaml'"
     assert f"            under `allow` in other policy.yaml, or: {command}" in capsys.readouterr().out.splitlines()
 
 
-def test_what_looks_like_a_registry_is_told_with_what_finds_it(
-    policy: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_suggests_allowing_npm_for_a_request_from_npm(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("domains: [a.test]\n")
     assert exit_code(lambda: explain("GET", "https://b.test/x", header=["User-Agent: npm/10.2 node/v20"])) == 0
     assert "\n  to allow  for everything that npm fetches: agent-sandbox policy allow npm\n" in capsys.readouterr().out
@@ -265,7 +269,7 @@ ONE = "methods: [POST], schemes: [https], path: {exact: '/graphql'}, graphql: {m
         ("mutation { addComment { id } }", f"- {{host: a.test, ports: [443], rules: [{{{ONE}}}]}}"),
     ],
 )
-def test_what_is_asked_by_graphql_is_explained_by_its_name(
+def test_explains_a_graphql_request_by_its_operation(
     policy: Path, capsys: pytest.CaptureFixture[str], document: str | None, expected: str
 ) -> None:
     policy.write_text("domains: [{host: a.test, rules: [{graphql: {query: [viewer]}}]}]\n")
@@ -286,7 +290,7 @@ LISTED = "methods: [POST], schemes: [https], path: {exact: '/mcp'}, mcp: {tools:
         ("prompts/list", "- {host: a.test, ports: [443], rules: [{methods: [POST], schemes: [https], path: {exact: "),
     ],
 )
-def test_a_tool_call_is_explained_by_its_name(
+def test_explains_an_mcp_request_by_its_message(
     policy: Path, capsys: pytest.CaptureFixture[str], message: str | None, expected: str
 ) -> None:
     policy.write_text("domains: [{host: a.test, rules: [{mcp: {tools: [search]}}]}]\n")

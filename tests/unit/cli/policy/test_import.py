@@ -13,7 +13,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_an_allow_list_becomes_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_converts_an_allow_list_to_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
     Path("list.txt").write_text("GET https://a.test/v1/*\nPOST https://a.test/a/*/b\n")
     assert exit_code(lambda: import_([Path("list.txt")])) == 0
     lines = "  - GET https://a.test/v1/**\n  - POST https://a.test/a/*/b\n"
@@ -21,7 +21,7 @@ def test_an_allow_list_becomes_a_policy(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr() == (f"{HEADER}\nversion: 1\n\nallow:\n{lines}", note)
 
 
-def test_policies_are_put_together_lowest_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_combines_several_policy_files(capsys: pytest.CaptureFixture[str]) -> None:
     Path("user.policy").write_text("domains:\n  - a.test\n")
     Path("project.yaml").write_text("# nothing more\n")
     assert exit_code(lambda: import_([Path("user.policy"), Path("project.yaml")])) == 0
@@ -34,7 +34,7 @@ def test_policies_are_put_together_lowest_first(capsys: pytest.CaptureFixture[st
     )
 
 
-def test_nothing_is_printed_while_something_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_no_policy_if_a_file_has_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
     Path("list.txt").write_text("GTE https://a.test/\n")
     assert exit_code(lambda: import_([Path("list.txt")])) == 1
     assert capsys.readouterr() == ("", "error: list.txt:1: unknown method 'GTE'\n  hint: did you mean `GET`?\n")
@@ -43,7 +43,7 @@ def test_nothing_is_printed_while_something_is_wrong(capsys: pytest.CaptureFixtu
     assert capsys.readouterr() == ("", expected * 2)
 
 
-def test_what_is_left_out_is_counted_and_ends_in_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_entries_that_are_left_out_and_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     Path("old.yaml").write_text(
         "services: [nonesuch]\ndomains:\n  - a.test\n  - {host: b.test, rules: [{path: {exact: /..}}]}\n"
     )
@@ -58,7 +58,7 @@ def test_what_is_left_out_is_counted_and_ends_in_exit_code_1(capsys: pytest.Capt
     assert told.err.splitlines()[-1] == "1 entry written, 2 left out: this is not the whole policy"
 
 
-def test_a_line_of_an_allow_list_that_is_left_out_ends_in_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exits_with_1_if_a_line_of_an_allow_list_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     Path("list.txt").write_text("GET https://*.a.test/v1\nGET https://a.test/v1\n")
     assert exit_code(lambda: import_([Path("list.txt")])) == 1
     told = capsys.readouterr()

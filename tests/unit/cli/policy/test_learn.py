@@ -44,7 +44,9 @@ def log(policy: Path) -> Path:
     return Path("log.jsonl")
 
 
-def test_every_entry_without_a_warning_is_written_with_a_note(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stop_all_writes_entries_without_a_warning_with_a_comment(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = POLICY.read_text()
     assert exit_code(lambda: learn(Do.STOP, every=True, file=log, since="2026-01-02T10:00:00Z")) == 0
     assert POLICY.read_text() == f"{before}allow:\n  - GET https://docs.test/  # learned 2026-01-02 10:00\n"
@@ -55,7 +57,7 @@ def test_every_entry_without_a_warning_is_written_with_a_note(log: Path, capsys:
     assert said.err == "then: agent-sandbox proxy reload\n"
 
 
-def test_a_dry_run_writes_nothing_and_replays_all_the_same(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_writes_nothing_but_replays_the_requests(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = POLICY.read_text()
     assert exit_code(lambda: learn(Do.STOP, dry_run=True, file=log)) == 0
     assert POLICY.read_text() == before
@@ -65,7 +67,7 @@ def test_a_dry_run_writes_nothing_and_replays_all_the_same(log: Path, capsys: py
     assert said.err == ""
 
 
-def test_a_service_from_this_machine_is_resolved_after_it_is_written(
+def test_resolves_node_after_adding_it_to_the_policy(
     log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     resolved: list[str] = []
@@ -79,9 +81,7 @@ def test_a_service_from_this_machine_is_resolved_after_it_is_written(
     assert "- node  # learned from a log\n" in POLICY.read_text()
 
 
-def test_an_entry_that_cannot_be_added_is_an_error_beside_the_others(
-    log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reports_an_entry_that_cannot_be_added_as_an_error(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     POLICY.write_text("{domains: [example.org], allow}\n")
     assert exit_code(lambda: learn(Do.STOP, every=True, file=log)) == 1
     said = capsys.readouterr()
@@ -90,7 +90,7 @@ def test_an_entry_that_cannot_be_added_is_an_error_beside_the_others(
 
 
 @pytest.mark.parametrize("words", [("n", "q"), ()])
-def test_a_person_who_takes_nothing_changes_nothing(
+def test_writes_nothing_if_the_user_accepts_no_entry(
     log: Path, answers: Callable[..., None], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = POLICY.read_text()
@@ -100,7 +100,7 @@ def test_a_person_who_takes_nothing_changes_nothing(
     assert capsys.readouterr().err.endswith("] nothing was written\n")
 
 
-def test_without_a_terminal_stop_says_how_to_go_on(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stop_without_a_terminal_suggests_dry_run_and_all(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: learn(Do.STOP, file=log)) == 1
     assert capsys.readouterr().err == (
         "error: `learn stop` needs a terminal to ask on\n"
@@ -114,14 +114,14 @@ CLOCK = "2026-01-02T10:00:00+00:00"
 
 @pytest.fixture
 def stack(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have a proxy that runs, with its own clock, and these denials in its log."""
+    """Fake a running proxy with its own clock and these denials in its log."""
     assert project.exists()
     with_containers(docker, proxy="healthy").says("proxy log --file", out="\n".join(LINES))
     docker.says("proxy status", out=json.dumps({"clock": CLOCK}))
     return docker.says("proxy reload", out='{"ok": true, "digest": "0123456789abcdef"}')
 
 
-def test_the_start_is_the_proxys_time(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_start_records_the_time_of_the_proxy(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert stack.rules
     assert exit_code(lambda: learn(Do.START)) == 0
     assert load_recording(Path.cwd(), os.environ) == Recording(since="2026-01-02T10:00:00.000Z")
@@ -130,14 +130,16 @@ def test_the_start_is_the_proxys_time(stack: FakeDocker, capsys: pytest.CaptureF
     )
 
 
-def test_a_second_start_says_which_recording_it_replaces(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_start_names_the_recording_that_it_replaces(
+    stack: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert stack.rules
     save_recording(Path.cwd(), Recording(since="2026-01-02T09:00:00.000Z"), os.environ)
     assert exit_code(lambda: learn(Do.START)) == 0
     assert capsys.readouterr().err.splitlines()[0] == "note: this replaces the recording since 2026-01-02 09:00:00"
 
 
-def test_what_was_chosen_is_in_force_and_the_recording_ends(
+def test_stop_loads_the_chosen_entries_and_ends_the_recording(
     stack: FakeDocker, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert stack.rules
@@ -151,14 +153,14 @@ def test_what_was_chosen_is_in_force_and_the_recording_ends(
     assert load_recording(Path.cwd(), os.environ) is None
 
 
-def test_a_dry_run_goes_on_recording(stack: FakeDocker) -> None:
+def test_a_dry_run_does_not_end_the_recording(stack: FakeDocker) -> None:
     assert stack.rules
     save_recording(Path.cwd(), Recording(since="2026-01-02T10:00:00.000Z"), os.environ)
     assert exit_code(lambda: learn(Do.STOP, dry_run=True)) == 0
     assert load_recording(Path.cwd(), os.environ) == Recording(since="2026-01-02T10:00:00.000Z")
 
 
-def test_what_was_denied_before_the_start_does_not_count(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ignores_requests_denied_before_the_start(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert stack.rules
     save_recording(Path.cwd(), Recording(since="2026-01-02T10:00:01.000Z"), os.environ)
     assert exit_code(lambda: learn(Do.STOP, every=True)) == 0
@@ -166,7 +168,9 @@ def test_what_was_denied_before_the_start_does_not_count(stack: FakeDocker, caps
     assert said == ("nothing to learn: every request was allowed, or is left out\n", "nothing was written\n")
 
 
-def test_stop_without_start_names_both_ways(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stop_without_a_recording_suggests_start_and_since(
+    stack: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert stack.rules
     assert exit_code(lambda: learn(Do.STOP, dry_run=True)) == 1
     assert capsys.readouterr().err == (
@@ -175,7 +179,7 @@ def test_stop_without_start_names_both_ways(stack: FakeDocker, capsys: pytest.Ca
     )
 
 
-def test_a_proxy_without_a_clock_is_an_error(
+def test_start_fails_if_the_proxy_reports_no_clock(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -186,7 +190,7 @@ def test_a_proxy_without_a_clock_is_an_error(
     )
 
 
-def test_the_actions_are_completed() -> None:
+def test_completes_start_and_stop() -> None:
     assert (completions(), completions("start")) == (("start", "stop"), ())
 
 
@@ -195,17 +199,17 @@ LEARN = "agent_sandbox.proxy learn --seconds"
 
 @pytest.fixture
 def allowing(stack: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
-    """Have a proxy that can allow what no rule denies, for a while."""
+    """Fake a proxy that can allow what no rule denies for a while."""
     monkeypatch.setattr(subject, "user_name", lambda: "ana")
     return stack.says(LEARN, out='{"ok": true}')
 
 
 def asked(docker: FakeDocker) -> list[str]:
-    """Return for how long the proxy was told to allow more, each time."""
+    """Return the seconds of each request to allow more."""
     return [call.partition("--seconds ")[2].partition(" --control")[0] for call in docker.calls if LEARN in call]
 
 
-def test_the_proxy_allows_more_until_stop(
+def test_allow_for_makes_the_proxy_allow_more_until_stop(
     allowing: FakeDocker, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(lambda: learn(Do.START, allow_for="30m")) == 0
@@ -221,14 +225,14 @@ def test_the_proxy_allows_more_until_stop(
     assert asked(allowing) == ["1800 --who ana", "0 --who ana"]
 
 
-def test_another_start_ends_what_the_first_allowed(allowing: FakeDocker) -> None:
+def test_a_start_without_allow_for_ends_an_earlier_allow_for(allowing: FakeDocker) -> None:
     assert exit_code(lambda: learn(Do.START, allow_for="8h")) == 0
     assert exit_code(lambda: learn(Do.START)) == 0
     assert asked(allowing) == ["28800 --who ana", "0 --who ana"]
 
 
 @pytest.mark.parametrize("text", ["30", "59s", "9h", "1w", "-5m", "\x1b", "999999w"])
-def test_another_time_to_allow_for_is_an_error(
+def test_rejects_an_allow_for_that_is_not_between_1m_and_8h(
     allowing: FakeDocker, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(lambda: learn(Do.START, allow_for=text)) == 1
@@ -238,7 +242,9 @@ def test_another_time_to_allow_for_is_an_error(
     assert (load_recording(Path.cwd(), os.environ), asked(allowing)) == (None, [])
 
 
-def test_a_proxy_that_does_not_know_how_is_an_error(stack: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_allow_for_fails_if_the_proxy_does_not_know_the_command(
+    stack: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     stack.says(LEARN, out='{"error": "unknown verb"}')
     assert exit_code(lambda: learn(Do.START, allow_for="30m")) == 1
     assert capsys.readouterr().err.startswith("error: proxy: the running proxy is of another version\n")
@@ -260,7 +266,7 @@ def recorded() -> list[str]:
 
 
 def allowed(policy: Policy, line: str, tool: str = "") -> bool:
-    """Return whether the policy allows a METHOD URL; an ambiguous one it does not."""
+    """Return whether the policy allows a METHOD URL; an ambiguous URL is denied."""
     method, _, url = line.format(long=LONG).partition(" ")
     scheme, _, rest = url.partition("://")
     host, slash, path = rest.partition("/")
@@ -278,7 +284,7 @@ def allowed(policy: Policy, line: str, tool: str = "") -> bool:
     return decide(policy, replace(request, secrets=True)).allowed
 
 
-def test_after_learning_every_task_works_and_no_attack_that_was_recorded_between(
+def test_the_learned_policy_allows_every_recorded_task_and_no_recorded_attack(
     policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = Path(os.environ["HOME"])

@@ -11,7 +11,7 @@ WHY = "anyone on the network path can read the requests and forge the responses"
 MEND = "use https; if the host has none, accept the finding: `# accepted: plain-http, WHY`"
 
 
-def test_each_finding_has_its_line_its_reason_and_its_remedy(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_each_finding_with_line_reason_and_fix(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("allow:\n  - GET http://a.test/\ntests: [{allow: GET http://a.test/}]\n")
     assert exit_code(lint) == 1
     expected = (
@@ -23,7 +23,7 @@ def test_each_finding_has_its_line_its_reason_and_its_remedy(policy: Path, capsy
     assert capsys.readouterr() == (expected, "")
 
 
-def test_a_program_gets_the_same(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_the_same_finding(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("allow:\n  - GET http://a.test/\ntests: [{allow: GET http://a.test/}]\n")
     assert exit_code(lambda: lint(policy, json=True)) == 1
     what = "a.test is allowed over plain http"
@@ -31,13 +31,15 @@ def test_a_program_gets_the_same(policy: Path, capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out) == {"file": str(policy), "findings": [finding]}
 
 
-def test_nothing_found_is_one_line_and_fine(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_one_line_and_exits_with_0_without_findings(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("domains:\n  - a.example\n")
     assert exit_code(lambda: lint(policy=policy)) == 0
     assert capsys.readouterr().out == f".devcontainer/policy.yaml: nothing found by {len(CHECKS)} checks\n"
 
 
-def test_an_invalid_policy_is_a_problem_and_not_linted(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_the_problem_of_an_invalid_policy_instead_of_findings(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     policy.write_text("domainz: []\n")
     assert exit_code(lint) == 1
     assert capsys.readouterr().err.startswith("error: .devcontainer/policy.yaml:1:1: unknown key 'domainz'\n")

@@ -23,7 +23,7 @@ ADVICE = "agent-sandbox policy allow pip takes its registry from pip's configura
 
 @pytest.fixture
 def npm(policy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Have no tool but npm, which asks a mirror, and return the project."""
+    """Fake npm with a mirror as the only tool; return `.devcontainer`."""
     says = {"npm": "https://npm.example.org/"}
     monkeypatch.setattr(registries, "answer_of", lambda argv, **_: says.get(argv[0], ""))
     monkeypatch.setattr(registries, "ROOT", tmp_path)
@@ -31,7 +31,7 @@ def npm(policy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return policy.parent
 
 
-def test_each_service_is_a_line_with_its_hosts_and_when_somebody_looked(ask: Ask) -> None:
+def test_lists_each_service_with_its_hosts_and_review_date(ask: Ask) -> None:
     answer = ask("policy", "services")
     lines = answer.out.splitlines()
     assert (answer.code, lines[0].split()) == (0, ["SERVICE", "HOSTS", "REVIEWED", "NAME"])
@@ -40,12 +40,12 @@ def test_each_service_is_a_line_with_its_hosts_and_when_somebody_looked(ask: Ask
     assert ask("policy", "services", "list").out == answer.out
 
 
-def test_a_program_reads_the_same(ask: Ask) -> None:
+def test_json_output_lists_name_title_and_number_of_hosts(ask: Ask) -> None:
     first, *_ = json.loads(ask("policy", "services", "--json").out)
     assert (first["name"], first["title"], first["hosts"]) == ("aider", "Aider", 2)
 
 
-def test_a_service_is_shown_with_risks_and_reasons(ask: Ask) -> None:
+def test_shows_a_service_with_risks_and_reasons(ask: Ask) -> None:
     assert (
         ask("policy", "services", "show", "go-telemetry").out
         == """\
@@ -62,18 +62,18 @@ telemetry.go.dev
     assert [(entry["host"], len(entry["rules"])) for entry in shown["entries"]] == [("telemetry.go.dev", 1)]
 
 
-def test_what_people_call_a_service_shows_it_with_its_name(ask: Ask) -> None:
+def test_show_accepts_an_alias_and_prints_the_name_of_the_service(ask: Ask) -> None:
     answer = ask("policy", "services", "show", "cargo")
     assert (answer.code, answer.err) == (0, "cargo is called `rust` in policies:\n")
     assert answer.out == ask("policy", "services", "show", "rust").out
 
 
-def test_a_name_alone_is_shown(ask: Ask) -> None:
+def test_a_name_without_a_subcommand_shows_the_service(ask: Ask) -> None:
     assert ask("policy", "services", "rust").out == ask("policy", "services", "show", "rust").out
     assert ask("policy", "services", "--json", "cargo").out == ask("policy", "services", "show", "rust", "--json").out
 
 
-def test_outside_a_project_the_shipped_ones_are_shown(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shows_shipped_services_outside_a_project(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     assert ask("policy", "services", "show", "rust").out.startswith("rust: Rust crates")
 
@@ -95,7 +95,7 @@ def test_outside_a_project_the_shipped_ones_are_shown(ask: Ask, monkeypatch: pyt
         (["resolve", "a", "b"], f"error: `resolve` takes 0 or 1 word, not 2\n{USAGE}"),
     ],
 )
-def test_what_makes_no_sense_is_said(ask: Ask, words: list[str], said: str) -> None:
+def test_rejects_unknown_services_and_wrong_usage(ask: Ask, words: list[str], said: str) -> None:
     answer = ask("policy", "services", *words)
     assert (answer.code, answer.err) == (1, said)
 
@@ -107,7 +107,7 @@ def write(folder: Path, **services: str) -> str:
     return str(folder)
 
 
-def test_two_versions_are_compared_by_what_they_let_through(ask: Ask) -> None:
+def test_diff_compares_two_versions_by_what_they_allow(ask: Ask) -> None:
     one = 'title: One\ndate: "2025-01-01"\ndomains: [{host: a.test, rules: [{methods: [GET], reason: pages}]}]'
     old = write(Path("old"), one=one, two="title: Two\ndomains: [b.test]")
     new = write(Path("new"), one=one.replace("GET", "POST").replace("2025", "2026"), three="title: Three\ndate: now")
@@ -132,7 +132,7 @@ def test_two_versions_are_compared_by_what_they_let_through(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("words", [("old", "new", "one"), ("old", "rust"), ("rust", "old", "new")])
-def test_one_service_of_two_versions_is_compared(ask: Ask, words: tuple[str, ...]) -> None:
+def test_diff_compares_one_service_of_two_versions(ask: Ask, words: tuple[str, ...]) -> None:
     for folder in ("old", "new"):
         write(Path(folder), one=f"domains: [{folder}.test]", two=f"domains: [{folder}.test]", rust="domains: [a.test]")
     out = ask("policy", "services", "diff", *words).out
@@ -140,13 +140,13 @@ def test_one_service_of_two_versions_is_compared(ask: Ask, words: tuple[str, ...
     assert heads == {"one": ["one"], "rust": ["rust"], "new": ["no"]}[words[-1]]
 
 
-def test_without_a_newer_one_it_is_what_this_program_ships(ask: Ask) -> None:
+def test_diff_compares_with_the_shipped_services_by_default(ask: Ask) -> None:
     out = ask("policy", "services", "diff", write(Path("old"), one="domains: [a.test]")).out
     assert "+ rust: Rust crates (2026-11-21)\n" in out
     assert "- one:  ()\n-   allow any method a.test\n" in out
 
 
-def test_a_service_is_resolved_beside_the_policy_and_used(ask: Ask, npm: Path) -> None:
+def test_resolve_writes_a_service_that_the_policy_can_use(ask: Ask, npm: Path) -> None:
     answer = ask("policy", "services", "resolve", "node")
     assert (answer.code, answer.out) == (
         0,
@@ -164,7 +164,9 @@ def test_a_service_is_resolved_beside_the_policy_and_used(ask: Ask, npm: Path) -
     ]
 
 
-def test_all_that_were_written_are_named_to_be_used(ask: Ask, npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resolve_names_all_written_services_in_the_next_step(
+    ask: Ask, npm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(registries, "answer_of", lambda argv, **_: f"https://{Path(argv[0]).name}.example.org/")
     ask("policy", "services", "resolve", "node")
     answer = ask("policy", "services", "resolve")
@@ -173,13 +175,13 @@ def test_all_that_were_written_are_named_to_be_used(ask: Ask, npm: Path, monkeyp
     assert (len(written) > 1, f"to use them: {named} under `services` in " in answer.err) == (True, True)
 
 
-def test_a_dry_run_shows_the_file_and_writes_none(ask: Ask, npm: Path) -> None:
+def test_resolve_dry_run_shows_the_file_and_writes_nothing(ask: Ask, npm: Path) -> None:
     answer = ask("policy", "services", "resolve", "node", "--dry-run")
     assert "+  - host: npm.example.org\n" in answer.out
     assert (answer.err, (npm / "services").exists()) == ("dry run: nothing was written\n", False)
 
 
-def test_what_has_been_edited_is_kept_and_shown(ask: Ask, npm: Path) -> None:
+def test_resolve_keeps_an_edited_file_and_shows_the_diff(ask: Ask, npm: Path) -> None:
     ask("policy", "services", "resolve", "node")
     file = npm / "services" / "node.yaml"
     file.write_text(f"{file.read_text()}# mine\n")
@@ -195,7 +197,7 @@ def test_what_has_been_edited_is_kept_and_shown(ask: Ask, npm: Path) -> None:
     assert ask("policy", "services", "resolve", "node", "--force").code == 0
 
 
-def test_a_program_learns_which_hosts_were_found(ask: Ask, npm: Path) -> None:
+def test_resolve_json_output_lists_hosts_and_files(ask: Ask, npm: Path) -> None:
     found = json.loads(ask("policy", "services", "resolve", "node", "--json").out)
     assert (found["written"], found["hosts"]) == (
         True,
@@ -210,12 +212,12 @@ EVIL = "node       evil.example.org: named only by .npmrc, which the agent can w
 
 @pytest.fixture
 def evil(npm: Path) -> Path:
-    """Have the project's own file name another host, and return where the service is written."""
+    """Name another host in the project's .npmrc, and return the path of the service's file."""
     (npm.parent / ".npmrc").write_text("registry=https://evil.example.org/\n")
     return npm / "services" / "node.yaml"
 
 
-def test_what_only_the_project_names_is_left_out_and_told(ask: Ask, evil: Path) -> None:
+def test_resolve_leaves_out_and_prints_hosts_that_only_the_project_names(ask: Ask, evil: Path) -> None:
     answer = ask("policy", "services", "resolve", "node")
     assert (answer.code, "evil" in evil.read_text()) == (0, False)
     assert answer.err.startswith(f"not included; to include it, use --from-project:\n{EVIL}")
@@ -224,7 +226,7 @@ def test_what_only_the_project_names_is_left_out_and_told(ask: Ask, evil: Path) 
 
 
 @pytest.mark.parametrize(("typed", "taken"), [("y", True), ("Yes ", True), ("", False), (None, False)])
-def test_at_a_terminal_a_person_is_asked_for_each(
+def test_resolve_asks_at_a_terminal_whether_to_include_a_host_of_the_project(
     ask: Ask, evil: Path, answers: Callable[..., None], typed: str | None, *, taken: bool
 ) -> None:
     answers(*[] if typed is None else [typed])
@@ -232,7 +234,7 @@ def test_at_a_terminal_a_person_is_asked_for_each(
     assert ("evil.example.org" in evil.read_text()) is taken
 
 
-def test_what_a_flag_takes_in_is_not_remembered_as_agreed_to(
+def test_resolve_from_project_includes_a_host_without_recording_trust(
     ask: Ask, evil: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def remembering(*_: object) -> None:
@@ -243,7 +245,7 @@ def test_what_a_flag_takes_in_is_not_remembered_as_agreed_to(
     assert "evil.example.org" in evil.read_text()
 
 
-def test_where_only_the_project_names_any_nothing_is_written(
+def test_resolve_writes_nothing_if_only_the_project_names_registries(
     ask: Ask, evil: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registries, "answer_of", lambda *_, **__: "")

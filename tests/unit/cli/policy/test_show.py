@@ -10,7 +10,7 @@ from agent_sandbox.policyfile import load_policy
 from agent_sandbox.runtime.policies.layers import load_here
 
 
-def test_every_rule_is_shown_with_its_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_every_rule_with_its_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     digest = load_policy(policy).digest[:12]
     assert exit_code(show) == 0
     expected = (
@@ -34,7 +34,9 @@ settings: {block_status: 418}
 """
 
 
-def test_services_come_last_and_what_is_special_is_noted(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_services_last_and_notes_passthrough_and_host_services(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     policy.write_text(ALL_KINDS)
     assert exit_code(lambda: show(policy=policy)) == 0
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
@@ -49,20 +51,20 @@ def test_services_come_last_and_what_is_special_is_noted(policy: Path, capsys: p
     assert places == [{"name": "ollama", "asked": "ollama", "ports": [11434], "to": "host"}]
 
 
-def test_what_a_company_puts_between_is_told_in_words(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_the_upstream_proxy(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("domains: [a.test]\nsettings: {upstream: {proxy: 'http://proxy.corp.example:3128'}}\n")
     assert exit_code(lambda: show(policy=policy)) == 0
     told = "upstream: all allowed requests go through http://proxy.corp.example:3128 (policy.yaml:2)"
     assert capsys.readouterr().out.splitlines()[-1] == told
 
 
-def test_an_empty_policy_is_one_denial_with_its_reason(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_that_an_empty_policy_denies_everything_and_why(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("version: 1\n")
     assert exit_code(show) == 0
     assert capsys.readouterr().out.splitlines()[1:] == ["", "everything else is denied: policy.yaml allows nothing yet"]
 
 
-def test_a_program_gets_the_rules_as_json(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_rules_and_settings(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: show(json=True)) == 0
     got = json.loads(capsys.readouterr().out)
     assert {key: got[key] for key in ("file", "digest", "refusal", "settings")} == {
@@ -87,7 +89,7 @@ def test_a_program_gets_the_rules_as_json(policy: Path, capsys: pytest.CaptureFi
     ]
 
 
-def test_the_layers_of_this_machine_are_shown_with_their_rules(
+def test_shows_the_organisation_layer_with_its_rules(
     policy: Path, capsys: pytest.CaptureFixture[str], fenced: Path
 ) -> None:
     organisation = fenced / "etc" / "policy.yaml"
@@ -118,7 +120,9 @@ def test_the_layers_of_this_machine_are_shown_with_their_rules(
     assert (restriction, got["ceilings"][0]["layer"]) == (".example.org", "organisation")
 
 
-def test_a_rule_that_is_long_moves_no_other_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_rule_does_not_shift_the_columns_of_other_rules(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     fields = ", ".join(f"field{number}" for number in range(30))
     policy.write_text(f"domains: [a.test, {{host: b.test, reason: x, rules: [{{graphql: {{query: [{fields}]}}}}]}}]\n")
     assert exit_code(show) == 0

@@ -39,12 +39,12 @@ def log(policy: Path) -> Path:
     return Path("traffic.jsonl")
 
 
-def test_proposals_are_commands_to_run(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_suggestions_as_commands(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: suggest(log)) == 0
     assert capsys.readouterr() == (TEXT, STARS)
 
 
-def test_a_log_without_denials_gives_nothing(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_suggests_nothing_for_a_log_without_denials(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log.write_text("x\ny\n")
     assert exit_code(lambda: suggest(log)) == 0
     assert capsys.readouterr().out == "nothing to suggest\n\nleft out:\n  2 lines are not audit records\n"
@@ -53,7 +53,7 @@ def test_a_log_without_denials_gives_nothing(log: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == "agent-sandbox policy allow 'GET https://a.test/'\n  once\n"
 
 
-def test_a_service_and_what_is_resolved_stand_beside_the_rule(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_suggests_shipped_and_resolved_services_before_the_rule(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log.write_text("\n".join((denied("GET https://go.dev/dl/"), denied("GET https://a.test/a", tool="npm"))))
     assert exit_code(lambda: suggest(log)) == 0
     assert capsys.readouterr().out == (
@@ -78,7 +78,7 @@ def test_a_denied_push_names_the_command_that_allows_it(log: Path, capsys: pytes
     )
 
 
-def test_a_push_that_needs_a_token_is_not_asked_about(
+def test_choose_does_not_ask_about_a_push_that_needs_a_token(
     log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     log.write_text(denied("GET https://github.com/o/n.git/info/refs", tool="git push"))
@@ -89,13 +89,13 @@ def test_a_push_that_needs_a_token_is_not_asked_about(
     assert told.err == "run this command: a push to this server also needs a token\n"
 
 
-def test_only_so_many_are_shown(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_limits_the_number_of_printed_suggestions(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log.write_text("\n".join(denied(f"POST https://h{number}.test/") for number in range(60)))
     assert exit_code(lambda: suggest(log)) == 0
     assert capsys.readouterr().out.endswith("\n\nand 10 more, seen less often; --json lists all\n")
 
 
-def test_a_program_gets_all_of_it(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_every_field(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: suggest(log, json=True)) == 0
     got = json.loads(capsys.readouterr().out)
     times = {"first": "2026-01-02T10:00:00.000Z", "last": "2026-01-02T10:00:00.000Z"}
@@ -129,7 +129,7 @@ def test_a_program_gets_all_of_it(log: Path, capsys: pytest.CaptureFixture[str])
     }
 
 
-def test_a_person_chooses_one_by_one(
+def test_choose_asks_about_each_suggestion(
     log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = Path(".devcontainer/policy.yaml")
@@ -142,7 +142,7 @@ def test_a_person_chooses_one_by_one(
     assert told.err == f"{FIRST}add the rule? (2 of 2) [y/N/q] then: agent-sandbox proxy reload\n"
 
 
-def test_a_person_can_choose_the_service_instead_of_the_rule(
+def test_choose_can_add_the_service_instead_of_the_rule(
     log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     log.write_text("\n".join((denied("GET https://go.dev/dl/"), denied("GET https://docs.test/"))))
@@ -150,12 +150,12 @@ def test_a_person_can_choose_the_service_instead_of_the_rule(
     before = policy.read_text()
     answers("s", "s")
     assert exit_code(lambda: suggest(log, choose=True)) == 0
-    # The other one offers no service, so `s` is no answer there.
+    # The other suggestion has no service, so `s` is invalid there.
     assert {*policy.read_text().splitlines()} - {*before.splitlines()} == {"services:", "  - go"}
     assert f"{policy}:9: added `- go` under `services`\n" in capsys.readouterr().out
 
 
-def test_what_a_person_declined_is_not_asked_again(
+def test_choose_does_not_ask_again_about_declined_suggestions(
     log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers("n", "q")
@@ -172,7 +172,7 @@ def test_what_a_person_declined_is_not_asked_again(
     assert capsys.readouterr().out == TEXT
 
 
-def test_what_can_not_be_put_in_stops_no_other(
+def test_choose_continues_after_an_entry_that_cannot_be_added(
     log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = Path(".devcontainer/policy.yaml")
@@ -187,7 +187,7 @@ def test_what_can_not_be_put_in_stops_no_other(
 
 
 @pytest.mark.parametrize("words", [("q",), ()])
-def test_whoever_leaves_has_chosen_nothing(
+def test_choose_changes_nothing_if_the_user_quits(
     log: Path, answers: Callable[..., None], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = Path(".devcontainer/policy.yaml").read_text()
@@ -196,13 +196,13 @@ def test_whoever_leaves_has_chosen_nothing(
     assert (Path(".devcontainer/policy.yaml").read_text(), capsys.readouterr().err) == (before, FIRST)
 
 
-def test_nobody_is_asked_where_nobody_sits(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_choose_fails_without_a_terminal(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: suggest(log, choose=True)) == 1
     expected = "error: --choose needs a terminal to ask on\n  hint: run it without --choose to print the suggestions\n"
     assert capsys.readouterr() == ("", expected)
 
 
-def test_without_a_file_the_running_proxy_is_asked(
+def test_reads_denials_from_the_running_proxy_without_a_file(
     docker: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -214,7 +214,7 @@ def test_without_a_file_the_running_proxy_is_asked(
     assert capsys.readouterr().out.startswith("agent-sandbox policy allow 'POST https://api.example.com/i/*'\n")
 
 
-def test_choosing_from_a_running_stack_reloads_its_policy(
+def test_choose_reloads_the_policy_of_a_running_stack(
     docker: FakeDocker, project: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers("y")

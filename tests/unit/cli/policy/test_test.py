@@ -27,31 +27,35 @@ more.yaml:1: GET https://other.example/
 """
 
 
-def test_a_failure_shows_what_was_expected_what_came_and_why(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_expected_decision_actual_decision_and_reason_of_a_failed_case(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     policy.write_text(TESTED)
     Path("more.yaml").write_text("- allow: GET https://other.example/\n")
     assert exit_code(lambda: command.test(cases=Path("more.yaml"))) == 1
     assert capsys.readouterr() == (FAILED, "")
 
 
-def test_cases_that_hold_are_counted(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_the_cases_that_hold(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text(TESTED.replace("  - {deny", "  - {allow"))
     assert exit_code(lambda: command.test(policy)) == 0
     assert capsys.readouterr() == (".devcontainer/policy.yaml: 2 of 2 cases hold\n", "")
 
 
-def test_one_case_is_one(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_one_case_in_the_singular(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("domains: [a.test]\ntests: [allow: GET https://a.test/]\n")
     assert exit_code(lambda: command.test(policy)) == 0
     assert capsys.readouterr().out == ".devcontainer/policy.yaml: 1 of 1 case holds\n"
 
 
-def test_no_cases_are_fine_and_said(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_without_cases_succeeds_with_a_note(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: command.test(policy=policy)) == 0
     assert capsys.readouterr() == (".devcontainer/policy.yaml: no cases\n", f"{command.NONE}\n")
 
 
-def test_a_program_gets_every_case(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_lists_cases_with_expected_and_actual_decision(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     policy.write_text(TESTED)
     assert exit_code(lambda: command.test(json=True)) == 1
     got = json.loads(capsys.readouterr().out)
@@ -70,7 +74,7 @@ def test_a_program_gets_every_case(policy: Path, capsys: pytest.CaptureFixture[s
     }
 
 
-def test_cases_that_cannot_be_read_are_problems(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_problem_in_the_file_of_cases(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text(TESTED)
     Path("more.yaml").write_text("- nonsense\n")
     assert exit_code(lambda: command.test(cases=Path("more.yaml"))) == 1

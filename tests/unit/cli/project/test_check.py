@@ -20,7 +20,7 @@ def test_reports_every_problem_with_its_line(empty_project: Path, ask: Ask) -> N
     assert ask("project", "check").err == f"{PROJECT_FILE}: ok\n"
 
 
-def test_reports_a_build_file_of_a_service_that_is_missing(empty_project: Path, ask: Ask) -> None:
+def test_reports_a_missing_build_file_of_a_service(empty_project: Path, ask: Ask) -> None:
     file = empty_project / PROJECT_FILE
     file.parent.mkdir()
     file.write_text("beside: {db: {build: {dockerfile: D}}}\n")
@@ -31,7 +31,7 @@ def test_reports_a_build_file_of_a_service_that_is_missing(empty_project: Path, 
     assert ask("project", "check").err == f"{PROJECT_FILE}: ok\n"
 
 
-def test_says_that_there_is_no_project_file(empty_project: Path, ask: Ask) -> None:
+def test_reports_a_missing_project_file(empty_project: Path, ask: Ask) -> None:
     answer = ask("project", "check")
     assert (answer.code, answer.err) == (
         1,

@@ -17,36 +17,36 @@ READ = "exec -T proxy /opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.pro
 
 @pytest.fixture
 def up(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have a proxy that runs."""
+    """Fake a running proxy."""
     assert project.exists()
     return with_containers(docker, proxy="unhealthy")
 
 
-def test_decisions_are_lines_for_people(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_each_decision_as_one_line(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up.says(READ, out=LOG)
     assert exit_code(logs) == 0
     assert capsys.readouterr().out == "x  allow  GET http://a.test/  r\nx  deny   GET http://b.test/  r\n"
 
 
-def test_the_proxy_picks_the_lines(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_passes_the_filter_options_to_the_proxy(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up.says(f"{READ} --follow --tail 9 --denied", out=json.dumps(DENIED) + "\n")
     assert exit_code(lambda: logs(follow=True, denied=True, tail=9)) == 0
     assert capsys.readouterr().out == "x  deny   GET http://b.test/  r\n"
 
 
-def test_a_program_gets_the_proxys_own_lines(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_the_audit_records_of_the_proxy(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up.says(READ, out=LOG)
     assert exit_code(lambda: logs(json=True)) == 0
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [ALLOWED, DENIED]
 
 
-def test_ctrl_c_ends_following_without_a_word(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_ends_following_without_output(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up.says(f"{READ} --follow", script=f"kill -INT {os.getpid()}; exec sleep 5")
     assert exit_code(lambda: logs(follow=True)) == 130
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_proxy_that_does_not_run_cannot_be_followed(
+def test_follow_fails_if_the_proxy_does_not_run(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()

@@ -12,7 +12,7 @@ from fake_stack import with_containers
 KEPT = "nothing was changed: the previous policy stays in force until the proxy restarts"
 
 
-def test_a_good_policy_is_loaded(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_loads_a_valid_policy(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
     docker.says("agent_sandbox.proxy reload", out='{"ok": true, "digest": "0123456789abcdef", "problems": []}')
     with_containers(docker, proxy="unhealthy")
@@ -35,7 +35,7 @@ ANSWER = {
 }
 
 
-def test_what_changed_is_told(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_what_changed(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
     docker.says("agent_sandbox.proxy reload", out=json.dumps(ANSWER))
     with_containers(docker, proxy="healthy")
@@ -56,7 +56,7 @@ def test_what_changed_is_told(project: Path, docker: FakeDocker, capsys: pytest.
     assert json.loads(capsys.readouterr().out) == ANSWER
 
 
-def test_a_service_or_line_that_makes_many_rules_shows_the_first(
+def test_prints_only_the_first_rules_of_a_service_or_line(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -80,9 +80,7 @@ def test_a_service_or_line_that_makes_many_rules_shows_the_first(
     ]
 
 
-def test_a_reload_without_a_change_says_so(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reports_that_nothing_changed(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
     kinds = ("added", "removed", "others", "unreachable")
     change = {**{kind: [] for kind in kinds}, "counts": dict.fromkeys(kinds, 0)}
@@ -92,7 +90,7 @@ def test_a_reload_without_a_change_says_so(
     assert capsys.readouterr() == ("nothing changed\n", "policy loaded, digest 0123456789ab\n")
 
 
-def test_a_bad_policy_never_reaches_the_proxy(
+def test_an_invalid_policy_does_not_reach_the_proxy(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomainz: []\n")
@@ -104,7 +102,7 @@ def test_a_bad_policy_never_reaches_the_proxy(
     assert not any("reload" in call for call in docker.calls)
 
 
-def test_without_a_proxy_a_bad_policy_is_told_beside_that(
+def test_reports_an_invalid_policy_even_if_the_stack_does_not_run(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomainz: []\n")
@@ -120,7 +118,7 @@ def test_without_a_proxy_a_bad_policy_is_told_beside_that(
 @pytest.mark.parametrize(
     ("valid", "holds"), [("true", KEPT), ("false", "the proxy denies everything until the policy is fixed")]
 )
-def test_what_the_proxy_refuses_is_told_as_it_says_it_with_what_holds_now(
+def test_prints_the_problems_that_the_proxy_reports_and_what_is_in_force(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], valid: str, holds: str
 ) -> None:
     assert project.exists()
@@ -131,7 +129,7 @@ def test_what_the_proxy_refuses_is_told_as_it_says_it_with_what_holds_now(
     assert capsys.readouterr().err == f"error: .devcontainer/policy.yaml:2:1: no\nerror: {holds}\n"
 
 
-def test_a_proxy_on_this_machine_needs_no_project(
+def test_reloads_a_proxy_by_its_control_socket_without_a_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -147,7 +145,7 @@ def test_a_proxy_on_this_machine_needs_no_project(
     assert capsys.readouterr().err == "policy loaded, digest 1\n"
 
 
-def test_a_proxy_that_does_not_run_is_told(
+def test_reports_a_proxy_that_does_not_run(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()

@@ -8,7 +8,7 @@ from fake_docker import FakeDocker
 from fake_stack import with_containers
 
 
-def test_the_proxy_is_restarted_and_waited_for(project: Path, docker: FakeDocker) -> None:
+def test_restarts_the_proxy_and_waits_for_it(project: Path, docker: FakeDocker) -> None:
     assert project.exists()
     docker.says("compose --project-name")
     with_containers(docker, proxy="exited")
@@ -19,7 +19,7 @@ def test_the_proxy_is_restarted_and_waited_for(project: Path, docker: FakeDocker
     ]
 
 
-def test_with_an_invalid_policy_the_running_proxy_is_left_alone(
+def test_does_not_restart_the_proxy_with_an_invalid_policy(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomainz: []\n")
@@ -28,7 +28,9 @@ def test_with_an_invalid_policy_the_running_proxy_is_left_alone(
     assert docker.calls == []
 
 
-def test_a_stack_that_is_down_is_told(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_stack_that_is_not_running(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert project.exists()
     docker.says("ps --all")
     assert exit_code(restart) == 1

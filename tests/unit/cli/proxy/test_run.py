@@ -8,7 +8,7 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.proxy import run as module
 
 
-def test_the_proxys_own_program_takes_our_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaces_the_process_with_the_program_of_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     became: list[tuple[str, ...]] = []
     monkeypatch.setattr(module, "find_spec", lambda name: util.spec_from_loader(name, None))
     monkeypatch.setattr(module, "become", became.append)
@@ -38,7 +38,7 @@ def test_the_proxys_own_program_takes_our_place(monkeypatch: pytest.MonkeyPatch)
     assert became == [expected]
 
 
-def test_without_mitmproxy_it_says_how_to_get_it(
+def test_explains_how_to_install_the_proxy_if_mitmproxy_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(module, "find_spec", lambda _: None)

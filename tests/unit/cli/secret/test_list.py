@@ -33,12 +33,12 @@ MISSING = "policy.yaml:5 needs other for d.test: agent-sandbox secret set other 
 
 @pytest.fixture
 def running(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have a policy that wants two secrets, and a proxy."""
+    """Fake a running proxy, and write a policy that needs two secrets."""
     (project / ".devcontainer" / "policy.yaml").write_text(POLICY)
     return with_containers(docker, proxy="unhealthy")
 
 
-def test_names_and_hosts_are_shown_and_what_is_missing(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_names_and_hosts_and_missing_secrets(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     running.says(f"{PROGRAM} secret list", out=json.dumps(HELD))
     assert exit_code(list_secrets) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -52,14 +52,16 @@ def test_names_and_hosts_are_shown_and_what_is_missing(running: FakeDocker, caps
     )
 
 
-def test_without_any_what_is_missing_stands_alone(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_only_missing_secrets_if_no_secret_is_set(
+    running: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     running.says(f"{PROGRAM} secret list", out="[]")
     assert exit_code(list_secrets) == 0
     out, err = capsys.readouterr()
     assert (len(out.splitlines()), out.splitlines()[0], err) == (2, MISSING, "no secret is set\n")
 
 
-def test_a_program_gets_it_as_json(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_lists_set_and_missing_secrets(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     running.says(f"{PROGRAM} secret list", out=json.dumps(HELD))
     assert exit_code(lambda: list_secrets(json=True)) == 0
     assert json.loads(capsys.readouterr().out) == {
@@ -78,7 +80,7 @@ def test_a_program_gets_it_as_json(running: FakeDocker, capsys: pytest.CaptureFi
     }
 
 
-def test_before_the_first_start_the_sources_are_listed(
+def test_lists_the_sources_before_the_first_start(
     running: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipes_of(project, os.environ).add(Recipe(name="tracker.token", hosts=("api.example.com",), source="pass t"))
@@ -89,7 +91,7 @@ def test_before_the_first_start_the_sources_are_listed(
     assert capsys.readouterr().out.splitlines() == [shown, "", MISSING]
 
 
-def test_a_stopped_stack_is_asked_in_a_container_of_its_own(
+def test_reads_the_secrets_of_a_stopped_stack_in_a_separate_container(
     running: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     image = {"tags": [proxy_name()], "labels": {}}
@@ -102,7 +104,7 @@ def test_a_stopped_stack_is_asked_in_a_container_of_its_own(
     assert running.calls[-1] == f"{compose_line(Path.cwd())} {own}"
 
 
-def test_a_source_is_shown_and_that_it_failed(
+def test_shows_the_source_of_a_secret_and_its_failure(
     running: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipes_of(project, os.environ).add(Recipe(name="tracker.token", hosts=("api.example.com",), source="pass t"))
@@ -117,7 +119,7 @@ def test_a_source_is_shown_and_that_it_failed(
     assert row == {**held[0], "kinds": ["bearer"], "source": "pass t", "expires": NOON, "last_use": NOON}
 
 
-def test_a_missing_sign_in_names_the_command_that_shares_it(
+def test_names_the_login_command_for_a_missing_login(
     running: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     running.says(f"{PROGRAM} secret list", out="[]")

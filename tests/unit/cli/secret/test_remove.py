@@ -13,7 +13,7 @@ from fake_stack import compose_line, with_containers
 PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
 
 
-def test_the_proxy_forgets_a_secret(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_removes_a_secret_from_the_proxy(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     docker.says(f"{PROGRAM} secret remove")
     with_containers(docker, proxy="healthy")
     assert exit_code(lambda: remove("tracker.token")) == 0
@@ -22,7 +22,7 @@ def test_the_proxy_forgets_a_secret(project: Path, docker: FakeDocker, capsys: p
     assert docker.calls[-1] == expected
 
 
-def test_a_secret_that_the_policy_still_needs_is_named_with_its_place(
+def test_warns_if_the_policy_still_needs_the_removed_secret(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     docker.says(f"{PROGRAM} secret remove")
@@ -38,7 +38,7 @@ def test_a_secret_that_the_policy_still_needs_is_named_with_its_place(
     assert capsys.readouterr().err == "openai.key is removed: the proxy no longer injects it\n"
 
 
-def test_one_that_it_does_not_have_is_told_as_it_says_it(
+def test_prints_the_error_of_the_proxy_for_an_unknown_secret(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
@@ -48,13 +48,13 @@ def test_one_that_it_does_not_have_is_told_as_it_says_it(
     assert capsys.readouterr() == ("", "error: secret x: there is none\n")
 
 
-def test_what_is_no_name_is_told_without_asking(docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_an_invalid_name_without_calling_docker(docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: remove("a/b")) == 1
     assert capsys.readouterr().err.startswith("error: NAME: not a secret name: 'a/b'\n")
     assert docker.calls == []
 
 
-def test_a_proxy_that_does_not_run_is_told(
+def test_reports_a_proxy_that_does_not_run(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert open_store(os.environ).forget(project)  # so there is no compose file to start a container from
@@ -63,7 +63,7 @@ def test_a_proxy_that_does_not_run_is_told(
     assert capsys.readouterr().err.startswith("error: app-1: the proxy is exited with code 1\n")
 
 
-def test_a_source_in_the_users_own_file_is_not_removed(
+def test_refuses_to_remove_a_secret_whose_source_is_in_the_users_file(
     project: Path,
     docker: FakeDocker,
     capsys: pytest.CaptureFixture[str],
@@ -91,7 +91,7 @@ def test_a_source_in_the_users_own_file_is_not_removed(
         ("exited", "a is removed and will not be fetched again\n"),
     ],
 )
-def test_a_source_is_removed_too_even_if_the_proxy_does_not_run(
+def test_removes_the_source_too_even_if_the_proxy_does_not_run(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], proxy: str, said: str
 ) -> None:
     recipes_of(project, os.environ).add(Recipe(name="a", hosts=("a.test",), source="pass a"))

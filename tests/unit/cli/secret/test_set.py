@@ -20,7 +20,7 @@ PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
 
 @pytest.fixture
 def running(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
-    """Have a proxy that keeps what it is told beside the log of its calls, and a value on our stdin."""
+    """Fake a proxy that stores the value it gets beside the log of its calls; put a value on stdin."""
     assert project.exists()
     told = docker.folder / "told"
     docker.says(f"{PROGRAM} secret set", script=f"cat >{told}")
@@ -28,7 +28,7 @@ def running(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) 
     return with_containers(docker, proxy="healthy")
 
 
-def test_a_value_goes_from_stdin_to_the_proxys_and_nowhere_else(running: FakeDocker, ask: Ask) -> None:
+def test_passes_the_value_from_stdin_to_the_proxy_and_stores_it_nowhere_else(running: FakeDocker, ask: Ask) -> None:
     answer = ask("secret", "set", "tracker.token", "--host", "API.example.com", "--host", "b.test")
     assert (answer.code, answer.out) == (0, "")
     assert answer.err == (
@@ -44,7 +44,7 @@ def test_a_value_goes_from_stdin_to_the_proxys_and_nowhere_else(running: FakeDoc
     assert [file for file in (*left, running.folder / "calls") if VALUE.encode() in file.read_bytes()] == []
 
 
-def test_what_is_wrong_with_name_and_hosts_is_told_before_anything_is_read(running: FakeDocker, ask: Ask) -> None:
+def test_rejects_invalid_names_and_hosts_before_reading_stdin(running: FakeDocker, ask: Ask) -> None:
     answer = ask("secret", "set", "a b", "--host", "*.example.com")
     assert answer.code == 1
     assert [line for line in answer.err.splitlines() if line.startswith("error")] == [
@@ -55,14 +55,14 @@ def test_what_is_wrong_with_name_and_hosts_is_told_before_anything_is_read(runni
     assert sys.stdin.read() == f"{VALUE}\n"
 
 
-def test_a_secret_without_a_host_is_a_mistake_of_usage(running: FakeDocker, ask: Ask) -> None:
+def test_a_missing_host_is_a_usage_error(running: FakeDocker, ask: Ask) -> None:
     answer = ask("secret", "set", "a")
     assert answer.code == 2
     assert "Missing option '--host'" in answer.err
     assert running.calls == []
 
 
-def test_a_value_among_the_words_is_refused_and_not_shown(running: FakeDocker, ask: Ask) -> None:
+def test_rejects_a_value_as_an_argument_without_printing_it(running: FakeDocker, ask: Ask) -> None:
     answer = ask("secret", "set", "a", "hunter2hunter2", "--host", "a.test")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (
@@ -72,7 +72,7 @@ def test_a_value_among_the_words_is_refused_and_not_shown(running: FakeDocker, a
     assert running.calls == []
 
 
-def test_a_value_that_no_header_could_hold_never_reaches_the_proxy(
+def test_a_value_that_is_too_short_does_not_reach_the_proxy(
     running: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hunter2\n")))
@@ -105,7 +105,7 @@ def test_set_fails_without_reading_stdin_if_the_proxy_cannot_be_built(
     assert ask("secret", "set", "a", "--host", "a.test").code == 1
 
 
-def test_what_the_proxy_refuses_is_told_as_it_says_it(running: FakeDocker, ask: Ask) -> None:
+def test_prints_the_error_of_the_proxy(running: FakeDocker, ask: Ask) -> None:
     running.rules.clear()
     running.says(f"{PROGRAM} secret set", err="secret a: the volume is full\n", code=1)
     with_containers(running, proxy="healthy")
@@ -113,7 +113,7 @@ def test_what_the_proxy_refuses_is_told_as_it_says_it(running: FakeDocker, ask: 
     assert (answer.code, answer.err) == (1, "error: secret a: the volume is full\n")
 
 
-def test_a_project_that_nobody_has_said_yes_to_is_given_nothing(
+def test_a_project_that_is_not_trusted_gets_no_secret(
     running: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
@@ -123,7 +123,7 @@ def test_a_project_that_nobody_has_said_yes_to_is_given_nothing(
     assert not (running.folder / "told").exists()
 
 
-def test_a_policy_that_is_broken_is_no_matter_of_a_secret(running: FakeDocker, ask: Ask, project: Path) -> None:
+def test_sets_a_secret_even_if_the_policy_is_invalid(running: FakeDocker, ask: Ask, project: Path) -> None:
     (project / ".devcontainer" / "policy.yaml").write_text("domains: [")
     answer = ask("secret", "set", "a", "--host", "a.test")
     assert (answer.code, answer.err) == (0, "a is now injected into requests to a.test where the policy says so\n")
@@ -133,7 +133,7 @@ def test_a_policy_that_is_broken_is_no_matter_of_a_secret(running: FakeDocker, a
 HELD = Recipe(name="a", hosts=("a.test",), source="env:A_KEY")
 
 
-def test_a_source_is_remembered_and_its_value_goes_to_the_proxy_alone(
+def test_stores_the_source_and_passes_its_value_only_to_the_proxy(
     running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("A_KEY", "the value of it")
@@ -147,7 +147,7 @@ def test_a_source_is_remembered_and_its_value_goes_to_the_proxy_alone(
     assert [file for file in (*left, running.folder / "calls") if b"the value of it" in file.read_bytes()] == []
 
 
-def test_a_time_to_live_goes_with_the_source(
+def test_stores_the_time_to_live_with_the_source(
     running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("A_KEY", "the value of it")
@@ -177,7 +177,7 @@ def test_an_invalid_time_to_live_is_an_error(running: FakeDocker, ask: Ask, more
     assert running.calls == []
 
 
-def test_a_source_that_gives_nothing_is_not_remembered(
+def test_does_not_store_a_source_that_gives_no_value(
     running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("A_KEY", raising=False)
@@ -197,7 +197,7 @@ def test_a_source_can_be_set_before_the_first_up(
     assert recipes_of(project, os.environ).load() == (HELD,)
 
 
-def test_a_value_that_is_typed_in_replaces_a_source(running: FakeDocker, ask: Ask, project: Path) -> None:
+def test_a_value_from_stdin_replaces_a_source(running: FakeDocker, ask: Ask, project: Path) -> None:
     recipes_of(project, os.environ).add(HELD)
     assert ask("secret", "set", "a", "--host", "a.test").code == 0
     assert (recipes_of(project, os.environ).load(), (running.folder / "told").read_text()) == ((), VALUE)

@@ -19,7 +19,7 @@ TOLD = "the proxy sends {} to {}; in the sandbox, {} holds a placeholder for it"
 
 @pytest.fixture
 def running(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
-    """Have a proxy that keeps what it is told and reloads its policy, and a key on our stdin."""
+    """Fake a proxy that stores the value it gets and reloads its policy; put a key on stdin."""
     assert project.exists()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{VALUE}\n".encode())))
     return accepting_proxy(docker)
@@ -34,7 +34,7 @@ def test_shells_complete_the_services_with_a_key_or_a_token(project: Path, ask: 
 
 
 @pytest.mark.parametrize("word", ["openai", "openai-api"])
-def test_one_question_stores_the_key_and_has_the_policy_inject_it(
+def test_stores_the_key_and_adds_the_service_with_its_secret_to_the_policy(
     running: FakeDocker, ask: Ask, project: Path, word: str
 ) -> None:
     policy(project, "version: 1\ndomains: [a.test]\n")
@@ -47,7 +47,7 @@ def test_one_question_stores_the_key_and_has_the_policy_inject_it(
     assert any("agent_sandbox.proxy reload" in call for call in running.calls)
 
 
-def test_a_service_of_the_same_host_gets_the_key_in_its_place(running: FakeDocker, ask: Ask, project: Path) -> None:
+def test_adds_the_key_to_an_existing_service_of_the_same_host(running: FakeDocker, ask: Ask, project: Path) -> None:
     policy(project, "version: 1\nservices:\n  - claude  # mine\n")
     assert ask("secret", "setup", "anthropic").code == 0
     assert policy(project) == "version: 1\nservices:\n  - {name: claude, secret: anthropic.key}  # mine\n"
@@ -55,7 +55,7 @@ def test_a_service_of_the_same_host_gets_the_key_in_its_place(running: FakeDocke
 
 
 @pytest.mark.parametrize("given", ["own.key", "{name: own.key, on_existing_header: keep}"])
-def test_a_key_that_the_policy_names_already_keeps_its_name(
+def test_keeps_the_name_of_a_secret_that_the_policy_already_injects(
     running: FakeDocker, ask: Ask, project: Path, given: str
 ) -> None:
     before = policy(project, f"version: 1\nservices: [{{name: gemini, secret: {given}}}]\n")
@@ -68,7 +68,7 @@ def test_a_key_that_the_policy_names_already_keeps_its_name(
 @pytest.mark.parametrize(
     ("words", "secret"), [(("openai",), "openai.key"), (("github", "--repo", "a/b"), "github.token")]
 )
-def test_a_typed_value_works_before_the_first_up(
+def test_stores_a_value_from_stdin_before_the_first_up(
     running: FakeDocker, ask: Ask, project: Path, words: tuple[str, ...], secret: str
 ) -> None:
     running.rules.clear()
@@ -83,7 +83,7 @@ def test_a_typed_value_works_before_the_first_up(
     assert secret in policy(project)
 
 
-def test_with_a_source_it_works_before_the_first_up(
+def test_stores_a_source_before_the_first_up(
     project: Path, docker: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy(project, "version: 1\nservices: [openrouter]\n")
@@ -100,9 +100,7 @@ def test_with_a_source_it_works_before_the_first_up(
     assert policy(project) == "version: 1\nservices: [{name: openrouter, secret: openrouter.key}]\n"
 
 
-def test_a_service_without_a_key_is_rejected_before_anything_is_read(
-    running: FakeDocker, ask: Ask, project: Path
-) -> None:
+def test_rejects_a_service_without_a_key_and_changes_nothing(running: FakeDocker, ask: Ask, project: Path) -> None:
     before = policy(project)
     answer = ask("secret", "setup", "rust")
     assert (answer.code, answer.err) == (
@@ -117,7 +115,7 @@ def test_a_service_without_a_key_is_rejected_before_anything_is_read(
     assert (policy(project), told(running)) == (before, [])
 
 
-def test_a_key_that_no_header_could_hold_changes_nothing(
+def test_a_key_that_is_too_short_changes_nothing(
     running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = policy(project)

@@ -14,7 +14,7 @@ PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
 
 @pytest.fixture
 def running(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
-    """Have a proxy that keeps what it is told, and two secrets with a source."""
+    """Fake a proxy that stores the values it gets; add two secrets with a source."""
     for name in ("a", "b"):
         recipe = Recipe(name=name, hosts=("x.test", "y.test"), source=f"env:{name.upper()}_KEY")
         recipes_of(project, os.environ).add(recipe)
@@ -53,7 +53,7 @@ def test_a_failed_source_is_reported_and_the_others_are_fetched(
     assert (running.folder / "told").read_text() == "battery staple"
 
 
-def test_without_a_proxy_the_sources_are_only_tried(
+def test_only_tests_the_sources_if_no_proxy_runs(
     running: FakeDocker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running.rules.clear()

@@ -27,7 +27,9 @@ def running(project: Path, docker: FakeDocker) -> FakeDocker:
         (401, 1, "api.openai.com answers 401: it does not accept the.key"),
     ],
 )
-def test_the_servers_answer_is_printed(running: FakeDocker, ask: Ask, status: int, code: int, said: str) -> None:
+def test_prints_the_status_that_the_server_answers(
+    running: FakeDocker, ask: Ask, status: int, code: int, said: str
+) -> None:
     running.says("exec agent0000000 curl", out=f"a\nbody\n{status} ")
     answer = ask("secret", "test", "the.key")
     assert (answer.code, answer.out, answer.err) == (code, "", f"{said}\n")
@@ -72,7 +74,7 @@ def test_a_git_token_is_tested_with_the_start_of_a_fetch(running: FakeDocker, as
     assert running.calls[-1].endswith(f" -- {address}")
 
 
-def test_an_address_can_be_named(running: FakeDocker, ask: Ask) -> None:
+def test_requests_the_given_url(running: FakeDocker, ask: Ask) -> None:
     running.says("exec agent0000000 curl", out="\n204 ")
     answer = ask("secret", "test", "other", "--url", "https://a.test/ping")
     assert (answer.code, answer.err) == (0, "a.test answers 204\n")
@@ -91,7 +93,7 @@ def test_an_address_can_be_named(running: FakeDocker, ask: Ask) -> None:
         ),
     ],
 )
-def test_without_an_address_or_a_secret_nothing_is_sent(running: FakeDocker, ask: Ask, name: str, said: str) -> None:
+def test_sends_nothing_without_a_known_url_or_secret(running: FakeDocker, ask: Ask, name: str, said: str) -> None:
     answer = ask("secret", "test", name)
     assert (answer.code, answer.err) == (1, said)
     assert not any("curl" in call for call in running.calls)

@@ -26,7 +26,7 @@ def hosts(file: Path) -> list[str]:
         return [host for (host,) in database.execute("SELECT host FROM records ORDER BY host")]
 
 
-def test_a_har_file_is_written_for_its_owner_alone(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_writes_a_har_file_that_only_its_owner_can_read(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: export(har=Path("t.har"), file=log, denied=True)) == 0
     assert capsys.readouterr() == ("", "t.har: 1 request\n")
     assert [one["request"]["url"] for one in json.loads(Path("t.har").read_text())["log"]["entries"]] == [
@@ -40,7 +40,7 @@ def test_a_dash_prints_the_har_document(log: Path, capsys: pytest.CaptureFixture
     assert len(json.loads(capsys.readouterr().out)["log"]["entries"]) == 2
 
 
-def test_a_database_gets_only_what_is_new(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adds_only_new_records_to_a_database(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     database = Path("t.db")
     assert exit_code(lambda: export(sqlite=database, file=log)) == 0
     log.write_text("\n".join((LINES[1], denied("GET https://c.test/"))))
@@ -50,7 +50,7 @@ def test_a_database_gets_only_what_is_new(log: Path, capsys: pytest.CaptureFixtu
     assert stat.S_IMODE(database.stat().st_mode) == 0o600
 
 
-def test_a_link_is_neither_read_nor_written_through(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_does_not_write_through_a_symbolic_link(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("target").write_bytes(b"")
     Path("t.db").symlink_to("target")
     assert exit_code(lambda: export(sqlite=Path("t.db"), file=log)) == 1
@@ -60,14 +60,14 @@ def test_a_link_is_neither_read_nor_written_through(log: Path, capsys: pytest.Ca
     assert Path("target").read_bytes() == b""
 
 
-def test_a_journal_beside_the_database_has_no_effect(log: Path) -> None:
+def test_does_not_write_through_a_journal_link_beside_the_database(log: Path) -> None:
     Path("target").write_text("kept")
     Path("t.db-journal").symlink_to("target")
     assert exit_code(lambda: export(sqlite=Path("t.db"), file=log)) == 0
     assert Path("target").read_text() == "kept"
 
 
-def test_a_database_that_is_too_large_is_left_alone(
+def test_rejects_a_database_that_is_too_large(
     log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(subject, "MOST_BYTES", 1 << 10)
@@ -78,12 +78,12 @@ def test_a_database_that_is_too_large_is_left_alone(
     )
 
 
-def test_a_place_that_cannot_be_written_is_named(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_file_that_cannot_be_written(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: export(har=Path("no/t.har"), file=log)) == 1
     assert capsys.readouterr().err.startswith("error: no/t.har: ")
 
 
-def test_exactly_one_file_is_named(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_requires_exactly_one_output_file(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ({}, {"har": Path("a"), "sqlite": Path("b")}):
         assert exit_code(lambda arguments=arguments: export(file=log, **arguments)) == 1  # type: ignore[misc]
         assert capsys.readouterr().err == (

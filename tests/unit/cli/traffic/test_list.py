@@ -25,7 +25,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
-def test_requests_are_a_table_with_the_newest_last(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_a_table_with_the_newest_request_last(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: list_(file=log)) == 0
     assert capsys.readouterr() == (
         (
@@ -38,7 +38,7 @@ def test_requests_are_a_table_with_the_newest_last(log: Path, capsys: pytest.Cap
     )
 
 
-def test_the_message_to_an_mcp_server_is_not_cut(
+def test_does_not_shorten_the_mcp_message_in_a_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = denied(f"POST https://mcp.a.test/{'x' * 60}", status=403, mcp="tools/call delete_file")
@@ -50,14 +50,14 @@ def test_the_message_to_an_mcp_server_is_not_cut(
     assert len(row) <= 80
 
 
-def test_only_the_last_ones_are_listed(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_limit_lists_only_the_last_requests(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: list_(file=log, limit=1, denied=True)) == 0
     said = capsys.readouterr()
     assert [line[:8].rstrip() for line in said.out.splitlines()] == ["ID", IDS[2]]
     assert said.err == "the last 1 of 2; --limit N shows more\n"
 
 
-def test_a_program_gets_every_record_on_a_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_one_record_per_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: list_(file=log, json=True)) == 0
     text = capsys.readouterr().out
     assert [json.loads(line)["id"][:8] for line in text.splitlines()] == IDS
@@ -66,14 +66,14 @@ def test_a_program_gets_every_record_on_a_line(log: Path, capsys: pytest.Capture
     assert [json.loads(line)["host"] for line in capsys.readouterr().out.splitlines()] == ["c.test"]
 
 
-def test_nothing_found_is_said(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_that_no_request_was_found(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: list_(file=log, host="x.test")) == 0
     assert capsys.readouterr() == ("", "no such requests in the audit log\n")
     assert exit_code(lambda: list_(file=log, host="x.test", json=True)) == 0
     assert capsys.readouterr() == ("", "")
 
 
-def test_times_of_today_have_no_day(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_omits_the_date_of_requests_of_today(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     (tmp_path / "log").write_text(denied("GET https://a.test/", time=now))
     assert exit_code(lambda: list_(file=tmp_path / "log")) == 0
@@ -81,7 +81,7 @@ def test_times_of_today_have_no_day(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(time) == len("10:00:00")
 
 
-def test_a_row_fits_into_eighty_columns(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shortens_rows_to_the_width_of_the_terminal(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys, "stdout", screen := Screen())

@@ -21,13 +21,13 @@ WATCH = "exec -T proxy /opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.pr
 COUNTED = 'agent_sandbox_requests_total{cause="host",decision="deny",sandbox="'
 
 
-def test_a_log_is_counted_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_the_counts_of_a_log_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "log").write_text(f"{denied('GET https://a.test/')}\nnoise\n")
     assert exit_code(lambda: metrics(file=tmp_path / "log")) == 0
     assert f'{COUNTED}"}} 1.0' in capsys.readouterr().out.splitlines()
 
 
-def test_a_running_stack_is_followed(
+def test_serves_the_metrics_of_a_running_stack(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert project.exists()
@@ -72,14 +72,14 @@ def test_a_running_stack_is_followed(
         ("80", Path("log"), "--file: --listen serves the metrics of a running stack"),
     ],
 )
-def test_options_that_cannot_be_are_refused(
+def test_rejects_invalid_options(
     listen: str, file: Path | None, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(lambda: metrics(listen=listen, file=file)) == 1
     assert capsys.readouterr().err.startswith(f"error: {error}\n  hint: ")
 
 
-def test_a_port_that_is_taken_is_a_problem(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_port_that_is_in_use(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -87,7 +87,7 @@ def test_a_port_that_is_taken_is_a_problem(project: Path, capsys: pytest.Capture
     assert f"cannot listen at 127.0.0.1:{port}: address already in use" in capsys.readouterr().err
 
 
-def test_without_the_package_it_says_what_to_install(
+def test_names_the_extra_to_install_if_the_package_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subject, "find_spec", lambda _: None)
@@ -95,6 +95,6 @@ def test_without_the_package_it_says_what_to_install(
     assert "install agent-sandbox with the extra `metrics`" in capsys.readouterr().err.replace("\n", " ")
 
 
-def test_the_package_is_imported_only_by_this_command() -> None:
+def test_importing_the_module_does_not_import_prometheus_client() -> None:
     code = "import sys, agent_sandbox.cli.traffic.metrics as m; sys.exit('prometheus_client' in sys.modules)"
     assert subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == 0

@@ -53,7 +53,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
-def test_every_field_with_a_value_is_a_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_every_field_with_a_value(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: show(FULL_ID[:10].upper(), file=log)) == 0
     assert capsys.readouterr().out == (
         f"id        {FULL_ID}\n"
@@ -73,7 +73,7 @@ def test_every_field_with_a_value_is_a_line(log: Path, capsys: pytest.CaptureFix
     )
 
 
-def test_a_field_without_a_value_is_left_out(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_omits_fields_without_a_value(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: show(LAST_ID, file=log)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [
@@ -81,20 +81,20 @@ def test_a_field_without_a_value_is_left_out(log: Path, capsys: pytest.CaptureFi
     ]
 
 
-def test_equal_lines_are_one_request(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_identical_records_as_one_request(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: show(TWICE_ID, file=log, json=True)) == 0
     assert json.loads(capsys.readouterr().out)["host"] == "b.test"
 
 
 @each("id", ["", "abc", "xyz0", "0" * 33, "\x1b[2J"])
-def test_another_word_is_no_id(id: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: A002 - as in the command
+def test_rejects_an_invalid_id(id: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: A002 - as in the command
     assert exit_code(lambda: show(id, file=log)) == 1
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("error: not the ID of a request: '")
     assert second == "  hint: agent-sandbox traffic lists the IDs"
 
 
-def test_an_unknown_id_says_that_the_log_drops_records(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_id_error_mentions_that_the_log_drops_records(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = "0" * 8
     assert exit_code(lambda: show(wanted, file=log)) == 1
     assert capsys.readouterr().err == (
@@ -103,7 +103,7 @@ def test_an_unknown_id_says_that_the_log_drops_records(log: Path, capsys: pytest
     )
 
 
-def test_several_ids_that_begin_alike_are_listed(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_the_requests_that_match_an_ambiguous_id(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, other = alike()
     log.write_text(f"{one}\n{other}")
     assert exit_code(lambda: show(id_of(one)[:4], file=log)) == 1

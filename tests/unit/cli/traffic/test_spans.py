@@ -14,7 +14,7 @@ from post_receiver import Receiver
 from table_tests import each
 
 
-def test_records_become_spans_until_it_ends(
+def test_sends_records_as_spans_until_interrupted(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = read_record(denied("GET https://a.test/"))
@@ -48,6 +48,6 @@ def test_records_become_spans_until_it_ends(
         ("http://ana:x@a.test", "the URL has a user name"),
     ],
 )
-def test_only_a_url_is_an_endpoint(to: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_an_invalid_endpoint(to: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: spans(to=to)) == 1
     assert capsys.readouterr().err.startswith(f"error: --to: {what}\n  hint: ")

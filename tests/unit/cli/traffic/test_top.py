@@ -26,19 +26,19 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
-def test_hosts_are_a_table(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_hosts_as_a_table(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: top(file=log)) == 0
     assert capsys.readouterr() == (TABLE, "")
 
 
-def test_the_largest_is_first_and_the_rest_is_counted(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sorts_by_the_given_column_and_counts_all_hosts(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: top(file=log, by=By.SENT, limit=1)) == 0
     said = capsys.readouterr()
     assert said.out.splitlines()[1].startswith("b\\u202e.test  ")
     assert said.err == "1 of 2 hosts; --limit N shows more\n"
 
 
-def test_a_program_gets_numbers(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_numbers(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: top(file=log, method="GET", json=True)) == 0
     assert json.loads(capsys.readouterr().out) == {
         "hosts": [
@@ -55,6 +55,6 @@ def test_a_program_gets_numbers(log: Path, capsys: pytest.CaptureFixture[str]) -
     }
 
 
-def test_nothing_found_is_said(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_that_no_request_was_found(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: top(file=log, host="x.test")) == 0
     assert capsys.readouterr() == ("", "no such requests in the audit log\n")
