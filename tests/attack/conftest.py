@@ -1,4 +1,4 @@
-"""Fixtures of the attacks; what they hand out is in tests/lab/attack_stand.py."""
+"""Fixtures of the attack tests. Their types are in tests/lab/attack_stand.py."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module", params=PATHS)
 def http1(request: pytest.FixtureRequest) -> str:
-    """What serves HTTP/1.1 in the proxies of a test. All tests that need it run once with each; see `one_path`."""
+    """The path that serves HTTP/1.1 in a proxy. Tests that use it run once with each; see `one_path`."""
     path: str = request.param
     return path
 
 
 @pytest.fixture(scope="session")
 def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, bool], Stand]]:
-    """Few proxies for all attacks of a run: each has to take them all. In one of two, nobody is asked."""
+    """Start the proxies that all attacks of a run share. With `unasked`, no person answers questions."""
     with ExitStack() as stack:
 
         @cache
@@ -39,7 +39,7 @@ def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, 
 
 @pytest.fixture(autouse=True)
 def unasked(request: pytest.FixtureRequest) -> Iterator[bool]:
-    """Whether a person answers in runs of the attacks, and the test is about what happens when nobody is asked."""
+    """Whether a person answers questions in this run, but must not in this test."""
     if not (SWITCH in os.environ and request.node.get_closest_marker("unasked")):
         yield False
         return
@@ -49,7 +49,7 @@ def unasked(request: pytest.FixtureRequest) -> Iterator[bool]:
 
 @pytest.fixture
 def stand(stands: Callable[[str, bool], Stand], http1: str, unasked: bool) -> Stand:  # noqa: FBT001 - a fixture
-    """The stand, with nothing on its records."""
+    """The stand, with empty records."""
     stand = stands(http1, unasked)
     stand.forget()
     return stand

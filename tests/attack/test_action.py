@@ -1,4 +1,4 @@
-"""A pull request or an agent that prints lines which a runner of CI takes for commands to itself."""
+"""Output of a pull request or an agent that a CI runner would execute as workflow commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ echo "unknown key '{COMMAND}'"
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("name", [name for name in STEPS if name != "install"])
-def test_a_runner_takes_no_command_that_a_step_of_the_action_quotes(name: str, tmp_path: Path, *, fails: bool) -> None:
+def test_action_steps_wrap_their_output_in_stop_commands(name: str, tmp_path: Path, *, fails: bool) -> None:
     program = tmp_path / "agent-sandbox" / "bin" / "python"
     program.parent.mkdir(parents=True)
     program.write_text(PROGRAM)
@@ -44,5 +44,5 @@ def test_a_runner_takes_no_command_that_a_step_of_the_action_quotes(name: str, t
     token = start.removeprefix("::stop-commands::")
     assert (done.returncode, end) == (7 if fails else 0, f"::{token}::")
     assert len(token) == 32
-    # `policy diff` is printed once it has ended well.
+    # The output of `policy diff` is printed only if it succeeds.
     assert any(COMMAND in line for line in quoted) is not (name == "diff" and fails)

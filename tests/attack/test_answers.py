@@ -1,4 +1,4 @@
-"""Whatever a person answers, an attack stays one: with somebody who allows everything, and who denies everything."""
+"""Attacks while a person allows everything, and while a person denies everything."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ HOSTS = ("allowed.test", "denied.test", "h1.example.test", "new.test", "other.te
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    """A proxy, and the server that all its hosts are."""
+    """A proxy, and the server behind all its hosts."""
     with nobody_answers(), start_pair(tmp_path_factory.mktemp("answers"), POLICY, names=HOSTS, http1=http1) as pair:
         yield pair
 
 
 @pytest.fixture(params=["allow", "deny"])  # a denied host is not asked about again
 def answer(pair: Pair, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Somebody who gives every question this answer."""
+    """The answer that a person gives to every question."""
     pair.forget()
     with Answering(pair.proxy.ready["control"], request.param):
         yield request.param
@@ -60,7 +60,7 @@ ATTACKS = {
 }
 
 
-def test_no_answer_lets_an_attack_through(pair: Pair, answer: str) -> None:
+def test_no_answer_of_a_person_lets_an_attack_through(pair: Pair, answer: str) -> None:
     for name, sent in ATTACKS.items():
         with pair.proxy.connect(seconds=3) as connection:
             connection.sendall(sent)
@@ -73,7 +73,7 @@ def test_no_answer_lets_an_attack_through(pair: Pair, answer: str) -> None:
     assert [*pair.server.requests, *pair.plain.requests] == []
 
 
-def test_the_person_is_asked_and_answers(pair: Pair, answer: str) -> None:
+def test_a_request_to_an_unlisted_host_follows_the_persons_answer(pair: Pair, answer: str) -> None:
     with pair.proxy.tls("other.test") as stream:
         stream.sendall(get("/x", "other.test"))
         assert read_all(stream).split()[1] == {"deny": b"403", "allow": b"200"}[answer]

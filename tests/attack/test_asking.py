@@ -1,4 +1,4 @@
-"""Questions to a person: what a client does while one is open, and what a grant must never allow."""
+"""Questions to a person: what clients can do while a question is open, and what a grant must not allow."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ WHY = "policy.yaml:5 requires a person to allow this: it cannot be undone"
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    """A proxy that asks about hosts that are not listed, and the server that all its hosts are."""
+    """A proxy that asks about unlisted hosts, and the server behind all its hosts."""
     names = ("allowed.test", *HOSTS)
     with nobody_answers(), start_pair(tmp_path_factory.mktemp("asking"), POLICY, names=names, http1=http1) as pair:
         yield pair
@@ -78,14 +78,14 @@ def host(unused: Iterator[str]) -> str:
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    """The proxy, with nothing on its records."""
+    """The proxy, with empty records."""
     started.forget()
     return started
 
 
 @pytest.fixture
 def person(pair: Pair) -> Iterator[Person]:
-    """Somebody who watches."""
+    """A person who runs `agent-sandbox watch`."""
     with Person(pair.proxy.ready["control"]) as person:
         yield person
 
@@ -142,21 +142,21 @@ def test_a_request_to_an_unlisted_host_waits_and_is_allowed_once(
     assert reason(client.asks(host, "/y").result(5)).endswith("denied a request to this host in the last 10 minutes")
 
 
-def test_no_request_waits_while_nobody_watches(pair: Pair, client: Client, host: str) -> None:
+def test_denies_at_once_while_no_watch_is_running(pair: Pair, client: Client, host: str) -> None:
     assert reason(client.asks(host).result(2)).endswith("because no `agent-sandbox watch` is running")
     with Person(pair.proxy.ready["control"], answers=False):
         assert reason(client.asks(host).result(2)).endswith("because no `agent-sandbox watch` is running")
 
 
-def test_without_an_answer_the_request_is_denied_in_time(pair: Pair, client: Client, host: str) -> None:
+def test_an_unanswered_question_denies_the_request_after_the_timeout(pair: Pair, client: Client, host: str) -> None:
     with Person(pair.proxy.ready["control"]) as person:
         answer = client.asks(host)
         person.questions()
-    # Also when the person's program is killed meanwhile.
+    # Also if the person's program is killed meanwhile.
     assert reason(answer.result(5)).endswith("; a person was asked and did not answer")
 
 
-def test_a_program_that_is_killed_leaves_nothing_pending(pair: Pair, client: Client, host: str) -> None:
+def test_killing_watch_denies_its_open_questions_and_later_requests(pair: Pair, client: Client, host: str) -> None:
     argv = (sys.executable, "-P", "-m", "agent_sandbox.proxy", "watch", "--answers")
     with subprocess.Popen(
         (*argv, f"--control={pair.proxy.ready['control']}"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -174,7 +174,7 @@ def test_a_program_that_is_killed_leaves_nothing_pending(pair: Pair, client: Cli
     assert reason(after).endswith("; nobody was asked, because no `agent-sandbox watch` is running")
 
 
-def test_a_program_that_watches_outlives_the_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_reconnects_to_a_restarted_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     control = f"--control={tmp_path}/state/run/control.sock"
     argv = (sys.executable, "-P", "-m", "agent_sandbox.proxy", "watch", "--answers", control)
     step = RunCommand(argv=argv, cwd=tmp_path, project="", purpose="")
@@ -237,7 +237,7 @@ def test_a_denied_or_private_host_is_not_asked_about(pair: Pair, person: Person)
     assert person.state["questions"] == []
 
 
-def test_a_client_that_leaves_closes_its_question(pair: Pair, person: Person, host: str) -> None:
+def test_a_question_closes_when_its_client_disconnects(pair: Pair, person: Person, host: str) -> None:
     with pair.proxy.tls(host) as stream:
         stream.sendall(get("/leaving", host))
         (question,) = person.questions()
@@ -247,7 +247,7 @@ def test_a_client_that_leaves_closes_its_question(pair: Pair, person: Person, ho
     assert (line["decision"], pair.server.requests) == ("deny", [])
 
 
-def test_identical_requests_share_a_question_and_one_answer_allows_one(
+def test_identical_requests_share_a_question_and_once_allows_a_single_request(
     pair: Pair, person: Person, client: Client, host: str
 ) -> None:
     answers = [client.asks(host, "/same") for _ in range(3)]
@@ -273,7 +273,7 @@ def test_of_two_people_the_first_answer_counts(pair: Pair, person: Person, clien
 
 
 @one_path
-def test_other_streams_of_the_connection_are_not_held_up(pair: Pair, person: Person, host: str) -> None:
+def test_a_waiting_http2_stream_does_not_block_other_streams(pair: Pair, person: Person, host: str) -> None:
     with pair.proxy.tls(host, alpn=("h2",)) as stream:
         client = Http2Client(stream)
         waits = client.send(*fields("/waits", host))
@@ -283,7 +283,9 @@ def test_other_streams_of_the_connection_are_not_held_up(pair: Pair, person: Per
         assert client.status(waits) == "200"
 
 
-def test_a_body_is_forwarded_after_the_wait_and_bounded_during_it(pair: Pair, person: Person, host: str) -> None:
+def test_a_waiting_upload_is_not_buffered_whole_and_is_forwarded_once_allowed(
+    pair: Pair, person: Person, host: str
+) -> None:
     size = 8_000_000
 
     def upload() -> int:
@@ -323,7 +325,7 @@ def test_a_reload_decides_open_questions_again(pair: Pair, person: Person, clien
         pair.proxy.reload(POLICY)
 
 
-def test_a_deny_that_is_loaded_ends_what_a_grant_allows(pair: Pair, person: Person, client: Client, host: str) -> None:
+def test_a_deny_added_by_a_reload_wins_over_a_grant(pair: Pair, person: Person, client: Client, host: str) -> None:
     answer = client.asks(host)
     (question,) = person.questions()
     assert person.answer(question["id"], "stop") == {"ok": True}
@@ -339,7 +341,7 @@ def test_a_deny_that_is_loaded_ends_what_a_grant_allows(pair: Pair, person: Pers
         assert b"/denied" not in pair.server.raw
     finally:
         pair.proxy.reload(POLICY)
-    # The grant goes on where no deny is in its way, until somebody ends it.
+    # The grant stays in force where no deny wins over it, until a person ends it.
     assert client.asks(host, "/after").result(5)[0] == 200
     person.until(lambda: person.state["grants"])
     (grant,) = person.state["grants"]
@@ -347,7 +349,7 @@ def test_a_deny_that_is_loaded_ends_what_a_grant_allows(pair: Pair, person: Pers
     person.until(lambda: not person.state["grants"])
 
 
-def test_a_client_that_ignores_the_proxy_variables_is_asked_about_too(pair: Pair, person: Person, host: str) -> None:
+def test_asks_about_requests_of_clients_that_ignore_the_proxy_variables(pair: Pair, person: Person, host: str) -> None:
     query = dns.message.make_query(host, "A")
     place = pair.proxy.entrance("dns")
     assert dns.query.udp(query, place[0], port=place[1], timeout=5).answer
@@ -362,7 +364,7 @@ def test_a_client_that_ignores_the_proxy_variables_is_asked_about_too(pair: Pair
     assert dns.query.udp(query, place[0], port=place[1], timeout=5).rcode() == dns.rcode.NXDOMAIN
 
 
-def test_another_port_is_asked_about_by_the_request_inside(pair: Pair, person: Person, host: str) -> None:
+def test_asks_about_the_request_inside_a_tunnel_to_another_port(pair: Pair, person: Person, host: str) -> None:
     with pair.proxy.tunnel(host, 8080) as connection:
         connection.sendall(get("/x", f"{host}:8080"))
         (question,) = person.questions()
@@ -371,7 +373,7 @@ def test_another_port_is_asked_about_by_the_request_inside(pair: Pair, person: P
         assert read_answer(connection)[0] == 403
 
 
-def test_a_flood_of_questions_leaves_room_for_the_answer(pair: Pair, person: Person) -> None:
+def test_a_flood_of_questions_is_bounded_and_can_be_answered(pair: Pair, person: Person) -> None:
     before, waiting = pair.proxy.memory(), []
     for number in range(300):
         host = f"h{number}.flood.test"
@@ -410,7 +412,7 @@ def test_no_request_can_answer_a_question(pair: Pair, person: Person, client: Cl
         ("/" + "x" * 5_000, f"/{'x' * 299}... (5001 characters)"),
     ],
 )
-def test_a_person_sees_a_short_path_without_control_characters(
+def test_a_question_shows_a_shortened_path_with_control_characters_escaped(
     pair: Pair, person: Person, host: str, path: str, shown: str
 ) -> None:
     with pair.proxy.connect() as connection:
@@ -422,7 +424,7 @@ def test_a_person_sees_a_short_path_without_control_characters(
 
 @pytest.fixture
 def learning(pair: Pair) -> Iterator[Learn]:
-    """Return what switches learning on, for so many seconds, or off."""
+    """Return a function that starts learning for some seconds, or stops it."""
 
     def learn(seconds: int) -> None:
         done = pair.proxy.command("learn", "--seconds", str(seconds), "--who", "ana")
@@ -432,7 +434,7 @@ def learning(pair: Pair) -> Iterator[Learn]:
     learn(0)
 
 
-def test_while_a_policy_is_learned_a_request_is_allowed_by_a_grant_of_its_own(
+def test_learning_allows_requests_by_grants_until_it_ends(
     pair: Pair, client: Client, learning: Learn, host: str
 ) -> None:
     learning(60)
@@ -453,7 +455,7 @@ def test_while_a_policy_is_learned_a_request_is_allowed_by_a_grant_of_its_own(
     ]
 
 
-def test_learning_allows_nothing_that_a_deny_stops_or_that_is_private(
+def test_learning_does_not_allow_denied_requests_or_private_hosts(
     pair: Pair, client: Client, learning: Learn, host: str
 ) -> None:
     learning(60)
@@ -467,7 +469,7 @@ def test_learning_allows_nothing_that_a_deny_stops_or_that_is_private(
     assert not pair.plain.requests
 
 
-def test_the_end_of_learning_ends_what_it_allowed(pair: Pair, learning: Learn, host: str) -> None:
+def test_the_end_of_learning_aborts_requests_that_it_allowed(pair: Pair, learning: Learn, host: str) -> None:
     learning(60)
     with pair.proxy.tls(host) as stream:
         stream.sendall(f"POST /up HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n\r\n".encode() + b"x" * 10)
@@ -491,7 +493,7 @@ def test_no_request_can_start_learning(pair: Pair, client: Client, host: str) ->
 
 @pytest.fixture
 def asks(tmp_path: Path, http1: str) -> Iterator[Pair]:
-    """A proxy with a rule that asks about a part of what another rule allows."""
+    """A proxy with a rule that asks about part of what another rule allows."""
     with nobody_answers(), start_pair(tmp_path, ASKS, names=("asks.test",), http1=http1) as pair:
         yield pair
 
@@ -511,7 +513,7 @@ def test_no_spelling_of_a_request_avoids_a_rule_that_asks(asks: Pair) -> None:
     assert not asks.plain.requests
 
 
-def test_an_answer_to_a_rule_that_asks_is_for_its_path_and_never_beats_a_deny(asks: Pair) -> None:
+def test_a_grant_for_a_rule_that_asks_covers_only_its_path_and_beats_no_deny(asks: Pair) -> None:
     with ThreadPoolExecutor(2) as pool, Person(asks.proxy.ready["control"]) as person:
         client = Client(asks, pool)
         denied = client.asks("asks.test", "/admin/never")

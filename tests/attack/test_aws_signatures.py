@@ -55,7 +55,7 @@ TOKEN = "a-session-token/of+the=owner"
 
 @dataclass
 class Stand:
-    """The proxy and the server that all hosts are."""
+    """The proxy, and the server behind all hosts."""
 
     proxy: ProxyProcess
     server: AwsServer
@@ -68,7 +68,7 @@ class Stand:
         return dict(re.findall(r'^export (\w+)="\$\{\w+:-([\w-]+)\}"$', script, re.MULTILINE))
 
     def client(self, service: str, **config: object) -> Any:  # noqa: ANN401 - botocore makes its methods at run time
-        """Return a client as a program in the sandbox has it."""
+        """Return a client, set up as in the sandbox."""
         session = botocore.session.Session()
         session.set_credentials(self.variables["AWS_ACCESS_KEY_ID"], self.variables["AWS_SECRET_ACCESS_KEY"])
         proxy = f"http://127.0.0.1:{self.proxy.address[1]}"
@@ -105,7 +105,7 @@ def stand(whole: Stand) -> Stand:
     return whole
 
 
-def test_a_real_client_reads_and_writes_with_keys_that_it_never_has(stand: Stand) -> None:
+def test_botocore_reads_and_writes_without_the_real_keys(stand: Stand) -> None:
     s3 = stand.client("s3", s3={"addressing_style": "path"})
     key, body = "dir/a b+c=é~(1)!.txt", bytes(range(256)) * 40
     s3.put_object(Bucket="bucket", Key=key, Body=body, Metadata={"a": "two  words"})
@@ -118,7 +118,7 @@ def test_a_real_client_reads_and_writes_with_keys_that_it_never_has(stand: Stand
     assert {line["secrets"][0]["kind"] for line in stand.proxy.lines if line.get("secrets")} == {"sigv4"}
 
 
-def test_a_real_client_needs_no_settings_beside_the_variables(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_botocore_works_with_the_environment_variables_alone(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     put_secret(stand.secrets, "aws.key", SET_UP_HOSTS, f"{KEY_ID}:{SECRET}".encode())
     for name, value in stand.variables.items():
         monkeypatch.setenv(name, value)
@@ -138,11 +138,11 @@ def test_a_session_token_is_sent_and_signed(stand: Stand) -> None:
     assert stand.server.stored == {"/bucket/k": b"x"}
 
 
-def test_a_session_token_in_a_page_of_an_error_is_redacted(stand: Stand) -> None:
+def test_a_session_token_is_redacted_in_error_pages_but_not_in_objects(stand: Stand) -> None:
     put_secret(stand.secrets, "aws.key", [S3], f"{KEY_ID}:{SECRET}:{TOKEN}".encode())
     stand.server.token = TOKEN
     assert stand.ask(S3, "/b?errors=400", *signed(stand)) == (400, f"<Token>{'*' * len(TOKEN)}</Token>")
-    # Objects are not searched: a range of one could not be.
+    # Objects are not searched, because a range of an object could not be.
     assert stand.ask(S3, "/b?errors=200", *signed(stand)) == (200, f"<Token>{TOKEN}</Token>")
 
 
@@ -152,9 +152,9 @@ def refused_by(stand: Stand) -> str:
     return str(found[0]["refused_by"]) if found else ""
 
 
-def test_a_key_that_aws_refuses_is_named_until_aws_accepts_it(stand: Stand) -> None:
+def test_status_names_the_host_that_refused_the_key_until_it_accepts_one(stand: Stand) -> None:
     assert stand.ask(S3, "/b?errors=403", *signed(stand))[0] == 403
-    assert refused_by(stand) == ""  # it may be about the request
+    assert refused_by(stand) == ""  # the error may be about the request
     put_secret(stand.secrets, "aws.key", [S3, DYNAMO], f"{KEY_ID}:another{SECRET}".encode())
     status, body = stand.ask(S3, "/b", *signed(stand))
     assert (status, "<Code>SignatureDoesNotMatch</Code>" in body) == (403, True)
@@ -164,7 +164,7 @@ def test_a_key_that_aws_refuses_is_named_until_aws_accepts_it(stand: Stand) -> N
     assert refused_by(stand) == ""
 
 
-def test_a_value_of_another_form_is_a_502(stand: Stand) -> None:
+def test_a_malformed_secret_is_a_502(stand: Stand) -> None:
     put_secret(stand.secrets, "aws.key", [S3], SECRET.encode())
     status, body = stand.ask(S3, "/", *signed(stand))
     assert status == 502
@@ -173,14 +173,14 @@ def test_a_value_of_another_form_is_a_502(stand: Stand) -> None:
     )
 
 
-def test_a_body_that_has_to_be_read_is_bounded(stand: Stand) -> None:
+def test_denies_a_body_over_1_mib_that_the_proxy_must_read_to_sign(stand: Stand) -> None:
     with pytest.raises(ClientError, match="a body of more than 1024 KiB, which the proxy signs only if the client"):
         stand.client("dynamodb").put_item(TableName="t", Item={"k": {"S": "v" * (1 << 20)}})
     assert stand.server.seen == []
 
 
 def signed(stand: Stand, *, key: str = "", scope: str = "", day: str = "20261122", body: str = "") -> tuple[str, ...]:
-    """Return the headers of a signed request; the signature itself is never right."""
+    """Return the headers of a signed request. The signature itself is always wrong."""
     key = key or stand.variables["AWS_ACCESS_KEY_ID"]
     credential = f"{key}/{day}/{scope or f'{REGION}/s3'}/aws4_request"
     signature = f"SignedHeaders=host;x-amz-date, Signature={'0' * 64}"
@@ -192,7 +192,7 @@ def signed(stand: Stand, *, key: str = "", scope: str = "", day: str = "20261122
     )
 
 
-def test_the_client_signs_with_anything_and_the_server_gets_the_owners_signature(stand: Stand) -> None:
+def test_replaces_a_wrong_signature_of_the_client_with_the_owners(stand: Stand) -> None:
     assert stand.ask(S3, "/b?list-type=2&prefix=a%20b&acl", *signed(stand))[0] == 200
     assert stand.server.seen == [("GET", "/b?list-type=2&prefix=a%20b&acl", KEY_ID)]
 
@@ -217,7 +217,9 @@ OWN = "the request already has the header `authorization`, where the proxy would
         ({"body": "E3"}, "the proxy cannot sign a body of the form E3"),
     ],
 )
-def test_what_a_signature_claims_is_checked(stand: Stand, change: dict[str, str], why: str) -> None:
+def test_denies_a_signature_with_another_key_scope_day_or_payload(
+    stand: Stand, change: dict[str, str], why: str
+) -> None:
     status, body = stand.ask(S3, "/", *signed(stand, **change))
     assert (status, json.loads(body)["reason"], stand.server.seen) == (403, why, [])
 
@@ -231,13 +233,13 @@ def test_what_a_signature_claims_is_checked(stand: Stand, change: dict[str, str]
         ("Authorization: AWS4-HMAC-SHA256 Credential=x", OWN),
     ],
 )
-def test_nothing_beside_the_signature_adds_to_it(stand: Stand, more: str, why: str) -> None:
+def test_denies_a_second_credential_or_date_beside_the_signature(stand: Stand, more: str, why: str) -> None:
     status, body = stand.ask(S3, "/", *signed(stand), more)
     assert (status, json.loads(body)["reason"].startswith(why), stand.server.seen) == (403, True, []), body
 
 
 @pytest.mark.parametrize("target", ["/b?a+b", "/b?a=1+2"])
-def test_a_query_that_servers_read_in_two_ways_is_not_signed(stand: Stand, target: str) -> None:
+def test_denies_a_query_with_a_plus_sign(stand: Stand, target: str) -> None:
     status, body = stand.ask(S3, target, *signed(stand))
     assert (status, stand.server.seen) == (403, [])
     assert json.loads(body)["reason"] == "the query has a `+`, which servers read in two ways"

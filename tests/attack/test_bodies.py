@@ -1,4 +1,4 @@
-"""What may follow a request: `max_body` and `headers` of the policy, over every framing of a body there is."""
+"""`max_body` and `headers` of the policy, with every framing of a body."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ domains:
       - {methods: [POST], path: {prefix: /json/}, headers: {content-type: application/json, x-kind: good}}
 """
 CHUNKED = "Transfer-Encoding: chunked"
-LARGE = b"40\r\n" + bytes(0x40) + b"\r\n"  # two of them are more than is allowed
+LARGE = b"40\r\n" + bytes(0x40) + b"\r\n"  # two of them exceed the limit
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    """The same, with nothing on its records."""
+    """The same, with empty records."""
     started.forget()
     return started
 
@@ -61,7 +61,7 @@ def assert_one_line(proxy: ProxyProcess, *, status: int, path: str = "/small/x")
 
 
 @pytest.mark.parametrize("pieces", [[LARGE + LARGE], [LARGE, LARGE], [LARGE[:-1], LARGE[-1:] + b"4", LARGE[1:]]])
-def test_a_body_in_chunks_is_cut_and_the_server_cannot_take_it_for_whole(pair: Pair, pieces: list[bytes]) -> None:
+def test_an_oversized_chunked_body_is_cut_and_its_server_connection_reset(pair: Pair, pieces: list[bytes]) -> None:
     begun, ends = threading.Event(), queue.SimpleQueue[str]()
     got = bytearray()
 
@@ -91,7 +91,7 @@ def test_a_body_in_chunks_is_cut_and_the_server_cannot_take_it_for_whole(pair: P
     assert_one_line(pair.proxy, status=413)
 
 
-def test_a_length_that_is_too_large_is_denied_before_anything_is_sent(pair: Pair) -> None:
+def test_denies_an_oversized_content_length_without_connecting_to_the_server(pair: Pair) -> None:
     request = get("/small/x", "allowed.test", "Content-Length: 101", "Expect: 100-continue", method="POST")
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(request)
@@ -100,7 +100,7 @@ def test_a_length_that_is_too_large_is_denied_before_anything_is_sent(pair: Pair
     assert pair.server.connections == 0
 
 
-def test_a_client_that_asks_first_is_told_to_go_on_and_then_cut(proxy: ProxyProcess) -> None:
+def test_expect_continue_gets_100_and_then_413_for_an_oversized_body(proxy: ProxyProcess) -> None:
     with proxy.tls("allowed.test") as stream:
         stream.sendall(get("/small/x", "allowed.test", CHUNKED, "Expect: 100-continue", method="POST"))
         assert read_head(stream).startswith(b"HTTP/1.1 100 ")
@@ -109,7 +109,7 @@ def test_a_client_that_asks_first_is_told_to_go_on_and_then_cut(proxy: ProxyProc
     assert_one_line(proxy, status=413)
 
 
-def test_the_next_request_on_the_connection_is_decided_anew(pair: Pair) -> None:
+def test_serves_the_next_request_on_the_connection_after_a_413(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as stream:
         head = get("/small/x", "allowed.test", CHUNKED, method="POST").replace(b"Connection: close\r\n", b"")
         stream.sendall(head + LARGE + LARGE + b"0\r\n\r\n")
@@ -122,7 +122,7 @@ def test_the_next_request_on_the_connection_is_decided_anew(pair: Pair) -> None:
 
 
 @one_path
-def test_a_body_of_http2_is_counted_by_its_data(pair: Pair) -> None:
+def test_max_body_limits_http2_bodies(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         number = client.send(*fields("/small/x", method="POST"), body=bytes(101))
@@ -132,7 +132,7 @@ def test_a_body_of_http2_is_counted_by_its_data(pair: Pair) -> None:
     assert "POST /small/x HTTP/1.1" not in [one.line for one in pair.server.requests if one.body]
 
 
-def test_messages_of_a_websocket_are_no_body(proxy: ProxyProcess) -> None:
+def test_websocket_messages_do_not_count_towards_max_body(proxy: ProxyProcess) -> None:
     with proxy.tls("allowed.test") as stream:
         stream.sendall(handshake())
         assert b" 101 " in read_head(stream)
@@ -158,7 +158,7 @@ def test_header_condition_must_match_every_field_with_that_name(pair: Pair, sent
     assert pair.server.connections == (status == b"200")
 
 
-def test_a_header_that_connection_names_is_forwarded_as_it_was_decided(pair: Pair) -> None:
+def test_forwards_checked_headers_that_the_connection_header_names(pair: Pair) -> None:
     sent = ["Content-Type: application/json", "X-Kind: good", "Connection: x-kind, content-type", "Content-Length: 2"]
     lines = ["POST /json/x HTTP/1.1", "Host: allowed.test", *sent]
     with pair.proxy.tls("allowed.test") as stream:
@@ -174,7 +174,7 @@ def test_a_header_that_connection_names_is_forwarded_as_it_was_decided(pair: Pai
 
 @one_path
 @pytest.mark.parametrize(("kinds", "status"), [(["good"], "200"), (["good", "bad"], "403"), ([], "403")])
-def test_headers_of_http2_are_decided_by_the_same_names(proxy: ProxyProcess, kinds: list[str], status: str) -> None:
+def test_header_conditions_apply_to_http2(proxy: ProxyProcess, kinds: list[str], status: str) -> None:
     sent = [("content-type", "application/json"), *(("x-kind", kind) for kind in kinds)]
     with proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)

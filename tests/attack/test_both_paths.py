@@ -1,7 +1,7 @@
-"""The same bytes through both HTTP/1.1 paths: servers, clients and the audit log get the same.
+"""The same bytes through both HTTP/1.1 paths must give the same to servers, clients and the audit log.
 
-Both run in this process, a few milliseconds an example; more of it with HYPOTHESIS_PROFILE=deep. `test_lane.py` does
-the same over TLS, with whole proxies.
+Both run in this process, a few milliseconds per example. HYPOTHESIS_PROFILE=deep runs more. `test_lane.py` does the
+same over TLS, with whole proxies.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A difference that is meant: what it is about, the fields of `Seen` that may differ then, and why."""
+    """An intended difference: when it applies, which fields of `Seen` may differ, and why."""
 
     holds: Callable[[Seen, Seen], bool]
     fields: frozenset[str]
@@ -38,7 +38,7 @@ class Known:
 
 
 def ends(seen: Seen) -> list[tuple[object, ...]]:
-    """Return of each record how it was decided, and how that ended."""
+    """Return event, decision and reason of each record, without the text of an abort."""
     return [(one["event"], one["decision"], one["reason"].partition("; aborted: ")[0]) for one in seen.records]
 
 
@@ -117,7 +117,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> BothPaths:
 
 
 def mostly(usual: Sequence[bytes], odd: Sequence[bytes]) -> st.SearchStrategy[bytes]:
-    """Odd once in twelve times: of two mistakes at once, the first hides the other."""
+    """Draw an odd part once in twelve times, because the first of two mistakes hides the other."""
     return st.integers(0, 11).flatmap(lambda chance: st.sampled_from(usual if chance else odd))
 
 
@@ -152,7 +152,7 @@ FRAMES = [b"", frame(b"ping", masked=True), frame(b"x", masked=False), b"\x88\x8
 
 @st.composite
 def requests(draw: st.DrawFn) -> bytes:
-    """One request, sound or not."""
+    """A valid or invalid request."""
     if draw(st.integers(0, 9)) == 0:
         return handshake("/a/ws") + draw(st.sampled_from(FRAMES))
     parts = (
@@ -199,7 +199,7 @@ ODD = [
 
 @st.composite
 def answers(draw: st.DrawFn) -> Answer:
-    """One answer, sound or not."""
+    """A valid or invalid response."""
     is_sound = draw(st.integers(0, 2)) > 0
     pieces = split(draw(st.sampled_from(SOUND if is_sound else ODD)), draw(cuts))
     return Answer(pieces=pieces, closes=not is_sound or draw(st.booleans()), early=draw(st.integers(0, 4)) == 0)
@@ -227,7 +227,7 @@ def test_both_paths_treat_a_connection_the_same(
     for connection in (*lane.by_connection, *other.by_connection):
         assert (
             len({one.target.startswith("/echo") for one in read_by_h11(connection)}) <= 1
-        )  # it knows one set of secrets
+        )  # a connection is used with one set of secrets
 
 
 NAME = "allowed.test"
@@ -276,7 +276,7 @@ EARLY = {
 
 
 @each("name", [*EARLY, *(f"{name}, then nothing" for name in EARLY if name != "until the end")])
-def test_both_paths_treat_an_answer_before_the_end_of_its_request_the_same(name: str, both: BothPaths) -> None:
+def test_both_paths_treat_a_response_before_the_end_of_its_request_the_same(name: str, both: BothPaths) -> None:
     name, _, stays = name.partition(", ")
     head = REQUESTS["a body"].replace(b"Connection: close\r\n", b"")[:-5]
     answer = Answer(pieces=(EARLY[name],), closes=not stays, early=True)
@@ -290,9 +290,7 @@ def test_both_paths_treat_an_answer_before_the_end_of_its_request_the_same(name:
 
 @each("answer", [EARLY["until the end"], OK + b"Connection: close\r\nContent-Length: 2\r\n\r\nok"])
 @each("is_split", [False, True])
-def test_a_client_that_waits_for_the_end_of_an_early_answer_gets_it(
-    answer: bytes, both: BothPaths, *, is_split: bool
-) -> None:
+def test_an_unfinished_request_gets_its_early_response_whole(answer: bytes, both: BothPaths, *, is_split: bool) -> None:
     head = REQUESTS["a body"].replace(b"Connection: close\r\n", b"")[:-5]
     pieces = split(answer, range(1, len(answer))) if is_split else (answer,)
     lane, other = both.seen((TUNNEL, head + b"he"), (Answer(pieces=pieces, closes=True, early=True),))
@@ -309,7 +307,7 @@ def test_a_client_that_waits_for_the_end_of_an_early_answer_gets_it(
         b"fffffffffffffffff\r\n",
     ],
 )
-def test_a_request_that_is_malformed_after_its_answer_is_the_last(rest: bytes, both: BothPaths) -> None:
+def test_forwards_no_request_after_a_body_that_turns_malformed_after_its_response(rest: bytes, both: BothPaths) -> None:
     head = get("/small", NAME, "Transfer-Encoding: chunked", method="POST").replace(b"Connection: close\r\n", b"")
     answer = Answer(pieces=(EARLY["a length"],), early=True)
     lane, other = both.seen((TUNNEL, head + b"5\r\nhello\r\n", rest + REQUESTS["allowed"]), (answer,))
@@ -319,7 +317,7 @@ def test_a_request_that_is_malformed_after_its_answer_is_the_last(rest: bytes, b
     assert [line["decision"] for line in lane.records] == ["allow", "deny"]
 
 
-# What a client may send to get HTTP/2 without ALPN.
+# What a client can send to ask for HTTP/2 without ALPN.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 H2C = get("/a", NAME, "Upgrade: h2c", "HTTP2-Settings: AAMAAABk").replace(b": close", b": Upgrade, HTTP2-Settings")
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"

@@ -1,4 +1,4 @@
-"""Budgets: no number of connections, protocol, reload or restart gets more through than the policy says."""
+"""Budgets: no number of connections, protocol, reload or restart gets more through than the policy allows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def status(answer: bytes) -> int:
     return int(answer[9:12])
 
 
-def test_many_connections_at_once_and_a_reload_get_no_more_than_the_budget(pair: Pair) -> None:
+def test_parallel_connections_and_a_reload_do_not_exceed_the_budget(pair: Pair) -> None:
     def ask(number: int) -> int:
         return status(pair.proxy.ask("counted.test", get(f"/{number}", "counted.test")))
 
@@ -74,7 +74,7 @@ def test_a_restart_does_not_reset_a_budget(tmp_path: Path) -> None:
     assert answers == [200, 200, 200, 429, 429, 429]
 
 
-def test_damaged_counts_are_used_up_budgets(tmp_path: Path) -> None:
+def test_a_damaged_budget_file_counts_as_used_up(tmp_path: Path) -> None:
     (tmp_path / "state" / "private").mkdir(parents=True)
     (tmp_path / "state" / "private" / "budgets.json").write_text('{"boot":')
     with start_pair(tmp_path, POLICY, names=NAMES) as started:
@@ -82,7 +82,7 @@ def test_damaged_counts_are_used_up_budgets(tmp_path: Path) -> None:
         assert started.server.requests == []
 
 
-def test_a_service_has_one_budget_that_no_other_entry_lifts(tmp_path: Path) -> None:
+def test_hosts_of_a_service_share_its_budget_even_if_other_entries_allow_them(tmp_path: Path) -> None:
     hosts = {"api.anthropic.com": "/v1/models", "platform.claude.com": "/v1/oauth/hello"}
     policy = f"version: 1\nservices: [{{name: claude, budget: {{requests: 3/day}}}}]\ndomains: [{', '.join(hosts)}]\n"
     with start_pair(tmp_path, policy, names=tuple(hosts)) as pair:
@@ -94,14 +94,14 @@ def test_a_service_has_one_budget_that_no_other_entry_lifts(tmp_path: Path) -> N
 
 
 @one_path
-def test_streams_of_http2_count_like_requests(pair: Pair) -> None:
+def test_http2_streams_count_as_requests(pair: Pair) -> None:
     with pair.proxy.tls("streams.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         answers = [client.status(client.send(*fields(f"/{number}", "streams.test"))) for number in range(5)]
     assert answers == ["200"] * 3 + ["429"] * 2
 
 
-def test_a_body_is_cut_where_the_budget_ends(pair: Pair) -> None:
+def test_cuts_an_upload_at_the_budget(pair: Pair) -> None:
     came = bytearray()
 
     def answer(stream: socket.socket, data: bytes) -> None:
@@ -120,7 +120,7 @@ def test_a_body_is_cut_where_the_budget_ends(pair: Pair) -> None:
     line = pair.proxy.line(path="/up", cause="budget")
     assert line["reason"].startswith(f"the budget at {line['rule']} is used up: 20KiB of upload per day")
     assert LIMIT / 2 < came.count(b"x") <= LIMIT
-    # The piece that did not fit was not counted; this does not fit into any rest either.
+    # The chunk that did not fit was not counted, but this request does not fit into the rest either.
     assert status(pair.proxy.ask("sent.test", get("/small", "sent.test", "X: " + "y" * (LIMIT // 2)))) == 429
 
 
@@ -130,7 +130,7 @@ def test_data_in_a_url_or_a_header_counts_as_upload(pair: Pair) -> None:
     assert answers == [200, 200, 200, 200, 200, 429]
 
 
-def test_a_response_is_cut_where_the_budget_ends(pair: Pair) -> None:
+def test_cuts_a_response_at_the_budget(pair: Pair) -> None:
     pair.server.answers["/down"] = ok(b"x" * 100_000)
     got = pair.proxy.ask("got.test", get("/down", "got.test"))
     assert got.count(b"x") <= LIMIT
@@ -138,7 +138,7 @@ def test_a_response_is_cut_where_the_budget_ends(pair: Pair) -> None:
     assert status(pair.proxy.ask("got.test", get("/again", "got.test"))) == 200
 
 
-def test_a_websocket_counts(pair: Pair) -> None:
+def test_cuts_a_websocket_at_the_upload_budget(pair: Pair) -> None:
     came = bytearray()
 
     def answer(stream: socket.socket, _: bytes) -> None:
@@ -159,7 +159,7 @@ def test_a_websocket_counts(pair: Pair) -> None:
     assert LIMIT / 2 < came.count(b"x") <= LIMIT
 
 
-def test_a_websocket_counts_against_a_budget_that_a_reload_lowers(pair: Pair) -> None:
+def test_a_budget_that_a_reload_lowers_ends_an_open_websocket(pair: Pair) -> None:
     pair.server.answers["/ws"] = echo
     with pair.proxy.tls("late.test") as stream, contextlib.suppress(OSError):
         stream.sendall(handshake("/ws", "late.test") + frame(b"x" * 4_000, masked=True))
@@ -171,7 +171,7 @@ def test_a_websocket_counts_against_a_budget_that_a_reload_lowers(pair: Pair) ->
     assert pair.proxy.line(event="websocket", host="late.test")["cause"] == "budget"
 
 
-def test_a_connection_that_is_not_inspected_counts(pair: Pair) -> None:
+def test_cuts_a_passthrough_download_at_the_budget(pair: Pair) -> None:
     pair.server.answers["/down"] = ok(b"x" * 100_000)
     context = ssl.create_default_context(cafile=pair.proxy.folder / "ca.crt")
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the lab's authority is a plain one

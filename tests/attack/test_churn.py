@@ -1,4 +1,4 @@
-"""Much that comes and goes: dropped connections, resets at each byte, endless heads, new names. Nothing of it stays."""
+"""Dropped connections, resets at each byte, endless heads and many names leave nothing behind."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    """The same, with nothing on its records."""
+    """The same, with empty records."""
     started.forget()
     assert_well(started)
     return started
 
 
 def assert_well(pair: Pair) -> None:
-    """Others are served, and what is denied is denied."""
+    """Check that other requests are allowed or denied as usual."""
     assert pair.proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 200")
     assert pair.proxy.say(get("http://allowed.test/x", "allowed.test")).startswith(b"HTTP/1.1 200")
     assert pair.proxy.say(get("http://evil.test/", "evil.test")).startswith(b"HTTP/1.1 403")
@@ -70,7 +70,7 @@ def assert_well(pair: Pair) -> None:
 
 @dataclass
 class Held:
-    """What the proxy holds at one time."""
+    """The resources that the proxy holds at one time."""
 
     files: int
     memory: int
@@ -81,7 +81,7 @@ def held(pair: Pair) -> Held:
 
 
 def assert_returns_to(before: Held, pair: Pair, *, growth: int, seconds: float = 5) -> None:
-    """All descriptors are closed soon, and memory has grown by less than `growth`."""
+    """Check that all descriptors are closed soon, and that memory grew by less than `growth`."""
     end = time.monotonic() + seconds
     while held(pair).files > before.files and time.monotonic() < end:
         time.sleep(0.05)
@@ -96,7 +96,7 @@ def reset(connection: socket.socket) -> None:
 
 
 TUNNEL = b"CONNECT allowed.test:443 HTTP/1.1\r\nHost: allowed.test:443\r\n\r\n"
-# What is said before a connection is dropped.
+# What the client sends before it drops the connection.
 SAID = (
     b"",
     b"CONNECT allowed.test:443 HT",
@@ -109,7 +109,7 @@ SAID = (
 )
 
 
-def test_thousands_of_connections_that_are_opened_and_dropped_leave_nothing(pair: Pair, http1: str) -> None:
+def test_thousands_of_dropped_connections_leak_no_descriptors_or_memory(pair: Pair, http1: str) -> None:
     waves = 20 if http1 == "lane" or IS_DEEP else 4  # ten thousand connections, or two
     start, after = held(pair), []
     for _ in range(waves):
@@ -121,7 +121,7 @@ def test_thousands_of_connections_that_are_opened_and_dropped_leave_nothing(pair
         assert_returns_to(start, pair, growth=64 * MIB, seconds=20)
         after.append(pair.proxy.memory())
         assert_well(pair)
-    assert after[-1] - after[waves // 2] < 4 * MIB  # malloc finds its level within the first ones
+    assert after[-1] - after[waves // 2] < 4 * MIB  # malloc reaches its level in the first waves
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
@@ -135,7 +135,7 @@ def stop_at(answer: bytes, stream: socket.socket, _: bytes) -> None:
 
 
 @pytest.mark.parametrize("answer", [CHUNKED, WITH_LENGTH])
-def test_a_server_that_resets_at_any_byte_is_noticed(pair: Pair, answer: bytes) -> None:
+def test_records_a_server_reset_at_any_byte_of_the_response(pair: Pair, answer: bytes) -> None:
     before = held(pair)
     for end in range(len(answer)):
         path = f"/reset/{len(answer)}/{end}"
@@ -150,7 +150,7 @@ def test_a_server_that_resets_at_any_byte_is_noticed(pair: Pair, answer: bytes) 
     assert_well(pair)
 
 
-def test_a_client_that_resets_at_any_byte_is_no_request(pair: Pair) -> None:
+def test_forwards_no_request_that_the_client_resets_before_its_end(pair: Pair) -> None:
     before, body = held(pair), b"hello"
     request = get("http://allowed.test/reset", "allowed.test", "Content-Length: 5", method="POST") + body
     for end in range(len(request)):
@@ -173,7 +173,7 @@ HEADS = {
 
 
 def pour(stream: socket.socket, data: bytes, *, most: int = 1024 * MIB) -> int:
-    """Send over and over, up to a gigabyte; return how much was taken."""
+    """Send the data repeatedly, up to a gigabyte. Return how many bytes were accepted."""
     sent, piece = 0, data * (MIB // len(data))
     with contextlib.suppress(OSError):
         while sent < most:
@@ -183,7 +183,7 @@ def pour(stream: socket.socket, data: bytes, *, most: int = 1024 * MIB) -> int:
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("what", HEADS)
-def test_a_head_of_a_gigabyte_is_refused_after_its_first_kilobytes(pair: Pair, what: str, *, tls: bool) -> None:
+def test_an_endless_request_head_is_a_431_after_its_first_kilobytes(pair: Pair, what: str, *, tls: bool) -> None:
     begin, more = HEADS[what]
     before = held(pair)
     with contextlib.ExitStack() as stack:
@@ -196,7 +196,7 @@ def test_a_head_of_a_gigabyte_is_refused_after_its_first_kilobytes(pair: Pair, w
     assert_well(pair)
 
 
-def test_a_response_head_of_a_gigabyte_is_refused_after_its_first_kilobytes(pair: Pair) -> None:
+def test_an_endless_response_head_is_a_502(pair: Pair) -> None:
     taken: SimpleQueue[int] = SimpleQueue()
 
     def play(stream: socket.socket, _: bytes) -> None:
@@ -218,8 +218,8 @@ def ask_for(pair: Pair, numbers: range) -> None:
         assert pair.proxy.ask(denied, get("/x", denied)).startswith(b"HTTP/1.1 403")
 
 
-def test_names_that_come_and_go_are_forgotten(pair: Pair) -> None:
-    ask_for(pair, range(30))  # fills what is kept
+def test_memory_stays_bounded_over_many_host_names(pair: Pair) -> None:
+    ask_for(pair, range(30))  # fills the caches
     before = held(pair)
     ask_for(pair, range(30, NAMED))
     assert_returns_to(before, pair, growth=2 * MIB)

@@ -1,7 +1,7 @@
-"""Clones whose agent is hostile: nothing of theirs takes effect when `fetch` and `diff` read them on the host machine.
+"""Clones of a hostile agent have no effect on the host machine when `fetch` and `diff` read them.
 
-The commands for the clone's container run here in a directory, with INSIDE set, so that a program that runs anywhere
-else leaves a trace. Some rows replace what these commands print: the agent decides all of it.
+The commands for the clone's container run in a directory here, with INSIDE set. A program that runs elsewhere leaves a
+trace. Some tests replace the output of these commands, because the agent controls all of it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HOOKS = (
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A clone, and a program of the agent's that leaves `trace` wherever it runs outside."""
+    """A clone, and a program of the agent that leaves `trace` if it runs outside."""
     made = make_world(tmp_path)
     program = tmp_path / "program"
     program.write_text(f'#!/bin/sh\n[ -n "$INSIDE" ] || : >{tmp_path}/trace\ncat\n')
@@ -56,7 +56,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def state(world: World) -> tuple[str, str, list[str]]:
-    """Return what must stay the same on the host: settings, its own references, and the files."""
+    """Return what must not change on the host machine: settings, other references and files."""
     others = [line for line in git(world.host, "for-each-ref").splitlines() if BOX not in line]
     files = sorted(str(path.relative_to(world.host)) for path in world.host.rglob("*") if ".git/" not in str(path))
     return (world.host / ".git" / "config").read_text(), "\n".join(others), files
@@ -89,7 +89,7 @@ def settings(world: World, program: str) -> None:
 
 
 def attributes_of_the_users_drivers(world: World, program: str) -> None:
-    """The user has drivers of their own, which a repository may only choose where the user checks it out."""
+    """The user has drivers. A repository can only choose them where the user checks it out."""
     for key in ("diff.evil.textconv", "diff.evil.command", "filter.evil.clean", "filter.evil.smudge"):
         git(world.host, "config", key, program)
     commit(world.work, ".gitattributes", "* filter=evil diff=evil\n")
@@ -132,7 +132,9 @@ def alternates(world: World, _program: str) -> None:
     [hook, settings, attributes_of_the_users_drivers, submodules, large_files, replaced, linked, alternates],
     ids=lambda attack: attack.__name__,
 )
-def test_nothing_of_a_clone_takes_effect_on_the_host(world: World, attack: Callable[[World, str], None]) -> None:
+def test_hostile_git_data_of_a_clone_has_no_effect_on_the_host_machine(
+    world: World, attack: Callable[[World, str], None]
+) -> None:
     attack(world, str(world.host.with_name("program")))
     git(world.work, "commit", "--quiet", "--allow-empty", "--no-verify", "--message", "last")
     tip, before = git(world.work, "--no-replace-objects", "rev-parse", "HEAD"), state(world)
@@ -148,7 +150,7 @@ def test_nothing_of_a_clone_takes_effect_on_the_host(world: World, attack: Calla
 
 
 def tree(world: World, *entries: tuple[str, str, str]) -> str:
-    """Write a tree with any entries, and a commit of it; git itself would refuse to."""
+    """Write a tree with any entries, and a commit of it. Git itself would refuse to."""
     data = b"".join(f"{mode} {name}\0".encode() + bytes.fromhex(what) for mode, name, what in entries)
     words = ("hash-object", "-t", "tree", "-w", "--literally", "--stdin")
     done = git_bytes(world.work, data, *words)
@@ -182,7 +184,7 @@ def blob(world: World, text: str) -> str:
         (".gitmodules", "100644", '[submodule "x"]\n\tpath = x\n\turl = x\n\tupdate = !evil\n'),
     ],
 )
-def test_objects_that_git_warns_of_are_not_fetched(world: World, name: str, mode: str, text: str) -> None:
+def test_objects_that_fail_gits_checks_are_not_fetched(world: World, name: str, mode: str, text: str) -> None:
     tree(world, (mode, name, blob(world, text)))
     packs = sorted((world.host / ".git" / "objects").rglob("*"))
     with pytest.raises(UserError, match="its objects did not pass git's checks"):
@@ -192,7 +194,7 @@ def test_objects_that_git_warns_of_are_not_fetched(world: World, name: str, mode
 
 
 def lie(world: World, monkeypatch: pytest.MonkeyPatch, listing: bytes, pack: bytes = b"") -> None:
-    """Have the clone's container print this."""
+    """Replace the output of the clone's container."""
 
     def capture(_step: RunCommand, *, into: IO[bytes], **_options: object) -> Finished:
         into.write(listing if volumes.LIST in _step.argv else pack)
@@ -201,7 +203,7 @@ def lie(world: World, monkeypatch: pytest.MonkeyPatch, listing: bytes, pack: byt
     monkeypatch.setattr(world.driver, "capture", capture)
 
 
-def test_references_with_odd_names_lead_nowhere_else(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_references_with_malformed_names_are_not_fetched(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     (head,) = world.clone.started.values()
     odd = ("../../../heads/main", "/refs/heads/main", "x\x1b]0;title\x07", "a\u202eb", "-d", "x.lock", "HEAD ", "@{u}")
     names = "".join(f"{head} refs/heads/{name}\n" for name in odd)
@@ -217,7 +219,7 @@ def test_references_with_odd_names_lead_nowhere_else(world: World, monkeypatch: 
     ("link", "file"),
     [("refs/remotes", ""), ("refs/remotes/box/fix-1", ""), ("logs/refs", ""), (f"logs/{BOX}main", ".rc")],
 )
-def test_a_link_among_the_projects_references_leads_nowhere_else(world: World, link: str, file: str) -> None:
+def test_fetch_refuses_symbolic_links_among_the_projects_references(world: World, link: str, file: str) -> None:
     """The agent of the project's own sandbox can write there."""
     outside = world.host.parent / "outside"
     outside.mkdir()
@@ -248,7 +250,7 @@ def test_a_link_among_the_projects_references_leads_nowhere_else(world: World, l
         ("objects/pack", ""),
     ],
 )
-def test_a_link_that_the_projects_agent_puts_there_after_the_check_leads_nowhere_either(
+def test_fetch_does_not_write_through_a_symbolic_link_made_after_the_check(
     world: World, monkeypatch: pytest.MonkeyPatch, place: str, leads: str
 ) -> None:
     outside = world.host.parent / "outside"
@@ -270,7 +272,7 @@ def test_a_link_that_the_projects_agent_puts_there_after_the_check_leads_nowhere
     assert [(path.name, path.read_text()) for path in outside.rglob("*")] == [(".rc", "")]
 
 
-def test_a_reference_that_leads_to_another_one_does_not_write_that(world: World) -> None:
+def test_fetch_does_not_write_the_target_of_a_symbolic_reference(world: World) -> None:
     git(world.host, "symbolic-ref", f"{BOX}main", "refs/heads/other")
     commit(world.work)
     before = state(world)
@@ -288,7 +290,7 @@ def test_a_branch_that_is_not_a_commit_is_not_fetched(world: World, monkeypatch:
 
 
 def test_a_stash_passes_the_same_checks_as_a_branch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One with a file that a checkout would put into `.git`, one that is no commit, and names that are none."""
+    """Try a stash with a file in `.git`, one that is not a commit, and invalid object names."""
     tree(world, ("100644", ".git", blob(world, "x")))
     git(world.work, "update-ref", "refs/stash", git(world.work, "rev-parse", "refs/heads/evil"))
     git(world.work, "update-ref", "-d", "refs/heads/evil")
@@ -304,7 +306,7 @@ def test_a_stash_passes_the_same_checks_as_a_branch(world: World, monkeypatch: p
 
 
 def entry(kind: int, size: int, data: bytes) -> bytes:
-    """Return an entry of a pack: its head with the kind and the size, and the compressed data."""
+    """Return an entry of a pack: a head with kind and size, and the compressed data."""
     head, size = [(kind << 4) | (size & 15)], size >> 4
     while size:
         head[-1] |= 128
@@ -327,7 +329,7 @@ def number(value: int) -> bytes:
 
 
 def bomb(size: int) -> bytes:
-    """Return a pack of a few kilobytes with an object of `size` bytes, which is a delta of a smaller one."""
+    """Return a pack of a few kilobytes with an object of `size` bytes: a delta of a smaller object."""
     base = bytes(1 << 24)
     part = (1 << 24) - 1
     copies = size // part
@@ -351,8 +353,8 @@ def test_a_pack_that_is_broken_or_needs_too_much_memory_is_not_fetched(
     assert world.fetched() == {}
 
 
-def test_a_history_that_lacks_a_part_is_not_fetched(world: World) -> None:
-    """A list of shallow commits or of grafts ends the history early, inside."""
+def test_an_incomplete_history_is_not_fetched(world: World) -> None:
+    """A `shallow` file in the clone ends the history early."""
     commit(world.work)
     middle = commit(world.work, text="two\n")
     commit(world.work, text="three\n")
@@ -363,15 +365,15 @@ def test_a_history_that_lacks_a_part_is_not_fetched(world: World) -> None:
     git(world.host, "fsck", "--strict")
 
 
-def test_names_and_contents_with_escape_codes_are_for_the_printer_to_escape_and_git_quotes_names(world: World) -> None:
+def test_git_quotes_file_names_with_escape_codes_in_a_diff(world: World) -> None:
     commit(world.work, "a\x1b]52;c;x\x07", "b\x1b[2J\n")
     text = shown(world)
     assert '"a/a\\033]52;c;x\\a"' in text
     assert "\x1b]" not in text
 
 
-def test_a_tree_with_more_paths_than_any_disk_has_is_not_fetched(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten levels of ten times the same directory are 10,000,000,000 paths."""
+def test_a_tree_with_too_many_paths_is_not_fetched(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten levels, each with the same directory ten times, are 10,000,000,000 paths."""
     monkeypatch.setattr(checking, "MOST_PATHS", 100_000)
     inner = git(world.work, "mktree", stdin=f"100644 blob {blob(world, 'x')}\tx\n")
     for _ in range(10):
@@ -384,9 +386,7 @@ def test_a_tree_with_more_paths_than_any_disk_has_is_not_fetched(world: World, m
     assert world.fetched() == {}
 
 
-def test_many_branches_with_the_same_large_tree_cost_no_more_than_one(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reads_a_tree_that_many_branches_share_only_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand branches, each with a million paths, would keep `fetch` busy for an hour."""
     read: list[int] = []
 
@@ -406,7 +406,7 @@ def test_many_branches_with_the_same_large_tree_cost_no_more_than_one(
     assert len(read) == 5
 
 
-def test_checking_has_a_time_limit_for_all_commands_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checking_new_commits_has_a_time_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(world.work)
     monkeypatch.setattr(checking, "SECONDS", 0.0)
     with pytest.raises(UserError, match="checking its new commits takes longer than 15 minutes"):
@@ -414,7 +414,7 @@ def test_checking_has_a_time_limit_for_all_commands_together(world: World, monke
     assert world.fetched() == {}
 
 
-def test_two_fetches_at_once_lose_nothing(world: World) -> None:
+def test_concurrent_fetches_do_not_corrupt_the_repository(world: World) -> None:
     new = commit(world.work)
     said: list[str] = []
 
@@ -437,7 +437,7 @@ def test_two_fetches_at_once_lose_nothing(world: World) -> None:
     git(world.host, "fsck", "--strict")
 
 
-def test_endless_lists_are_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overlong_list_of_changed_files_is_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(volumes, "MOST_LISTED", 10_000)
     for number_ in range(400):
         (world.work / f"{number_}{'x' * 50}").write_text("")
@@ -446,10 +446,8 @@ def test_endless_lists_are_cut(world: World, monkeypatch: pytest.MonkeyPatch) ->
     assert 0 < len(found.changed) < 400
 
 
-def test_the_projects_variables_do_not_lead_a_fetch_elsewhere(
-    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """As in a hook of the user's, from which the command may be called."""
+def test_fetch_ignores_git_environment_variables(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A hook of the user, which can call the command, sets these variables."""
     new = commit(world.work)
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "other"))

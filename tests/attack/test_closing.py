@@ -1,4 +1,4 @@
-"""Places are few: who never reads holds one for a short time, and who says nothing takes none of those that work."""
+"""A small limit of connections: clients that never read or send must not keep others out."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 POLICY = "version: 1\ndomains: [allowed.test]\n"
 PLACES, SECONDS = 4, 1.0
-# How much the kernel takes for a client that never reads differs by a few hundred KB: where it takes so little that the
-# answer is not yet read whole, it is silence that ends the connection, and no farewell.
+# How much the kernel buffers for a client that never reads differs by a few hundred KB. If the proxy has not read the
+# whole response yet, the idle limit closes the connection instead of `closing_seconds`.
 LIMITS = limits_with(connections=PLACES, closing_seconds=SECONDS, idle_seconds=3)
 
 
 def deaf(address: tuple[str, int]) -> socket.socket:
-    """Connect as a client that will not read, and that the kernel keeps little for."""
+    """Connect as a client that will not read, with a small receive buffer."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
     client.connect(address)
@@ -36,7 +36,7 @@ def deaf(address: tuple[str, int]) -> socket.socket:
 
 
 def taken_unread() -> int:
-    """How many bytes a socket takes for a client that reads nothing: the kernel's to hold, not the proxy's."""
+    """Return how many bytes the kernel buffers for a client that reads nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listening, deaf(listening.getsockname()):
         stream, _ = listening.accept()
         taken = 0
@@ -49,22 +49,22 @@ def taken_unread() -> int:
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    """A proxy with few places."""
+    """A proxy with a small connection limit."""
     with start_pair(tmp_path_factory.mktemp("closing"), POLICY, sabotage=LIMITS, http1=http1) as pair:
-        # More than the socket takes, by less than the proxy reads ahead.
+        # More than the kernel buffers, by less than the proxy reads ahead.
         pair.server.answers["/large"] = ok(bytes(taken_unread() + 150_000))
         yield pair
 
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    """The same, with nothing on its records."""
+    """The same, with empty records."""
     started.forget()
     return started
 
 
 def sockets(pair: Pair) -> int:
-    """How many sockets the process holds, whatever it counts."""
+    """Return how many sockets the process holds, whatever `status` reports."""
     held = 0
     for entry in Path(f"/proc/{pair.proxy.process.pid}/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ def sockets(pair: Pair) -> int:
 
 
 def falls_to(pair: Pair, most: int, *, seconds: float) -> bool:
-    """Tell whether so few sockets are held before the time is over."""
+    """Return whether at most `most` sockets are left before the time is over."""
     end = time.monotonic() + seconds
     while (falls := sockets(pair) > most) and time.monotonic() < end:
         time.sleep(0.02)
@@ -85,7 +85,7 @@ def counted(pair: Pair) -> int:
     return connections
 
 
-def test_clients_that_never_read_hold_their_places_and_no_more(pair: Pair) -> None:
+def test_clients_that_never_read_stay_within_the_connection_limit_and_are_closed(pair: Pair) -> None:
     before = sockets(pair)
     with contextlib.ExitStack() as stack:
         for _ in range(4 * PLACES):
@@ -93,12 +93,12 @@ def test_clients_that_never_read_hold_their_places_and_no_more(pair: Pair) -> No
             client.sendall(get("http://allowed.test/large", "allowed.test"))
             time.sleep(0.02)
         assert sockets(pair) > before
-        assert falls_to(pair, before + 2 * PLACES, seconds=SECONDS / 2)  # its own and its server's
+        assert falls_to(pair, before + 2 * PLACES, seconds=SECONDS / 2)  # one to the client, one to the server
         assert counted(pair) <= PLACES
         assert falls_to(pair, before, seconds=8 * SECONDS)
 
 
-def test_a_client_that_reads_slowly_gets_the_whole_of_it(pair: Pair) -> None:
+def test_a_client_that_reads_slowly_gets_the_whole_response(pair: Pair) -> None:
     with deaf(pair.proxy.address) as client:
         client.sendall(get("http://allowed.test/large", "allowed.test"))
         client.settimeout(5)
@@ -110,7 +110,7 @@ def test_a_client_that_reads_slowly_gets_the_whole_of_it(pair: Pair) -> None:
     assert len(got.partition(b"\r\n\r\n")[2]) == int(got.lower().partition(b"content-length: ")[2].split()[0])
 
 
-def test_servers_that_never_read_hold_no_more_than_the_places_of_their_clients(pair: Pair) -> None:
+def test_connections_to_servers_that_never_read_stay_within_the_connection_limit(pair: Pair) -> None:
     over = threading.Event()
 
     def never_read(*_: object) -> None:
@@ -138,7 +138,9 @@ def tick(stream: socket.socket, _: bytes) -> None:
 
 @pytest.mark.parametrize("entrance", ["listening", "tls", "http"])
 @pytest.mark.parametrize("inspect", ["true", "false"])
-def test_connections_that_say_nothing_end_none_that_only_listens(pair: Pair, entrance: str, inspect: str) -> None:
+def test_silent_connections_do_not_displace_a_client_that_receives_a_stream(
+    pair: Pair, entrance: str, inspect: str
+) -> None:
     pair.server.answers["/tick"] = tick
     pair.proxy.reload(f"version: 1\ndomains: [{{host: allowed.test, inspect: {inspect}}}]\n")
     context = ssl.create_default_context(

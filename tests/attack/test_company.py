@@ -1,4 +1,4 @@
-"""Behind a company's proxy: all allowed requests go through it, and nothing that it does loses a check."""
+"""Behind an upstream proxy: all allowed requests go through it, and all checks still apply."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FIRST, SECOND, SECURE = "first.corp.test:3128", "second.corp.test:3128", "secure
 
 @dataclass
 class Stand:
-    """The proxy, three proxies of the company, and the servers; the company's authority has signed for `server`."""
+    """The proxy, three upstream proxies, and the servers. The trusted CA signed the certificate of `server`."""
 
     proxy: ProxyProcess
     first: Company
@@ -60,7 +60,7 @@ class Stand:
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Stand]:
-    """All of it, once."""
+    """Start everything once."""
     folder, other = tmp_path_factory.mktemp("company"), tmp_path_factory.mktemp("other")
     make_authority(folder, [*NAMES, "secure.corp.test"])
     make_authority(other, NAMES)
@@ -92,7 +92,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[St
 
 @pytest.fixture
 def stand(started: Stand) -> Stand:
-    """The same, as it began."""
+    """The same, reset to its first policy."""
     user = started.proxy.folder / "user"
     for file in user.iterdir():
         file.unlink()
@@ -104,7 +104,7 @@ def stand(started: Stand) -> Stand:
 
 
 def assert_goes_unopened(stand: Stand) -> None:
-    """The server's own certificate arrives, and its answer."""
+    """Check that the client gets the server's own certificate and its response."""
     context = ssl.create_default_context(cafile=stand.proxy.folder / "ca.crt")
     with (
         stand.proxy.tunnel("unopened.test") as connection,
@@ -114,7 +114,7 @@ def assert_goes_unopened(stand: Stand) -> None:
         assert b"200" in read_head(stream)
 
 
-def test_each_kind_of_connection_goes_through_it_by_name(stand: Stand) -> None:
+def test_each_kind_of_connection_goes_through_the_upstream_proxy_by_name(stand: Stand) -> None:
     assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test")).partition(b"\r\n")[0]
     with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -129,13 +129,13 @@ def test_each_kind_of_connection_goes_through_it_by_name(stand: Stand) -> None:
     assert_goes_unopened(stand)
     tls = "CONNECT allowed.test:443 HTTP/1.1"
     plain, unopened = "CONNECT allowed.test:80 HTTP/1.1", tls.replace("allowed", "unopened")
-    assert [*dict.fromkeys(stand.first.asked)] == [tls, plain, unopened]  # idle connections are used again
+    assert [*dict.fromkeys(stand.first.asked)] == [tls, plain, unopened]  # idle connections are reused
     assert stand.first.heads[0] == f"{tls}\r\nHost: allowed.test:443\r\n\r\n".encode()
     assert [request.line for request in stand.plain.requests] == ["GET /plain HTTP/1.1"]
     assert b"/h2" not in stand.first.carried
 
 
-def test_what_is_denied_is_not_asked_of_it(stand: Stand) -> None:
+def test_denied_requests_do_not_reach_the_upstream_proxy(stand: Stand) -> None:
     assert b" 403 " in stand.proxy.say(get("http://denied.test/x", "denied.test")).partition(b"\r\n")[0]
     assert stand.companies() == [[], [], []]
 
@@ -149,20 +149,20 @@ def test_what_is_denied_is_not_asked_of_it(stand: Stand) -> None:
         ("printer.local", "printer.local can only be a private host"),
     ],
 )
-def test_what_leads_inside_is_not_asked_of_it(stand: Stand, host: str, why: str) -> None:
+def test_requests_to_private_addresses_do_not_reach_the_upstream_proxy(stand: Stand, host: str, why: str) -> None:
     assert b" 403 " in stand.proxy.say(get(f"http://{host}/x", host)).partition(b"\r\n")[0]
     assert stand.proxy.line(event="request", host=host)["reason"] == why
     assert stand.companies() == [[], [], []]
 
 
-def test_private_places_and_what_is_left_out_go_directly(stand: Stand) -> None:
+def test_connects_directly_to_host_services_and_no_proxy_hosts(stand: Stand) -> None:
     assert b"200" in stand.proxy.say(get("http://ollama:11434/x", "ollama:11434"))
     assert b"200" in stand.proxy.say(get("http://near.test/x", "near.test"))
     assert stand.companies() == [[], [], []]
 
 
 def drip(stream: socket.socket) -> None:
-    """Answer for as long as somebody listens."""
+    """Send a response head one byte at a time."""
     for byte in b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100:
         stream.sendall(bytes([byte]))
         time.sleep(0.05)
@@ -208,7 +208,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lie_is_a_502_with_the_reason_and_nothing_of_the_request_was_said(stand: Stand, lie: str) -> None:
+def test_a_bad_answer_of_the_upstream_proxy_is_a_502_with_the_reason(stand: Stand, lie: str) -> None:
     stand.first.lie, why = LIES[lie]
     started = time.monotonic()
     answer = stand.proxy.ask("allowed.test", get("/secret", "allowed.test"))
@@ -221,7 +221,7 @@ def test_a_lie_is_a_502_with_the_reason_and_nothing_of_the_request_was_said(stan
 
 
 @pytest.mark.parametrize(("host", "why"), [("allowed.test", "local issuer"), ("other.test", "hostname mismatch")])
-def test_a_tunnel_that_leads_elsewhere_ends_at_the_certificate(stand: Stand, host: str, why: str) -> None:
+def test_a_tunnel_to_the_wrong_server_fails_certificate_verification(stand: Stand, host: str, why: str) -> None:
     elsewhere = stand.evil.port if host == "allowed.test" else stand.server.port
     stand.first.leads = {**stand.first.leads, f"{host}:443": elsewhere}
     try:
@@ -232,14 +232,14 @@ def test_a_tunnel_that_leads_elsewhere_ends_at_the_certificate(stand: Stand, hos
     assert (stand.evil.requests, stand.server.requests) == ([], [])
 
 
-def test_a_proxy_that_is_not_there_is_a_502(stand: Stand) -> None:
+def test_an_upstream_proxy_that_does_not_resolve_is_a_502(stand: Stand) -> None:
     stand.reload(POLICY.format(proxy="gone.corp.test:3128"))
     assert stand.proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 502")
     told = "the upstream proxy does not resolve: Name or service not known"
     assert stand.proxy.line(event="request", host="allowed.test")["reason"] == told
 
 
-def test_after_a_reload_new_connections_go_through_the_other_one_and_trust_what_is_trusted_now(stand: Stand) -> None:
+def test_a_reload_changes_the_upstream_proxy_and_the_trusted_ca(stand: Stand) -> None:
     stand.reload(POLICY.format(proxy=SECOND))
     assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test"))
     assert [len(asked) for asked in stand.companies()] == [0, 1, 0]
@@ -250,7 +250,7 @@ def test_after_a_reload_new_connections_go_through_the_other_one_and_trust_what_
     assert (refused.returncode, "pw@" in refused.stdout, "credentials" in refused.stdout) == (1, False, True)
 
 
-def test_tls_with_the_proxy_itself_is_verified(stand: Stand) -> None:
+def test_verifies_the_tls_certificate_of_the_upstream_proxy(stand: Stand) -> None:
     secure = POLICY.replace("http://", "https://")
     stand.reload(secure.format(proxy=SECURE))
     assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test"))
@@ -262,7 +262,7 @@ def test_tls_with_the_proxy_itself_is_verified(stand: Stand) -> None:
     assert stand.first.asked == []
 
 
-def test_credentials_go_to_the_proxy_alone_that_the_policy_beside_them_names(stand: Stand) -> None:
+def test_sends_upstream_credentials_only_to_the_proxy_that_the_users_policy_names(stand: Stand) -> None:
     user = stand.proxy.folder / "user"
     (user / "upstream-auth").write_text("me:hunter2\n")
     (user / "ca.crt").write_bytes((stand.proxy.folder / "ca.crt").read_bytes())
@@ -278,7 +278,7 @@ def test_credentials_go_to_the_proxy_alone_that_the_policy_beside_them_names(sta
     assert "bWU6" not in said
 
 
-def test_a_client_s_own_credentials_for_a_proxy_are_not_passed_on(stand: Stand) -> None:
+def test_does_not_forward_proxy_authorization_of_the_client(stand: Stand) -> None:
     mine = "Proxy-Authorization: Basic bWluZTptaW5l"
     assert b"200" in stand.proxy.say(get("http://allowed.test/plain", "allowed.test", mine))
     assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test", mine))
@@ -286,7 +286,7 @@ def test_a_client_s_own_credentials_for_a_proxy_are_not_passed_on(stand: Stand) 
     assert [head for head in heads if b"bWluZ" in head] == []
 
 
-def test_a_proxy_that_opens_all_tls_sees_what_is_allowed_and_signs_for_it(tmp_path: Path, http1: str) -> None:
+def test_an_upstream_proxy_that_inspects_tls_sees_only_allowed_requests(tmp_path: Path, http1: str) -> None:
     (tmp_path / "theirs").mkdir()
     user = tmp_path / "user"
     user.mkdir()

@@ -25,11 +25,11 @@ def connect(authority: str, *fields: str) -> bytes:
 
 
 @pytest.mark.parametrize("port", [22, 25, 53, 8443])
-def test_a_port_that_no_rule_names_is_refused_before_anything_is_relayed(stand: Stand, port: int) -> None:
+def test_denies_connect_to_a_port_that_no_rule_names(stand: Stand, port: int) -> None:
     answer = stand.proxy.say(connect(f"allowed.test:{port}") + b"SSH-2.0-x\r\n\0\1bin")
     line = stand.proxy.line(event="connect", decision="deny", host="allowed.test", port=port)
     assert f"port {port} is not" in line["reason"]
-    # In the phrase of the status, as most clients show nothing else of it.
+    # The reason is in the status phrase, because most clients show nothing else of the response.
     status = f"HTTP/1.1 403 Blocked by agent-sandbox: {line['reason']}\r\n"
     assert answer.startswith(status.encode() + b"x-agent-sandbox: blocked\r\n")
     stand.assert_nothing_got_out()
@@ -47,7 +47,7 @@ def test_a_port_that_no_rule_names_is_refused_before_anything_is_relayed(stand: 
         b"\0\1\2\3" + get("/api/x", "allowed.test"),
     ],
 )
-def test_a_tunnel_that_carries_neither_tls_nor_http_is_killed(stand: Stand, data: bytes) -> None:
+def test_closes_a_tunnel_that_carries_neither_tls_nor_http(stand: Stand, data: bytes) -> None:
     started = time.monotonic()
     with stand.proxy.tunnel("allowed.test") as tunnel:
         tunnel.sendall(data)
@@ -57,7 +57,7 @@ def test_a_tunnel_that_carries_neither_tls_nor_http_is_killed(stand: Stand, data
     stand.assert_nothing_got_out()
 
 
-def test_a_tunnel_that_is_only_listened_to_ends_with_a_line(stand: Stand) -> None:
+def test_records_a_tunnel_that_the_client_closes_before_its_first_message(stand: Stand) -> None:
     with stand.proxy.tunnel("allowed.test") as tunnel:
         tunnel.shutdown(socket.SHUT_WR)
         assert read_all(tunnel) == b""
@@ -78,7 +78,7 @@ def test_plain_http_in_a_tunnel_is_decided_like_any_request(stand: Stand) -> Non
 
 
 @pytest.mark.parametrize(("host", "path"), [("allowed.test", "/api/x"), ("allowed.test:443", "/admin")])
-def test_plain_http_on_the_port_of_https_is_decided_like_any_request(stand: Stand, host: str, path: str) -> None:
+def test_denies_plain_http_in_a_tunnel_to_port_443(stand: Stand, host: str, path: str) -> None:
     with stand.proxy.tunnel("allowed.test", 443) as tunnel:
         tunnel.sendall(get(path, host))
         assert read_all(tunnel).startswith(b"HTTP/1.1 403")
@@ -86,7 +86,7 @@ def test_plain_http_on_the_port_of_https_is_decided_like_any_request(stand: Stan
     stand.assert_nothing_got_out()
 
 
-def test_an_address_is_refused_even_with_an_allowed_sni_behind_it(stand: Stand) -> None:
+def test_denies_an_ip_address_followed_by_an_allowed_sni(stand: Stand) -> None:
     answer = stand.proxy.say(connect("198.51.100.34:443") + hello(b"allowed.test"))
     assert answer.startswith(b"HTTP/1.1 403")
     stand.proxy.line(event="connect", decision="deny", host="198.51.100.34")
@@ -94,11 +94,11 @@ def test_an_address_is_refused_even_with_an_allowed_sni_behind_it(stand: Stand) 
 
 
 @pytest.mark.parametrize("place", RESOLVERS)
-def test_resolvers_over_https_and_tls_are_refused(stand: Stand, place: str) -> None:
+def test_denies_dns_resolvers_over_https_and_tls(stand: Stand, place: str) -> None:
     host = place.partition(":")[0]
     with stand.proxy.connect() as connection:
         connection.sendall(connect(place))
-        if read_head(connection).startswith(b"HTTP/1.1 200"):  # to be told why in the TLS that it asked for
+        if read_head(connection).startswith(b"HTTP/1.1 200"):  # the denial comes inside TLS
             connection.sendall(hello(host.encode()))
             connection.shutdown(socket.SHUT_WR)
             read_all(connection)
@@ -119,7 +119,7 @@ SOCKS = {
 
 @pytest.mark.parametrize("entrance", ["listening", "tls", "http"])
 @pytest.mark.parametrize("said", SOCKS)
-def test_socks_is_spoken_nowhere(stand: Stand, said: str, entrance: str) -> None:
+def test_rejects_socks_on_each_listener(stand: Stand, said: str, entrance: str) -> None:
     started = time.monotonic()
     with stand.proxy.connect(entrance=entrance) as connection:
         connection.sendall(SOCKS[said])
@@ -142,7 +142,7 @@ def test_socks_is_spoken_nowhere(stand: Stand, said: str, entrance: str) -> None
         b"GET //evil.test/api/ HTTP/1.1\r\nHost: allowed.test\r\n\r\n",
     ],
 )
-def test_a_tunnel_takes_paths_alone(stand: Stand, request_: bytes) -> None:
+def test_rejects_request_targets_in_a_tunnel_that_are_not_paths(stand: Stand, request_: bytes) -> None:
     answer = stand.proxy.ask("allowed.test", request_)
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\nx-agent-sandbox: blocked\r\n")
     assert stand.proxy.line(decision="deny", host="allowed.test")
@@ -156,7 +156,7 @@ def test_a_tunnel_takes_paths_alone(stand: Stand, request_: bytes) -> None:
         *("http://user:hunter2@allowed.test/api/x", "http://hunter2@evil.test/", "http://allowed.test:80@evil.test/"),
     ],
 )
-def test_the_proxy_itself_takes_http_urls_alone(stand: Stand, target: str) -> None:
+def test_explicit_proxy_rejects_targets_that_are_not_plain_http_urls(stand: Stand, target: str) -> None:
     answer = stand.proxy.say(f"GET {target} HTTP/1.1\r\nHost: allowed.test\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 400")
     assert "hunter2" not in json.dumps(stand.proxy.line(event="malformed"))
@@ -173,7 +173,7 @@ def test_the_proxy_itself_takes_http_urls_alone(stand: Stand, target: str) -> No
         pytest.param("mitm.it:80", marks=pytest.mark.unasked),
     ],
 )
-def test_the_proxys_own_neighbourhood_is_refused(stand: Stand, authority: str) -> None:
+def test_denies_connect_to_loopback_and_mitm_it(stand: Stand, authority: str) -> None:
     assert stand.proxy.say(connect(authority)).startswith(b"HTTP/1.1 403")
     stand.assert_nothing_got_out()
 
@@ -212,7 +212,7 @@ def test_a_malformed_connect_is_a_400_at_once(stand: Stand, bytes_: bytes) -> No
     stand.assert_nothing_got_out()
 
 
-def test_an_absolute_url_with_another_host_header_is_refused(stand: Stand) -> None:
+def test_denies_an_absolute_url_whose_host_differs_from_the_host_header(stand: Stand) -> None:
     answer = stand.proxy.say(get("http://allowed.test/api/", "evil.test"))
     assert answer.startswith(b"HTTP/1.1 403")
     assert stand.proxy.line(event="request", decision="deny")["reason"].startswith("host_mismatch")
@@ -234,7 +234,7 @@ def test_requests_to_several_hosts_over_one_proxy_connection_are_each_decided(st
 
 
 @pytest.mark.unasked
-def test_a_denied_name_is_explained_inside_the_tunnel_and_never_dialled(stand: Stand) -> None:
+def test_a_denied_host_is_explained_inside_the_tunnel_and_not_connected_to(stand: Stand) -> None:
     answer = stand.proxy.ask("evil.test", get("/x?token=1", "evil.test", "Accept: application/json"))
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked")
@@ -255,7 +255,7 @@ def test_a_denied_name_is_explained_inside_the_tunnel_and_never_dialled(stand: S
     stand.assert_nothing_got_out()
 
 
-def test_a_denial_of_what_a_service_allows_names_the_service(stand: Stand) -> None:
+def test_a_denial_suggests_the_service_that_would_allow_the_request(stand: Stand) -> None:
     answer = stand.proxy.ask("github.com", get("/owner/name/info/refs?service=git-upload-pack", "github.com"))
     assert b"add `- github` under `services` in .devcontainer/policy.yaml, or `- " in answer
     stand.assert_nothing_got_out()

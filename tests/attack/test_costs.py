@@ -1,4 +1,4 @@
-"""No request costs so much that others wait for it, or that the policy can't be narrowed meanwhile."""
+"""Costly requests must not delay other requests or a reload that narrows the policy."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Prox
 
 @contextlib.contextmanager
 def flooded(proxy: ProxyProcess, request: bytes) -> Iterator[None]:
-    """Have many clients send the same over and over."""
+    """Let many clients send the same request repeatedly."""
 
     def flood() -> None:
         while not over.is_set():
@@ -90,7 +90,7 @@ def seconds_for(proxy: ProxyProcess, policy: str) -> float:
 
 
 @pytest.mark.parametrize("what", FLOODS)
-def test_costly_requests_keep_neither_clients_nor_a_reload_waiting(proxy: ProxyProcess, what: str) -> None:
+def test_costly_requests_do_not_delay_other_clients_or_a_reload(proxy: ProxyProcess, what: str) -> None:
     target, fields, status = FLOODS[what]
     request = get(f"http://allowed.test{target}", "allowed.test", *fields)
     assert proxy.say(request, seconds=60).startswith(b"HTTP/1.1 %d " % status)
@@ -107,7 +107,7 @@ def test_costly_requests_keep_neither_clients_nor_a_reload_waiting(proxy: ProxyP
     assert seconds_for(proxy, POLICY) < SECONDS
 
 
-def test_a_request_over_a_limit_is_told_which_and_leaves_a_line(proxy: ProxyProcess) -> None:
+def test_names_the_exceeded_limit_in_the_response_and_the_audit_record(proxy: ProxyProcess) -> None:
     proxy.forget()
     answer = proxy.say(get(f"http://allowed.test/many?{'&' * 500}", "allowed.test"))
     assert answer.startswith(b"HTTP/1.1 400 ")

@@ -1,7 +1,7 @@
-"""What was decided is what the server received, whoever reads it: laws over requests that are made to be misread.
+"""The server receives exactly what the proxy decided on, even for requests that programs read differently.
 
-The proxy's lines are held against the raw bytes that its server got, as two other parsers read them. More of it with
-HYPOTHESIS_PROFILE=deep.
+The tests compare the audit records with the raw bytes that the server got, as two other parsers read them.
+HYPOTHESIS_PROFILE=deep runs more examples.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    """A proxy, and the server that all its hosts are."""
+    """A proxy, and the server behind all its hosts."""
     with start_pair(tmp_path_factory.mktemp("differential"), POLICY, http1=http1) as pair:
         yield pair
 
 
 def exchange(connection: socket.socket, data: bytes) -> bytes:
-    """Send bytes; return what comes until the end, or until nothing more does."""
+    """Send bytes. Return what comes until the end, or until nothing arrives for a while."""
     connection.settimeout(0.3)
     answer = b""
     with contextlib.suppress(OSError):
@@ -62,10 +62,10 @@ def exchange(connection: socket.socket, data: bytes) -> bytes:
 
 
 def lines_of(pair: Pair, mark: str, raw: bytearray) -> list[dict[str, Any]]:
-    """Return the lines of an example, whose requests the server received as `raw`."""
+    """Return the audit records of an example. The server received its requests as `raw`."""
     pair.proxy.say(f"GET http://evil.test{mark}/last HTTP/1.1\r\nHost: evil.test\r\nConnection: close\r\n\r\n".encode())
     pair.proxy.line(path=f"{mark}/last", host="evil.test")
-    # The line of a request that broke off comes when its connection has ended, which may be later.
+    # The record of an aborted request is written when its connection has ended, which can be later.
     end = time.monotonic() + 3
     while time.monotonic() < end and len(_lines(pair)) < len(read_by_h11(bytes(raw))):
         time.sleep(0.01)
@@ -77,10 +77,10 @@ def _lines(pair: Pair) -> list[dict[str, Any]]:
 
 
 def assert_told_and_read_alike(lines: list[dict[str, Any]], raw: bytes) -> None:
-    """Hold the server's bytes against the lines: each request is one that was decided, and is read in one way."""
+    """Check that each request in the bytes was decided, and that both parsers read it the same."""
     received = read_by_h11(raw)
     assert read_by_mitmproxy(raw) == received
-    # Of one that broke off, its server has a part or nothing; what turned out to be malformed is a denial by then.
+    # The server has a part of an aborted request, or nothing. A body that turned out malformed is a denial by then.
     told = [line for line in lines if line["decision"] == "allow" or _broke_off(line)]
     answered = [line for line in told if line["status"] == 200]
     read = Counter((one.method, one.target.partition("?")[0], one.hosts) for one in received)
@@ -90,7 +90,7 @@ def assert_told_and_read_alike(lines: list[dict[str, Any]], raw: bytes) -> None:
 
 
 def _broke_off(line: dict[str, Any]) -> bool:
-    # A request whose head was refused already has no scheme here: nothing of it went on.
+    # The record of a request with a rejected head has no scheme: nothing of it was forwarded.
     return line["reason"].startswith("malformed body") and bool(line["scheme"])
 
 
@@ -123,13 +123,13 @@ def test_server_receives_exactly_the_path_that_was_decided(pair: Pair, asked: li
     for one in received:
         decided = parse_request(scheme="http", host="allowed.test", port=80, method="GET", target=one.target)
         assert decided.target == one.target
-        # Who decodes it, and then takes dots and slashes away, is led nowhere else.
+        # Decoding the path and then removing dots and slashes leads to the same path.
         decoded = unquote(decided.path)
         assert posixpath.normpath(decoded) == (decoded.rstrip("/") or "/")
 
 
 def sometimes(usual: bytes, odd: list[bytes]) -> st.SearchStrategy[bytes]:
-    """Mostly what is usual: of two mistakes at once, the first hides the other."""
+    """Draw the usual part half the time, because the first of two mistakes hides the other."""
     return st.one_of(st.just(usual), st.sampled_from(odd))
 
 
@@ -149,12 +149,16 @@ messages = st.lists(
 
 
 def classic(*framings: bytes, body: bytes, behind: bytes = ambiguous_parts.BEHIND[1]) -> Asked:
-    """What every book on smuggling begins with."""
+    """Return a textbook smuggling request."""
     return [((b"POST /%s HTTP/1.1\r\n", [], [*framings]), body, behind)]
 
 
 CHUNKED = b"Transfer-Encoding: chunked"
-REFUSED: Message = ((b"get /%s HTTP/1.1\r\n", [], [CHUNKED]), b"", b"")  # by its head; then its body is malformed, too
+REFUSED: Message = (
+    (b"get /%s HTTP/1.1\r\n", [], [CHUNKED]),
+    b"",
+    b"",
+)  # rejected for its head; its body is malformed, too
 
 
 @SHARED
@@ -181,7 +185,7 @@ def test_each_request_that_a_server_reads_was_decided(pair: Pair, way: str, aske
         else:
             entrance = "http" if way == "at its own port 80" else "listening"
             connection = stack.enter_context(pair.proxy.connect(entrance=entrance))
-        # In two packets: what is read in one way at once may be read in another in pieces.
+        # In two packets: a parser can read pieces differently from the whole.
         with contextlib.suppress(OSError):
             connection.sendall(data[:cut])
             time.sleep(0.005)
@@ -211,7 +215,7 @@ def heading(method: bytes, authority: bytes, path: bytes) -> list[tuple[str, str
     st.lists(st.tuples(texts(ambiguous_parts.NAMES), texts(ambiguous_parts.VALUES)), max_size=2),
     st.sampled_from(H2_BODIES),
 )
-def test_each_stream_of_http2_that_a_server_reads_was_decided(
+def test_each_http2_stream_that_a_server_reads_was_decided(
     pair: Pair, named: tuple[bytes, bytes], target: bytes | None, more: list[tuple[str, str]], body: bytes | None
 ) -> None:
     pair.forget()

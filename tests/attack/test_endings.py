@@ -1,4 +1,4 @@
-"""How a connection ends: over TLS a client is told that it is the end, and never that a cut was one."""
+"""How a connection ends: TLS close_notify after a complete response, and none after a truncated one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BODY = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nas long as it lasts"
 
 
 def ask(stand: Stand, request: bytes) -> tuple[bytes, bool]:
-    """Ask as OpenSSL 3 does by itself; return what came, and whether its end was told."""
+    """Send a request. Return what came, and whether the connection ended with close_notify."""
     context = ssl.create_default_context(cafile=stand.proxy.ready["ca"])
     got = b""
     with (
@@ -42,13 +42,13 @@ def close(stream: socket.socket, _: bytes) -> None:
 
 def answer_early(stream: socket.socket, body: bytes) -> None:
     while len(body) < 4:
-        body += stream.recv(4)  # closing before it has arrived would reset the connection
+        body += stream.recv(4)  # closing before the body has arrived would reset the connection
     stream.sendall(BODY)
 
 
 def reset(stream: socket.socket, _: bytes) -> None:
     stream.sendall(BODY)
-    time.sleep(0.2)  # or the reset overtakes what was sent
+    time.sleep(0.2)  # or the reset overtakes the data
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
@@ -56,14 +56,14 @@ def stop_early(stream: socket.socket, _: bytes) -> None:
     stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nnot a hundred")
 
 
-def test_an_answer_that_ends_with_its_connection_is_whole(stand: Stand) -> None:
+def test_a_response_delimited_by_connection_close_ends_with_close_notify(stand: Stand) -> None:
     stand.allowed.answers["/api/ending"] = close
     got, told = ask(stand, get("/api/ending", "allowed.test"))
     assert got.endswith(b"as long as it lasts")
     assert told
 
 
-def test_a_response_before_the_end_of_its_request_ends_with_its_server(stand: Stand) -> None:
+def test_an_early_response_ends_with_close_notify_when_its_server_closes(stand: Stand) -> None:
     stand.allowed.answers["/api/ending"] = answer_early
     got, told = ask(stand, get("/api/ending", "allowed.test", "Content-Length: 100", method="POST") + b"part")
     assert got.endswith(b"as long as it lasts")
@@ -76,14 +76,14 @@ def test_a_response_before_the_end_of_its_request_ends_with_its_server(stand: St
 
 
 @pytest.mark.parametrize("sent", [get("/api/../x", "allowed.test"), get("/no", "allowed.test"), b"no request\r\n\r\n"])
-def test_a_refusal_is_whole(stand: Stand, sent: bytes) -> None:
+def test_an_error_response_ends_with_close_notify(stand: Stand, sent: bytes) -> None:
     got, told = ask(stand, sent)
     assert got.startswith(b"HTTP/1.1 40")
     assert told
 
 
 @pytest.mark.parametrize("answer", [reset, stop_early])
-def test_a_cut_is_not_taken_for_the_end(stand: Stand, answer: object) -> None:
+def test_a_truncated_response_ends_without_close_notify(stand: Stand, answer: object) -> None:
     stand.allowed.answers["/api/ending"] = answer  # type: ignore[assignment] # one of two functions
     got, told = ask(stand, get("/api/ending", "allowed.test"))
     assert got.startswith(b"HTTP/1.1 200 ")

@@ -1,4 +1,4 @@
-"""What a hostile or unlucky hour does to the proxy: it stays closed, serves others, and its memory stays bounded."""
+"""Under hostile load and failures, the proxy fails closed, serves others, and its memory stays bounded."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 MIB = 1_048_576
 POLICY = 'version: 1\ndomains: [allowed.test, "*.wild.test"]\n'
-# How long a thousand denials a second go on: five seconds, or a minute.
+# Duration of a thousand denials per second: five seconds, or a minute.
 TENTHS = 600 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 50
 RESET = struct.pack("ii", 1, 0)
-# Short times, and a switch for each thing that can go wrong: a file of its name in the state directory's parent.
+# Short time limits, and a switch for each failure: a file of that name in the parent of the state directory.
 SABOTAGE = (
     limits_with(head_seconds=1.0, hello_seconds=1.0, resolve_seconds=0.5, connect_seconds=1.5)
     + """
@@ -67,7 +67,7 @@ dialler.Dialler.__init__.__kwdefaults__.update(connect=slowly)
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    """A proxy that can be given a bad hour."""
+    """A proxy with switches for failures."""
     folder = tmp_path_factory.mktemp("endurance")
     with start_pair(folder, POLICY, sabotage=SABOTAGE, http1=http1) as pair:
         (folder / "port").write_text(str(pair.plain.port))
@@ -76,14 +76,14 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    """The same, with nothing on its records, and all well."""
+    """The same, with empty records and no failure."""
     started.forget()
     return started
 
 
 @contextlib.contextmanager
 def wrong(pair: Pair, what: str) -> Iterator[None]:
-    """Let something go wrong for a while."""
+    """Switch a failure on for a while."""
     switch_ = pair.proxy.folder / what
     switch_.touch()
     try:
@@ -93,7 +93,7 @@ def wrong(pair: Pair, what: str) -> Iterator[None]:
 
 
 def assert_well(pair: Pair, *, seconds: float = 2) -> None:
-    """Others are served, and what is denied is denied, without delay."""
+    """Check that other requests are allowed or denied as usual, without delay."""
     started = time.monotonic()
     assert pair.proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 200")
     assert pair.proxy.say(get("http://evil.test/", "evil.test")).startswith(b"HTTP/1.1 403")
@@ -105,7 +105,7 @@ def other(number: int, path: str = "/x") -> bytes:
     return get(f"http://{host}{path}", host)
 
 
-def test_five_thousand_idle_connections_harm_their_owner_alone(pair: Pair) -> None:
+def test_five_thousand_idle_connections_do_not_delay_other_clients(pair: Pair) -> None:
     before = pair.proxy.memory()
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(pair.proxy.connect()) for _ in range(5_000)]
@@ -117,7 +117,7 @@ def test_five_thousand_idle_connections_harm_their_owner_alone(pair: Pair) -> No
         assert pair.proxy.memory() - before < 64 * MIB
 
 
-def test_one_connection_that_asks_hundreds_of_hosts_holds_few_of_them(pair: Pair, http1: str) -> None:
+def test_a_client_connection_to_hundreds_of_hosts_keeps_few_server_connections(pair: Pair, http1: str) -> None:
     files = Path(f"/proc/{pair.proxy.process.pid}/fd")
     before, most = len([*files.iterdir()]), 0
     with pair.proxy.connect() as connection:
@@ -129,7 +129,7 @@ def test_one_connection_that_asks_hundreds_of_hosts_holds_few_of_them(pair: Pair
     assert (most - before < 20 + shared, pair.plain.connections) == (True, 200)
 
 
-def test_heads_that_never_end_are_ended(pair: Pair) -> None:
+def test_unfinished_request_heads_time_out_with_408(pair: Pair) -> None:
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(pair.proxy.connect()) for _ in range(1_000)]
         for beginning in (b"GET http://allowed.test/ HTTP/1.1\r\n", b"Host: allowed.test\r\n", b"X: y\r\n"):
@@ -140,7 +140,7 @@ def test_heads_that_never_end_are_ended(pair: Pair) -> None:
         assert all(b" 408 " in read_all(connection) for connection in slow)
 
 
-def test_bodies_that_trickle_stop_nobody(pair: Pair) -> None:
+def test_trickling_request_bodies_do_not_delay_other_clients(pair: Pair) -> None:
     before = pair.proxy.memory()
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(pair.proxy.connect()) for _ in range(100)]
@@ -153,7 +153,7 @@ def test_bodies_that_trickle_stop_nobody(pair: Pair) -> None:
         assert pair.proxy.memory() - before < 32 * MIB
 
 
-def test_an_upload_to_a_server_that_is_slow_to_reach_is_not_held(pair: Pair) -> None:
+def test_an_upload_is_not_buffered_while_the_proxy_connects_to_a_slow_server(pair: Pair) -> None:
     def swallow(stream: socket.socket, data: bytes) -> None:
         size = len(data)
         while size < 64 * MIB:
@@ -174,7 +174,7 @@ def test_an_upload_to_a_server_that_is_slow_to_reach_is_not_held(pair: Pair) -> 
     assert most - before < 24 * MIB
 
 
-def test_names_whose_servers_are_silent_keep_no_reload_and_no_known_host_waiting(pair: Pair) -> None:
+def test_silent_name_servers_do_not_delay_a_reload_or_known_hosts(pair: Pair) -> None:
     with wrong(pair, "silent"), contextlib.ExitStack() as stack:
         for number in range(200):
             stack.enter_context(pair.proxy.connect()).sendall(other(number))
@@ -188,14 +188,14 @@ def test_names_whose_servers_are_silent_keep_no_reload_and_no_known_host_waiting
     assert pair.proxy.say(other(202)).startswith(b"HTTP/1.1 200")
 
 
-def test_a_resolver_that_is_down_is_said_and_works_again_by_itself(pair: Pair) -> None:
+def test_reports_a_resolver_failure_and_recovers(pair: Pair) -> None:
     with wrong(pair, "down"):
         assert b"n1.wild.test does not resolve: Temporary failure in name resolution" in pair.proxy.say(other(1))
         assert_well(pair)
     assert pair.proxy.say(other(1)).startswith(b"HTTP/1.1 200")
 
 
-def test_a_full_log_volume_opens_nothing_and_is_told(pair: Pair) -> None:
+def test_a_full_log_volume_is_reported_and_requests_are_still_decided(pair: Pair) -> None:
     with wrong(pair, "full"):
         assert_well(pair)
         pair.proxy.line(host="evil.test", decision="deny")  # on stdout
@@ -209,7 +209,7 @@ def test_a_full_log_volume_opens_nothing_and_is_told(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a directory", "a pipe", "a link to nowhere", "nothing"])
-def test_a_policy_that_cannot_be_read_leaves_the_last_good_one(pair: Pair, kind: str) -> None:
+def test_an_unreadable_policy_leaves_the_last_good_one_in_force(pair: Pair, kind: str) -> None:
     file = pair.proxy.policy_file
     text = file.read_text()
     file.unlink()
@@ -229,7 +229,7 @@ def test_a_policy_that_cannot_be_read_leaves_the_last_good_one(pair: Pair, kind:
     assert pair.proxy.ask_control("reload")["ok"] is True
 
 
-def test_a_server_that_resets_in_the_middle_is_noticed_on_both_ways(pair: Pair) -> None:
+def test_reports_a_server_reset_during_a_response_or_an_upload(pair: Pair) -> None:
     def reset(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
@@ -255,7 +255,7 @@ PACK = {
 
 
 @pytest.mark.parametrize("packing", PACK)
-def test_a_bomb_passes_as_it_came_and_is_never_unpacked(pair: Pair, packing: str) -> None:
+def test_forwards_compressed_bombs_without_decompressing_them(pair: Pair, packing: str) -> None:
     bomb = PACK[packing](bytes(64 * MIB))
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {packing}\r\nContent-Length: {len(bomb)}\r\n\r\n"
     pair.server.answers["/bomb"] = head.encode() + bomb
@@ -270,7 +270,7 @@ def test_a_bomb_passes_as_it_came_and_is_never_unpacked(pair: Pair, packing: str
     assert pair.proxy.memory() - before < 16 * MIB
 
 
-def test_messages_of_a_websocket_are_not_compressed(pair: Pair) -> None:
+def test_does_not_negotiate_websocket_compression(pair: Pair) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
         switch(stream)
         packed = zlib.compressobj(wbits=-15)
@@ -302,7 +302,7 @@ FLOODS = {
 
 @one_path
 @pytest.mark.parametrize("flood", FLOODS)
-def test_a_flood_of_http2_frames_is_bounded(pair: Pair, flood: str) -> None:
+def test_a_flood_of_http2_frames_does_not_delay_others_or_exhaust_memory(pair: Pair, flood: str) -> None:
     before = pair.proxy.memory()
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         Http2Client(stream)
@@ -313,7 +313,7 @@ def test_a_flood_of_http2_frames_is_bounded(pair: Pair, flood: str) -> None:
 
 
 @one_path
-def test_fields_that_unpack_to_many_times_their_size_are_refused(pair: Pair) -> None:
+def test_rejects_hpack_bombs(pair: Pair) -> None:
     before = pair.proxy.memory()
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -323,7 +323,7 @@ def test_fields_that_unpack_to_many_times_their_size_are_refused(pair: Pair) -> 
     assert (bytes(pair.server.raw), pair.proxy.memory() - before < 32 * MIB) == (b"", True)
 
 
-def test_thousands_of_denials_leave_their_lines_and_no_memory(pair: Pair) -> None:
+def test_thousands_of_denials_are_recorded_in_bounded_memory(pair: Pair) -> None:
     before = pair.proxy.memory()
     asked = b"GET http://evil.test/%s HTTP/1.1\r\nHost: evil.test\r\n\r\n" % (b"x" * 100)
     with pair.proxy.connect(seconds=20) as connection:
@@ -344,7 +344,7 @@ def test_thousands_of_denials_leave_their_lines_and_no_memory(pair: Pair) -> Non
     assert taken < TENTHS / 10 * 3
 
 
-def test_thousands_of_requests_in_one_packet_keep_nobody_waiting(pair: Pair) -> None:
+def test_thousands_of_pipelined_requests_do_not_delay_other_clients(pair: Pair) -> None:
     with pair.proxy.connect() as connection:
         asked = b"GET http://a HTTP/1.1\r\nHost: a\r\n\r\n" * 20_000
         connection.settimeout(0.2)
@@ -353,7 +353,7 @@ def test_thousands_of_requests_in_one_packet_keep_nobody_waiting(pair: Pair) -> 
         assert_well(pair)
 
 
-def test_a_proxy_that_is_paused_lets_nothing_through_and_goes_on_afterwards(pair: Pair) -> None:
+def test_a_paused_proxy_forwards_nothing_and_continues_when_resumed(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as kept:
         kept.sendall(b"GET /1 HTTP/1.1\r\nHost: allowed.test\r\n\r\n")
         assert read_answer(kept)[0] == 200
@@ -370,7 +370,7 @@ def test_a_proxy_that_is_paused_lets_nothing_through_and_goes_on_afterwards(pair
     assert_well(pair)
 
 
-def test_a_proxy_that_is_killed_takes_its_connections_along(tmp_path: Path) -> None:
+def test_killing_the_proxy_closes_its_connections(tmp_path: Path) -> None:
     with start_pair(tmp_path, POLICY) as pair:
         begun = threading.Event()
         ended = threading.Event()

@@ -1,4 +1,4 @@
-"""The entrances for clients that know no proxy: rows S and D of the attack list, from the side of such a client."""
+"""The transparent proxy and the DNS server, for clients that ignore proxy variables: rows S and D."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALERT_UNRECOGNIZED_NAME = b"\x15\x03\x03\x00\x02\x02\x70"
 
 
 def ask_by_tls(stand: Stand, sni: str, request: bytes, alpn: tuple[str, ...] = ()) -> bytes:
-    """Connect as a client does that was told by the name server that the host lives here."""
+    """Connect like a client whose DNS server resolved the host to the proxy."""
     context = ssl.create_default_context(cafile=stand.proxy.ready["ca"])
     context.set_alpn_protocols([*alpn])
     with (
@@ -47,26 +47,26 @@ def reason_in(answer: bytes) -> str:
     return reason
 
 
-def test_an_allowed_request_passes_by_the_name_in_its_hello(stand: Stand) -> None:
+def test_forwards_an_allowed_https_request_by_its_sni(stand: Stand) -> None:
     assert ask_by_tls(stand, "allowed.test", get("/api/x", "allowed.test")).startswith(b"HTTP/1.1 200")
     assert stand.proxy.line(event="request", decision="allow", host="allowed.test", port=443)["path"] == "/api/x"
     assert b"GET /api/x " in stand.allowed.raw
 
 
-def test_an_allowed_request_passes_by_its_host(stand: Stand) -> None:
+def test_forwards_an_allowed_http_request_by_its_host_header(stand: Stand) -> None:
     assert ask_by_host(stand, get("/api/x", "allowed.test")).startswith(b"HTTP/1.1 200")
     assert b"GET /api/x " in stand.allowed_plain.raw
 
 
 @pytest.mark.parametrize("path", ["/other", "/api/secret/x"])
-def test_rules_hold_as_they_do_through_the_proxy(stand: Stand, path: str) -> None:
+def test_denies_paths_that_the_rules_do_not_allow(stand: Stand, path: str) -> None:
     assert ask_by_tls(stand, "allowed.test", get(path, "allowed.test")).startswith(b"HTTP/1.1 403")
     assert ask_by_host(stand, get(path, "allowed.test")).startswith(b"HTTP/1.1 403")
     stand.assert_nothing_got_out()
 
 
 @pytest.mark.unasked
-def test_a_denied_host_hears_why_inside_its_tls(stand: Stand) -> None:
+def test_explains_denials_over_https_and_http(stand: Stand) -> None:
     assert reason_in(ask_by_tls(stand, "evil.test", get("/", "evil.test"))) == "no rule allows host evil.test"
     assert reason_in(ask_by_host(stand, get("/", "evil.test"))) == "no rule allows host evil.test"
     assert stand.proxy.line(event="request", decision="deny", host="evil.test", port=443)
@@ -74,14 +74,14 @@ def test_a_denied_host_hears_why_inside_its_tls(stand: Stand) -> None:
     stand.assert_nothing_got_out()
 
 
-def test_a_host_that_is_allowed_on_another_port_alone_is_denied(stand: Stand) -> None:
+def test_denies_a_host_that_is_allowed_only_on_another_port(stand: Stand) -> None:
     told = reason_in(ask_by_tls(stand, "ports.test", get("/", "ports.test")))
     assert told.startswith("host ports.test is allowed, port 443 is not")
     stand.assert_nothing_got_out()
 
 
 @pytest.mark.parametrize(("sni", "host"), [("allowed.test", "evil.test"), ("evil.test", "allowed.test")])
-def test_the_host_is_the_one_of_the_hello_or_it_is_denied(stand: Stand, sni: str, host: str) -> None:
+def test_denies_a_host_header_that_differs_from_the_sni(stand: Stand, sni: str, host: str) -> None:
     assert reason_in(ask_by_tls(stand, sni, get("/api/x", host))).startswith("host_mismatch: ")
     stand.assert_nothing_got_out()
 
@@ -97,7 +97,7 @@ def test_a_second_request_to_another_host_is_denied(stand: Stand) -> None:
     ("names", "reason"),
     [((), "sni_missing"), ((b"allowed.test", b"evil.test"), "sni_ambiguous"), ((b"127.0.0.1",), "sni_ambiguous")],
 )
-def test_a_hello_that_names_no_one_host_is_ended(stand: Stand, names: tuple[bytes, ...], reason: str) -> None:
+def test_rejects_a_tls_hello_without_exactly_one_host_name(stand: Stand, names: tuple[bytes, ...], reason: str) -> None:
     with stand.proxy.connect(entrance="tls") as connection:
         connection.sendall(hello(*names))
         assert read_all(connection) == ALERT_UNRECOGNIZED_NAME
@@ -126,7 +126,7 @@ def test_transparent_tls_port_closes_connections_without_tls(stand: Stand, data:
         b"CONNECT evil.test:443 HTTP/1.1\r\nHost: allowed.test\r\nConnection: close\r\n\r\n",
     ],
 )
-def test_what_is_no_plain_request_is_refused_at_the_entrance_of_http(stand: Stand, data: bytes) -> None:
+def test_transparent_http_port_rejects_malformed_and_non_http_requests(stand: Stand, data: bytes) -> None:
     assert ask_by_host(stand, data).startswith(b"HTTP/1.1 400")
     stand.assert_nothing_got_out()
 
@@ -146,7 +146,7 @@ def test_what_is_no_plain_request_is_refused_at_the_entrance_of_http(stand: Stan
         ("evil.test", "ANY", dns.rcode.REFUSED, 0),
     ],
 )
-def test_a_name_is_answered_by_the_policy_alone_and_leaves_a_line(  # noqa: PLR0917 - a table
+def test_dns_server_answers_by_the_policy_and_records_each_query(  # noqa: PLR0917 - a table
     stand: Stand, ask: object, name: str, kind: str, code: int, answers: int
 ) -> None:
     address, port = stand.proxy.entrance("dns")
@@ -157,7 +157,7 @@ def test_a_name_is_answered_by_the_policy_alone_and_leaves_a_line(  # noqa: PLR0
     stand.assert_nothing_got_out()
 
 
-def test_junk_does_not_end_the_name_server(stand: Stand) -> None:
+def test_dns_server_survives_malformed_messages(stand: Stand) -> None:
     place = stand.proxy.entrance("dns")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         for data in (b"", b"\xff" * 12, b"\0" * 600, bytes(range(256)) * 5):
@@ -168,7 +168,7 @@ def test_junk_does_not_end_the_name_server(stand: Stand) -> None:
     assert answer.rcode() == dns.rcode.NOERROR
 
 
-def test_questions_that_take_long_to_read_hold_nobody_up(stand: Stand) -> None:
+def test_costly_dns_queries_do_not_delay_other_clients(stand: Stand) -> None:
     place = stand.proxy.entrance("dns")
     name = b"\1a" * 126 + b"\0"
     pointing = b"\xc0\x0c\0\2\0\1\0\0\0\0\0\2\xc0\x0c"
@@ -185,4 +185,4 @@ def test_questions_that_take_long_to_read_hold_nobody_up(stand: Stand) -> None:
         started = time.monotonic()
         assert stand.proxy.command("health", f"--proxy={stand.proxy.ready['listening']}").returncode == 0
         assert ask_by_host(stand, get("/api/x", "allowed.test")).startswith(b"HTTP/1.1 200")
-    assert time.monotonic() - started < 5  # what took 35 seconds
+    assert time.monotonic() - started < 5  # this took 35 seconds before

@@ -1,4 +1,4 @@
-"""A fault or a cancellation in any hook of ours is a denial: row Y10, invariant I2."""
+"""An error or a cancellation in any of our hooks is a denial: row Y10, invariant I2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BODY, BODY_STEPS = "the step of a body", {"lane": "_decide", "mitmproxy": "request"}
 POLICY = "version: 1\ndomains: [{host: allowed.test, rules: [{max_body: 10}]}]\n"
-# Each of these raises what the file says, when the file names it.
+# Each of these functions raises the error in the file, if the file names the function.
 TAMPERED = """
 import asyncio, functools, pathlib
 from agent_sandbox.proxy.decide import enforcer, streamer
@@ -70,28 +70,28 @@ ERRORS = ("ValueError('x')", "asyncio.CancelledError()", "TimeoutError()", "Memo
 
 @dataclass
 class Sabotage:
-    """A proxy that falls over where it is told to."""
+    """A proxy with an injected error."""
 
     proxy: ProxyProcess
     capture: Capture
     file: Path
 
     def ask_with(self, fault: str) -> bytes:
-        """Send an allowed request while `fault` is in place; return what came."""
+        """Send an allowed request while `fault` is injected. Return the response."""
         self.proxy.forget()
         self.capture.forget()
         self.file.write_text(fault)
         try:
             return self.proxy.ask("allowed.test", get("/x", "allowed.test"))
         except (OSError, AssertionError):
-            return b""  # no tunnel came to be, or no TLS in it
+            return b""  # the tunnel or TLS in it failed
         finally:
             self.file.write_text("")
 
 
 @pytest.fixture(scope="module")
 def sabotage(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Sabotage]:
-    """Start it once; faults come and go, and it has to go on."""
+    """Start the proxy once. It must keep working after each error."""
     folder = tmp_path_factory.mktemp("faults")
     file = folder / "fault"
     file.write_text("")
@@ -107,7 +107,7 @@ def sabotage(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[S
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", ["decide_with_secrets", "to_request", "_forwarded"])
-def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: str, error: str) -> None:
+def test_an_error_while_deciding_is_a_403_with_an_audit_record(sabotage: Sabotage, name: str, error: str) -> None:
     answer = sabotage.ask_with(f"{name} {error}")
     assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked\r\n")
     line = sabotage.proxy.line(event="request", decision="deny", host="allowed.test", path="/x")
@@ -131,7 +131,7 @@ def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: st
         *("tls_start_client", "tls_established_client", "tls_start_server"),
     ],
 )
-def test_a_fault_on_the_way_to_the_server_lets_no_request_through(
+def test_an_error_before_the_request_is_sent_forwards_no_request(
     sabotage: Sabotage, name: str, error: str, http1: str
 ) -> None:
     fault = BODY_STEPS[http1] if name == BODY else name
@@ -142,13 +142,15 @@ def test_a_fault_on_the_way_to_the_server_lets_no_request_through(
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", ["responseheaders", "from_server"])
-def test_a_fault_on_the_way_back_lets_no_answer_through(sabotage: Sabotage, name: str, error: str) -> None:
+def test_an_error_on_the_way_back_returns_no_response(sabotage: Sabotage, name: str, error: str) -> None:
     assert sabotage.ask_with(f"{name} {error}") == b""
 
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", ["too_large", "abort"])
-def test_a_fault_while_a_body_is_cut_makes_it_no_whole_one(sabotage: Sabotage, name: str, error: str) -> None:
+def test_an_error_while_cutting_a_body_does_not_deliver_it_as_complete(
+    sabotage: Sabotage, name: str, error: str
+) -> None:
     sabotage.capture.forget()
     sabotage.file.write_text(f"{name} {error}")
     try:
@@ -163,7 +165,9 @@ def test_a_fault_while_a_body_is_cut_makes_it_no_whole_one(sabotage: Sabotage, n
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", ["review", "revoke", "abort"])
-def test_a_fault_while_connections_are_reviewed_ends_them(sabotage: Sabotage, name: str, error: str) -> None:
+def test_an_error_while_reviewing_connections_after_a_reload_closes_them(
+    sabotage: Sabotage, name: str, error: str
+) -> None:
     proxy, held = sabotage.proxy, threading.Event()
 
     def answer(stream: socket.socket, _: bytes) -> None:
@@ -189,7 +193,7 @@ def test_a_fault_while_connections_are_reviewed_ends_them(sabotage: Sabotage, na
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_a_fault_in_the_advice_leaves_the_denial(sabotage: Sabotage, error: str) -> None:
+def test_an_error_in_the_suggestions_still_denies_the_request(sabotage: Sabotage, error: str) -> None:
     sabotage.file.write_text(f"advise_with {error}")
     try:
         assert sabotage.proxy.ask("evil.test", get("/x", "evil.test")).startswith(b"HTTP/1.1 403")
@@ -197,5 +201,5 @@ def test_a_fault_in_the_advice_leaves_the_denial(sabotage: Sabotage, error: str)
         sabotage.file.write_text("")
 
 
-def test_without_a_fault_it_works_again(sabotage: Sabotage) -> None:
+def test_requests_succeed_again_after_the_injected_errors(sabotage: Sabotage) -> None:
     assert sabotage.ask_with("").startswith(b"HTTP/1.1 200")

@@ -1,4 +1,4 @@
-"""What goes on and on: neither side has the proxy keep it all, nor work at it while others wait."""
+"""Endless input from either side: the proxy does not buffer it all, nor make others wait."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    """The stand, with nothing on its records."""
+    """The proxy and its server, with empty records."""
     started.forget()
     return started
 
 
 def pour(stream: socket.socket, data: bytes, *, most: int = 128 * MIB, seconds: float = 3) -> int:
-    """Send over and over; return how much was taken."""
+    """Send the data repeatedly. Return how many bytes were accepted."""
     end, sent = time.monotonic() + seconds, 0
     stream.settimeout(0.2)
     with contextlib.suppress(OSError):
@@ -51,7 +51,7 @@ def pour(stream: socket.socket, data: bytes, *, most: int = 128 * MIB, seconds: 
 
 
 def assert_others_are_served(pair: Pair, *, seconds: float = 2) -> None:
-    """What is denied is denied without delay, on a connection of its own."""
+    """Check that a request on another connection is denied without delay."""
     started = time.monotonic()
     assert pair.proxy.say(get("http://evil.test/", "evil.test")).startswith(b"HTTP/1.1 403")
     assert time.monotonic() - started < seconds
@@ -68,7 +68,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-def test_what_a_server_says_around_a_body_has_an_end(pair: Pair, what: str) -> None:
+def test_cuts_off_endless_response_heads_chunk_sizes_and_trailers(pair: Pair, what: str) -> None:
     begin, more = ENDLESS[what]
 
     def play(stream: socket.socket, _: bytes) -> None:
@@ -89,7 +89,7 @@ def test_what_a_server_says_around_a_body_has_an_end(pair: Pair, what: str) -> N
     pair.proxy.line(path="/endless", decision="allow")
 
 
-def test_what_comes_behind_a_request_without_an_answer_is_not_taken(pair: Pair) -> None:
+def test_stops_reading_from_the_client_while_its_response_is_pending(pair: Pair) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
         go_on.wait(10)
         stream.sendall(ok(b"late"))
@@ -101,7 +101,7 @@ def test_what_comes_behind_a_request_without_an_answer_is_not_taken(pair: Pair) 
         connection.sendall(b"GET http://allowed.test/slow HTTP/1.1\r\nHost: allowed.test\r\n\r\n")
         taken = pour(connection, b"x" * MIB, seconds=1.5)
         assert_others_are_served(pair)
-        # The kernel of each side takes some MiB, too.
+        # The kernel of each side buffers some MiB, too.
         assert (taken < 64 * MIB, pair.proxy.memory() - before < 8 * MIB) == (True, True)
         go_on.set()
         connection.settimeout(5)
@@ -109,7 +109,7 @@ def test_what_comes_behind_a_request_without_an_answer_is_not_taken(pair: Pair) 
 
 
 @pytest.mark.parametrize("connections", [1, 2])
-def test_frames_of_http2_without_number_keep_nobody_waiting(tmp_path: Path, connections: int) -> None:
+def test_endless_http2_frames_do_not_delay_other_clients(tmp_path: Path, connections: int) -> None:
     padding = b"\0\0\3\0\x08\0\0\0\1" + b"\1x\0"
     with contextlib.ExitStack() as stack:
         pair = stack.enter_context(start_pair(tmp_path, POLICY))
@@ -130,7 +130,7 @@ def test_frames_of_http2_without_number_keep_nobody_waiting(tmp_path: Path, conn
 
 
 @one_path
-def test_fields_that_vary_are_not_remembered_for_a_client_that_would_remember_all(pair: Pair) -> None:
+def test_varying_headers_and_a_huge_hpack_table_do_not_slow_responses(pair: Pair) -> None:
     count = iter(range(1_000))
 
     def play(stream: socket.socket, _: bytes) -> None:
@@ -149,7 +149,7 @@ def test_fields_that_vary_are_not_remembered_for_a_client_that_would_remember_al
             assert (number, time.monotonic() - started < 2) == (number, True)
 
 
-def test_frames_of_a_websocket_without_number_keep_nobody_waiting(pair: Pair) -> None:
+def test_endless_websocket_frames_do_not_delay_other_clients(pair: Pair) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
         switch(stream)
         pour(stream, frame(b"", masked=False) * 100_000)
@@ -167,7 +167,7 @@ def test_frames_of_a_websocket_without_number_keep_nobody_waiting(pair: Pair) ->
     reading.join()
 
 
-def test_messages_of_websockets_are_not_held_until_they_are_whole(pair: Pair) -> None:
+def test_websocket_messages_are_not_buffered_whole(pair: Pair) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
         switch(stream)
         swallow(stream)
@@ -184,7 +184,7 @@ def test_messages_of_websockets_are_not_held_until_they_are_whole(pair: Pair) ->
 
 
 @one_path
-def test_a_long_field_of_an_answer_over_http2_keeps_nobody_waiting(pair: Pair) -> None:
+def test_a_long_response_header_over_http2_does_not_delay_other_clients(pair: Pair) -> None:
     pair.server.answers["/long"] = ok(b"x", b"X: " + b"y" * 250_000)
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -196,7 +196,7 @@ def test_a_long_field_of_an_answer_over_http2_keeps_nobody_waiting(pair: Pair) -
 @pytest.mark.parametrize(
     ("http1", "alpn"), [("lane", ()), ("mitmproxy", ()), ("mitmproxy", ("h2",))], indirect=["http1"], scope="module"
 )
-def test_downloads_that_nobody_reads_hold_less_the_more_there_are(
+def test_unread_downloads_of_many_clients_stay_within_a_memory_bound(
     tmp_path: Path, alpn: tuple[str, ...], http1: str
 ) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
@@ -230,7 +230,7 @@ def frame_of_http2(kind: int, flags: int, data: bytes) -> bytes:
 
 
 @one_path
-def test_header_blocks_of_table_sizes_alone_keep_nobody_waiting(pair: Pair) -> None:
+def test_floods_of_hpack_table_sizes_do_not_delay_other_clients(pair: Pair) -> None:
     headers, continuation, end_headers = 1, 9, 4
     most = b" " * 16_384  # each byte sets the size of the table to 0
     begun = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame_of_http2(4, 0, b"")[:5] + bytes(4)
@@ -248,7 +248,7 @@ def test_header_blocks_of_table_sizes_alone_keep_nobody_waiting(pair: Pair) -> N
 
 
 @one_path
-def test_fields_that_are_the_same_in_all_requests_are_not_held_for_each(pair: Pair) -> None:
+def test_limits_the_header_memory_of_concurrent_http2_requests(pair: Pair) -> None:
     pair.server.answers["/api/x"] = lambda *_: time.sleep(3)
     big = [*fields(), *[("x-same", "y" * 3_900)] * 15]
     with contextlib.ExitStack() as open_ones:

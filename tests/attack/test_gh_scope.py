@@ -37,7 +37,7 @@ services:
 
 @dataclass
 class Stand:
-    """The proxy, the server that the API is, and a directory for gh."""
+    """The proxy, the API server, and a directory for gh."""
 
     proxy: ProxyProcess
     server: Api
@@ -119,7 +119,7 @@ READING = [
 
 
 @pytest.mark.parametrize("command", READING if shutil.which("gh") else [])
-def test_gh_reads_the_repositories_with_a_token_that_it_never_has(stand: Stand, command: str) -> None:
+def test_gh_with_the_placeholder_reads_only_repositories_of_the_policy(stand: Stand, command: str) -> None:
     for repository in ("o/app", "O/LIB"):
         done = stand.gh(*shlex.split(command.format(repository)))
         assert (done.returncode, "HTTP 403" in done.stderr) == (0, False), done.stderr
@@ -142,7 +142,7 @@ WRITING = [
 
 
 @pytest.mark.parametrize("command", WRITING if shutil.which("gh") else [])
-def test_gh_writes_to_the_repositories_that_may_be_written(stand: Stand, command: str) -> None:
+def test_gh_writes_only_to_repositories_with_write_access(stand: Stand, command: str) -> None:
     done = stand.gh(*shlex.split(command.format("o/app")))
     assert (done.returncode, "HTTP 403" in done.stderr) == (0, False), done.stderr
     assert any(document.strip().startswith("mutation") for document in stand.server.seen)
@@ -157,7 +157,7 @@ REPOSITORY = 'repository(owner: "o", name: "app")'
 SEARCH = "search not limited to one named repository"
 
 
-def test_several_repositories_of_the_policy_are_read_at_once(stand: Stand) -> None:
+def test_a_query_can_read_several_repositories_of_the_policy(stand: Stand) -> None:
     two = 'query { viewer { login } a: %s { ...r parent { ...r } } b: repository(owner: "O", name: "LIB") { ...r } }'
     assert stand.ask(f"{two % REPOSITORY} fragment r on Repository {{ id name owner {{ login }} }}")[0] == 200
     variables = {"owner": "o", "repo": "app"}
@@ -214,7 +214,9 @@ def test_several_repositories_of_the_policy_are_read_at_once(stand: Stand) -> No
          "query.search.nodes on Repository"),
     ],
 )  # fmt: skip
-def test_what_leads_out_of_the_repositories_is_denied_with_its_place(stand: Stand, document: str, where: str) -> None:
+def test_denies_queries_that_leave_the_repositories_and_names_the_field(
+    stand: Stand, document: str, where: str
+) -> None:
     status, reason = stand.ask(document.replace("%s", REPOSITORY))
     assert (status, stand.server.raw) == (403, []), reason
     assert f"graphql {where}" in reason or not where, reason
@@ -226,7 +228,7 @@ NAMED = "query($owner: String!, $name: String!) { repository(owner: $owner, name
 ISSUE = f"{NAMED} {{ issue(number: 1) {{ x: id }} }} }}"
 
 
-def test_an_id_is_known_once_it_was_in_an_answer_about_its_repository(stand: Stand) -> None:
+def test_accepts_an_id_only_after_a_response_about_its_repository(stand: Stand) -> None:
     assert UNKNOWN in stand.ask(COMMENT, i={"subjectId": "issue_of_o_app", "body": "x"})[1]
     assert stand.ask(ISSUE, owner="O", name="App")[0] == 200
     assert stand.ask(COMMENT, i={"subjectId": "issue_of_o_app", "body": "x"})[0] == 200
@@ -234,7 +236,7 @@ def test_an_id_is_known_once_it_was_in_an_answer_about_its_repository(stand: Sta
     assert stand.ask(ISSUE, owner="o", name="lib")[0] == 200
     assert stand.ask('{ node(id: "issue_of_o_lib") { ...on Issue { title } } }')[0] == 200
     stand.server.raw.clear()
-    # It may be read, but not written.
+    # This repository is read-only.
     assert UNKNOWN in stand.ask(COMMENT, i={"subjectId": "issue_of_o_lib", "body": "x"})[1]
     assert stand.server.raw == []
 
@@ -250,7 +252,7 @@ def test_an_id_is_known_once_it_was_in_an_answer_about_its_repository(stand: Sta
         ('label(name: "x") { id }', "label_of_o_app"),
     ],
 )
-def test_ids_of_other_things_are_not_learned(stand: Stand, selected: str, learned: str) -> None:
+def test_does_not_learn_ids_of_other_objects_or_aliased_fields(stand: Stand, selected: str, learned: str) -> None:
     assert stand.ask(f"{{ {REPOSITORY} {{ {selected} }} }}")[0] == 200
     assert UNKNOWN in stand.ask(COMMENT, i={"subjectId": learned, "body": "x"})[1]
 
@@ -267,13 +269,13 @@ def test_ids_of_other_things_are_not_learned(stand: Stand, selected: str, learne
         "pullRequest_of_o_app",
     ],
 )
-def test_a_mutation_has_only_ids_that_are_known(stand: Stand, given: object) -> None:
+def test_denies_mutations_with_unknown_or_malformed_ids(stand: Stand, given: object) -> None:
     assert stand.ask(f"{{ {REPOSITORY} {{ pullRequest(number: 1) {{ id }} }} }}")[0] == 200
     stand.server.raw.clear()
     status, reason = stand.ask(COMMENT, i=given)
     assert (status, UNKNOWN in reason, stand.server.raw) == (403, True, []), reason
 
 
-def test_queries_by_an_unknown_id_are_denied_and_the_token_stays_here(stand: Stand) -> None:
+def test_denies_queries_by_an_unknown_id(stand: Stand) -> None:
     status, reason = stand.ask('{ node(id: "PR_1") { id } }')
     assert (status, "graphql node with an unknown id" in reason, stand.server.raw) == (403, True, [])

@@ -1,4 +1,4 @@
-"""The token of a git server goes to the repositories that the policy names, and nowhere else: real git, and by hand."""
+"""The token of a git server goes only to the repositories that the policy names: with real git, and by hand."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ STARTS_FETCH, STARTS_PUSH = "info/refs?service=git-upload-pack", "info/refs?serv
 
 @dataclass
 class Stand:
-    """The proxy, the git server that all hosts are, and a directory for git."""
+    """The proxy, the git server behind all hosts, and a directory for git."""
 
     proxy: ProxyProcess
     server: GitServer
@@ -101,7 +101,7 @@ def stand(whole: Stand) -> Stand:
     return whole
 
 
-def test_git_clones_fetches_and_pushes_with_a_token_that_it_never_has(stand: Stand) -> None:
+def test_git_clones_and_pushes_without_having_the_token(stand: Stand) -> None:
     assert stand.git("clone", "-q", f"https://{HOST}/o/app.git", "app").returncode == 0
     assert stand.git("commit", "-q", "--allow-empty", "-m", "second", cwd="app").returncode == 0
     pushed = stand.git("push", "origin", "main", "main:next", cwd="app")
@@ -112,7 +112,7 @@ def test_git_clones_fetches_and_pushes_with_a_token_that_it_never_has(stand: Sta
     assert TOKEN not in (stand.folder / "app" / ".git" / "config").read_text()
 
 
-def test_git_cannot_push_to_a_repository_that_it_may_only_read(stand: Stand) -> None:
+def test_git_cannot_push_to_a_read_only_repository(stand: Stand) -> None:
     stand.git("clone", "-q", f"https://{HOST}/o/lib", "read")
     stand.git("commit", "-q", "--allow-empty", "-m", "second", cwd="read")
     stand.server.seen.clear()
@@ -126,7 +126,7 @@ def test_git_cannot_push_to_a_repository_that_it_may_only_read(stand: Stand) -> 
     assert stand.server.seen == []
 
 
-def test_git_does_not_get_the_token_for_a_repository_that_was_renamed(stand: Stand) -> None:
+def test_denies_git_the_redirect_to_a_renamed_repository(stand: Stand) -> None:
     stand.proxy.reload(POLICY.replace("O/app", "o/old"))
     cloned = stand.git("clone", "-q", f"https://{HOST}/o/old.git", "renamed")
     stand.proxy.reload(POLICY)
@@ -145,7 +145,7 @@ FILTER = (
 
 
 @pytest.mark.parametrize("host", WITH_LFS)
-def test_git_pushes_and_fetches_large_files_with_a_token_that_it_never_has(stand: Stand, host: str) -> None:
+def test_git_lfs_pushes_and_fetches_without_having_the_token(stand: Stand, host: str) -> None:
     work = host.partition(".")[0]
     stand.git("clone", "-q", f"https://{host}/o/app.git", work)
     (stand.folder / work / ".gitattributes").write_text("*.bin filter=lfs -text\n")
@@ -165,7 +165,7 @@ def test_git_pushes_and_fetches_large_files_with_a_token_that_it_never_has(stand
 
 
 @pytest.mark.parametrize("repository", ["o/app", "O/APP", "o/lib"])
-def test_no_credential_that_gitlab_hands_out_for_large_files_gets_in(stand: Stand, repository: str) -> None:
+def test_redacts_the_lfs_credential_in_gitlabs_response(stand: Stand, repository: str) -> None:
     asked = json.dumps({"operation": "download", "objects": [{"oid": "0" * 64, "size": 1}]})
     fields = (f"Content-Length: {len(asked)}", "Connection: close")
     with stand.proxy.tls(GITLAB) as stream:
@@ -178,7 +178,7 @@ def test_no_credential_that_gitlab_hands_out_for_large_files_gets_in(stand: Stan
     assert (FOR_HOURS.encode() in body, b'"Authorization": "Basic ********"' in body) == (False, True)
 
 
-def test_large_files_of_a_repository_that_may_only_be_read_are_not_pushed(stand: Stand) -> None:
+def test_denies_lfs_uploads_to_repositories_without_write_access(stand: Stand) -> None:
     for method, target in (
         ("PUT", "objects/0a/1"),
         ("POST", "verify"),
@@ -218,7 +218,7 @@ def test_no_spelling_of_another_repository_gets_the_token(stand: Stand, reposito
         ("/o/ap%70/", "/o/app/"),
     ],
 )
-def test_what_the_server_gets_with_the_token_is_what_was_decided(stand: Stand, target: str, canonical: str) -> None:
+def test_forwards_the_canonical_path_with_the_token(stand: Stand, target: str, canonical: str) -> None:
     status, body = stand.ask(f"{target}{STARTS_FETCH}")
     assert (status, stand.server.seen) == (200, [("GET", f"{canonical}{STARTS_FETCH}", BASIC)]), body
 
@@ -234,9 +234,9 @@ def test_what_the_server_gets_with_the_token_is_what_was_decided(stand: Stand, t
         "?SERVICE=git-upload-pack",
     ],
 )
-def test_other_services_of_git_get_no_token(stand: Stand, query: str) -> None:
+def test_other_or_ambiguous_git_services_get_no_token(stand: Stand, query: str) -> None:
     status, _ = stand.ask(f"/o/app.git/info/refs{query}")
-    # As a web page it may pass, without the token.
+    # It can pass as a web page, without the token.
     assert status in {400, 401, 403}
     assert {credential for _, _, credential in stand.server.seen} <= {""}
 
@@ -257,7 +257,7 @@ def basic(user: str, password: str) -> str:
     return f"Authorization: Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
-def test_a_credential_helper_that_knows_the_placeholder_works(stand: Stand) -> None:
+def test_replaces_the_placeholder_in_basic_credentials_of_any_user(stand: Stand) -> None:
     for user in ("x-access-token", "anyone", ""):
         assert stand.ask(f"/o/app.git/{STARTS_FETCH}", basic(user, placeholder(stand)))[0] == 200
     assert {credential for _, _, credential in stand.server.seen} == {BASIC}
@@ -272,7 +272,7 @@ def test_an_attackers_token_does_not_reach_the_repository(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("path", ["/x/app.git/info/refs", "/o/app/settings", "/o/app-private.git/git-upload-pack"])
-def test_the_placeholder_is_sent_to_no_other_path(stand: Stand, path: str) -> None:
+def test_denies_the_placeholder_on_other_paths(stand: Stand, path: str) -> None:
     status, body = stand.ask(path, basic("x-access-token", placeholder(stand)))
     assert (status, '"blocked": true' in body) == (403, True)
     assert stand.server.seen == []
@@ -303,9 +303,11 @@ def test_the_placeholder_is_sent_to_no_other_path(stand: Stand, path: str) -> No
         ("/repositories/1", "GET", 403),
     ],
 )
-def test_the_api_is_for_the_repositories_alone(stand: Stand, target: str, method: str, status: int) -> None:
+def test_the_api_allows_only_the_repositories_of_the_policy(
+    stand: Stand, target: str, method: str, status: int
+) -> None:
     got, body = stand.ask(target, f"Authorization: token {placeholder(stand)}", method=method, host=API)
     seen = stand.server.seen
-    # What could be read in two ways is a 400.
+    # An ambiguous request is a 400.
     assert (got in {400, 403}, bool(seen)) == (status == 403, status == 200), body
     assert {credential for _, _, credential in seen} <= {f"Bearer {TOKEN}"}

@@ -1,4 +1,4 @@
-"""GraphQL by a list of operations: reading passes, writing does not, however it is wrapped, framed, cut or hurried."""
+"""GraphQL by a list of operations: reads pass and writes do not, however they are wrapped, framed or split."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ JSON = "Content-Type: application/json"
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    """A proxy whose policy reads GraphQL."""
+    """A proxy whose policy has a GraphQL rule."""
     with start_pair(tmp_path_factory.mktemp("graphql"), POLICY, sabotage=HURRY, http1=http1) as pair:
         yield pair
 
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    """The same, with its policy, and nothing on its records."""
+    """The same, with its policy and empty records."""
     started.proxy.reload(POLICY)
     started.forget()
     return started
@@ -55,7 +55,7 @@ def asked(document: str, **more: object) -> bytes:
 
 
 def received(pair: Pair) -> list[bytes]:
-    """Return the bodies that the server got, without what frames the one chunk of those in chunks."""
+    """Return the bodies that the server got, without the framing of a single chunk."""
     got = [one.body for one in pair.server.requests if one.line.startswith("POST")]
     return [body.removeprefix(b"%x\r\n" % len(READING)).removesuffix(b"\r\n") for body in got]
 
@@ -113,7 +113,7 @@ DENIED = {
 
 
 @pytest.mark.parametrize("name", DENIED)
-def test_what_is_not_listed_or_leaves_doubt_goes_nowhere(pair: Pair, name: str) -> None:
+def test_denies_unlisted_or_ambiguous_operations_without_forwarding(pair: Pair, name: str) -> None:
     answer = pair.proxy.ask("allowed.test", DENIED[name])
     assert answer.startswith((b"HTTP/1.1 403", b"HTTP/1.1 400")), answer
     assert pair.server.requests == []
@@ -121,14 +121,14 @@ def test_what_is_not_listed_or_leaves_doubt_goes_nowhere(pair: Pair, name: str) 
     assert (line["decision"], line["bytes_out"]) == ("deny", 0)
 
 
-def test_a_length_that_is_never_read_is_denied_at_once(pair: Pair) -> None:
+def test_denies_an_oversized_content_length_before_the_body_arrives(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(get("/graphql", "allowed.test", JSON, "Content-Length: 99999999", method="POST"))
         status, body = read_answer(stream)
     assert (status, "a body of more than 256 KiB" in json.loads(body)["reason"]) == (403, True)
 
 
-def test_plain_http_is_not_read_at_all(pair: Pair) -> None:
+def test_denies_plain_http_where_the_rule_requires_https(pair: Pair) -> None:
     with pair.proxy.connect() as connection:
         connection.sendall(post(READING, path="http://allowed.test/graphql"))
         assert read_head(connection).startswith(b"HTTP/1.1 403")
@@ -136,7 +136,7 @@ def test_plain_http_is_not_read_at_all(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 5])
-def test_chunks_and_packets_of_any_size_are_one_body(pair: Pair, size: int) -> None:
+def test_decides_chunked_bodies_whatever_the_chunk_size(pair: Pair, size: int) -> None:
     for body, status in ((READING, b"200"), (WRITING, b"403")):
         with pair.proxy.tls("allowed.test") as stream:
             stream.sendall(get("/graphql", "allowed.test", JSON, "Transfer-Encoding: chunked", method="POST"))
@@ -148,7 +148,7 @@ def test_chunks_and_packets_of_any_size_are_one_body(pair: Pair, size: int) -> N
     assert received(pair) == [READING]
 
 
-def test_who_asks_first_is_told_to_go_on_only_where_a_body_can_help(pair: Pair) -> None:
+def test_sends_100_continue_only_if_the_body_can_change_the_decision(pair: Pair) -> None:
     for kind, status in ((JSON, b"100"), ("Content-Type: text/plain", b"403")):
         with pair.proxy.tls("allowed.test") as stream:
             head = post(READING, "Expect: 100-continue", kind=kind).removesuffix(READING)
@@ -159,14 +159,14 @@ def test_who_asks_first_is_told_to_go_on_only_where_a_body_can_help(pair: Pair) 
                 assert read_head(stream).startswith(b"HTTP/1.1 200")
 
 
-def test_a_second_request_behind_a_body_is_decided_by_itself(pair: Pair) -> None:
+def test_decides_each_pipelined_request_by_its_own_body(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall((post(READING) + post(WRITING) + post(READING)).replace(b"Connection: close\r\n", b""))
         assert [read_answer(stream)[0] for _ in range(3)] == [200, 403, 200]
     assert received(pair) == [READING, READING]
 
 
-def test_a_body_that_is_shorter_than_it_says_waits_no_longer_than_it_may(pair: Pair) -> None:
+def test_a_body_shorter_than_its_content_length_times_out_with_408(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(post(READING).replace(b"Content-Length: 28", b"Content-Length: 29"))
         assert read_answer(stream)[0] == 408
@@ -175,7 +175,7 @@ def test_a_body_that_is_shorter_than_it_says_waits_no_longer_than_it_may(pair: P
     assert (line["decision"], line["reason"]) == ("deny", "the request body did not arrive in time")
 
 
-def test_a_client_that_leaves_in_the_middle_has_sent_nothing(pair: Pair) -> None:
+def test_forwards_nothing_if_the_client_disconnects_within_the_body(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(post(READING)[:-1])
     line = pair.proxy.line(path="/graphql")
@@ -183,7 +183,7 @@ def test_a_client_that_leaves_in_the_middle_has_sent_nothing(pair: Pair) -> None
     assert pair.server.requests == []
 
 
-def test_a_body_without_an_end_is_cut_and_takes_no_room(pair: Pair) -> None:
+def test_an_endless_body_is_a_413_and_is_not_buffered(pair: Pair) -> None:
     before = pair.proxy.memory()
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(get("/graphql", "allowed.test", JSON, "Transfer-Encoding: chunked", method="POST"))
@@ -194,7 +194,7 @@ def test_a_body_without_an_end_is_cut_and_takes_no_room(pair: Pair) -> None:
     assert pair.proxy.memory() - before < 8 * 1024 * 1024
 
 
-def test_so_many_bodies_are_read_at_once_and_no_more(pair: Pair) -> None:
+def test_limits_how_many_bodies_are_read_at_once(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         number = 0
@@ -204,14 +204,14 @@ def test_so_many_bodies_are_read_at_once_and_no_more(pair: Pair) -> None:
             client.h2.send_data(number, b"{")
         client.flush()
         assert client.status(number) == "429"
-    # That their client is gone is noticed when what it sent has been worked off.
+    # The proxy notices that the client is gone once it has processed its data.
     end = time.monotonic() + 2
     while not pair.proxy.ask("allowed.test", post(READING)).startswith(b"HTTP/1.1 200"):
         assert time.monotonic() < end
     assert received(pair) == [READING]
 
 
-def test_what_is_held_while_the_policy_changes_is_decided_by_the_new_one(pair: Pair) -> None:
+def test_a_request_read_during_a_reload_is_decided_by_the_new_policy(pair: Pair) -> None:
     for policy, status in ((POLICY.replace("viewer, ", ""), b"403"), (POLICY, b"200")):
         pair.proxy.reload(POLICY.replace("viewer, ", "node, "))
         with pair.proxy.tls("allowed.test") as stream:
@@ -222,7 +222,7 @@ def test_what_is_held_while_the_policy_changes_is_decided_by_the_new_one(pair: P
     assert received(pair) == [READING]
 
 
-def test_what_was_decided_is_held_against_a_new_policy_too(pair: Pair) -> None:
+def test_a_reload_aborts_a_forwarded_request_that_the_new_policy_denies(pair: Pair) -> None:
     arrived, answered = threading.Event(), threading.Event()
 
     def wait(_: socket.socket, __: bytes) -> None:
@@ -240,7 +240,7 @@ def test_what_was_decided_is_held_against_a_new_policy_too(pair: Pair) -> None:
 
 
 @one_path
-def test_streams_of_http2_are_read_in_the_same_way(pair: Pair) -> None:
+def test_decides_http2_streams_by_their_bodies(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         head = [*fields("/graphql", method="POST"), ("content-type", "application/json")]
@@ -249,7 +249,7 @@ def test_streams_of_http2_are_read_in_the_same_way(pair: Pair) -> None:
     assert received(pair) == [READING]
 
 
-def test_other_bodies_are_streamed_as_ever(pair: Pair) -> None:
+def test_does_not_limit_bodies_of_hosts_without_graphql_rules(pair: Pair) -> None:
     request = get("/x", "a.wild.test", JSON, f"Content-Length: {1 << 20}", method="POST") + bytes(1 << 20)
     assert pair.proxy.ask("a.wild.test", request).startswith(b"HTTP/1.1 200")
     assert received(pair) == [bytes(1 << 20)]

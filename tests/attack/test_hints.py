@@ -1,4 +1,4 @@
-"""Hints: data that leaves through allowed hosts, or in names, is marked, and no request is decided by a hint."""
+"""Hints mark data that leaves through allowed hosts or in names. They decide nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def status(answer: bytes) -> int:
     return int(answer[9:12])
 
 
-def test_encoded_data_in_a_path_or_a_query_is_marked_and_goes_on(pair: Pair) -> None:
+def test_marks_encoded_data_in_a_path_or_query_and_still_allows_it(pair: Pair) -> None:
     for target in (f"/{BLOB}", f"/q?d={BLOB * 3}"):
         pair.proxy.forget()
         assert status(pair.proxy.ask("first.test", get(target, "first.test"))) == 200
@@ -40,7 +40,7 @@ def test_encoded_data_in_a_path_or_a_query_is_marked_and_goes_on(pair: Pair) -> 
         assert "?" not in line["path"]
 
 
-def test_a_large_upload_is_marked_and_goes_on(pair: Pair) -> None:
+def test_marks_a_large_upload_and_still_allows_it(pair: Pair) -> None:
     def read_all_and_answer(stream: socket.socket, data: bytes) -> None:
         came = len(data)
         while came < UPLOAD and (data := stream.recv(1 << 20)):
@@ -57,7 +57,7 @@ def test_a_large_upload_is_marked_and_goes_on(pair: Pair) -> None:
     assert line["hint"] == "upload: sent 8 MiB at once; the most before to this host was 0 KiB"
 
 
-def test_names_that_carry_data_are_marked_and_stay_denied(pair: Pair) -> None:
+def test_marks_denied_host_names_that_carry_data(pair: Pair) -> None:
     pair.proxy.forget()
     for number in range(30):
         name = f"{hashlib.sha256(b'%d' % number).hexdigest()[:40]}.evil.test"

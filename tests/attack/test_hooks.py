@@ -1,9 +1,8 @@
-"""A fault, a cancellation or a time-out in any hook of any addon lets nothing through: invariant I2, row Y10.
+"""An error, a cancellation or a timeout in any hook of any addon lets nothing through: invariant I2, row Y10.
 
-Nor does one in any function between the hooks and the wire, before or after it has done its work: for mitmproxy, those
-that map its flows to exchanges and back; for the lane, all that serve a request.
-Hooks and functions are found, not listed: one that is added is tried by itself, and has to be reached by what is asked
-here.
+The same holds for any function between the hooks and the wire, before or after its work: for mitmproxy, those that map
+flows to exchanges and back; for the lane, all that serve a request.
+The tests find hooks and functions by themselves. A new one must be reached by a request in this file.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ domains:
       - {path: {exact: /ws}}
       - {methods: [POST], path: {exact: /graphql}, graphql: {query: [viewer]}}
 """
-# Each hook and each function of the mapping raises what the file says, when the file names it. When it says EACH, all
-# leave their names behind instead.
+# Each hook and function raises the error in the file, if the file names it. If it says EACH, all write down their names
+# instead.
 TAMPERED = """
 import asyncio, importlib, inspect, pathlib, sys
 from agent_sandbox.proxy import run
@@ -84,7 +83,7 @@ for place, name in {functions}:
         if module.__name__.startswith("agent_sandbox.proxy.") and vars(module).get(name) is original:
             setattr(module, name, tamper(original, name))
 """
-# Of the lane: what runs when all has passed too, or is reached only by what unit tests ask.
+# Functions of the lane that also run after the exchange, or that only unit tests reach.
 LEFT_OUT = {
     *("_aborted_on_error", "_without_expect", "chunk", "Body._read", "Steps.fault", "Upstream.fits"),
     *(
@@ -100,7 +99,7 @@ LEFT_OUT = {
     *("Relay._send_all", "Relay._be_fair", "Relay._switch", "Serving.serve", "Serving.drop_upstream", "Serving._end"),
     *("Serving._forward", "Serving._forward_again", "Serving._serve", "Serving._wait_for_person"),
 }
-# Where these fall over, no request is sent.
+# If one of these fails, no request is sent.
 ON_THE_WAY_THERE = {
     *("FlowHooks.requestheaders", "FlowHooks._call"),
     *("read_request", "write_decision", "write_request"),
@@ -118,7 +117,7 @@ ON_THE_WAY_THERE = {
         "_secure",
     ),
 }
-# What they write down was allowed, and has gone its way.
+# These run when the allowed exchange is already complete.
 WHEN_ALL_HAS_PASSED = ("response", "websocket_end", "_release", "to_pool", "rest", "drop")
 # Called before the end of a response, and when a WebSocket is over.
 WHEN_FRAMES_HAVE_PASSED = ("_stop_sending",)
@@ -128,7 +127,7 @@ QUESTION = b'{"query": "{viewer{login}}"}'
 
 
 def hooks() -> list[str]:
-    """Find all there are."""
+    """Return the names of all hooks."""
     walked = pkgutil.walk_packages(agent_sandbox.proxy.__path__, "agent_sandbox.proxy.")
     modules = [importlib.import_module(module.name) for module in walked if not module.name.endswith("__main__")]
     found = {
@@ -143,7 +142,7 @@ def hooks() -> list[str]:
 
 
 def mapping(http1: str) -> dict[str, str]:
-    """Find the functions between the hooks and the wire; return their modules by their names."""
+    """Return the modules of the functions between the hooks and the wire, by function name."""
     modules = (steps, serving, relay, upstream, body) if http1 == "lane" else (flows,)
     return dict(sorted((name, module.__name__) for module in modules for name in functions_of(module)))
 
@@ -162,27 +161,27 @@ def functions_of(module: ModuleType) -> Iterator[str]:
 
 @dataclass
 class Sabotage:
-    """A proxy that falls over where it is told to."""
+    """A proxy with an injected error."""
 
     pair: Pair
     file: Path
-    on_its_way: dict[str, set[str]] = field(default_factory=dict)  # what is asked, and what that leads to
+    on_its_way: dict[str, set[str]] = field(default_factory=dict)  # what each request reaches
 
     def explore(self) -> None:
-        """Learn where each request leads: a fault anywhere else cannot change what comes of it."""
+        """Learn what each request reaches. An error anywhere else cannot change its result."""
         for what, (tried, _) in ASKED.items():
             with self.fault("EACH", ""):
                 tried(self.pair)
-                time.sleep(0.2)  # some run when the client is gone
+                time.sleep(0.2)  # some run after the client has left
             self.on_its_way[what] = self.reached()
 
     def leading_to(self, name: str) -> dict[str, Callable[[Pair], bool]]:
-        """Return what to ask to get to a hook or a function."""
+        """Return the requests that reach a hook or a function."""
         return {what: tried for what, (tried, _) in ASKED.items() if name in self.on_its_way[what]}
 
     @contextlib.contextmanager
     def fault(self, name: str, error: str) -> Iterator[None]:
-        self.reached()  # the hooks leave their mark, too
+        self.reached()  # the hooks leave marks, too
         self.file.write_text(f"{name} {error}")
         try:
             yield
@@ -190,19 +189,19 @@ class Sabotage:
             self.file.write_text("")
 
     def forget(self) -> None:
-        """Drop what the server got, and the lines so far: the last is one that `faults` waited for."""
+        """Drop what the server got, and the records so far, up to the last that `faults` waited for."""
         self.pair.server.forget()
         self.pair.proxy.lines.clear()
 
     def reached(self) -> set[str]:
-        """Return the marks that were left, once."""
+        """Return the names that were written down, and delete them."""
         mark = self.file.with_name(f"{self.file.name}.reached")
         reached = {*mark.read_text().splitlines()} if mark.exists() else set()
         mark.unlink(missing_ok=True)
         return reached
 
     def faults(self) -> list[str]:
-        """Return the faults that were written down, those still on their way included."""
+        """Return the recorded errors, including those that are still being written."""
         self.pair.proxy.say(get("http://evil.test/last", "evil.test"))
         self.pair.proxy.line(host="evil.test")
         return [line["reason"] for line in self.pair.proxy.lines if line["event"] == "fault"]
@@ -210,7 +209,7 @@ class Sabotage:
 
 @pytest.fixture(scope="module")
 def sabotage(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Sabotage]:
-    """Start it once; faults come and go, and it has to go on."""
+    """Start the proxy once. It must keep working after each error."""
     folder = tmp_path_factory.mktemp("hooks")
     file = folder / "fault"
     file.write_text("")
@@ -238,7 +237,7 @@ def ask(pair: Pair, request: bytes) -> bool:
 
 
 def keep(pair: Pair, path: str) -> bool:
-    """Ask for something, and keep the connection for a while."""
+    """Send a request without asking to close the connection."""
     with contextlib.suppress(OSError, AssertionError), pair.proxy.tls("allowed.test") as stream:
         stream.sendall(get(path, "allowed.test").replace(b"Connection: close\r\n", b""))
         return read_answer(stream) == (200, b"whole")
@@ -266,7 +265,7 @@ def distrust(pair: Pair) -> bool:
     return False
 
 
-# What is asked, and whether it is answered when nothing is at fault.
+# Requests, and whether each succeeds without an error.
 ASKED: dict[str, tuple[Callable[[Pair], bool], bool]] = {
     "a request": (lambda pair: ask(pair, get("/plain", "allowed.test")), True),
     "an upload": (lambda pair: ask(pair, upload("/plain")), True),
@@ -284,13 +283,13 @@ ASKED: dict[str, tuple[Callable[[Pair], bool], bool]] = {
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("hook", hooks())
-def test_nothing_gets_through_a_hook_that_falls_over(sabotage: Sabotage, hook: str, error: str) -> None:
+def test_no_request_succeeds_if_a_hook_raises(sabotage: Sabotage, hook: str, error: str) -> None:
     reached, name = False, hook.partition(".")[2]
     for what, tried in sabotage.leading_to(hook).items():
         sabotage.forget()
         with sabotage.fault(hook, error):
             through = tried(sabotage.pair)
-            time.sleep(0.03)  # some run when the client is gone
+            time.sleep(0.03)  # some run after the client has left
         fell = f"error in hook {name}" in sabotage.faults()
         assert not (through and fell and name not in WHEN_ALL_HAS_PASSED), what
         reached = reached or fell
@@ -304,7 +303,7 @@ def test_nothing_gets_through_a_hook_that_falls_over(sabotage: Sabotage, hook: s
 @pytest.mark.parametrize(
     ("http1", "name"), [(path, name) for path in PATHS for name in mapping(path)], indirect=["http1"], scope="module"
 )
-def test_nothing_gets_through_where_flows_are_mapped_and_a_function_falls_over(
+def test_no_request_succeeds_if_a_function_between_hooks_and_wire_raises(
     sabotage: Sabotage, name: str, when: str, error: str
 ) -> None:
     reached, function = False, name.rpartition(".")[2]
@@ -312,7 +311,7 @@ def test_nothing_gets_through_where_flows_are_mapped_and_a_function_falls_over(
         sabotage.forget()
         with sabotage.fault(name + when, error):
             through = tried(sabotage.pair)
-            time.sleep(0.03)  # some run when the client is gone
+            time.sleep(0.03)  # some run after the client has left
         fell = name + when in sabotage.reached()
         passed = WHEN_ALL_HAS_PASSED + (WHEN_FRAMES_HAVE_PASSED if what == "a WebSocket" else ())
         assert not (through and fell and function not in passed), what
@@ -324,7 +323,7 @@ def test_nothing_gets_through_where_flows_are_mapped_and_a_function_falls_over(
     assert reached, f"nothing that is asked here leads to {name}"
 
 
-def test_without_a_fault_all_of_it_works(sabotage: Sabotage) -> None:
+def test_all_requests_give_the_expected_result_without_an_error(sabotage: Sabotage) -> None:
     sabotage.pair.forget()
     assert {what: tried(sabotage.pair) for what, (tried, _) in ASKED.items()} == {
         what: wanted for what, (_, wanted) in ASKED.items()

@@ -1,4 +1,4 @@
-"""Our own commands in a clone: no file of it makes one of them hang, or end with a fault of ours."""
+"""Our commands in a hostile project: no file makes a command hang or crash."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ COMPOSE, EDITOR, POLICY = (
     f".devcontainer/{name}" for name in ("docker-compose.yml", "devcontainer.json", "policy.yaml")
 )
 NINES = "9" * 5_000
-# Nine levels of nine aliases: 387 million values to whoever walks through them.
+# Nine levels of nine aliases are 387 million values if all are visited.
 LEVELS = "".join(f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """What becomes of one file, and the first line of what each command that reads it says."""
+    """A change to one file, and the first error line of each command that reads it."""
 
     file: str
     change: Callable[[str], str]
@@ -110,7 +110,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_no_file_of_a_clone_makes_a_command_fail_but_in_the_users_words(
+def test_commands_report_hostile_project_files_without_crashing(
     name: str, empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{empty_project}/nowhere")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "host",
     ["evilallowed.test", "allowed.test.evil.test", "allowed-test", "wild.test", "evil.test", "wild.test.evil.test"],
 )
-def test_a_name_that_only_looks_allowed_is_denied(stand: Stand, host: str) -> None:
+def test_denies_a_host_that_only_resembles_an_allowed_one(stand: Stand, host: str) -> None:
     assert stand.proxy.say(get(f"http://{host}/api/", host)).startswith(b"HTTP/1.1 403")
     assert stand.proxy.ask(host, get("/api/", host)).startswith(b"HTTP/1.1 403")
     stand.proxy.line(decision="deny", host=host, port=443)
@@ -29,7 +29,7 @@ def test_a_name_that_only_looks_allowed_is_denied(stand: Stand, host: str) -> No
 
 
 @pytest.mark.parametrize("host", ["ALLOWED.TEST", "allowed.test.", "Allowed.TEST."])
-def test_another_spelling_is_the_same_host_everywhere(stand: Stand, host: str) -> None:
+def test_letter_case_and_a_trailing_dot_do_not_change_the_host(stand: Stand, host: str) -> None:
     answer = stand.proxy.say(get(f"http://{host}/api/", host))
     assert answer.startswith(b"HTTP/1.1 200")
     assert stand.proxy.line(decision="allow")["host"] == "allowed.test"
@@ -37,7 +37,7 @@ def test_another_spelling_is_the_same_host_everywhere(stand: Stand, host: str) -
 
 
 @pytest.mark.parametrize(("host", "status"), [("a.wild.test", 200), ("a.b.wild.test", 200), ("wild.test", 403)])
-def test_a_star_stands_for_every_subdomain_and_not_for_the_apex(stand: Stand, host: str, status: int) -> None:
+def test_a_wildcard_matches_every_subdomain_but_not_the_apex(stand: Stand, host: str, status: int) -> None:
     assert stand.proxy.say(get(f"http://{host}/", host)).startswith(b"HTTP/1.1 %d" % status)
 
 
@@ -53,7 +53,7 @@ def test_a_star_stands_for_every_subdomain_and_not_for_the_apex(stand: Stand, ho
         "\u0430l\u043bowed.test",  # letters of two scripts
     ],
 )
-def test_letters_that_look_alike_are_refused(stand: Stand, host: str) -> None:
+def test_rejects_unencoded_lookalike_letters_in_a_host(stand: Stand, host: str) -> None:
     encoded = host.encode()
     request = b"GET http://%s/api/ HTTP/1.1\r\nHost: %s\r\n\r\n" % (encoded, encoded)
     assert stand.proxy.say(request).startswith(b"HTTP/1.1 400")
@@ -67,13 +67,13 @@ def test_letters_that_look_alike_are_refused(stand: Stand, host: str) -> None:
     [
         ("xn--llowed-2nf.test", 403),  # with the Cyrillic letter
         ("XN--LLOWED-2NF.test.", 403),
-        ("allowed.xn--tet-jya", 400),  # nothing encodes to it
+        ("allowed.xn--tet-jya", 400),  # no name encodes to this
         ("xn--allowed-.test", 400),
         ("%61llowed.test", 400),
         ("allowed.test%2eevil.test", 400),
     ],
 )
-def test_letters_in_disguise_are_another_host_and_so_they_are_called(stand: Stand, host: str, status: int) -> None:
+def test_denies_punycode_lookalikes_and_rejects_invalid_host_encodings(stand: Stand, host: str, status: int) -> None:
     assert stand.proxy.say(get(f"http://{host}/api/", host)).startswith(b"HTTP/1.1 %d" % status)
     named: dict[str, Any] = {"host": "xn--llowed-2nf.test"} if status == 403 else {}
     stand.proxy.line(decision="deny", **named)
@@ -81,14 +81,14 @@ def test_letters_in_disguise_are_another_host_and_so_they_are_called(stand: Stan
 
 
 @pytest.mark.parametrize("written", ["b\u00fccher.wild.example", "xn--bcher-kva.wild.example"])
-def test_a_name_in_another_alphabet_is_one_host_by_its_punycode(tmp_path: Path, written: str, http1: str) -> None:
+def test_an_internationalised_name_matches_by_its_punycode(tmp_path: Path, written: str, http1: str) -> None:
     host = "xn--bcher-kva.wild.example"
     policy = f"version: 1\ndomains: [{written}]\n"
     with Capture() as capture, ProxyProcess(tmp_path, policy, resolve={(host, 80): capture.port}, http1=http1) as proxy:
         assert proxy.say(get(f"http://{host.upper()}/", host)).startswith(b"HTTP/1.1 200")
         assert proxy.line(event="request")["host"] == host
         assert capture.requests[0].field("host") == [host]
-        raw = "b\u00fccher.wild.example".encode()  # no client that knows HTTP says so
+        raw = "b\u00fccher.wild.example".encode()  # no HTTP client sends this
         assert proxy.say(b"CONNECT %s:80 HTTP/1.1\r\n\r\n" % raw).startswith(b"HTTP/1.1 400")
         assert len(capture.requests) == 1
 
@@ -101,12 +101,12 @@ def test_a_port_that_no_rule_names_is_denied(stand: Stand, port: int) -> None:
     stand.assert_nothing_got_out()
 
 
-def test_a_port_that_a_rule_names_is_the_only_one_open(stand: Stand) -> None:
+def test_an_entry_with_a_port_allows_only_that_port(stand: Stand) -> None:
     assert stand.proxy.ask("ports.test", get("/", "ports.test:8443"), port=8443).startswith(b"HTTP/1.1 200")
     assert stand.proxy.ask("ports.test", get("/", "ports.test")).startswith(b"HTTP/1.1 403")
 
 
-def test_an_allowed_name_that_leads_inside_is_refused_at_the_dial(stand: Stand) -> None:
+def test_denies_an_allowed_name_that_resolves_to_a_loopback_address(stand: Stand) -> None:
     answer = stand.proxy.say(get("http://inside.test/", "inside.test", "Accept: application/json"))
     assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked")
     line = stand.proxy.line(decision="deny", host="inside.test")
@@ -116,7 +116,7 @@ def test_an_allowed_name_that_leads_inside_is_refused_at_the_dial(stand: Stand) 
 INNER = [
     *("inside.test", "localhost", "x.localhost", "metadata.google.internal"),
     *("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1"),
-    "0.0.0.0",  # noqa: S104 - asked for, not bound
+    "0.0.0.0",  # noqa: S104 - requested, not bound
     *("169.254.169.254", "168.63.129.16", "100.100.100.200", "224.0.0.1", "255.255.255.255", "198.18.0.1"),
     *("[::]", "[::1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fd00:ec2::254]", "[fe80::1]", "[fec0::1]"),
 ]
@@ -125,7 +125,7 @@ OTHER_SPELLINGS = [
     *("2130706433", "127.1", "0x7f.1", "0177.0.0.1", "2852039166", "0x7f000001", "127.0.0.1.", "127.0.0.01"),
     *("[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "localhost.", "LOCALHOST", "[fe80::1%25eth0]", "[0:0:0:0:0:0:0:1]"),
 ]
-# Every name leads inside, and whatever is dialled is the server here: a check that fails leaks nowhere else.
+# Every name resolves to a private address. All connections lead to the server here, so a failing check leaks nothing.
 INSIDE = """
 import asyncio, socket
 from ipaddress import ip_address
@@ -143,7 +143,7 @@ dialler.Dialler.__init__.__kwdefaults__.update(connect=connect)
 
 @pytest.fixture(scope="module")
 def open_proxy(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[tuple[ProxyProcess, Capture]]:
-    """A proxy whose policy allows every host, and a server that nothing may reach all the same."""
+    """A proxy whose policy allows every host, and a server that no request must reach."""
     with Capture() as capture:
         policy = f"version: 1\nallow_all: true\ndomains: [{{host: '*', ports: [80, 443, {capture.port}]}}]\n"
         sabotage = INSIDE.format(port=capture.port)
@@ -153,7 +153,7 @@ def open_proxy(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator
 
 
 @pytest.mark.parametrize("host", INNER + OTHER_SPELLINGS)
-def test_no_spelling_of_an_inner_address_is_dialled_even_where_policy_allows_every_host(
+def test_denies_every_spelling_of_a_private_address_even_with_allow_all(
     open_proxy: tuple[ProxyProcess, Capture], host: str
 ) -> None:
     proxy, capture = open_proxy
@@ -176,9 +176,7 @@ def leading_to(address: str) -> str:
 
 
 @pytest.mark.parametrize("address", [host for host in INNER if host[-1] in "0123456789]"] + ["[::ffff:10.0.0.1]"])
-def test_no_name_that_leads_to_an_inner_address_is_dialled(
-    open_proxy: tuple[ProxyProcess, Capture], address: str
-) -> None:
+def test_denies_names_that_resolve_to_private_addresses(open_proxy: tuple[ProxyProcess, Capture], address: str) -> None:
     proxy, capture = open_proxy
     capture.forget()
     proxy.forget()
@@ -188,7 +186,7 @@ def test_no_name_that_leads_to_an_inner_address_is_dialled(
     assert capture.connections == 0
 
 
-def test_one_that_leads_outside_is(open_proxy: tuple[ProxyProcess, Capture]) -> None:
+def test_connects_to_a_name_that_resolves_to_a_public_address(open_proxy: tuple[ProxyProcess, Capture]) -> None:
     proxy, capture = open_proxy
     capture.forget()
     name = leading_to("203.0.113.7")
@@ -196,7 +194,7 @@ def test_one_that_leads_outside_is(open_proxy: tuple[ProxyProcess, Capture]) -> 
     assert capture.connections == 1
 
 
-def test_the_refusal_says_what_kind_of_address_it_was(open_proxy: tuple[ProxyProcess, Capture]) -> None:
+def test_the_denial_names_the_kind_of_address(open_proxy: tuple[ProxyProcess, Capture]) -> None:
     proxy, _ = open_proxy
     answer = proxy.say(get("http://inside.test/latest/", "inside.test", "Accept: application/json"))
     reason = proxy.line(decision="deny", host="inside.test", path="/latest/", status=403)["reason"]
@@ -204,7 +202,7 @@ def test_the_refusal_says_what_kind_of_address_it_was(open_proxy: tuple[ProxyPro
     assert b"the proxy connects only to public addresses, unless `host_services` names a private one" in answer
 
 
-def test_no_policy_can_allow_an_inner_address(
+def test_a_policy_cannot_allow_a_loopback_address(
     open_proxy: tuple[ProxyProcess, Capture], tmp_path: Path, http1: str
 ) -> None:
     _, capture = open_proxy

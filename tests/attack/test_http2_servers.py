@@ -1,4 +1,4 @@
-"""Servers that speak HTTP/2, gRPC's way: rows W6 and W8 of the attack list."""
+"""HTTP/2 and gRPC servers: rows W6 and W8 of the attack list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIELDS = [(":method", "POST"), (":scheme", "https"), (":authority", "grpc.test")
 
 
 class Reluctant(Http2Server):
-    """Ends a TLS handshake that does not offer HTTP/2, without an alert."""
+    """A server that ends TLS handshakes that do not offer HTTP/2, without an alert."""
 
     @override
     def _serve(self, connection: socket.socket) -> None:
@@ -40,7 +40,7 @@ class Reluctant(Http2Server):
 
 @pytest.fixture(scope="module")
 def grpc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Http2Server]]:
-    """A proxy, and behind it a server that reads, one that does not, and one that speaks to nobody without HTTP/2."""
+    """A proxy, and behind it a server that reads, one that does not, and one that requires HTTP/2."""
     folder = tmp_path_factory.mktemp("grpc")
     authority = make_authority(folder, ["grpc.test", "stuck.test", "reluctant.test"])
     with ExitStack() as stack:
@@ -63,7 +63,7 @@ class Client:
         self.events: list[h2.events.Event] = []
 
     def send(self, number: int, data: bytes) -> None:
-        """Send a body as the window lets it, until it is all out or nothing comes any more."""
+        """Send a body as far as the flow control window allows."""
         while data:
             room = min(self.h2.local_flow_control_window(number), self.h2.max_outbound_frame_size, len(data))
             if room:
@@ -74,7 +74,7 @@ class Client:
             self.stream.sendall(self.h2.data_to_send())
 
     def receive(self) -> None:
-        """Read what comes."""
+        """Read and process the next data."""
         self.events += self.h2.receive_data(self.stream.recv(65536))
         self.stream.sendall(self.h2.data_to_send())
 
@@ -85,7 +85,7 @@ class Client:
 
 
 @pytest.mark.parametrize("size", [5, 8 * MIB])
-def test_a_call_with_trailers_goes_both_ways(grpc: tuple[ProxyProcess, Http2Server], size: int) -> None:
+def test_forwards_grpc_calls_with_trailers(grpc: tuple[ProxyProcess, Http2Server], size: int) -> None:
     proxy, server = grpc
     before = proxy.memory()
     with proxy.tls("grpc.test", alpn=("h2",)) as stream:
@@ -104,7 +104,7 @@ def test_a_call_with_trailers_goes_both_ways(grpc: tuple[ProxyProcess, Http2Serv
     assert proxy.memory() - before < 24 * MIB
 
 
-def test_an_upload_that_the_server_does_not_read_is_not_held(grpc: tuple[ProxyProcess, Http2Server]) -> None:
+def test_an_upload_that_the_server_does_not_read_is_not_buffered(grpc: tuple[ProxyProcess, Http2Server]) -> None:
     proxy, _ = grpc
     before = proxy.memory()
     with proxy.tls("stuck.test", alpn=("h2",)) as stream:
@@ -117,7 +117,7 @@ def test_an_upload_that_the_server_does_not_read_is_not_held(grpc: tuple[ProxyPr
     assert proxy.memory() - before < 24 * MIB
 
 
-def test_a_server_that_ends_a_handshake_without_http2_is_asked_over_it(
+def test_connects_over_http2_to_a_server_that_accepts_nothing_else(
     grpc: tuple[ProxyProcess, Http2Server],
 ) -> None:
     with grpc[0].tls("reluctant.test", alpn=("h2",)) as stream:
@@ -125,7 +125,7 @@ def test_a_server_that_ends_a_handshake_without_http2_is_asked_over_it(
         assert client.answer(client.send(*fields("/x", "reluctant.test"))) == ("200", b"0")
 
 
-# One module runs out of files, once.
+# The import of one module fails once, for lack of file descriptors.
 FAILS_ONCE = """
 from importlib.machinery import SourceFileLoader
 from agent_sandbox.proxy.mitm import loading
@@ -138,7 +138,7 @@ SourceFileLoader.exec_module = run
 """
 
 
-def test_http2_is_decided_as_ever_after_a_failed_import(tmp_path: Path) -> None:
+def test_http2_works_again_after_a_failed_import_of_mitmproxy(tmp_path: Path) -> None:
     authority = make_authority(tmp_path, ["allowed.test"])
     policy = "version: 1\ndomains:\n  - host: allowed.test\n    rules: [{path: {prefix: /api/}}]\n"
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The same bytes through both HTTP/1.1 paths, as whole proxies over TLS: server, client and records get the same."""
+"""The same bytes through both HTTP/1.1 paths, as whole proxies over TLS, must give the same results."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ domains:
     rules: [{path: {prefix: /a}}, {path: {exact: /small}, max_body: 5}]
 """
 HOST = "allowed.test"
-# Of a record, what differs by itself.
+# Fields of a record that always differ.
 OWN = ("ts", "time", "duration_ms", "client")
-# Those of `test_both_paths.py` are many more, but without TLS.
+# `test_both_paths.py` has many more, but without TLS.
 REQUESTS = {
     "two in a row": get("/a", HOST).replace(b"Connection: close\r\n", b"") + get("/a/b", HOST),
     "denied": get("/b", HOST),
@@ -43,13 +43,13 @@ ANSWERS = {
 
 @dataclass
 class Paths:
-    """A proxy with each path, before the same server."""
+    """A proxy for each path, with the same server."""
 
     server: Capture
     proxies: list[ProxyProcess]
 
     def both(self, request: bytes) -> list[tuple[bytes, bytes, list[dict[str, Any]]]]:
-        """Send a request through each; return what the server got, what came back, and the records."""
+        """Send a request through each. Return what the server got, the response and the records."""
         return [self._one(proxy, request) for proxy in self.proxies]
 
     def _one(self, proxy: ProxyProcess, request: bytes) -> tuple[bytes, bytes, list[dict[str, Any]]]:
@@ -93,7 +93,7 @@ def test_both_paths_treat_a_response_over_tls_the_same(paths: Paths, name: str) 
     assert lane == mitmproxy
 
 
-def test_a_client_that_offers_http2_as_well_gets_http1_from_the_lane(paths: Paths) -> None:
+def test_the_lane_chooses_http1_for_clients_that_also_offer_http2(paths: Paths) -> None:
     paths.server.answers.clear()
     chosen, answers = [], []
     for proxy in paths.proxies:
@@ -109,7 +109,7 @@ def test_a_client_that_offers_http2_as_well_gets_http1_from_the_lane(paths: Path
     assert set(zip(answers[::2], answers[1::2], strict=True)) == {(403, 200)}
 
 
-def test_each_new_server_connection_verifies_the_certificate_anew(paths: Paths) -> None:
+def test_does_not_resume_tls_sessions_with_servers(paths: Paths) -> None:
     context = paths.server._context
     assert context is not None
     for proxy in paths.proxies:

@@ -1,4 +1,4 @@
-"""A policy is learned while real tools work, and an attacker in between: then the tools work, and no attack does."""
+"""Learn a policy while real tools and an attacker run: afterwards the tools work, and no attack does."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OFFERED = re.compile(
 
 @contextmanager
 def served(leaf: Path | None = None) -> Iterator[int]:
-    """Serve the registries and the forge on loopback, with TLS if there is a certificate; return the port."""
+    """Serve the registries and the forge on loopback, with TLS if there is a certificate. Yield the port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error", ssl_certfile=leaf))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -51,7 +51,7 @@ def served(leaf: Path | None = None) -> Iterator[int]:
 
 
 class Desk:
-    """A project, a home directory, the proxy between them and the outside, and what is done there."""
+    """A project, a home directory, and the proxy between them and the outside."""
 
     def __init__(self, folder: Path, proxy: ProxyProcess) -> None:
         self.proxy, self.project, self.home = proxy, folder / "project", folder / "home"
@@ -83,13 +83,13 @@ class Desk:
         return done.stdout
 
     def attack(self, names: Iterable[str]) -> dict[str, str]:
-        """Try these attacks; return the status that each is answered with, 000 for none."""
+        """Try these attacks. Return the status of each response, 000 for none."""
         curl = "curl --silent --max-time 9 --output /dev/null --write-out '%{http_code}\\n' "
         scripts = {name: f"{curl}{LIVE['attacks'][name]} || true" for name in names}
         return dict(zip(scripts, self.run("\n".join(scripts.values())).split(), strict=True))
 
     def stop_learning(self) -> tuple[list[str], str]:
-        """Stop, and add what is wanted; return what else was offered, and what the replay says."""
+        """Stop learning and accept the wanted entries. Return the other offers and the replay's result."""
         log = self._folder / "log.jsonl"
         log.write_text("".join(f"{json.dumps(line)}\n" for line in self.proxy.lines))
         variables = {"PATH": os.environ["PATH"], "HOME": str(self.home), "NO_COLOR": "1", "PIP_CONFIG_FILE": os.devnull}
@@ -109,8 +109,8 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A desk whose proxy has the policy from before."""
-    tmp_path = tmp_path_factory.mktemp("a")  # short, because the name of a socket is bounded
+    """A desk whose proxy has the initial policy."""
+    tmp_path = tmp_path_factory.mktemp("a")  # short, because the length of a socket path is limited
     monkeypatch.setattr(fake_forge, "ROOT", tmp_path / "forge")
     (tmp_path / "project" / ".devcontainer").mkdir(parents=True)
     authority = make_authority(tmp_path, HOSTS)
@@ -122,7 +122,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.unasked
-def test_tasks_are_learned_while_they_run_and_the_attacks_between_them_are_not(desk: Desk) -> None:
+def test_a_policy_learned_from_tasks_allows_them_and_none_of_the_attacks(desk: Desk) -> None:
     tasks = [*LIVE["tasks"].values(), LIVE["session"].replace("JOBS", "1701 1702 1703")]
     assert desk.proxy.command("learn", "--seconds=300", "--who=ana").returncode == 0
     names, statuses = iter(LIVE["attacks"]), dict[str, str]()
@@ -133,14 +133,14 @@ def test_tasks_are_learned_while_they_run_and_the_attacks_between_them_are_not(d
     assert desk.proxy.command("learn", "--seconds=0", "--who=ana").returncode == 0
     declined, replayed = desk.stop_learning()
     assert declined == LIVE["declined"]
-    # What a forged package manager asked for is offered as a part of the service, which does not allow it.
+    # Requests of a forged package manager are offered as part of the service, which does not allow them.
     passed, recorded = map(int, re.findall(r"[0-9]+", replayed))
     assert recorded - passed == len(declined) + 1
     assert "# What the model needs.\n" in desk.proxy.policy_file.read_text()
     assert desk.proxy.ask_control("reload")["ok"] is True
     for task in LIVE["tasks"].values():
         desk.run(task)
-    desk.run(LIVE["session"].replace("JOBS", "1701 1799"))  # a job that was not there before
+    desk.run(LIVE["session"].replace("JOBS", "1701 1799"))  # a new job
     desk.proxy.forget()
     assert set(desk.attack(LIVE["attacks"]).values()) == {"403", "400", "000"}  # 000: no tunnel
     assert {line["decision"] for line in desk.proxy.lines} == {"deny"}

@@ -1,6 +1,6 @@
-"""Logins of the host machine: the client inside has placeholders, and asks for new tokens where it always does.
+"""Logins of the host machine: the client has placeholders, and refreshes them at its usual endpoint.
 
-The stand-in answers 401 unless the real token arrives.
+The test server answers 401 unless it gets the real token.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def pair(started: Pair) -> Pair:
 
 
 def sign_in(pair: Pair, token: str | None = TOKEN, seconds: float = 1000) -> Mapping[str, str]:
-    """Give the proxy a token, as the host machine does; return the placeholders."""
+    """Give the proxy a token, as the host machine does. Return the placeholders."""
     secrets = pair.proxy.folder / "state" / "secrets"
     said = {
         "endpoints": LOGIN.endpoints,
@@ -74,7 +74,7 @@ def sign_in(pair: Pair, token: str | None = TOKEN, seconds: float = 1000) -> Map
 
 
 class HostMachine:
-    """A machine with a clock that is off, and with the client, which refreshes its login whenever it runs."""
+    """A host machine with a wrong clock, and a client that refreshes its login at each run."""
 
     def __init__(self, folder: Path, *, off: float) -> None:
         self.off = off
@@ -100,7 +100,7 @@ class HostMachine:
         return time.time() + self.off
 
     def sync(self, pair: Pair) -> Mapping[str, str]:
-        """Give the proxy the current token; return the placeholders."""
+        """Give the proxy the current token. Return the placeholders."""
         clock = Clock(now=self._now)
         said = for_proxy(LOGIN, current_login(LOGIN, self._host, clock=clock), now=clock.now())
         secrets = pair.proxy.folder / "state" / "secrets"
@@ -135,7 +135,7 @@ def refresh(pair: Pair, body: str, *fields: str, path: str = "/v1/oauth/token") 
 
 
 def asked_for(pair: Pair) -> set[str]:
-    """Return the paths that servers were asked for."""
+    """Return the paths that were requested from servers."""
     return {one.line.split()[1] for one in pair.server.requests}
 
 
@@ -147,7 +147,7 @@ def grant(token: str, kind: str = "refresh_token") -> str:
     return json.dumps({"grant_type": kind, "refresh_token": token, "client_id": "c"})
 
 
-def test_the_current_token_arrives_fresh_and_rotated_and_the_client_refreshes_between(pair: Pair) -> None:
+def test_injects_the_current_token_before_and_after_its_rotation(pair: Pair) -> None:
     mine = sign_in(pair)
     answer_401_without(pair, TOKEN)
     assert ask(pair, bearer(mine["access"]))[0] == 200
@@ -168,21 +168,21 @@ def test_an_expired_or_unknown_token_is_a_502_and_nothing_is_sent(pair: Pair) ->
     assert pair.server.requests == []
 
 
-def test_a_revoked_token_shows_the_client_the_servers_own_answer(pair: Pair) -> None:
+def test_the_client_gets_the_servers_401_for_a_revoked_token(pair: Pair) -> None:
     mine = sign_in(pair)
     answer_401_without(pair, NEXT)
     assert ask(pair, bearer(mine["access"])) == (401, "no 41")
 
 
 @pytest.mark.parametrize("off", [7200, -7200], ids=["ahead", "behind"])
-def test_a_wrong_clock_on_the_host_machine_signs_nobody_out(pair: Pair, tmp_path: Path, off: float) -> None:
+def test_a_wrong_clock_on_the_host_machine_does_not_sign_the_client_out(pair: Pair, tmp_path: Path, off: float) -> None:
     machine = HostMachine(tmp_path, off=off)
-    # The client dates its token by the same clock, so the time that the token has left is right.
+    # The client dates its token by the same clock, so the remaining time is right.
     mine = machine.sync(pair)
     answer_401_without(pair, TOKEN)
     assert ask(pair, bearer(mine["access"]))[0] == 200
     assert 990 < json.loads(refresh(pair, grant(mine["refresh"]))[1])["expires_in"] <= 1000
-    # Somebody sets the clock. A token with a date too far ahead expires before that; then the client learns it itself.
+    # Correct the clock. A token dated too far ahead expires before its date; the client then gets the 401.
     machine.off = 0
     answer_401_without(pair, NEXT)
     assert machine.sync(pair) == mine
@@ -227,7 +227,7 @@ def test_a_placeholder_never_reaches_the_real_endpoint(pair: Pair) -> None:
     ]
     assert [refresh(pair, body)[0] for body in bodies] == [403] * len(bodies)
     assert refresh(pair, "x", "Content-Encoding: gzip")[0] == 403
-    # The policy allows no other path of the host, whatever it begins with.
+    # The policy allows no other path of the host, even with the same beginning.
     more = [refresh(pair, grant(mine["refresh"]), path=f"/v1/oauth/token{end}")[0] for end in ("-private", "/more")]
     assert more == [403, 403]
     assert pair.server.requests == []
@@ -241,7 +241,7 @@ def test_a_clients_own_sign_in_reaches_the_real_endpoint_without_our_token(pair:
     assert TOKEN.encode() not in bytes(pair.server.raw)
 
 
-def test_the_token_goes_to_its_hosts_alone(pair: Pair) -> None:
+def test_sends_the_token_only_to_its_hosts(pair: Pair) -> None:
     mine = sign_in(pair)
     for fields in ((), (bearer(mine["access"]),), (f"X-Other: {mine['access']}",)):
         ask(pair, *fields, host=OTHER, path="/v1/models")
@@ -251,7 +251,7 @@ def test_the_token_goes_to_its_hosts_alone(pair: Pair) -> None:
     assert mine["access"].encode() not in bytes(pair.server.raw)
 
 
-def test_the_token_does_not_get_a_key_that_works_anywhere(pair: Pair) -> None:
+def test_denies_creating_an_api_key_with_the_token(pair: Pair) -> None:
     mine = sign_in(pair)
     path, fields = "/api/oauth/claude_cli/create_api_key", (bearer(mine["access"]), "Content-Length: 0")
     with pair.proxy.tls(API) as stream:
@@ -260,7 +260,7 @@ def test_the_token_does_not_get_a_key_that_works_anywhere(pair: Pair) -> None:
     assert pair.server.requests == []
 
 
-def test_the_token_is_never_sent_in_the_clear_whatever_the_client_says_of_the_scheme(pair: Pair) -> None:
+def test_forwarded_headers_do_not_make_the_proxy_send_the_token_over_plain_http(pair: Pair) -> None:
     mine = sign_in(pair)
     request = get("/v1/models", API, bearer(mine["access"]), "X-Forwarded-Proto: https", "Forwarded: proto=https")
     answer = pair.proxy.say(request.replace(b"GET /", f"GET http://{API}/".encode()))
@@ -268,7 +268,7 @@ def test_the_token_is_never_sent_in_the_clear_whatever_the_client_says_of_the_sc
     assert bytes(pair.plain.raw) == b""
 
 
-def test_a_bearer_of_the_clients_own_is_denied_or_passes_untouched_as_the_policy_says(pair: Pair) -> None:
+def test_the_clients_own_bearer_token_is_denied_unless_the_policy_keeps_it(pair: Pair) -> None:
     sign_in(pair)
     assert ask(pair, bearer("environment-secret"))[0] == 403
     assert pair.server.requests == []
@@ -278,14 +278,14 @@ def test_a_bearer_of_the_clients_own_is_denied_or_passes_untouched_as_the_policy
     assert request.field("authorization") == ["Bearer environment-secret"]
 
 
-def test_an_api_key_of_an_attackers_does_not_move_the_conversation(pair: Pair) -> None:
+def test_denies_an_attackers_api_key_beside_the_placeholder(pair: Pair) -> None:
     mine = sign_in(pair)
     status, body = ask(pair, bearer(mine["access"]), "x-api-key: sk-ant-api03-attacker")
     assert (status, "x-api-key" in body) == (403, True)
     assert pair.server.requests == []
 
 
-def test_the_first_login_takes_effect_without_a_restart_and_ends_with_its_removal(pair: Pair) -> None:
+def test_adding_or_removing_a_login_takes_effect_without_a_restart(pair: Pair) -> None:
     secrets = pair.proxy.folder / "state" / "secrets"
     for path in secrets.iterdir():
         path.unlink()

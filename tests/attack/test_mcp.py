@@ -1,4 +1,4 @@
-"""MCP by a list of tools: listed ones can be called and are shown, others neither, however a message is framed."""
+"""MCP by a list of tools: only listed tools are shown and can be called, however a message is framed."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ EVENTS = b"Content-Type: text/event-stream"
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    """A proxy whose policy reads MCP."""
+    """A proxy whose policy has an MCP rule."""
     with start_pair(tmp_path_factory.mktemp("mcp"), POLICY, sabotage=HURRY, http1=http1) as pair:
         yield pair
 
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    """The same, with its policy, and nothing on its records."""
+    """The same, with its policy and empty records."""
     if started.proxy.policy_file.read_text() != POLICY:
         started.proxy.reload(POLICY)
     started.forget()
@@ -145,7 +145,7 @@ DENIED = {
 
 
 @each("name", DENIED)
-def test_what_is_not_listed_or_ambiguous_is_denied_and_not_forwarded(pair: Pair, name: str) -> None:
+def test_denies_unlisted_or_ambiguous_messages_without_forwarding(pair: Pair, name: str) -> None:
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(DENIED[name])
         status, _ = read_answer(stream)
@@ -153,7 +153,7 @@ def test_what_is_not_listed_or_ambiguous_is_denied_and_not_forwarded(pair: Pair,
     assert pair.server.requests == []
 
 
-def test_each_denied_message_has_a_record_that_nothing_was_sent(pair: Pair) -> None:
+def test_records_ambiguous_messages_as_denied_with_no_bytes_sent(pair: Pair) -> None:
     for request in (DENIED["a batch"], DENIED["a GET for a page"], DENIED["a query that calls"]):
         pair.proxy.ask("allowed.test", request)
     line = pair.proxy.line(host="allowed.test", event="request", mcp="ambiguous", method="GET")
@@ -176,7 +176,7 @@ EXCHANGES = yaml.safe_load((Path(__file__).parents[1] / "lab" / "mcp_exchanges.y
 
 
 @pytest.mark.parametrize("revision", EXCHANGES)
-def test_a_real_client_sees_and_calls_the_listed_tool_alone(pair: Pair, revision: str) -> None:
+def test_a_recorded_client_sees_and_calls_only_the_listed_tool(pair: Pair, revision: str) -> None:
     path_of = "" if revision == "2024-11-05" else "path: {exact: /mcp}, "
     pair.proxy.reload(POLICY.replace("path: {exact: /mcp}, ", path_of).replace("search, read_*", "search"))
     for one in EXCHANGES[revision]:
@@ -224,7 +224,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_list_of_tools_shows_those_that_can_be_called(pair: Pair, name: str) -> None:
+def test_a_list_of_tools_shows_only_the_tools_that_can_be_called(pair: Pair, name: str) -> None:
     response, shown = LISTS[name]
     pair.server.answers["/mcp"] = response
     assert asked(pair, post(LISTING)) == (200, shown.encode())
@@ -239,13 +239,13 @@ def test_a_list_of_tools_shows_those_that_can_be_called(pair: Pair, name: str) -
         assert client.received[number] == shown.encode()
 
 
-def test_a_stream_of_events_is_filtered_too(pair: Pair) -> None:
+def test_filters_tool_lists_in_event_streams(pair: Pair) -> None:
     pair.server.answers["/mcp"] = ok(event(TOOLS), EVENTS)
     assert asked(pair, get("/mcp", "allowed.test", ACCEPT)) == (200, event(SHOWN))
     assert pair.proxy.line(path="/mcp", mcp="stream")["status"] == 200
 
 
-def test_the_result_of_a_call_passes_as_it_is(pair: Pair) -> None:
+def test_forwards_the_result_of_a_call_unchanged(pair: Pair) -> None:
     pair.server.answers["/mcp"] = ok(b"{ what the tool says }", b"Content-Type: text/plain")
     assert asked(pair, post(SEARCH)) == (200, b"{ what the tool says }")
 
@@ -276,7 +276,7 @@ def test_an_unreadable_list_of_tools_is_answered_with_502(pair: Pair, name: str)
     assert pair.proxy.line(path="/mcp", status=502)["mcp"] == "tools/list"
 
 
-def test_a_call_that_is_held_while_the_policy_changes_is_decided_by_the_new_one(pair: Pair) -> None:
+def test_a_call_read_during_a_reload_is_decided_by_the_new_policy(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(post(SEARCH)[:-5])
         pair.proxy.reload(POLICY.replace("search", "find"))
@@ -285,7 +285,7 @@ def test_a_call_that_is_held_while_the_policy_changes_is_decided_by_the_new_one(
     assert pair.server.requests == []
 
 
-def test_chunks_of_any_size_are_one_message(pair: Pair) -> None:
+def test_decides_chunked_messages(pair: Pair) -> None:
     for body, status in ((SEARCH, 200), (DELETE, 403)):
         head = get("/mcp", "allowed.test", JSON, ACCEPT, "Transfer-Encoding: chunked", method="POST")
         chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
@@ -297,7 +297,7 @@ def test_chunks_of_any_size_are_one_message(pair: Pair) -> None:
 
 
 @one_path
-def test_streams_of_http2_are_read_in_the_same_way(pair: Pair) -> None:
+def test_decides_http2_streams_by_their_messages(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         head = [*fields("/mcp", method="POST"), ("content-type", "application/json")]
@@ -307,7 +307,7 @@ def test_streams_of_http2_are_read_in_the_same_way(pair: Pair) -> None:
         assert answers == ["200", "403", "403", "403"]
 
 
-def test_a_session_is_ended_nowhere_but_at_the_address_of_the_server(pair: Pair) -> None:
+def test_allows_ending_a_session_only_at_the_exact_path_of_the_rule(pair: Pair) -> None:
     ending = get("/repos/x", "allowed.test", "Mcp-Session-Id: 1", method="DELETE")
     for path, status in (("", 403), ("path: {prefix: /}, ", 403), ("path: {exact: /repos/x}, ", 200)):
         pair.proxy.reload(POLICY.replace("path: {exact: /mcp}, ", path))

@@ -35,7 +35,7 @@ SMUGGLED = b"GET /admin HTTP/1.1\r\nHost: allowed.test\r\n\r\n"
         "X-HTTP_Method-Override: DELETE",
     ],
 )
-def test_a_field_that_changes_the_method_is_not_forwarded(stand: Stand, field: str) -> None:
+def test_does_not_forward_method_override_headers(stand: Stand, field: str) -> None:
     assert stand.proxy.ask("allowed.test", get("/api/x", "allowed.test", field)).startswith(b"HTTP/1.1 200")
     assert b"override" not in stand.allowed.requests[0].head.lower()
     assert b"DELETE" not in stand.allowed.requests[0].head
@@ -56,7 +56,7 @@ def test_a_field_that_changes_the_method_is_not_forwarded(stand: Stand, field: s
     ],
 )
 @pytest.mark.parametrize("over", ["http/1.1", "h2"])
-def test_a_field_that_names_another_path_or_host_is_not_forwarded(stand: Stand, field: str, over: str) -> None:
+def test_does_not_forward_headers_that_name_another_path_or_host(stand: Stand, field: str, over: str) -> None:
     if over == "h2":
         name, value = field.lower().split(": ")
         with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
@@ -77,7 +77,7 @@ def test_a_query_that_changes_the_method_is_a_400(stand: Stand, method: str, que
 
 
 @pytest.mark.parametrize("method", ["get", "TRACE", "DELETE", "PRI", "FOO", "TRACK", "CONNECT", "POST/", "GET\t"])
-def test_a_method_outside_the_rule_is_refused(stand: Stand, method: str) -> None:
+def test_denies_or_rejects_methods_that_the_rule_does_not_list(stand: Stand, method: str) -> None:
     answer = stand.proxy.ask("allowed.test", get("/api/x", "allowed.test", method=method))
     assert answer[:12] in (b"HTTP/1.1 403", b"HTTP/1.1 400")
     stand.assert_nothing_got_out()
@@ -128,7 +128,7 @@ def test_a_method_outside_the_rule_is_refused(stand: Stand, method: str) -> None
         b"\0GET /api/x HTTP/1.1\r\n" + HOST + b"\r\n",
     ],
 )
-def test_a_request_that_two_servers_could_read_differently_is_a_400_and_the_end(stand: Stand, request_: bytes) -> None:
+def test_an_ambiguous_request_is_a_400_and_closes_the_connection(stand: Stand, request_: bytes) -> None:
     started = time.monotonic()
     answer = stand.proxy.ask("allowed.test", request_)
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\nx-agent-sandbox: blocked\r\n")
@@ -152,7 +152,9 @@ MALFORMED = [
 
 @pytest.mark.parametrize("chunks", MALFORMED)
 @pytest.mark.parametrize("path", [b"/api/x", b"/admin"])
-def test_a_malformed_chunk_is_a_400_and_the_end(stand: Stand, path: bytes, chunks: bytes) -> None:
+def test_a_malformed_chunk_denies_the_request_and_closes_the_connection(
+    stand: Stand, path: bytes, chunks: bytes
+) -> None:
     head = b"POST " + path + b" HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
     started = time.monotonic()
     answer = stand.proxy.ask("allowed.test", head + chunks + SMUGGLED)
@@ -166,7 +168,7 @@ def test_a_malformed_chunk_is_a_400_and_the_end(stand: Stand, path: bytes, chunk
     assert stand.allowed.requests == []
 
 
-def test_a_malformed_chunk_behind_an_answer_that_came_early_cuts_it(stand: Stand) -> None:
+def test_a_malformed_chunk_after_an_early_response_cuts_the_response(stand: Stand) -> None:
     def early(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
         read_all(stream)
@@ -183,14 +185,14 @@ def test_a_malformed_chunk_behind_an_answer_that_came_early_cuts_it(stand: Stand
     assert b"/admin" not in bytes(stand.allowed.raw)
 
 
-def test_a_body_in_chunks_arrives_as_it_was_sent(stand: Stand) -> None:
+def test_forwards_the_content_of_a_chunked_body(stand: Stand) -> None:
     head = b"POST /api/x HTTP/1.1\r\n" + HOST + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     with stand.proxy.tls("allowed.test") as stream:
         for piece in (head, b"5\r\nhe", b"llo\r", b"\n3;a=b\r\nyou\r\n0", b"\r\n\r", b"\n"):
             stream.sendall(piece)
             time.sleep(0.02)
         assert read_all(stream).startswith(b"HTTP/1.1 200")
-    # Where one chunk ends and the next begins is up to whoever sends it on.
+    # An intermediary may choose other chunk boundaries.
     sizes_and_chunks = stand.allowed.wait_for(1)[0].body.split(b"\r\n")
     assert b"".join(sizes_and_chunks[1::2]) == b"helloyou"
 
@@ -210,14 +212,14 @@ def test_a_request_smuggled_in_a_body_stays_a_body(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("fields", [[f"X-{number}: y" for number in range(10_000)], ["X: " + "y" * 1_000_000]])
-def test_too_many_or_too_large_fields_are_a_431(stand: Stand, fields: list[str]) -> None:
+def test_too_many_or_too_large_headers_are_a_431(stand: Stand, fields: list[str]) -> None:
     answer = stand.proxy.ask("allowed.test", get("/api/x", "allowed.test", *fields))
     assert answer.startswith(b"HTTP/1.1 431")
     stand.assert_nothing_got_out()
 
 
 @pytest.mark.parametrize("fields", [[], ["Expect: 100-continue"]])
-def test_a_denied_upload_is_answered_before_its_body_and_never_held(stand: Stand, fields: list[str]) -> None:
+def test_denies_an_upload_before_its_body_and_does_not_buffer_it(stand: Stand, fields: list[str]) -> None:
     before = stand.proxy.memory()
     lines = ["POST /admin HTTP/1.1", "Host: allowed.test", "Content-Length: 1073741824", *fields]
     with stand.proxy.tls("allowed.test") as stream:
@@ -254,7 +256,7 @@ def test_an_allowed_upload_is_streamed(stand: Stand) -> None:
     assert stand.proxy.line(path="/api/up", decision="allow")["bytes_out"] == size
 
 
-def test_an_expectation_is_met_by_the_proxy_and_the_body_goes_on(stand: Stand) -> None:
+def test_answers_expect_continue_and_forwards_the_body(stand: Stand) -> None:
     lines = (
         b"POST /api/x HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nConnection: close\r\nContent-Length: 5\r\n\r\n"
     )
@@ -266,7 +268,7 @@ def test_an_expectation_is_met_by_the_proxy_and_the_body_goes_on(stand: Stand) -
     assert stand.allowed.wait_for(1)[0].body == b"hello"
 
 
-def test_a_client_that_leaves_in_the_middle_of_a_body_leaves_a_line(stand: Stand) -> None:
+def test_records_a_client_that_disconnects_within_its_body(stand: Stand) -> None:
     with stand.proxy.tls("allowed.test") as stream:
         stream.sendall(b"POST /api/x HTTP/1.1\r\n" + HOST + b"Content-Length: 100\r\n\r\nhello")
         time.sleep(0.1)
@@ -275,7 +277,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_body_leaves_a_line(stand: Stand
 
 
 @pytest.mark.parametrize("upgrade", ["foo", "tls/1.0", "websocket, foo", "h2"])
-def test_an_upgrade_to_anything_but_websocket_is_refused(stand: Stand, upgrade: str) -> None:
+def test_denies_upgrades_to_anything_but_websocket(stand: Stand, upgrade: str) -> None:
     request = get("/ws", "allowed.test", f"Upgrade: {upgrade}").replace(b"Connection: close", b"Connection: Upgrade")
     with stand.proxy.tls("allowed.test") as stream:
         stream.sendall(request)
@@ -283,7 +285,7 @@ def test_an_upgrade_to_anything_but_websocket_is_refused(stand: Stand, upgrade: 
     stand.assert_nothing_got_out()
 
 
-def test_an_offer_of_h2c_is_left_out_and_the_request_goes_on(stand: Stand) -> None:
+def test_removes_an_h2c_offer_and_forwards_the_request(stand: Stand) -> None:
     fields = ("Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA")
     assert stand.proxy.ask("allowed.test", get("/api/x", "allowed.test", *fields)).startswith(b"HTTP/1.1 200")
     head = stand.allowed.requests[0].head.lower()
@@ -291,7 +293,7 @@ def test_an_offer_of_h2c_is_left_out_and_the_request_goes_on(stand: Stand) -> No
     assert b"settings" not in head
 
 
-def test_hop_by_hop_fields_end_at_the_proxy(stand: Stand) -> None:
+def test_does_not_forward_hop_by_hop_headers(stand: Stand) -> None:
     fields = ("Proxy-Authorization: Basic x", "Proxy-Connection: keep-alive", "Keep-Alive: 5", "TE: trailers")
     stand.proxy.ask("allowed.test", get("/api/x", "allowed.test", *fields))
     head = stand.allowed.wait_for(1)[0].head.lower()
@@ -299,7 +301,7 @@ def test_hop_by_hop_fields_end_at_the_proxy(stand: Stand) -> None:
     assert b"keep-alive" not in head
 
 
-def test_a_redirect_is_followed_only_through_another_decision(stand: Stand) -> None:
+def test_forwards_a_redirect_and_decides_the_request_to_its_target(stand: Stand) -> None:
     location = b"HTTP/1.1 302 Found\r\nLocation: http://evil.test/x\r\nContent-Length: 0\r\n\r\n"
     stand.allowed.answers["/api/away"] = location
     answer = stand.proxy.ask("allowed.test", get("/api/away", "allowed.test"))
@@ -318,7 +320,7 @@ def curl(stand: Stand, *options: str) -> subprocess.CompletedProcess[str]:
     "location", ["https://evil.test/x", "http://evil.test/x", "http://inside.test/latest/", "https://allowed.test/no"]
 )
 @pytest.mark.parametrize("version", ["--http1.1", "--http2"])
-def test_curl_that_follows_a_redirect_is_told_no_there(stand: Stand, location: str, version: str) -> None:
+def test_denies_curl_the_target_of_a_redirect(stand: Stand, location: str, version: str) -> None:
     stand.allowed.answers["/api/away"] = b"HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % (
         location.encode()
     )
@@ -328,7 +330,7 @@ def test_curl_that_follows_a_redirect_is_told_no_there(stand: Stand, location: s
     assert (stand.evil.connections, stand.allowed_plain.connections) == (0, 0)
 
 
-def test_git_that_follows_a_redirect_is_told_no_there(stand: Stand, tmp_path: Path) -> None:
+def test_denies_git_the_target_of_a_redirect(stand: Stand, tmp_path: Path) -> None:
     away = b"Location: https://evil.test/api/repo/info/refs?service=git-upload-pack\r\n"
     stand.allowed.answers["/api/repo/info/refs"] = b"HTTP/1.1 302 Found\r\n%sContent-Length: 0\r\n\r\n" % away
     settings = {
@@ -350,7 +352,7 @@ def test_git_that_follows_a_redirect_is_told_no_there(stand: Stand, tmp_path: Pa
     assert stand.evil.connections == 0
 
 
-def test_two_requests_at_once_on_two_connections_do_not_mix(stand: Stand) -> None:
+def test_responses_of_concurrent_connections_do_not_mix(stand: Stand) -> None:
     answers: dict[str, bytes] = {}
 
     def one(path: str) -> None:

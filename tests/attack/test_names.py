@@ -1,4 +1,4 @@
-"""What names give away, and where they lead at the second look: rows D1, D4 and D7 of the attack list."""
+"""Data in host names, and names that later resolve elsewhere: rows D1, D4 and D7 of the attack list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 POLICY = 'version: 1\ndomains: [{host: allowed.test, rules: [{path: {prefix: /api/}}]}, "*.wild.test"]\n'
 DATA = "ojugs43f".ljust(60, "x")
-# A resolver that writes down each name it is asked for, and answers what stands in a file; whatever is dialled is here.
+# A resolver that records each name and returns the addresses in a file. All connections lead to the server here.
 WATCHED = """
 import asyncio, pathlib, socket
 from agent_sandbox.proxy.upstream import dialler
@@ -40,14 +40,14 @@ dialler.Dialler.__init__.__kwdefaults__.update(connect=connect)
 
 @dataclass
 class Watched:
-    """A proxy whose resolver is watched, and the server that all names lead to."""
+    """A proxy whose resolver is recorded, and the server that all names lead to."""
 
     proxy: ProxyProcess
     capture: Capture
     folder: Path
 
     def answers(self, *addresses: str) -> None:
-        """From now on every name has these addresses, and nothing has been asked or dialled."""
+        """Set the addresses of every name, and clear the records."""
         (self.folder / "answer").write_text(" ".join(addresses))
         (self.folder / "asked").write_text("")
         (self.folder / "dialled").write_text("")
@@ -78,12 +78,12 @@ def ask_by_tls(proxy: ProxyProcess, name: str, path: str = "/") -> None:
         read_all(stream)
 
 
-def test_what_is_denied_is_asked_of_no_name_server_by_any_way_in(watched: Watched) -> None:
+def test_does_not_resolve_the_names_of_denied_requests(watched: Watched) -> None:
     watched.answers("203.0.113.9")
     proxy, name = watched.proxy, f"{DATA}.evil.test"
     place, port = proxy.entrance("dns")
     for ask in (dns.query.udp, dns.query.tcp):
-        for asked in (name, "allowed.test", f"{DATA}.wild.test"):  # what is allowed is not asked for until it is used
+        for asked in (name, "allowed.test", f"{DATA}.wild.test"):  # allowed names are not resolved before they are used
             ask(dns.message.make_query(asked, "A"), place, port=port, timeout=2)
     proxy.say(get(f"http://{name}/", name))
     proxy.say(get("http://allowed.test/denied", "allowed.test"))
@@ -103,7 +103,7 @@ def test_what_is_denied_is_asked_of_no_name_server_by_any_way_in(watched: Watche
     assert watched.noted("asked") == ["allowed.test"]
 
 
-def test_data_below_a_wildcard_stands_in_the_log_whole_and_only_a_request_takes_it_out(watched: Watched) -> None:
+def test_records_names_below_a_wildcard_and_resolves_them_only_for_a_request(watched: Watched) -> None:
     watched.answers("203.0.113.9")
     name = f"{DATA}.{DATA}.{DATA}.wild.test"
     place, port = watched.proxy.entrance("dns")
@@ -116,7 +116,7 @@ def test_data_below_a_wildcard_stands_in_the_log_whole_and_only_a_request_takes_
 
 
 @pytest.mark.parametrize("inner", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "203.0.113.9 10.0.0.1"])
-def test_a_name_that_leads_inside_at_the_second_look_is_refused(watched: Watched, inner: str) -> None:
+def test_denies_a_name_that_later_resolves_to_a_private_address(watched: Watched, inner: str) -> None:
     watched.answers("203.0.113.9")
     assert watched.proxy.say(get("http://allowed.test/api/1", "allowed.test")).startswith(b"HTTP/1.1 200")
     assert watched.noted("dialled") == ["203.0.113.9"]

@@ -1,4 +1,4 @@
-"""The proxy from outside: its policy file, its control socket, its health, its log: rows Y1, Y2, B12, L3, L4, D9."""
+"""Policy file, control socket, health check and log of the proxy: rows Y1, Y2, B12, L3, L4, D9."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ def health(proxy: ProxyProcess) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("policy", ["", "{}\n", "# nothing\n", "version: 1\n", "version: 1\ndomains: []\n", BAD])
-def test_without_a_policy_that_says_so_nothing_is_allowed_and_each_denial_says_why(
-    tmp_path: Path, http1: str, policy: str
-) -> None:
+def test_an_empty_or_invalid_policy_allows_nothing(tmp_path: Path, http1: str, policy: str) -> None:
     with (
         Capture() as capture,
         ProxyProcess(tmp_path, policy, {("allowed.test", 80): capture.port}, http1=http1) as proxy,
@@ -65,7 +63,7 @@ def test_without_a_policy_that_says_so_nothing_is_allowed_and_each_denial_says_w
         assert capture.connections == 0
 
 
-def test_an_invalid_policy_at_the_start_is_named_by_every_denial_and_by_health(tmp_path: Path, http1: str) -> None:
+def test_denials_and_health_name_the_problem_of_an_invalid_policy(tmp_path: Path, http1: str) -> None:
     with ProxyProcess(tmp_path, BAD, http1=http1) as proxy:
         body = json.loads(asked(proxy).partition(b"\r\n\r\n")[2])
         assert "policy.yaml:2:1: unknown key 'domain'" in body["reason"]
@@ -91,7 +89,7 @@ def test_a_missing_policy_denies_all(tmp_path: Path, http1: str) -> None:
         assert capture.connections == 0
 
 
-def test_a_reload_is_atomic_and_answers_with_its_verdict(running: ProxyProcess) -> None:
+def test_a_reload_applies_a_valid_policy_and_keeps_the_old_one_otherwise(running: ProxyProcess) -> None:
     proxy = running
     digest = proxy.ask_control("status")["policy"]["digest"]
     proxy.policy_file.write_text(BAD)
@@ -108,7 +106,7 @@ def test_a_reload_is_atomic_and_answers_with_its_verdict(running: ProxyProcess) 
     assert asked(proxy).startswith(b"HTTP/1.1 403")
 
 
-def test_status_and_denials_tell_what_happened(running: ProxyProcess) -> None:
+def test_status_counts_requests_and_denials_lists_the_latest_denial(running: ProxyProcess) -> None:
     proxy = running
     before = proxy.ask_control("status")["requests"]
     asked(proxy)
@@ -122,7 +120,7 @@ def test_status_and_denials_tell_what_happened(running: ProxyProcess) -> None:
     assert [line["host"] for line in denials] == ["more.test"]
 
 
-def test_health_is_well_and_its_own_question_is_no_denial_to_show(running: ProxyProcess) -> None:
+def test_health_checks_do_not_count_as_requests_or_denials(running: ProxyProcess) -> None:
     before = [running.ask_control("denials"), running.ask_control("status")["requests"]]
     assert health(running) == (0, "")
     assert before == [running.ask_control("denials"), running.ask_control("status")["requests"]]
@@ -147,21 +145,21 @@ def test_health_is_well_and_its_own_question_is_no_denial_to_show(running: Proxy
         ("http://127.0.0.1:9/agent-sandbox-health", "127.0.0.1:9", {"method": "NEWS"}, "request"),
     ],
 )
-def test_what_is_told_by_a_question_that_resembles_the_stacks_own_is_written_down(
+def test_records_requests_that_resemble_the_stacks_own_health_checks(
     running: ProxyProcess, target: str, host: str, fields: dict[str, str], event: str
 ) -> None:
     assert running.say(get(target, host, **fields)).startswith(b"HTTP/1.1 403")
     assert running.line(host=host.partition(":")[0])["event"] == event
 
 
-def test_in_a_tunnel_no_question_is_the_stacks_own(running: ProxyProcess) -> None:
+def test_denies_and_records_a_tunnelled_request_to_the_stacks_own_name(running: ProxyProcess) -> None:
     with running.tls("agent-sandbox.invalid") as stream:
         stream.sendall(get("/", "agent-sandbox.invalid"))
         stream.recv(65_536)
     assert running.line(event="request", host="agent-sandbox.invalid")["decision"] == "deny"
 
 
-def test_what_is_secret_is_readable_for_its_owner_alone(running: ProxyProcess) -> None:
+def test_only_the_owner_can_read_the_ca_key_and_the_control_socket(running: ProxyProcess) -> None:
     proxy = running
     modes = {
         name: stat.S_IMODE(Path(path).stat().st_mode)
@@ -175,7 +173,7 @@ def test_what_is_secret_is_readable_for_its_owner_alone(running: ProxyProcess) -
     assert b"PRIVATE" not in Path(proxy.ready["ca"]).read_bytes()
 
 
-def test_the_authority_survives_a_restart(tmp_path: Path) -> None:
+def test_the_ca_survives_a_restart(tmp_path: Path) -> None:
     with ProxyProcess(tmp_path, GOOD) as proxy:
         first = Path(proxy.ready["ca"]).read_bytes()
     with ProxyProcess(tmp_path, GOOD) as proxy:
@@ -183,7 +181,7 @@ def test_the_authority_survives_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.unasked
-def test_the_file_and_stdout_have_the_same_lines_and_health_notices_that_it_is_gone(tmp_path: Path) -> None:
+def test_log_file_and_stdout_match_and_health_fails_once_the_proxy_has_stopped(tmp_path: Path) -> None:
     with ProxyProcess(tmp_path, GOOD) as proxy:
         asked(proxy, "evil.test")
         asked(proxy, "more.test")
@@ -194,7 +192,7 @@ def test_the_file_and_stdout_have_the_same_lines_and_health_notices_that_it_is_g
         assert health(proxy)[0] == 1
 
 
-def test_a_name_that_does_not_resolve_is_a_502_and_the_next_try_is_a_new_one(tmp_path: Path, http1: str) -> None:
+def test_a_name_that_does_not_resolve_is_a_502_on_each_try(tmp_path: Path, http1: str) -> None:
     with ProxyProcess(
         tmp_path, "version: 1\ndomains: [nowhere.invalid]\n", sabotage=FINDS_NOBODY, http1=http1
     ) as proxy:
@@ -204,7 +202,7 @@ def test_a_name_that_does_not_resolve_is_a_502_and_the_next_try_is_a_new_one(tmp
             assert b"nowhere.invalid does not resolve" in answer
 
 
-def test_a_port_that_is_taken_is_said_and_nothing_else_is_left_running(tmp_path: Path) -> None:
+def test_reports_a_port_that_is_in_use(tmp_path: Path) -> None:
     with Capture() as taken:
         (tmp_path / "policy.yaml").write_text(GOOD)
         command = [sys.executable, "-P", "-m", "agent_sandbox.proxy", "run", f"--policy={tmp_path}/policy.yaml"]

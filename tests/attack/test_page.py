@@ -1,4 +1,4 @@
-"""The page of `agent-sandbox ui` in a real browser, over a real proxy: what a person does, and what is tried."""
+"""The page of `agent-sandbox ui` in a real browser with a real proxy: normal use and attacks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CHOOSE = """(() => {{
     choice.value = "{name}";
     choice.dispatchEvent(new Event("input"));
 }})()"""
-# The contrast of each text that is shown, as in WCAG 2: [text, ratio].
+# The contrast of each visible text, as in WCAG 2: [text, ratio].
 CONTRAST = """(() => {
     const channels = (colour) => colour.match(/[0-9.]+/g).map(Number);
     const light = (colour) => channels(colour).slice(0, 3).map((part) => part / 255)
@@ -85,7 +85,7 @@ def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A proxy that asks about hosts that are not listed."""
+    """A proxy that asks about unlisted hosts."""
     folder = tmp_path_factory.mktemp("project") / ".devcontainer"
     folder.mkdir()
     with nobody_answers(), start_pair(folder, POLICY, names=("allowed.test", *HOSTS)) as pair:
@@ -108,7 +108,7 @@ def stand(pair: Pair) -> Iterator[PageStand]:
 
 @pytest.fixture
 def answers() -> Answers:
-    """What is answered on a page with questions that a test makes up."""
+    """The answers given on a page with questions made up by the test."""
     return Answers()
 
 
@@ -145,7 +145,7 @@ def client(pair: Pair) -> Iterator[Client]:
 
 
 def answer(browser: Chromium, key: str) -> None:
-    """Press a key when the question has been there for long enough, by the clock of the page."""
+    """Press a key when the question has been visible long enough, by the clock of the page."""
     browser.value(LATER)
     browser.press(key)
 
@@ -191,7 +191,7 @@ def test_a_person_sees_the_change_of_the_policy_before_it_is_written(
     assert f"+  - {line}" in browser.value("document.querySelector('#dialog pre').innerText")
     assert pair.proxy.policy_file.read_text() == POLICY
     write = "document.querySelector('#dialog-buttons button')"
-    browser.value(f"{write}.click()")  # a second click, meant for what was there before
+    browser.value(f"{write}.click()")  # a second click, meant for the previous content
     browser.value(LATER)
     browser.press("Enter")  # no button has the focus yet
     browser.press("Tab")
@@ -204,7 +204,9 @@ def test_a_person_sees_the_change_of_the_policy_before_it_is_written(
     assert client.asks(HOSTS[1], "/y").result(20) == 200
 
 
-def test_a_denied_request_becomes_a_rule(browser: Chromium, stand: PageStand, client: Client) -> None:
+def test_the_rule_offered_for_a_denied_request_has_no_wildcard_from_its_path(
+    browser: Chromium, stand: PageStand, client: Client
+) -> None:
     browser.open(stand.address)
     path = "/**/<b>*"
     assert client.asks("allowed.test").result(20) == 200
@@ -221,7 +223,7 @@ def test_a_denied_request_becomes_a_rule(browser: Chromium, stand: PageStand, cl
     assert "*" not in browser.value("document.querySelector('#dialog pre')?.innerText ?? ''")
 
 
-def test_a_key_or_click_counts_only_when_nothing_has_moved_for_a_moment(
+def test_ignores_keys_and_clicks_right_after_the_page_changed(
     browser: Chromium, made_up: PageStand, answers: Answers
 ) -> None:
     browser.open(made_up.address)
@@ -231,7 +233,7 @@ def test_a_key_or_click_counts_only_when_nothing_has_moved_for_a_moment(
     browser.until(f"{QUESTIONS} === 1")
     click = "document.querySelector('#question-list button').click()"
     browser.value(click)
-    # Keys in quick succession are meant for something else, however many there are.
+    # Keys in quick succession are meant for something else.
     for now in (10_000, 10_699, 11_398, 12_097, 12_796):
         browser.value(FREEZE.format(now=now))
         browser.press("a")
@@ -245,7 +247,7 @@ def test_a_key_or_click_counts_only_when_nothing_has_moved_for_a_moment(
     browser.press("d")
     browser.until(f"{STATUS}.startsWith('denied')")
     assert answers.given == [(3, "once", None), (3, "deny", None)]
-    # What is found out later about a question moves the buttons below it.
+    # Later notes on a question move its buttons.
     noted = (question(sender="curl <b>x</b>", risks=("an address",)), question(4, host="b.test", url="https://b.test/"))
     made_up.report(open_state(*noted))
     browser.until("document.querySelectorAll('#question-list .notes p').length === 2")
@@ -253,7 +255,7 @@ def test_a_key_or_click_counts_only_when_nothing_has_moved_for_a_moment(
     browser.until(f"{STATUS}.startsWith('not sent')")
     notes = browser.value("document.querySelector('#question-list .notes').innerText")
     assert notes.split("\n\n") == ["careful: an address", "sent by (not verified): curl <b>x</b>"]
-    # The first was answered here; the one that is shown after it disappears by itself.
+    # The first question was answered here. The next one disappears by itself.
     made_up.report(open_state(noted[1]))
     browser.until(f"{QUESTIONS} === 1")
     assert browser.value(STATUS).startswith("not sent")
@@ -263,7 +265,7 @@ def test_a_key_or_click_counts_only_when_nothing_has_moved_for_a_moment(
     assert len(answers.given) == 2
 
 
-def test_what_the_sandbox_wrote_is_text(browser: Chromium, made_up: PageStand) -> None:
+def test_shows_hostile_text_from_the_sandbox_as_plain_text(browser: Chromium, made_up: PageStand) -> None:
     browser.open(made_up.address)
     made_up.report(record(path=HOSTILE, method=HOSTILE, host=HOSTILE, reason=HOSTILE, rule=HOSTILE, tool=HOSTILE))
     made_up.report(
@@ -285,7 +287,9 @@ def test_what_the_sandbox_wrote_is_text(browser: Chromium, made_up: PageStand) -
         assert browser.value(done) == "TypeError", way
 
 
-def test_a_flood_leaves_a_bounded_table_and_an_answer(browser: Chromium, made_up: PageStand, answers: Answers) -> None:
+def test_a_flood_of_records_leaves_the_table_bounded_and_questions_answerable(
+    browser: Chromium, made_up: PageStand, answers: Answers
+) -> None:
     browser.open(made_up.address)
     browser.until("document.getElementById('name').textContent === 'app-1'")
     for number in range(20_000):
@@ -300,7 +304,7 @@ def test_a_flood_leaves_a_bounded_table_and_an_answer(browser: Chromium, made_up
 
 
 @pytest.mark.parametrize("lost", ["page.js", "questions.js", "api/session"])
-def test_a_request_that_the_browser_lost_is_sent_again(browser: Chromium, made_up: PageStand, lost: str) -> None:
+def test_retries_a_request_that_the_browser_aborted(browser: Chromium, made_up: PageStand, lost: str) -> None:
     """Chrome aborts requests when a network interface appears, for example because Docker starts a container."""
     browser.call("Network.setBlockedURLs", urls=[f"*://*/{lost}"])
     try:
@@ -310,7 +314,7 @@ def test_a_request_that_the_browser_lost_is_sent_again(browser: Chromium, made_u
     browser.until("document.getElementById('name').textContent === 'app-1'")
 
 
-def test_hosts_and_policy_of_today_are_shown(browser: Chromium, pair: Pair, answers: Answers) -> None:
+def test_shows_the_hosts_and_the_policy_use_of_today(browser: Chromium, pair: Pair, answers: Answers) -> None:
     hostile = {**record(path=HOSTILE, method=HOSTILE), "host": HOSTILE, "rule": HOSTILE}
     lines = [{**record(), "host": "allowed.test", "rule": "policy.yaml:2", "decision": "allow"}, hostile]
     records = [read_record(json.dumps(line)) for line in lines]
@@ -360,8 +364,10 @@ def test_everything_can_be_done_with_the_keyboard(browser: Chromium, made_up: Pa
     assert answers.given == [(4, "deny", None)]
 
 
-def test_several_stacks_are_on_one_page(browser: Chromium, made_up: PageStand, answers: Answers) -> None:
-    """Questions of all at the top; an answer is for its stack alone, although the numbers are the same."""
+def test_one_page_shows_several_stacks_and_answers_each_separately(
+    browser: Chromium, made_up: PageStand, answers: Answers
+) -> None:
+    """Show all questions at the top. An answer counts only for its stack, although the IDs are the same."""
     other = Answers()
     made_up.report(record())
     made_up.report(open_state(question()))
@@ -399,10 +405,10 @@ def test_several_stacks_are_on_one_page(browser: Chromium, made_up: PageStand, a
     assert (answers.given, other.given) == ([], [(3, "deny", None), (5, "end", None)])
 
 
-def test_a_noisy_stack_delays_no_answer_of_another_and_leaves_its_requests(
+def test_a_noisy_stack_does_not_delay_answers_or_displace_requests_of_another(
     browser: Chromium, made_up: PageStand, answers: Answers
 ) -> None:
-    """Its questions come and go all the time, and its requests are ten times as many as are shown."""
+    """Questions of the noisy stack come and go, and its requests exceed the table many times."""
     made_up.add("noisy-1", Answers())
     made_up.report(record())
     made_up.report(open_state(question()))
@@ -423,12 +429,12 @@ def test_a_noisy_stack_delays_no_answer_of_another_and_leaves_its_requests(
     try:
         browser.until("document.querySelectorAll('#rows tr').length === 300")
         assert browser.value("document.querySelector('#question-list .selected h3').innerText").startswith("app-1: ")
-        time.sleep(1)  # until more is kept than a page gets at once, and the first questions have settled
+        time.sleep(1)  # until the backlog exceeds one page load, and the first questions have settled
         browser.press("d")
         browser.until(f"{STATUS}.startsWith('denied: app-1')")
         browser.value("document.querySelector('#question-list .buttons button').click()")
         browser.until(f"{STATUS}.startsWith('allowed once: app-1')")
-        # In one step: the next message may be about a request that is gone.
+        # In one step, because the next message can be about a request that is gone.
         last = "[...document.querySelectorAll('#question-list li')].at(-1).querySelector('button')"
         browser.until(f"({last}.click(), {STATUS}.startsWith('not sent'))")
     finally:
@@ -443,7 +449,7 @@ def test_a_noisy_stack_delays_no_answer_of_another_and_leaves_its_requests(
 
 
 def test_keys_that_choose_a_stack_answer_no_question(browser: Chromium, made_up: PageStand, answers: Answers) -> None:
-    """Browsers choose an option by its first letter, which for this one is also the key that allows once."""
+    """Browsers select an option by its first letter. Here that is also the key for `once`."""
     made_up.add("other-1", Answers())
     made_up.report(open_state(question()))
     browser.open(made_up.address)
@@ -491,13 +497,13 @@ def test_every_text_is_readable_in_light_and_dark(browser: Chromium, made_up: Pa
         browser.call("Emulation.setEmulatedMedia", features=[])
 
 
-def test_a_page_in_the_background_notifies_now_and_then(browser: Chromium, made_up: PageStand) -> None:
+def test_a_page_in_the_background_notifies_at_a_limited_rate(browser: Chromium, made_up: PageStand) -> None:
     browser.open(made_up.address)
     browser.until("document.getElementById('name').textContent === 'app-1'")
     browser.value(NOTIFICATIONS)
     made_up.report(open_state(question(url="https://new.test/" + "x" * 200)))
     browser.until(f"{QUESTIONS} === 1")
-    assert browser.value("notified") == []  # the page is looked at
+    assert browser.value("notified") == []  # the page is visible
     browser.value("Object.defineProperty(document, 'hidden', {value: true})")
     seen = [question(number, url=f"https://new.test/{number}") for number in range(4, 8)]
     made_up.report(open_state(*seen[:3]))
@@ -512,7 +518,7 @@ def test_a_page_in_the_background_notifies_now_and_then(browser: Chromium, made_
 
 
 class Neighbour(ThreadingHTTPServer):
-    """A server in the sandbox that `agent-sandbox ports` made reachable: another port of 127.0.0.1."""
+    """A server in the sandbox that `agent-sandbox ports` published on another port of 127.0.0.1."""
 
     daemon_threads = True
 
@@ -569,7 +575,7 @@ Promise.allSettled(tries).then((done) => {{
 </script>"""
 
 
-def test_a_page_of_the_sandbox_on_another_port_gets_the_cookie_and_nothing_by_it(
+def test_a_page_on_another_port_cannot_use_the_session_cookie_that_it_receives(
     browser: Chromium, made_up: PageStand, answers: Answers
 ) -> None:
     made_up.report(open_state(question()))
@@ -589,12 +595,12 @@ def test_a_page_of_the_sandbox_on_another_port_gets_the_cookie_and_nothing_by_it
     assert answers.given == []
 
 
-def test_another_name_for_this_address_gets_no_page(browser: Chromium, made_up: PageStand) -> None:
+def test_serves_no_page_under_another_host_name(browser: Chromium, made_up: PageStand) -> None:
     browser.open(f"http://evil.test:{made_up.port}/#{made_up.sessions.new_token()}")
     browser.until(f"document.body.innerText === 'this server answers only at http://{made_up.authority}/'")
 
 
-def test_an_address_that_was_used_begins_no_second_session(browser: Chromium, made_up: PageStand) -> None:
+def test_a_used_address_does_not_start_a_second_session(browser: Chromium, made_up: PageStand) -> None:
     address = made_up.address
     browser.open(address)
     browser.until("document.getElementById('name').textContent === 'app-1'")

@@ -1,4 +1,4 @@
-"""Paths and queries: rows P1-P7, B4 and L1 of the attack list. Decided bytes are forwarded bytes."""
+"""Paths and queries: rows P1-P7, B4 and L1 of the attack list. The decided bytes are forwarded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         "/api/x%E0%80%AFadmin",
     ],
 )
-def test_a_path_that_could_be_read_in_two_ways_is_a_400(stand: Stand, path: str) -> None:
+def test_an_ambiguous_path_is_a_400(stand: Stand, path: str) -> None:
     answer = stand.proxy.ask("allowed.test", get(path, "allowed.test"))
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\nx-agent-sandbox: blocked\r\n")
     stand.proxy.line(decision="deny", host="allowed.test")
@@ -54,7 +54,7 @@ def test_a_path_that_could_be_read_in_two_ways_is_a_400(stand: Stand, path: str)
 
 
 @pytest.mark.unasked
-def test_a_scoped_package_of_a_host_that_nothing_allows_is_told_that_it_is_not_allowed(stand: Stand) -> None:
+def test_a_scoped_package_on_an_unlisted_host_is_denied_because_of_the_host(stand: Stand) -> None:
     answer = json.loads(stand.proxy.ask("other.test", get("/@scope%2Fname", "other.test")).partition(b"\r\n\r\n")[2])
     assert (answer["reason"], "encoded_slash: true" in answer["hint"]) == ("no rule allows host other.test", True)
     assert stand.proxy.line(decision="deny", host="other.test")["path"] == "/@scope%2Fname"
@@ -79,14 +79,14 @@ def test_a_path_outside_the_rule_is_denied(stand: Stand, path: str) -> None:
         ("/api/x?", "/api/x"),
     ],
 )
-def test_what_is_forwarded_is_what_was_decided(stand: Stand, written: str, forwarded: str) -> None:
+def test_forwards_the_canonical_path(stand: Stand, written: str, forwarded: str) -> None:
     answer = stand.proxy.ask("allowed.test", get(written, "allowed.test"))
     assert answer.startswith(b"HTTP/1.1 200")
     assert stand.allowed.wait_for(1)[0].line == f"GET {forwarded} HTTP/1.1"
 
 
 @pytest.mark.parametrize(("url", "path"), [("http://allowed.test", "/"), ("http://allowed.test?x=/api/", "/")])
-def test_a_url_without_a_path_asks_for_the_first_page(stand: Stand, url: str, path: str) -> None:
+def test_a_url_without_a_path_requests_the_root_path(stand: Stand, url: str, path: str) -> None:
     assert stand.proxy.say(get(url, "allowed.test")).startswith(b"HTTP/1.1 403")
     stand.proxy.line(decision="deny", host="allowed.test", path=path)
     stand.assert_nothing_got_out()
@@ -110,7 +110,7 @@ def test_a_path_of_64_kib_is_too_long(stand: Stand) -> None:
         b"G\xc3\x89T http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n",
     ],
 )
-def test_no_bytes_of_a_client_can_forge_or_break_a_log_line(stand: Stand, request_: bytes) -> None:
+def test_client_bytes_cannot_forge_or_break_an_audit_record(stand: Stand, request_: bytes) -> None:
     assert stand.proxy.say(request_)[:12] in (b"HTTP/1.1 403", b"HTTP/1.1 400")
     line = stand.proxy.line(decision="deny")
     raw = json.dumps(line)
@@ -119,13 +119,13 @@ def test_no_bytes_of_a_client_can_forge_or_break_a_log_line(stand: Stand, reques
     assert len(stand.proxy.lines) == 1
 
 
-def test_a_url_of_a_megabyte_leaves_one_short_line(stand: Stand) -> None:
+def test_a_url_of_a_megabyte_leaves_a_short_audit_record(stand: Stand) -> None:
     answer = stand.proxy.say(get("http://evil.test/" + "x" * 1_000_000, "evil.test"))
     assert answer.startswith(b"HTTP/1.1 431")
     assert len(json.dumps(stand.proxy.line(event="malformed"))) < 1_000
 
 
-def test_the_log_has_no_query_in_it_no_field_and_no_body(stand: Stand) -> None:
+def test_audit_records_contain_no_query_header_or_body_values(stand: Stand) -> None:
     secrets = ("Authorization: Bearer hunter2", "Cookie: hunter2", "X-Api-Key: hunter2", "Content-Length: 7")
     for path in ("/api/x", "/denied"):
         request = get(f"{path}?token=hunter2", "allowed.test", *secrets, method="POST") + b"hunter2"
@@ -134,7 +134,7 @@ def test_the_log_has_no_query_in_it_no_field_and_no_body(stand: Stand) -> None:
     assert "hunter2" not in json.dumps(stand.proxy.lines)
 
 
-def test_a_denial_that_rests_on_query_or_header_logs_no_value(tmp_path: Path, http1: str) -> None:
+def test_denials_by_query_or_header_record_no_values(tmp_path: Path, http1: str) -> None:
     policy = """version: 1
 domains:
 - host: allowed.test

@@ -1,6 +1,6 @@
-"""API keys of the services in the catalogue: the client has a placeholder, the server gets the key.
+"""API keys of the shipped services: the client has a placeholder, the server gets the key.
 
-Each stand-in answers 401 unless the key arrives as the real API expects it.
+The test server answers 401 unless it gets the key as the real API expects it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def secrets_of(pair: Pair) -> Path:
 
 
 def placeholder(pair: Pair, env: str) -> str:
-    """Return what a shell in the sandbox exports."""
+    """Return the placeholder that a shell in the sandbox exports."""
     script = (pair.proxy.folder / "state" / "ca" / "placeholders.sh").read_text()
     (found,) = re.findall(rf'^export {env}="\$\{{{env}:-([\w-]+)\}}"$', script, re.MULTILINE)
     return str(found)
@@ -98,7 +98,7 @@ def ask(pair: Pair, host: str, path: str, *fields: str, method: str = "GET") -> 
 
 
 @pytest.mark.parametrize("service", CATALOGUE)
-def test_the_real_key_arrives_where_the_placeholder_or_nothing_was_sent(pair: Pair, service: str) -> None:
+def test_injects_the_key_for_the_placeholder_or_for_no_credential(pair: Pair, service: str) -> None:
     auth = CATALOGUE[service]
     pair.proxy.reload(policy_for(service))
     method, path = sample(service, auth.host)
@@ -129,7 +129,7 @@ def test_an_attackers_key_does_not_reach_the_host_of_a_secret(pair: Pair, servic
     assert pair.server.requests == []
 
 
-def test_an_own_key_is_kept_or_replaced_if_the_policy_says_so(pair: Pair) -> None:
+def test_on_existing_header_keeps_or_replaces_the_clients_own_key(pair: Pair) -> None:
     own = ("x-api-key: sk-own", "authorization: Bearer own")
     pair.proxy.reload(policy_for("anthropic", ", on_existing_header: keep"))
     assert ask(pair, "api.anthropic.com", "/v1/models", *own)[0] == 200
@@ -144,7 +144,7 @@ def test_an_own_key_is_kept_or_replaced_if_the_policy_says_so(pair: Pair) -> Non
 @pytest.mark.parametrize(
     "field", ["x-api-key: {}", "Authorization: Bearer {}", "Authorization: token {}", "Cookie: key={}", "X-Other: {}"]
 )
-def test_a_placeholder_on_its_way_to_another_host_is_denied_and_reported(pair: Pair, field: str) -> None:
+def test_denies_and_records_a_placeholder_sent_to_another_host(pair: Pair, field: str) -> None:
     mine = placeholder(pair, "ANTHROPIC_API_KEY")
     status, body = ask(pair, OTHER, "/x", field.format(mine))
     assert status == 403
@@ -155,14 +155,14 @@ def test_a_placeholder_on_its_way_to_another_host_is_denied_and_reported(pair: P
     assert pair.server.requests == []
 
 
-def test_a_placeholder_in_an_address_is_denied(pair: Pair) -> None:
+def test_denies_a_placeholder_in_a_url(pair: Pair) -> None:
     mine = placeholder(pair, "ANTHROPIC_API_KEY")
     for host in (OTHER, "api.anthropic.com"):
         assert ask(pair, host, f"/v1/models?key={mine}")[0] == 403
     assert pair.server.requests == []
 
 
-def test_a_placeholder_is_not_sent_where_the_secret_is_not_bound(pair: Pair) -> None:
+def test_denies_a_placeholder_on_a_host_that_the_secret_is_not_bound_to(pair: Pair) -> None:
     put_secret(secrets_of(pair), "the.key", [OTHER], VALUE.encode())
     mine = placeholder(pair, "ANTHROPIC_API_KEY")
     status, body = ask(pair, "api.anthropic.com", "/v1/models", f"x-api-key: {mine}")
@@ -172,7 +172,7 @@ def test_a_placeholder_is_not_sent_where_the_secret_is_not_bound(pair: Pair) -> 
     assert (status, pair.server.requests) == (403, [])
 
 
-def test_a_placeholder_of_one_secret_is_not_swapped_for_another(pair: Pair) -> None:
+def test_denies_the_placeholder_of_another_secret(pair: Pair) -> None:
     both = "services: [{name: anthropic, secret: the.key}, {name: openai, secret: second.key}]"
     pair.proxy.reload(f"version: 1\n{both}\n")
     second = placeholder(pair, "OPENAI_API_KEY")
@@ -185,14 +185,14 @@ def test_a_placeholder_of_one_secret_is_not_swapped_for_another(pair: Pair) -> N
 # Mistakes that other products made.
 
 
-def test_a_path_that_only_begins_like_an_allowed_one_gets_no_secret(pair: Pair) -> None:
+def test_denies_a_path_that_only_begins_like_an_allowed_one(pair: Pair) -> None:
     for path in ("/v1/models-private", "/v1/modelsx", "/v1/messages/x", "/v1/messages-private", "/"):
         assert ask(pair, "api.anthropic.com", path)[0] == 403
         assert ask(pair, "api.anthropic.com", path, "Content-Length: 0", method="POST")[0] == 403
     assert pair.server.requests == []
 
 
-def test_no_secret_is_a_fallback_for_other_paths_of_its_host(pair: Pair) -> None:
+def test_does_not_inject_the_secret_on_other_paths_of_its_host(pair: Pair) -> None:
     pair.proxy.reload(policy_for("anthropic").replace(f"[{OTHER}]", "[api.anthropic.com]"))
     assert ask(pair, "api.anthropic.com", "/v1/files")[0] == 200
     assert [request.field("x-api-key") for request in pair.server.requests] == [[]]
@@ -219,7 +219,7 @@ def test_no_header_moves_a_secret_to_another_port(pair: Pair) -> None:
     assert {tuple(request.field("host")) for request in pair.server.requests} == {(host,)}
 
 
-def test_the_first_secret_turns_on_inspection(pair: Pair) -> None:
+def test_a_reload_that_adds_a_secret_turns_on_inspection(pair: Pair) -> None:
     pair.proxy.reload(f"version: 1\ndomains: [{OTHER}, api.anthropic.com]\nsettings: {{inspect: false}}\n")
     pair.proxy.reload(f"{policy_for('anthropic')}settings: {{inspect: false}}\n")
     assert ask(pair, "api.anthropic.com", "/v1/models")[0] == 200

@@ -1,4 +1,4 @@
-"""`host_services`: the only way to an address that is not public, and to nothing beside it."""
+"""`host_services`: the only way to a private address, and only to the named one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ host_services:
   tracker: {to: "tracker.corp.internal:8080"}
   lab: {to: 10.20.0.0/24, ports: [9090]}
 """
-# The names of a company, and a machine on which every private address is the capture server.
+# Names in a private network where every private address leads to the capture server.
 WORLD = """
 import asyncio
 from agent_sandbox.proxy.upstream import dialler
@@ -43,7 +43,7 @@ dialler.Dialler.__init__.__kwdefaults__.update(resolve=resolve, connect=connect)
 
 @pytest.fixture(scope="module")
 def stand(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[tuple[ProxyProcess, Capture]]:
-    """A proxy in such a company."""
+    """A proxy in that network."""
     with Capture() as inside:
         sabotage = WORLD.format(port=inside.port)
         with ProxyProcess(tmp_path_factory.mktemp("places"), POLICY, sabotage=sabotage, http1=http1) as proxy:
@@ -58,7 +58,7 @@ def stand(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[tupl
         ("GET", "10.20.0.7:9090", "/"),
     ],
 )
-def test_a_place_that_is_named_is_reached(
+def test_reaches_a_host_service_that_the_policy_names(
     stand: tuple[ProxyProcess, Capture], method: str, authority: str, path: str
 ) -> None:
     proxy, inside = stand
@@ -87,7 +87,7 @@ def test_a_place_that_is_named_is_reached(
         ("a.tracker.corp.internal:8080", "/x"),
     ],
 )
-def test_nothing_beside_it_is(stand: tuple[ProxyProcess, Capture], authority: str, path: str) -> None:
+def test_denies_other_hosts_ports_and_paths(stand: tuple[ProxyProcess, Capture], authority: str, path: str) -> None:
     proxy, inside = stand
     inside.forget()
     answer = proxy.say(get(f"http://{authority}{path}", authority, "Content-Length: 0", method="POST"), seconds=2)
@@ -95,7 +95,9 @@ def test_nothing_beside_it_is(stand: tuple[ProxyProcess, Capture], authority: st
     assert (bytes(inside.raw), inside.connections) == (b"", 0)
 
 
-def test_a_connection_to_a_place_that_leads_elsewhere_is_not_used_again(stand: tuple[ProxyProcess, Capture]) -> None:
+def test_opens_a_new_connection_after_a_reload_changes_where_a_host_service_leads(
+    stand: tuple[ProxyProcess, Capture],
+) -> None:
     proxy, inside = stand
     inside.forget()
     request = get("http://ollama:11434/api/chat", "ollama:11434", "Content-Length: 0", method="POST")
@@ -113,7 +115,7 @@ def test_a_connection_to_a_place_that_leads_elsewhere_is_not_used_again(stand: t
 
 OURS = """
 from agent_sandbox.proxy.upstream import dialler
-# As it is in a private network, where a place may lead to any address: the proxy's own as well.
+# In a private network, a host service can lead to any address, even the proxy's own.
 dialler.why_forbidden = lambda address: None
 async def resolve(host, port):
     return ["127.0.0.1"]
@@ -122,9 +124,7 @@ dialler.Dialler.__init__.__kwdefaults__.update(resolve=resolve)
 
 
 @pytest.mark.parametrize("entrance", ["listening", "tls", "http"])
-def test_a_place_that_leads_to_the_proxy_itself_is_not_asked_for_ever(
-    tmp_path: Path, entrance: str, http1: str
-) -> None:
+def test_denies_a_host_service_that_leads_to_the_proxy_itself(tmp_path: Path, entrance: str, http1: str) -> None:
     with ProxyProcess(tmp_path, "version: 1\n", sabotage=OURS, http1=http1) as proxy:
         _, port = proxy.entrance(entrance)
         proxy.reload(f"version: 1\nhost_services:\n  loop: {{to: 'loop.internal:{port}'}}\n")
@@ -134,4 +134,4 @@ def test_a_place_that_leads_to_the_proxy_itself_is_not_asked_for_ever(
         line = proxy.line(event="request")
         assert (line["decision"], line["cause"]) == ("deny", "address")
         assert line["reason"] == f"loop.internal resolves to 127.0.0.1, where port {port} is the proxy itself"
-        assert sum(one["event"] == "request" for one in proxy.lines) == 1  # the record of the reload may come late
+        assert sum(one["event"] == "request" for one in proxy.lines) == 1  # the record of the reload can come late

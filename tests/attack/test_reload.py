@@ -1,4 +1,4 @@
-"""What is under way when the policy is replaced: what it no longer allows ends within two seconds, the rest lives."""
+"""Exchanges during a reload: those that are no longer allowed end within two seconds, the others continue."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    """A proxy, and the server that all its hosts are."""
+    """A proxy, and the server behind all its hosts."""
     with start_pair(tmp_path_factory.mktemp("reload"), BOTH, http1=http1) as pair:
         pair.server.answers |= {"/ws": echo, "/events": tick, "/kept": tick, "/silent": stay_silent}
         yield pair
@@ -40,7 +40,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    """The same, with both hosts allowed, and nothing on its records."""
+    """The same, with both hosts allowed and empty records."""
     started.proxy.reload(BOTH)
     started.forget()
     return started
@@ -70,7 +70,7 @@ def stay_silent(stream: socket.socket, _: bytes) -> None:
 
 
 def ended_after(connection: socket.socket) -> float:
-    """Read to the end; return how long that took."""
+    """Read to the end. Return how long that took."""
     started = time.monotonic()
     read_all(connection)
     return time.monotonic() - started
@@ -81,7 +81,7 @@ def keep_alive(connection: ssl.SSLSocket, host: str) -> int:
     return read_answer(connection)[0]
 
 
-def test_a_kept_connection_ends_with_its_host_and_the_one_beside_it_lives_on(proxy: ProxyProcess) -> None:
+def test_closes_keep_alive_connections_of_removed_hosts_only(proxy: ProxyProcess) -> None:
     with proxy.tls("allowed.test") as gone, proxy.tls("a.wild.test") as kept:
         assert (keep_alive(gone, "allowed.test"), keep_alive(kept, "a.wild.test")) == (200, 200)
         answer = proxy.reload(ONE)
@@ -90,7 +90,7 @@ def test_a_kept_connection_ends_with_its_host_and_the_one_beside_it_lives_on(pro
     assert (answer["closed"], answer["change"]["unreachable"]) == (1, ["allowed.test"])
 
 
-def test_events_end_where_they_are_no_longer_allowed(proxy: ProxyProcess) -> None:
+def test_ends_event_streams_of_removed_hosts_only(proxy: ProxyProcess) -> None:
     with proxy.tls("allowed.test") as gone, proxy.tls("a.wild.test") as kept:
         for connection, host in ((gone, "allowed.test"), (kept, "a.wild.test")):
             connection.sendall(get("/events", host))
@@ -106,7 +106,7 @@ def test_events_end_where_they_are_no_longer_allowed(proxy: ProxyProcess) -> Non
     assert line["bytes_in"] > 0
 
 
-def test_a_request_without_an_answer_gets_a_denial(proxy: ProxyProcess, server: Capture) -> None:
+def test_a_pending_request_to_a_removed_host_gets_a_denial(proxy: ProxyProcess, server: Capture) -> None:
     with proxy.tls("allowed.test") as gone:
         gone.sendall(get("/silent", "allowed.test"))
         server.wait_for(1)
@@ -119,7 +119,7 @@ def test_a_request_without_an_answer_gets_a_denial(proxy: ProxyProcess, server: 
     assert proxy.line(host="allowed.test", decision="deny")["status"] == 403
 
 
-def test_a_websocket_ends_and_another_one_goes_on(proxy: ProxyProcess) -> None:
+def test_ends_websockets_of_removed_hosts_only(proxy: ProxyProcess) -> None:
     with proxy.tls("allowed.test") as gone, proxy.tls("a.wild.test") as kept:
         for connection, host in ((gone, "allowed.test"), (kept, "a.wild.test")):
             connection.sendall(handshake(host=host))
@@ -135,7 +135,7 @@ def test_a_websocket_ends_and_another_one_goes_on(proxy: ProxyProcess) -> None:
 
 
 @one_path
-def test_of_the_streams_of_http2_those_end_that_are_no_longer_allowed(proxy: ProxyProcess) -> None:
+def test_resets_only_the_http2_streams_that_are_no_longer_allowed(proxy: ProxyProcess) -> None:
     with proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         gone, kept = client.send(*fields("/events")), client.send(*fields("/kept"))
@@ -148,7 +148,7 @@ def test_of_the_streams_of_http2_those_end_that_are_no_longer_allowed(proxy: Pro
 
 
 @one_path
-def test_a_whole_http2_connection_ends_with_its_host(proxy: ProxyProcess) -> None:
+def test_closes_the_http2_connection_of_a_removed_host(proxy: ProxyProcess) -> None:
     with proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         assert client.status(client.send(*fields("/events"))) == "200"
@@ -156,7 +156,7 @@ def test_a_whole_http2_connection_ends_with_its_host(proxy: ProxyProcess) -> Non
         assert ended_after(stream) < 2
 
 
-def test_an_upload_is_cut_and_the_server_cannot_take_it_for_whole(proxy: ProxyProcess, server: Capture) -> None:
+def test_cutting_an_upload_resets_the_server_connection(proxy: ProxyProcess, server: Capture) -> None:
     begun, ends = threading.Event(), queue.SimpleQueue[str]()
 
     def listen(stream: socket.socket, _: bytes) -> None:
@@ -178,7 +178,7 @@ def test_an_upload_is_cut_and_the_server_cannot_take_it_for_whole(proxy: ProxyPr
     assert ends.get(timeout=3) == "ConnectionResetError"
 
 
-def test_plain_requests_to_the_proxy_are_reviewed_too(proxy: ProxyProcess) -> None:
+def test_applies_the_new_policy_to_plain_requests_on_open_connections(proxy: ProxyProcess) -> None:
     def ask(connection: socket.socket, host: str) -> int:
         connection.sendall(f"GET http://{host}/x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         return read_answer(connection)[0]
@@ -189,7 +189,7 @@ def test_plain_requests_to_the_proxy_are_reviewed_too(proxy: ProxyProcess) -> No
         assert [ask(connection, host) for host in ("allowed.test", "a.wild.test")] == [403, 200]
 
 
-def test_a_tunnel_that_was_refused_makes_room_for_one_that_is_not(proxy: ProxyProcess) -> None:
+def test_closes_a_denied_tunnel_once_its_host_is_allowed(proxy: ProxyProcess) -> None:
     proxy.reload(ONE)
     with proxy.tls("allowed.test") as refused:
         assert keep_alive(refused, "allowed.test") == 403
@@ -199,7 +199,7 @@ def test_a_tunnel_that_was_refused_makes_room_for_one_that_is_not(proxy: ProxyPr
         assert keep_alive(opened, "allowed.test") == 200
 
 
-def test_a_reload_says_what_it_changed(proxy: ProxyProcess) -> None:
+def test_reports_what_the_reload_changed(proxy: ProxyProcess) -> None:
     answer = proxy.reload(NARROW)
     assert answer["change"] == {
         "added": [{"effect": "allow", "rule": "any method allowed.test/kept/...", "origin": "policy.yaml:2"}],
@@ -217,7 +217,7 @@ def test_a_reload_says_what_it_changed(proxy: ProxyProcess) -> None:
 WATCHED = "settings: {reload: watch}\n"
 
 
-def test_a_policy_that_is_watched_is_taken_when_it_is_saved_and_kept_while_it_is_wrong(proxy: ProxyProcess) -> None:
+def test_watch_reloads_a_saved_policy_and_keeps_the_last_valid_one(proxy: ProxyProcess) -> None:
     proxy.reload(BOTH + WATCHED)
     proxy.forget()
     with proxy.tls("allowed.test") as gone:
@@ -244,7 +244,7 @@ def test_a_policy_that_is_watched_is_taken_when_it_is_saved_and_kept_while_it_is
     assert proxy.lines == []
 
 
-def test_a_list_of_hosts_is_watched_as_its_policy_is(proxy: ProxyProcess) -> None:
+def test_watch_reloads_on_a_change_of_the_host_list(proxy: ProxyProcess) -> None:
     hosts = proxy.folder / "hosts.txt"
     hosts.write_text("allowed.test\na.wild.test\n")
     proxy.reload(f"domains_file: {hosts.name}\n{WATCHED}")
@@ -261,7 +261,7 @@ def health(proxy: ProxyProcess) -> int:
     return proxy.command("health", f"--proxy={proxy.ready['listening']}").returncode
 
 
-def test_a_hangup_reloads_as_the_command_does(proxy: ProxyProcess) -> None:
+def test_sighup_reloads_like_the_command(proxy: ProxyProcess) -> None:
     proxy.reload(ONE)
     told = proxy.line(event="policy")["reason"]
     proxy.reload(BOTH)
@@ -276,10 +276,10 @@ def test_a_hangup_reloads_as_the_command_does(proxy: ProxyProcess) -> None:
     assert proxy.ask("allowed.test", get("/", "allowed.test")).startswith(b"HTTP/1.1 403")
 
 
-def test_a_hangup_with_an_invalid_file_keeps_the_policy(proxy: ProxyProcess) -> None:
+def test_sighup_with_an_invalid_file_keeps_the_policy(proxy: ProxyProcess) -> None:
     proxy.policy_file.write_text("version: 7\n")
     proxy.process.send_signal(signal.SIGHUP)
-    line = proxy.line(event="policy", decision="deny")  # a record of the last reload may come late
+    line = proxy.line(event="policy", decision="deny")  # a record of the last reload can come late
     assert line["reason"].startswith(f"policy not reloaded, the file has problems: {proxy.policy_file}:1:10: ")
     assert proxy.ask("allowed.test", get("/", "allowed.test")).startswith(b"HTTP/1.1 200")
 
@@ -295,7 +295,7 @@ cached.load_cached = load_cached
 """
 
 
-def test_a_hangup_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
+def test_sighup_during_the_start_does_not_stop_the_proxy(tmp_path: Path) -> None:
     with ProxyProcess(tmp_path, ONE, sabotage=HANGUP_WHILE_IT_STARTS) as proxy:
         assert proxy.say(get("http://evil.test/", "evil.test")).startswith(b"HTTP/1.1 403")
         assert proxy.process.poll() is None

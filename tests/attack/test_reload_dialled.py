@@ -1,4 +1,4 @@
-"""What is being dialled when the policy is replaced: it goes nowhere that the new policy does not let it go."""
+"""Server connections that are being opened during a reload follow the new policy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BOTH = "version: 1\ndomains: [allowed.test, a.wild.test, b.wild.test]\n"
 NONE = "version: 1\ndomains: [c.test]\n"
-# The engine's machine is 127.0.0.1, the host that is called like the place 127.0.0.2.
+# The Docker host is 127.0.0.1. The host with the name of the host service is 127.0.0.2.
 TWO_PLACES = """
 import asyncio, pathlib, sys
 from agent_sandbox.proxy.upstream import dialler
@@ -39,20 +39,20 @@ dialler.Dialler.__init__.__kwdefaults__["resolve"] = resolve
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    """A proxy that can be held when it dials, and the server that all its hosts are."""
+    """A proxy that can be paused while it connects, and the server behind all its hosts."""
     with start_pair(tmp_path_factory.mktemp("dialled"), BOTH, sabotage=HELD, http1=http1) as pair:
         yield pair
 
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    """The same, with everything allowed, and nothing on its records."""
+    """The same, with everything allowed and empty records."""
     started.proxy.reload(BOTH)
     started.forget()
     return started
 
 
-def test_a_host_that_is_no_longer_allowed_gets_no_hello(pair: Pair) -> None:
+def test_does_not_connect_to_a_host_that_is_no_longer_allowed(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as gone, hold_dialling(pair.proxy):
         gone.sendall(get("/x", "allowed.test"))
         time.sleep(0.05)
@@ -61,7 +61,7 @@ def test_a_host_that_is_no_longer_allowed_gets_no_hello(pair: Pair) -> None:
     assert pair.server.connections == 0
 
 
-def test_who_waits_long_for_a_server_hears_at_once_that_it_is_denied_now(pair: Pair) -> None:
+def test_denies_a_waiting_request_before_its_server_connection_is_ready(pair: Pair) -> None:
     with pair.proxy.tls("b.wild.test") as gone, hold_dialling(pair.proxy):
         gone.sendall(get("/x", "b.wild.test"))
         time.sleep(0.05)
@@ -75,7 +75,7 @@ def test_who_waits_long_for_a_server_hears_at_once_that_it_is_denied_now(pair: P
 
 
 @one_path
-def test_of_two_streams_that_wait_for_one_server_the_denied_one_hears_so_at_once(pair: Pair) -> None:
+def test_denies_only_the_waiting_http2_stream_that_is_no_longer_allowed(pair: Pair) -> None:
     with pair.proxy.tls("b.wild.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         with hold_dialling(pair.proxy):
@@ -89,7 +89,7 @@ def test_of_two_streams_that_wait_for_one_server_the_denied_one_hears_so_at_once
     assert (line["decision"], line["status"]) == ("deny", 403)
 
 
-def test_no_request_reaches_a_place_that_lies_elsewhere_now(tmp_path: Path, http1: str) -> None:
+def test_sends_no_request_to_the_old_address_of_a_host_service(tmp_path: Path, http1: str) -> None:
     with Capture() as old, socket.create_server(("127.0.0.2", old.port)) as new:
         reached: list[bytes] = []
         threading.Thread(target=answer_once, args=(new, reached), daemon=True).start()

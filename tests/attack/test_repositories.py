@@ -1,4 +1,4 @@
-"""What git on the host acts on in a project, as git itself says, is what is protected."""
+"""Protected paths include every path in a project that git on the host machine acts on."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ SECONDS = 600.0
 
 
 def outside(paths: Collection[str], walls: Collection[str]) -> list[str]:
-    """Return the paths that are neither among these nor below one of them."""
+    """Return the paths that are neither in `walls` nor below one of them."""
     return sorted(path for path in paths if not {path, *map(str, PurePosixPath(path).parents)}.intersection(walls))
 
 
 def check(project: Path) -> None:
-    """Hold what is protected against what git says, and against what is protected when little is searched."""
+    """Compare the protected paths with those that git acts on, and with the result of a short search."""
     found = candidates(project, patience=Patience(SECONDS))
-    # A walk that was not finished says so: what is in there, or named by it alone, was not promised.
+    # An unfinished search reports what it did not search. Paths in there are not checked.
     acts = acted_on(project, but=found.unsearched)
     if found.unsearched:
         acts = {path for path in acts if outside([path], found.unsearched) and SHARED not in path}
@@ -57,7 +57,7 @@ def check(project: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_what_git_says_it_acts_on_is_protected(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_protects_every_path_that_git_acts_on(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protected, "SECONDS_TO_PROTECT", SECONDS)
     monkeypatch.setattr(repositories, "MAX_FOLDERS", FOLDERS)
     for number in range(block, WORLDS, BLOCKS):

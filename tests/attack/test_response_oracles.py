@@ -1,4 +1,4 @@
-"""What h11, Node or Go read differently in a response from what the lane reads is refused."""
+"""The lane rejects responses that h11, Node or Go read differently."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from agent_sandbox.proxy.connection.byte_stream import ByteStream
 
-# What a damaged response gets in some place: delimiters, digits, and what parsers take for space.
+# Bytes inserted into a damaged response: delimiters, digits, and what parsers treat as space.
 BYTES = (b"", b"\r", b"\n", b"\r\n", b" ", b"\t", b"\x0b", b"\0", b":", b";", b",", b"0", b"2", b"f", b"x", b"\xff")
 
 
@@ -36,12 +36,12 @@ class Ended:
         self.buffer += data
 
     async def more(self) -> bool:
-        """There is no more."""
+        """Report that no more data comes."""
         return False
 
 
 async def read_by_lane(data: bytes) -> Verdict:
-    """Return the status and the body that the lane forwards, None if it refuses the response."""
+    """Return the status and the body that the lane forwards, None if it rejects the response."""
     stream = Ended(data)
     try:
         head = ResponseStart().read(stream.buffer)
@@ -56,7 +56,7 @@ async def read_by_lane(data: bytes) -> Verdict:
 
 
 async def compared() -> tuple[list[tuple[bytes, Verdict, list[Verdict]]], list[int]]:
-    """Return what another program reads differently from the lane, and how many responses each reads like it."""
+    """Return the responses that another program reads differently, and how many each reads the same."""
     different: list[tuple[bytes, Verdict, list[Verdict]]] = []
     verdicts, agreed = recorded(), [0, 0, 0]
     for data in cases():
@@ -68,7 +68,7 @@ async def compared() -> tuple[list[tuple[bytes, Verdict, list[Verdict]]], list[i
     return different, agreed
 
 
-def test_what_another_program_reads_differently_is_refused() -> None:
+def test_rejects_responses_that_another_program_reads_differently() -> None:
     different, agreed = asyncio.run(compared())
     assert different == []
     assert min(agreed) > 100
@@ -84,7 +84,7 @@ PIECES = st.sampled_from(BYTES) | st.binary(min_size=1, max_size=1)
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """A response of the list, or one of random lines and bodies, with a few bytes inserted, removed or replaced."""
+    """A known or random response, with a few bytes inserted, removed or replaced."""
     if draw(st.booleans()):
         data = draw(st.sampled_from(known()))
     else:
@@ -107,7 +107,7 @@ async def misread(responses: list[bytes], read: Callable[[bytes], Verdict]) -> l
 
 @pytest.fixture(scope="module", params=["h11", *INSTALLED])
 def read(request: pytest.FixtureRequest) -> Iterator[Callable[[bytes], Verdict]]:
-    """Return what another program reads in a response."""
+    """Return a function that reads a response with another program."""
     if request.param == "h11":
         yield read_by_h11
         return
@@ -116,7 +116,7 @@ def read(request: pytest.FixtureRequest) -> Iterator[Callable[[bytes], Verdict]]
 
 
 @given(responses=MANY)
-def test_what_another_program_reads_differently_in_a_random_response_is_refused(
+def test_rejects_random_responses_that_another_program_reads_differently(
     read: Callable[[bytes], Verdict], responses: list[bytes]
 ) -> None:
     assert asyncio.run(misread(responses, read)) == []

@@ -29,7 +29,7 @@ SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnectio
 
 
 @pytest.mark.parametrize("name", REJECTED)
-def test_malformed_response_is_a_502_and_the_end_of_its_connection(stand: Stand, name: str) -> None:
+def test_malformed_response_is_a_502_and_its_server_connection_is_not_reused(stand: Stand, name: str) -> None:
     data, problem = REJECTED[name]
     stand.allowed.answers |= {"/api/bad": data, "/api/good": ok(b"good")}
     with stand.proxy.tls("allowed.test") as stream:
@@ -47,7 +47,7 @@ def test_malformed_response_is_a_502_and_the_end_of_its_connection(stand: Stand,
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_response_that_real_servers_send_arrives(stand: Stand, name: str) -> None:
+def test_forwards_odd_responses_that_real_servers_send(stand: Stand, name: str) -> None:
     data, wanted = ACCEPTED[name]
 
     def play(stream: socket.socket, _: bytes) -> None:
@@ -101,7 +101,7 @@ def bodiless(stream: socket.socket, _: bytes) -> None:
 @pytest.mark.parametrize(
     ("play", "first"), [(together, (200, b"first")), (later, (200, b"first")), (bodiless, (204, b""))]
 )
-def test_response_that_nobody_asked_for_answers_no_later_request(
+def test_unsolicited_response_does_not_answer_a_later_request(
     stand: Stand, play: Callable[[socket.socket, bytes], None], first: tuple[int, bytes]
 ) -> None:
     stand.allowed.answers |= {"/api/two": play, "/api/good": ok(b"good")}
@@ -115,7 +115,7 @@ def test_response_that_nobody_asked_for_answers_no_later_request(
     assert two.client != good.client
 
 
-def test_response_of_one_host_sent_before_any_request_reaches_no_other(stand: Stand) -> None:
+def test_response_sent_before_any_request_does_not_answer_a_later_request(stand: Stand) -> None:
     stand.allowed.greeting = FORGED
     try:
         stand.proxy.ask("allowed.test", get("/api/x", "allowed.test"))
@@ -134,7 +134,7 @@ def test_response_of_one_host_sent_before_any_request_reaches_no_other(stand: St
         SWITCHED + b"X: y\r\n folded\r\n\r\n" + FORGED,
     ],
 )
-def test_what_is_not_a_frame_after_a_switch_of_protocols_arrives_nowhere(stand: Stand, switched: bytes) -> None:
+def test_drops_data_after_a_101_that_is_not_a_websocket_frame(stand: Stand, switched: bytes) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
         stream.sendall(switched)
         read_all(stream)
@@ -149,7 +149,7 @@ def test_what_is_not_a_frame_after_a_switch_of_protocols_arrives_nowhere(stand: 
     assert b"content-length: 1" not in head.lower() or head.startswith(b"HTTP/1.1 502 ")
 
 
-def test_interim_responses_without_end_are_a_502_and_hold_nobody_up(stand: Stand) -> None:
+def test_endless_interim_responses_are_a_502_and_do_not_block_other_requests(stand: Stand) -> None:
     over = threading.Event()
 
     def play(stream: socket.socket, _: bytes) -> None:
@@ -167,7 +167,7 @@ def test_interim_responses_without_end_are_a_502_and_hold_nobody_up(stand: Stand
         over.set()
 
 
-def test_server_that_leaves_within_its_head_is_a_502_without_that_head(stand: Stand) -> None:
+def test_server_that_closes_within_its_response_head_is_a_502_without_that_head(stand: Stand) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 200 OK\r\nX-Mark: bad-head\r\nX-For")
 

@@ -1,4 +1,4 @@
-"""Secrets: they reach the server that they are for, and nobody reads them, whatever is asked, echoed or spelled."""
+"""Secrets reach only their server, and the client cannot read them, whatever is requested or echoed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ WITHOUT = "version: 1\ndomains: [allowed.test]\n"
 
 
 def seen_as() -> Iterator[bytes]:
-    """Yield what would tell the value, or its beginning, to whoever reads it."""
+    """Yield all forms in which a client could read the value, or its beginning."""
     yield VALUE[:12].encode()
     for text in (VALUE, f"bot:{VALUE}"):
         yield text.encode()
@@ -76,7 +76,7 @@ SEEN_AS = tuple(seen_as())
 
 
 def shows(data: bytes) -> list[bytes]:
-    """Return what of the value can be read, also where text of base64 holds it."""
+    """Return the forms of the value that `data` contains, also within base64."""
     packed = [word + b"=" * (-len(word) % 4) for word in re.findall(rb"[\w+/]{24,}", data)]
     unpacked = b" ".join(b64decode(word) for word in packed)
     return [form for form in SEEN_AS if form in data + b" " + unpacked]
@@ -84,7 +84,7 @@ def shows(data: bytes) -> list[bytes]:
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    """A proxy that has a secret for one host of two."""
+    """A proxy with a secret for one of two hosts."""
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "state" / "secrets").mkdir(parents=True)
     with start_pair(folder, POLICY, http1=http1) as pair:
@@ -93,7 +93,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pa
 
 @pytest.fixture
 def pair(started: Pair) -> Iterator[Pair]:
-    """The same, with its policy and its secret, and nothing on its records; no line of which holds the value."""
+    """The same, with its policy, its secret and empty records. Afterwards, no record may contain the value."""
     started.proxy.reload(POLICY)
     put_secret(secrets_of(started), "tracker.token", ["allowed.test"], VALUE.encode())
     started.server.answers.clear()
@@ -111,14 +111,14 @@ def arrived(pair: Pair) -> list[list[str]]:
     return [request.field("authorization") for request in pair.server.requests]
 
 
-def test_a_secret_reaches_the_server_that_it_is_for(pair: Pair) -> None:
+def test_injects_the_secret_for_its_server(pair: Pair) -> None:
     assert pair.proxy.ask("allowed.test", get("/issues/1", "allowed.test")).startswith(b"HTTP/1.1 200")
     assert arrived(pair) == [[f"Bearer {VALUE}"]]
     line = pair.proxy.line(path="/issues/1")
     assert line["reason"] == "allowed by policy.yaml:5, with secret tracker.token in authorization"
 
 
-def test_a_raw_secret_is_the_whole_value_of_its_header_and_no_echo_of_it_is_seen(pair: Pair) -> None:
+def test_injects_a_raw_secret_as_the_whole_header_and_redacts_its_echo(pair: Pair) -> None:
     def answer(stream: socket.socket, _: bytes) -> None:
         (key,) = pair.server.requests[-1].field("x-api-key")
         stream.sendall(ok(f"unknown key {key}".encode(), f"X-You-Sent: {key}".encode()))
@@ -131,7 +131,7 @@ def test_a_raw_secret_is_the_whole_value_of_its_header_and_no_echo_of_it_is_seen
     assert shows(got) == []
 
 
-def test_a_secret_in_the_query_is_in_no_record_and_no_redirect(pair: Pair) -> None:
+def test_redacts_a_query_secret_in_redirects_and_audit_records(pair: Pair) -> None:
     def answer(stream: socket.socket, _: bytes) -> None:
         target = pair.server.requests[-1].line.split(" ")[1]
         stream.sendall(ok(target.encode(), f"Location: {target}".encode()).replace(b"200 OK", b"302 Found"))
@@ -157,7 +157,7 @@ BROUGHT = {
 
 
 @pytest.mark.parametrize("brought", BROUGHT)
-def test_a_credential_of_the_agents_own_is_denied_or_replaced(pair: Pair, brought: str) -> None:
+def test_denies_or_replaces_a_credential_that_the_agent_sends(pair: Pair, brought: str) -> None:
     answer = pair.proxy.ask("allowed.test", get("/issues/1", "allowed.test", *BROUGHT[brought]))
     assert answer.startswith((b"HTTP/1.1 403", b"HTTP/1.1 400"))
     assert pair.server.requests == []
@@ -166,7 +166,7 @@ def test_a_credential_of_the_agents_own_is_denied_or_replaced(pair: Pair, brough
     assert arrived(pair) == ([] if answer.startswith(b"HTTP/1.1 400") else [[f"Basic {basic}"]])
 
 
-def test_no_other_host_is_sent_a_secret_nor_another_port_nor_plain_http(pair: Pair) -> None:
+def test_sends_no_secret_to_another_host_or_port_or_over_plain_http(pair: Pair) -> None:
     status, body = ask(pair, "a.wild.test", get("/issues/1", "a.wild.test"))
     assert (status, body["reason"]) == (403, "secret tracker.token is not bound to a.wild.test")
     with pair.proxy.connect() as connection:
@@ -186,7 +186,7 @@ def ask(pair: Pair, host: str, request: bytes) -> tuple[int, dict[str, str]]:
     return status, told
 
 
-def test_a_stand_in_is_put_into_nothing(pair: Pair) -> None:
+def test_does_not_replace_the_name_of_a_secret_in_a_header(pair: Pair) -> None:
     stand_in = "Authorization: Bearer tracker.token"
     assert pair.proxy.ask("allowed.test", get("/open/x", "allowed.test", stand_in)).startswith(b"HTTP/1.1 200")
     assert arrived(pair) == [["Bearer tracker.token"]]
@@ -201,17 +201,17 @@ def test_a_stand_in_is_put_into_nothing(pair: Pair) -> None:
         ("allowed.test", "", "a.wild.test"),
     ],
 )
-def test_no_name_that_is_forged_collects_it(pair: Pair, tunnel: str, sni: str, host: str) -> None:
+def test_sends_no_secret_if_tunnel_sni_and_host_differ(pair: Pair, tunnel: str, sni: str, host: str) -> None:
     try:
         with pair.proxy.tls(tunnel, sni=sni) as stream:
             stream.sendall(get("/issues/1", host))
             assert read_head(stream).startswith(b"HTTP/1.1 403")
     except (OSError, AssertionError) as refused:
-        assert sni, refused  # noqa: PT017 - a name that differs ends the connection
+        assert sni, refused  # noqa: PT017 - a mismatch ends the connection
     assert (pair.server.requests, shows(bytes(pair.server.raw))) == ([], [])
 
 
-def test_a_server_that_cannot_prove_its_name_is_not_sent_it(tmp_path: Path, http1: str) -> None:
+def test_sends_no_secret_to_a_server_without_a_valid_certificate(tmp_path: Path, http1: str) -> None:
     (tmp_path / "state" / "secrets").mkdir(parents=True)
     put_secret(tmp_path / "state" / "secrets", "tracker.token", ["c.test"], VALUE.encode())
     with start_pair(tmp_path, POLICY.replace('"*.wild.test"', "c.test"), http1=http1) as pair:
@@ -221,7 +221,7 @@ def test_a_server_that_cannot_prove_its_name_is_not_sent_it(tmp_path: Path, http
         assert shows(bytes(pair.server.raw)) == []
 
 
-def test_a_project_that_says_who_may_sign_for_every_host_is_sent_none(pair: Pair) -> None:
+def test_injects_no_secret_while_the_projects_policy_adds_a_ca(pair: Pair) -> None:
     (pair.proxy.folder / "own.crt").write_bytes((pair.proxy.folder / "ca.crt").read_bytes())
     pair.proxy.reload(f"{POLICY}settings: {{upstream: {{ca: own.crt}}}}\n")
     status, told = ask(pair, "allowed.test", get("/issues/1", "allowed.test"))
@@ -233,7 +233,7 @@ def test_a_project_that_says_who_may_sign_for_every_host_is_sent_none(pair: Pair
     assert arrived(pair) == [[]]
 
 
-def test_a_secret_that_is_removed_or_set_anew_counts_at_once(pair: Pair) -> None:
+def test_changing_or_removing_a_secret_takes_effect_at_once(pair: Pair) -> None:
     put_secret(secrets_of(pair), "tracker.token", ["allowed.test"], b"another value")
     assert pair.proxy.ask("allowed.test", get("/issues/1", "allowed.test")).startswith(b"HTTP/1.1 200")
     remove_secret(secrets_of(pair), "tracker.token")
@@ -303,7 +303,7 @@ ECHOES: dict[str, Echo] = {
 
 @pytest.mark.parametrize("path", ["/issues/echo", "/wiki/echo"])
 @pytest.mark.parametrize("name", ECHOES)
-def test_what_a_server_repeats_of_it_is_not_seen(pair: Pair, name: str, path: str) -> None:
+def test_no_echo_of_the_secret_reaches_the_client(pair: Pair, name: str, path: str) -> None:
     def answer(stream: socket.socket, _: bytes) -> None:
         (credential,) = pair.server.requests[-1].field("authorization")
         stream.sendall(ECHOES[name](credential))
@@ -348,9 +348,7 @@ ESCAPED = {
 
 @pytest.mark.parametrize("path", ["/issues/echo", "/wiki/echo"])
 @pytest.mark.parametrize("write", ESCAPED.values(), ids=ESCAPED)
-def test_an_echo_is_not_seen_however_its_characters_are_escaped(
-    pair: Pair, write: Callable[[str], str], path: str
-) -> None:
+def test_redacts_echoes_with_escaped_characters(pair: Pair, write: Callable[[str], str], path: str) -> None:
     def answer(stream: socket.socket, _: bytes) -> None:
         text = repeated(pair.server.requests[-1].field("authorization")[0]).encode()
         pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
@@ -370,7 +368,7 @@ def test_an_echo_is_not_seen_however_its_characters_are_escaped(
     assert shows(got) == []
 
 
-def test_an_escaped_echo_is_not_seen_in_a_body_that_ends_with_the_connection(pair: Pair) -> None:
+def test_redacts_an_escaped_echo_in_a_body_that_ends_with_the_connection(pair: Pair) -> None:
     def answer(stream: socket.socket, _: bytes) -> None:
         text = mustache(pair.server.requests[-1].field("authorization")[0]).encode()
         stream.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + text[:-1])
@@ -391,7 +389,7 @@ def test_an_escaped_echo_is_not_seen_in_a_body_that_ends_with_the_connection(pai
         (b"Content-Type: text/plain; charset=IBM1047", lambda text: text.decode().encode("cp500")),
     ],
 )
-def test_an_answer_in_which_it_could_not_be_found_is_not_passed_on(
+def test_rejects_a_response_that_cannot_be_searched_for_echoes(
     pair: Pair, field: bytes, write: Callable[[bytes], bytes]
 ) -> None:
     def answer(stream: socket.socket, _: bytes) -> None:
@@ -412,7 +410,7 @@ def test_an_answer_in_which_it_could_not_be_found_is_not_passed_on(
         (b"Content-Encoding: zstd", zstandard.compress),
     ],
 )
-def test_an_answer_that_is_compressed_all_the_same_is_decompressed_and_redacted(
+def test_decompresses_and_redacts_a_compressed_response(
     pair: Pair, field: bytes, write: Callable[[bytes], bytes]
 ) -> None:
     def answer(stream: socket.socket, _: bytes) -> None:
@@ -426,7 +424,7 @@ def test_an_answer_that_is_compressed_all_the_same_is_decompressed_and_redacted(
     assert shows(got) == []
 
 
-def test_a_second_answer_is_not_that_to_another_request(pair: Pair) -> None:
+def test_a_second_response_does_not_answer_the_next_request(pair: Pair) -> None:
     asked = threading.Event()
 
     def answer(stream: socket.socket, _: bytes) -> None:
@@ -445,7 +443,7 @@ def test_a_second_answer_is_not_that_to_another_request(pair: Pair) -> None:
         assert read_answer(stream) == (200, b"GET /open/1 HTTP/1.1")
 
 
-def test_an_event_is_passed_on_when_it_comes(pair: Pair) -> None:
+def test_forwards_an_event_when_it_arrives(pair: Pair) -> None:
     seen = threading.Event()
 
     def answer(stream: socket.socket, _: bytes) -> None:
@@ -463,7 +461,7 @@ def test_an_event_is_passed_on_when_it_comes(pair: Pair) -> None:
 HIDING = ("Request-Range: bytes=0-3", "Accept-Charset: utf-16", "grpc-accept-encoding: gzip", "A-IM: gzip")
 
 
-def test_no_part_of_an_echo_can_be_asked_for(pair: Pair) -> None:
+def test_removes_headers_that_ask_for_parts_or_encodings_of_a_response(pair: Pair) -> None:
     hiding = (
         "Range: bytes=0-3",
         "If-Range: x",
@@ -479,7 +477,7 @@ def test_no_part_of_an_echo_can_be_asked_for(pair: Pair) -> None:
     assert request.field("accept-encoding") == ["identity"]
 
 
-def test_an_echo_over_a_websocket_is_not_seen(pair: Pair) -> None:
+def test_redacts_echoes_over_a_websocket(pair: Pair) -> None:
     def answer(stream: socket.socket, _: bytes) -> None:
         credential = pair.server.requests[-1].field("authorization")[0].encode()
         switch(stream)
@@ -509,7 +507,7 @@ def test_an_echo_over_a_websocket_is_not_seen(pair: Pair) -> None:
 
 
 @one_path
-def test_streams_of_http2_are_filled_in_the_same_way(pair: Pair) -> None:
+def test_injects_secrets_into_http2_requests(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         own = ("authorization", "Bearer own")
@@ -525,7 +523,7 @@ def test_streams_of_http2_are_filled_in_the_same_way(pair: Pair) -> None:
 
 
 class EchoingServer(Http2Server):
-    """Repeats what it was sent, in fields before a body and behind it."""
+    """A server that echoes the credential in headers, body and trailers."""
 
     write: Callable[[str], str] = str
 
@@ -558,7 +556,7 @@ def echoing_over_http2(folder: Path) -> Iterator[tuple[ProxyProcess, EchoingServ
 
 
 @pytest.mark.parametrize("write", [str, mustache, ESCAPED["many ways at once"]])
-def test_a_server_of_http2_repeats_it_in_vain(
+def test_redacts_echoes_of_an_http2_server(
     tmp_path: Path, write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(EchoingServer, "write", staticmethod(write))
@@ -578,7 +576,7 @@ def test_a_server_of_http2_repeats_it_in_vain(
     assert shows(heard) == []
 
 
-def test_a_policy_that_wants_one_from_now_on_ends_what_went_without(pair: Pair) -> None:
+def test_a_reload_that_adds_a_secret_aborts_requests_sent_without_it(pair: Pair) -> None:
     pair.proxy.reload(WITHOUT)
     begun, answered = threading.Event(), threading.Event()
 

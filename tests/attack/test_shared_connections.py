@@ -61,7 +61,7 @@ async def asked(on: LaneStage, client: Pair, server: Pair, request: bytes = GET,
     return got
 
 
-async def test_another_client_uses_the_connection_that_one_has_left_idle(stage: Stage) -> None:
+async def test_another_client_reuses_an_idle_server_connection(stage: Stage) -> None:
     async with stage() as on:
         await on.answered(GET, OK)
         session, other = await on.client()
@@ -71,7 +71,7 @@ async def test_another_client_uses_the_connection_that_one_has_left_idle(stage: 
         assert on.asked == [("a.test", 80)]
 
 
-async def test_a_client_that_leaves_takes_no_idle_connection_with_it(stage: Stage) -> None:
+async def test_an_idle_server_connection_outlives_the_client_that_used_it(stage: Stage) -> None:
     async with stage() as on:
         await on.answered(GET, OK)
         on.writer.close()
@@ -79,7 +79,7 @@ async def test_a_client_that_leaves_takes_no_idle_connection_with_it(stage: Stag
         await asked(on, (await on.client())[1], on.servers[0])
 
 
-async def test_a_client_that_leaves_within_an_answer_closes_the_server_connection(stage: Stage) -> None:
+async def test_a_client_that_disconnects_within_a_response_closes_the_server_connection(stage: Stage) -> None:
     async with stage() as on:
         await on.answered(GET, OK[:-1], until=b"o")
         on.writer.close()
@@ -91,7 +91,7 @@ async def test_a_client_that_leaves_within_an_answer_closes_the_server_connectio
 NTLM = GET[:-2] + b"Authorization: NTLM TlRM\r\n\r\n"
 
 
-async def test_a_request_that_authenticates_its_connection_has_one_of_its_own(stage: Stage) -> None:
+async def test_a_request_with_ntlm_credentials_gets_its_own_server_connection(stage: Stage) -> None:
     async with stage() as on:
         await on.answered(GET, OK)
         _, other = await on.client()
@@ -100,14 +100,14 @@ async def test_a_request_that_authenticates_its_connection_has_one_of_its_own(st
         assert await on.get(b"\r\n\r\n", reader=own[0]) == NTLM
         own[1].write(OK)
         await on.get(b"ok", reader=other[0])
-        await asked(on, other, own)  # without credentials: the server knows the connection
+        await asked(on, other, own)  # no credentials: the server has authenticated the connection
         await asked(on, (on.reader, on.writer), on.servers[0])
         other[1].close()
         assert await on.get(reader=own[0]) in (b"", b"reset")
 
 
 class GrantsHeads(LetThrough):
-    """Lets each HEAD through as what a person granted to this request alone."""
+    """A policy that allows each HEAD as a grant for this request alone."""
 
     @hook
     @override
@@ -125,7 +125,7 @@ async def test_a_granted_request_is_not_sent_on_a_shared_connection(stage: Stage
         assert len(on.asked) == 2
 
 
-async def test_a_challenge_that_is_about_the_connection_keeps_it_with_its_client(stage: Stage) -> None:
+async def test_an_ntlm_challenge_keeps_the_server_connection_with_its_client(stage: Stage) -> None:
     challenge = b"HTTP/1.1 401 No\r\nWWW-Authenticate: NTLM\r\nContent-Length: 2\r\n\r\nok"
     async with stage() as on:
         await on.answered(GET, challenge)
@@ -139,14 +139,14 @@ async def test_a_challenge_that_is_about_the_connection_keeps_it_with_its_client
 @pytest.mark.parametrize(
     "answer", [OK + STRAY, OK + b"\n", OK.replace(b"\r\n\r\n", b"\r\nKeep-Alive: timeout=1\r\n\r\n")]
 )
-async def test_a_connection_with_more_than_an_answer_on_it_is_closed(stage: Stage, answer: bytes) -> None:
+async def test_closes_a_server_connection_with_stray_data_or_a_keep_alive_timeout(stage: Stage, answer: bytes) -> None:
     async with stage() as on:
         await on.answered(GET, answer)
         assert await on.get(reader=on.servers[0][0]) in (b"", b"reset")
 
 
 @pytest.mark.parametrize("late", [b"", b"x", STRAY])
-async def test_an_idle_connection_on_which_something_happens_is_closed(stage: Stage, late: bytes) -> None:
+async def test_closes_an_idle_connection_when_the_server_sends_or_closes(stage: Stage, late: bytes) -> None:
     async with stage() as on:
         await on.answered(GET, OK)
         await asyncio.sleep(0.01)
@@ -157,7 +157,7 @@ async def test_an_idle_connection_on_which_something_happens_is_closed(stage: St
         assert len(on.pool) == 0
 
 
-async def test_an_answer_before_the_end_of_the_request_keeps_the_connection_with_its_client(stage: Stage) -> None:
+async def test_does_not_pool_a_connection_after_a_response_before_the_end_of_its_request(stage: Stage) -> None:
     async with stage() as on:
         on.send(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhel")
         reader, writer = await on.server()
@@ -208,7 +208,7 @@ async def test_a_request_of_a_client_that_has_left_is_not_retried() -> None:
 @pytest.mark.parametrize("fault", [ValueError, asyncio.CancelledError])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("where", ["to_pool", "Upstream.rest", "Upstream.drop"])
-async def test_a_fault_on_the_way_to_the_pool_or_out_of_it_closes_the_connection(
+async def test_an_error_while_pooling_a_server_connection_closes_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, where: str, when: str, fault: type[BaseException]
 ) -> None:
     owner, name = (upstream.Upstream, where.partition(".")[2]) if "." in where else (serving, where)
@@ -243,7 +243,7 @@ async def test_a_fault_on_the_way_to_the_pool_or_out_of_it_closes_the_connection
         *(f"SharedStream.{name}" for name in ("read", "write", "drain", "release", "close")),
     ],
 )
-async def test_a_fault_while_a_client_with_http2_shares_a_connection_leaves_none_in_doubt(
+async def test_an_error_while_http2_clients_share_a_connection_leaves_the_pool_usable(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, where: str, when: str, fault: type[BaseException]
 ) -> None:
     owner, name = getattr(shared_server, where.partition(".")[0]), where.partition(".")[2]
@@ -283,12 +283,12 @@ async def test_a_fault_while_a_client_with_http2_shares_a_connection_leaves_none
 
 
 class Secretive(LetThrough):
-    """Sends the secret that a request names."""
+    """A policy that injects the secret that a request names."""
 
     @hook
     @override
     def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
-        """Let it through, with that secret."""
+        """Allow the request, with that secret."""
         super().requestheaders(exchange, tunnel)
         if name := value_of(exchange.head.fields, b"x-secret"):
             exchange.secrets = (SecretUse(secret=name, kind="bearer", source="file", age=1.0),)
@@ -296,7 +296,7 @@ class Secretive(LetThrough):
 
 @dataclass
 class Origin:
-    """Servers that answer each request with its own tag, and go wrong as they are told to."""
+    """Servers that answer each request with its tag, or fail as `next_fault` says."""
 
     on: LaneStage
     next_fault: Callable[[], str]
@@ -364,7 +364,7 @@ class Origin:
     async def _say_unless_asked(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes, steps: int
     ) -> None:
-        """Say something on an idle connection. Nothing can tell an answer from what was on its way with the request."""
+        """Send data on an idle connection. If a request is on its way, it would look like the response."""
         for _ in range(steps):
             await asyncio.sleep(0)
         raw = writer.get_extra_info("socket")
@@ -377,7 +377,7 @@ class Origin:
 
 
 async def talk_over_http2(on: Http2Stage, client: int, requests: list[tuple[str, str]]) -> None:
-    """Send requests one after the other, and check each answer by its tag."""
+    """Send requests in turn, and check each response by its tag."""
     talking = await on.http2()
     for number, (method, secret) in enumerate(requests):
         tag = f"c{client}-{number}"
@@ -399,7 +399,7 @@ async def talk_over_http2(on: Http2Stage, client: int, requests: list[tuple[str,
 
 
 async def talk(on: LaneStage, client: int, requests: list[tuple[str, str]]) -> None:
-    """Send requests one after the other, and check each answer by its tag."""
+    """Send requests in turn, and check each response by its tag."""
     _, (reader, writer) = await on.client()
     for number, (method, secret) in enumerate(requests):
         tag = b"c%d-%d" % (client, number)
@@ -442,7 +442,7 @@ TALKS = st.lists(st.tuples(st.sampled_from([talk, talk_over_http2]), REQUESTS), 
 
 
 async def converse(talks: list[Talking], faults: list[str], reloads: list[int]) -> None:
-    """Have several clients talk at once, to servers with faults, under a policy that is replaced now and then."""
+    """Run several clients at once, with failing servers and a policy that is sometimes replaced."""
     left = iter(faults)
     async with Http2Stage(Policy.deny_all("x"), Secretive()) as on:
         origin = Origin(on, lambda: next(left, ""))

@@ -1,4 +1,4 @@
-"""Server connections that clients share: what one exchange leaves behind reaches no other.
+"""Server connections that clients share: data left over by one exchange reaches no other.
 
 Tests with the fixture `pair` run with HTTP/1.1 clients, with HTTP/2 clients, and with both in turn.
 """
@@ -71,7 +71,7 @@ def set_secret(pair: Pair, name: str, value: str) -> None:
 
 
 def ask(pair: Pair, path: str, *fields: str, host: str = "allowed.test", method: str = "GET") -> tuple[int, bytes]:
-    """Ask as a new client, which leaves the server connection open."""
+    """Send a request as a new client that lets the server connection stay open."""
     VERSIONS.append(version := VERSIONS.pop(0))
     if version == "2":
         return ask_over_http2(pair, path, *fields, host=host, method=method)
@@ -95,12 +95,12 @@ def came_from(pair: Pair) -> list[int]:
     return [request.client for request in pair.server.requests]
 
 
-def test_clients_share_a_connection_one_after_the_other(pair: Pair) -> None:
+def test_clients_share_a_server_connection_in_turn(pair: Pair) -> None:
     assert [ask(pair, "/open/1")[0] for _ in range(4)] == [200] * 4
     assert pair.server.connections == 1
 
 
-def test_a_host_with_the_same_address_gets_a_connection_of_its_own(pair: Pair) -> None:
+def test_hosts_with_the_same_address_do_not_share_a_connection(pair: Pair) -> None:
     ask(pair, "/open/1")
     ask(pair, "/open/1", host="b.wild.test")
     assert len(set(came_from(pair))) == 2
@@ -139,7 +139,7 @@ EMPTY = b"HTTP/1.1 204 No Content\r\nContent-Length: 44\r\n\r\n"
         ("POST", b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n", later),
     ],
 )
-def test_what_comes_behind_an_answer_reaches_no_other_client(pair: Pair, method: str, first: bytes, play: Play) -> None:
+def test_data_after_a_response_does_not_reach_another_client(pair: Pair, method: str, first: bytes, play: Play) -> None:
     done = threading.Event()
 
     def answer(stream: socket.socket, _: bytes) -> None:
@@ -158,7 +158,7 @@ def test_what_comes_behind_an_answer_reaches_no_other_client(pair: Pair, method:
     assert odd != good
 
 
-def test_an_http2_request_that_some_servers_refuse_over_http1_takes_no_shared_connection(started: Pair) -> None:
+def test_an_http2_post_without_content_length_uses_no_shared_connection(started: Pair) -> None:
     reload(started)
     started.forget()
     with started.proxy.tls("allowed.test", alpn=("h2",)) as stream:
@@ -173,7 +173,7 @@ def test_an_http2_request_that_some_servers_refuse_over_http1_takes_no_shared_co
 
 
 @pytest.mark.parametrize("end", ["head", "trailers"])
-def test_a_body_that_is_cut_short_takes_nothing_of_the_next_request(started: Pair, end: str) -> None:
+def test_a_body_shorter_than_its_content_length_does_not_consume_the_next_request(started: Pair, end: str) -> None:
     def answer(stream: socket.socket, _: bytes) -> None:
         stream.sendall(ok(b"early"))
         stream.recv(9)
@@ -195,7 +195,7 @@ def test_a_body_that_is_cut_short_takes_nothing_of_the_next_request(started: Pai
     assert "/open/good" in started.server.requests[-1].line
 
 
-def test_a_secret_is_sent_on_no_connection_that_others_use(pair: Pair) -> None:
+def test_requests_with_different_secret_values_do_not_share_a_connection(pair: Pair) -> None:
     for path in ("/open/1", "/one/1", "/two/1", "/open/2", "/one/2", "/two/2"):
         assert ask(pair, path)[0] == 200
     set_secret(pair, "one", "second-value-of-one")
@@ -209,9 +209,9 @@ def test_a_secret_is_sent_on_no_connection_that_others_use(pair: Pair) -> None:
     assert len(set.union(*used.values())) == 4
 
 
-def test_a_connection_that_a_client_authenticated_is_never_anothers(pair: Pair) -> None:
+def test_does_not_share_a_connection_that_a_client_authenticated(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as stream:
-        for fields in (NTLM, ()):  # the server knows the connection from then on
+        for fields in (NTLM, ()):  # the first request authenticates the connection
             stream.sendall("\r\n".join(("GET /open/1 HTTP/1.1", "Host: allowed.test", *fields, "", "")).encode())
             assert read_answer(stream)[0] == 200
         ask(pair, "/open/2")
@@ -221,7 +221,7 @@ def test_a_connection_that_a_client_authenticated_is_never_anothers(pair: Pair) 
 
 
 @pytest.mark.parametrize("challenge", ["NTLM", "Negotiate", 'Basic realm="x", NTLM'])
-def test_a_connection_that_a_server_wants_authenticated_is_never_anothers(pair: Pair, challenge: str) -> None:
+def test_does_not_share_a_connection_on_which_the_server_requires_authentication(pair: Pair, challenge: str) -> None:
     refused = ok(b"no", f"WWW-Authenticate: {challenge}".encode()).replace(b"200 OK", b"401 No")
     pair.server.answers["/open/closed"] = refused
     assert ask(pair, "/open/closed")[0] == 401
@@ -234,7 +234,7 @@ MOVED = POLICY.replace("{host: allowed.test, rules", "{host: other.test, rules")
 
 
 @pytest.mark.parametrize("new", [POLICY, MOVED])
-def test_no_connection_outlives_the_policy_that_it_was_opened_under(pair: Pair, new: str) -> None:
+def test_a_reload_closes_idle_server_connections(pair: Pair, new: str) -> None:
     closed = threading.Event()
 
     def answer(stream: socket.socket, _: bytes) -> None:
@@ -250,7 +250,7 @@ def test_no_connection_outlives_the_policy_that_it_was_opened_under(pair: Pair, 
     assert len(set(came_from(pair))) == len(came_from(pair))
 
 
-def test_a_client_that_leaves_within_an_answer_takes_the_connection_with_it(pair: Pair) -> None:
+def test_closes_the_server_connection_of_a_client_that_disconnects_within_a_response(pair: Pair) -> None:
     closed = threading.Event()
 
     def answer(stream: socket.socket, _: bytes) -> None:
@@ -269,7 +269,7 @@ def test_a_client_that_leaves_within_an_answer_takes_the_connection_with_it(pair
     assert len(set(came_from(pair))) == 2
 
 
-def test_a_server_that_closed_an_idle_connection_costs_no_request(pair: Pair) -> None:
+def test_no_request_fails_because_the_server_closed_an_idle_connection(pair: Pair) -> None:
     def answer(stream: socket.socket, _: bytes) -> None:
         stream.sendall(ok(b"x"))  # and close
 

@@ -1,4 +1,4 @@
-"""A proxy that is told to stop says first what became of all that was open."""
+"""A proxy that stops first writes audit records for everything that is open."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ dialler.Dialler = SlowDialler
 UPLOAD = b"POST /silent HTTP/1.1\r\nHost: a.wild.test\r\nContent-Length: 1000\r\n\r\nSECRETS"
 
 
-def test_each_thing_that_is_open_when_the_proxy_stops_has_its_line(tmp_path: Path, http1: str) -> None:
+def test_writes_a_record_for_everything_that_is_open_when_the_proxy_stops(tmp_path: Path, http1: str) -> None:
     with start_pair(tmp_path, POLICY, sabotage=SLOW, http1=http1) as pair:
         proxy = pair.proxy
         pair.server.answers |= {"/ws": echo, "/silent": stay_silent}

@@ -1,4 +1,4 @@
-"""Commits are signed by the proxy: real git with the program of the agent's image, and what an agent could try."""
+"""The proxy signs commits: real git with the program in the agent image, and attacks by an agent."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Stand:
         return status, answer.decode()
 
     def refused(self, body: bytes, *fields: str) -> str:
-        """Send one request, and return why it was refused."""
+        """Send one request and return the reason of its denial."""
         status, answer = self.post(body, *fields)
         assert status == 403, answer
         return answer.partition("Reason: ")[2].partition("\n")[0]
@@ -105,7 +105,7 @@ def commit(email: str = ME, *, at: float | None = None, message: str = "a") -> b
     return f"tree {TREE}\n{who}\n\n{message}\n".encode()
 
 
-def test_git_signs_commits_with_a_key_that_it_never_has(stand: Stand) -> None:
+def test_git_signs_commits_without_having_the_key(stand: Stand) -> None:
     stand.git("commit", "--quiet", "--allow-empty", "--message=héllo\n\nmore", "--author=Other <o@example.com>")
     stand.git("checkout", "--quiet", "-b", "side")
     stand.git("commit", "--quiet", "--allow-empty", "-S", "--message=side")
@@ -127,7 +127,7 @@ def test_git_signs_commits_with_a_key_that_it_never_has(stand: Stand) -> None:
     assert stand.ask_key() == (stand.folder / "key.pub").read_text().split()[:2]
 
 
-def test_a_commit_that_cannot_be_signed_says_why(stand: Stand) -> None:
+def test_git_commit_reports_why_a_commit_was_not_signed(stand: Stand) -> None:
     done = stand.git("-c", "user.email=you@example.com", "commit", "--allow-empty", "--message=x", check=False)
     assert done.returncode
     assert (
@@ -138,7 +138,7 @@ def test_a_commit_that_cannot_be_signed_says_why(stand: Stand) -> None:
     stand.git("-c", "user.email=you@example.com", "commit", "--quiet", "--no-gpg-sign", "--allow-empty", "--message=x")
 
 
-def test_a_signed_tag_and_another_namespace_are_refused(stand: Stand) -> None:
+def test_refuses_to_sign_tags_and_other_namespaces(stand: Stand) -> None:
     stand.git("commit", "--quiet", "--allow-empty", "--message=x")
     done = stand.git("tag", "--sign", "--message=v", "v-signed", check=False)
     assert "agent-sandbox: not signed: this is not a git commit" in done.stderr
@@ -155,14 +155,14 @@ NOT_COMMITS = {
 }
 
 
-def test_only_a_commit_is_signed(stand: Stand) -> None:
+def test_signs_nothing_but_commits(stand: Stand) -> None:
     said = {name: stand.refused(body) for name, body in NOT_COMMITS.items()}
     assert said == dict.fromkeys(said, "this is not a git commit")
     assert stand.post(commit())[0] == 200
     assert stand.refused(commit(), "Content-Encoding: gzip") == "the body is encoded"
 
 
-def test_a_commit_is_signed_only_for_its_committer_and_only_about_now(stand: Stand) -> None:
+def test_signs_only_for_the_committer_of_the_key_and_only_current_dates(stand: Stand) -> None:
     for email in (
         "you@example.com",
         "ME@example.com",
@@ -183,7 +183,7 @@ def test_a_commit_of_more_than_a_mebibyte_is_refused(stand: Stand) -> None:
     assert stand.post(commit(message="x" * 1_000_000))[0] == 200
 
 
-def test_another_method_path_host_or_scheme_signs_nothing(stand: Stand) -> None:
+def test_signs_nothing_for_another_method_path_or_host(stand: Stand) -> None:
     assert stand.post(commit(), path="/sign-commit/")[0] == 405
     assert stand.post(commit(), path="/signing-key")[0] == 405
     assert stand.post(commit(), host="example.com")[0] == 502
@@ -192,7 +192,7 @@ def test_another_method_path_host_or_scheme_signs_nothing(stand: Stand) -> None:
         assert read_answer(stream)[0] == 404
 
 
-def test_a_secret_that_is_bound_to_a_server_never_signs(stand: Stand) -> None:
+def test_does_not_sign_with_a_secret_bound_to_a_server_or_of_another_form(stand: Stand) -> None:
     put_secret(stand.secrets, "git.signing-key", ["example.com"], f"{ME} {stand.key}".encode())
     assert stand.refused(commit()) == "the proxy has no signing key git.signing-key"
     put_secret(stand.secrets, "git.signing-key", [OWN], b"ghp_a-token-of-another-kind")
@@ -201,7 +201,7 @@ def test_a_secret_that_is_bound_to_a_server_never_signs(stand: Stand) -> None:
 
 
 def test_a_rule_cannot_send_the_key_to_the_proxys_own_name(stand: Stand, http1: str) -> None:
-    """Another policy, whose project names that host as a server of its own."""
+    """Try a policy that names that host as a host service."""
     header = "{X-Key: {secret: git.signing-key, transform: {type: raw}}}"
     transform = f"schemes: [https], transform: {{request: {{headers: {header}}}}}"
     policy = f"version: 1\nhost_services: {{own: {{to: '{OWN}:443', {transform}}}}}\n"

@@ -1,4 +1,4 @@
-"""What lasts, lasts: only silence ends it. Row W7, with the ten minutes of silence that end a connection cut short."""
+"""Only silence ends a long connection: row W7, with a shortened idle limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close
 
 
 def speak(stream: socket.socket, _: bytes) -> None:
-    """Send events, as a model does that thinks now and then."""
+    """Send events with pauses, as a model does while it thinks."""
     stream.sendall(HEAD)
     for number in range(EVENTS):
         time.sleep(PAUSE)
@@ -48,21 +48,21 @@ def chat(stream: socket.socket, _: bytes) -> None:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    """A proxy that soon loses patience with who is silent."""
+    """A proxy with a short idle limit."""
     with start_pair(tmp_path_factory.mktemp("silence"), POLICY, sabotage=SHORT, http1=http1) as pair:
         pair.server.answers |= {"/speak": speak, "/silent": fall_silent, "/ws": chat}
         yield pair
 
 
 def opened(pair: Pair, host: str) -> ssl.SSLContext:
-    """Trust who answers: the proxy, or the server itself."""
+    """Return a context that trusts the proxy, or the server of a passthrough host."""
     return ssl.create_default_context(
         cafile=pair.proxy.ready["ca"] if host == "allowed.test" else pair.proxy.upstream_ca
     )
 
 
 @pytest.mark.parametrize("host", ["allowed.test", "a.wild.test"])
-def test_a_stream_that_speaks_now_and_then_lasts_and_one_that_fell_silent_ends(pair: Pair, host: str) -> None:
+def test_closes_a_silent_stream_but_not_one_that_sends_now_and_then(pair: Pair, host: str) -> None:
     assert EVENTS * PAUSE > 2 * IDLE
     for path, wanted in (("/speak", EVENTS), ("/silent", 1)):
         with (
@@ -76,12 +76,12 @@ def test_a_stream_that_speaks_now_and_then_lasts_and_one_that_fell_silent_ends(p
             assert wanted > 1 or time.monotonic() - began < 3 * IDLE
 
 
-def test_so_does_a_websocket(pair: Pair) -> None:
+def test_keeps_a_websocket_open_that_sends_now_and_then(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(handshake())
         assert read_head(stream).startswith(b"HTTP/1.1 101 ")
         assert read_all(stream).count(b"\x82\x01") == EVENTS
 
 
-def test_silence_ends_nothing_before_ten_minutes() -> None:
+def test_the_idle_limit_is_ten_minutes() -> None:
     assert Limits().idle_seconds == 600

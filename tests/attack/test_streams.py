@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MIB = 1_048_576
 
 
-def test_a_websocket_is_spoken_where_a_rule_allows_its_path(stand: Stand) -> None:
+def test_allows_a_websocket_on_an_allowed_path(stand: Stand) -> None:
     stand.allowed.answers["/ws"] = echo
     with stand.proxy.tls("allowed.test") as stream:
         stream.sendall(handshake())
@@ -43,7 +43,7 @@ def test_a_websocket_is_spoken_where_a_rule_allows_its_path(stand: Stand) -> Non
     assert (line["bytes_out"], line["bytes_in"]) == (14, 14)
 
 
-def test_ten_megabytes_over_a_websocket_are_counted_and_not_held(stand: Stand) -> None:
+def test_counts_websocket_bytes_without_buffering_them(stand: Stand) -> None:
     size, messages = 65_536, 160
     stand.allowed.answers["/ws"] = swallow
     before = stand.proxy.memory()
@@ -67,7 +67,7 @@ def test_a_websocket_on_a_path_without_a_rule_is_denied(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("body", [b"Content-Length: 4\r\n\r\nbody", b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n"])
-def test_a_websocket_that_begins_with_a_body_is_denied(stand: Stand, body: bytes) -> None:
+def test_denies_a_websocket_handshake_with_a_body(stand: Stand, body: bytes) -> None:
     stand.allowed.answers["/ws"] = echo
     with stand.proxy.tls("allowed.test") as stream:
         stream.sendall(handshake()[:-2] + body)
@@ -76,7 +76,7 @@ def test_a_websocket_that_begins_with_a_body_is_denied(stand: Stand, body: bytes
     assert stand.proxy.line(path="/ws")["reason"] == "a WebSocket handshake with a body"
 
 
-def test_what_is_no_websocket_behind_a_101_goes_nowhere(stand: Stand) -> None:
+def test_forwards_no_data_after_a_101_that_is_not_websocket(stand: Stand) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
         switch(stream)
         stream.sendall(b"SSH-2.0-server\r\n")
@@ -92,7 +92,7 @@ def test_what_is_no_websocket_behind_a_101_goes_nowhere(stand: Stand) -> None:
     assert b"SSH" not in bytes(stand.allowed.raw)
 
 
-def test_a_101_that_nobody_asked_for_ends_the_connection(stand: Stand) -> None:
+def test_an_unsolicited_101_closes_the_connection(stand: Stand) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: foo\r\nConnection: Upgrade\r\n\r\nraw bytes")
         read_all(stream)
@@ -107,7 +107,7 @@ def test_a_101_that_nobody_asked_for_ends_the_connection(stand: Stand) -> None:
     assert "switched to a protocol" in line["reason"]
 
 
-def test_events_arrive_when_they_are_sent(stand: Stand) -> None:
+def test_forwards_each_event_as_soon_as_it_is_sent(stand: Stand) -> None:
     go_on = threading.Event()
 
     def play(stream: socket.socket, _: bytes) -> None:
@@ -125,7 +125,7 @@ def test_events_arrive_when_they_are_sent(stand: Stand) -> None:
     assert stand.proxy.line(path="/api/events")["bytes_in"] == 18
 
 
-def test_a_large_download_is_whole_and_never_held(stand: Stand) -> None:
+def test_forwards_a_large_download_whole_without_buffering_it(stand: Stand) -> None:
     size = 300 * MIB
     block = os.urandom(MIB)
 
@@ -149,7 +149,7 @@ def test_a_large_download_is_whole_and_never_held(stand: Stand) -> None:
     assert most - before < 24 * MIB
 
 
-def test_hints_that_lead_around_the_proxy_are_taken_out(stand: Stand) -> None:
+def test_removes_alt_svc_and_upgrade_from_responses(stand: Stand) -> None:
     stand.allowed.answers["/api/hints"] = ok(b"x", b'Alt-Svc: h3=":443"', b"Upgrade: h2c", b"X-Kept: yes")
     head = stand.proxy.ask("allowed.test", get("/api/hints", "allowed.test")).lower()
     assert b"alt-svc" not in head
@@ -168,9 +168,9 @@ def test_hints_that_lead_around_the_proxy_are_taken_out(stand: Stand) -> None:
         ),
     ],
 )
-def test_interim_answers_and_trailers_do_not_confuse_it(stand: Stand, answer: bytes, wanted: bytes) -> None:
+def test_handles_interim_responses_and_trailers(stand: Stand, answer: bytes, wanted: bytes) -> None:
     stand.allowed.answers["/api/odd"] = answer
-    for _ in range(2):  # the second time shows that nothing was left over
+    for _ in range(2):  # the second request shows that no data was left over
         got = stand.proxy.ask("allowed.test", get("/api/odd", "allowed.test"))
         assert got.startswith(b"HTTP/1.1 200 OK")
         assert wanted in got
@@ -185,7 +185,7 @@ def test_interim_answers_and_trailers_do_not_confuse_it(stand: Stand, answer: by
         b"HTTP/1.1 ",
     ],
 )
-def test_an_answer_that_is_no_answer_is_a_502_that_says_so(stand: Stand, answer: bytes) -> None:
+def test_a_malformed_response_is_a_502(stand: Stand, answer: bytes) -> None:
     stand.allowed.answers["/api/broken"] = lambda stream, _: stream.sendall(answer)
     got = stand.proxy.ask("allowed.test", get("/api/broken", "allowed.test"))
     assert got.startswith(b"HTTP/1.1 502 Bad Gateway\r\nx-agent-sandbox: failed")
@@ -193,7 +193,7 @@ def test_an_answer_that_is_no_answer_is_a_502_that_says_so(stand: Stand, answer:
     stand.proxy.line(path="/api/broken", status=502)
 
 
-def test_a_server_that_leaves_in_the_middle_is_noticed_at_once(stand: Stand) -> None:
+def test_a_server_that_closes_within_a_response_aborts_it_at_once(stand: Stand) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
 
@@ -267,7 +267,7 @@ def test_an_http2_body_without_a_length_stays_a_body_on_http1(stand: Stand) -> N
 
 
 @one_path
-def test_streams_that_are_cancelled_by_the_hundred_end_the_connection(stand: Stand) -> None:
+def test_hundreds_of_cancelled_streams_end_the_connection(stand: Stand) -> None:
     with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         for _ in range(400):
@@ -289,7 +289,7 @@ def test_ten_thousand_streams_at_once_end_the_connection(stand: Stand) -> None:
         with contextlib.suppress(OSError):
             for number in range(1, 20_000, 2):
                 stream.sendall(len(block).to_bytes(3) + b"\1\4" + number.to_bytes(4) + block)
-        read_all(stream)  # to the end, which comes
+        read_all(stream)  # until the proxy closes it
     assert stand.proxy.memory() - before < 32 * MIB
     assert stand.proxy.ask("allowed.test", get("/api/x", "allowed.test")).startswith(b"HTTP/1.1 200")
     assert stand.evil.connections == 0
@@ -307,7 +307,7 @@ def test_curl_gets_the_same_over_http1_and_http2(stand: Stand) -> None:
         assert done.stdout == "GET /api/x HTTP/1.1"
 
 
-def test_a_download_that_is_never_read_is_not_held(stand: Stand) -> None:
+def test_does_not_buffer_a_download_that_the_client_never_reads(stand: Stand) -> None:
     stopped = threading.Event()
 
     def play(stream: socket.socket, _: bytes) -> None:
@@ -334,7 +334,7 @@ def swallow(stream: socket.socket, _: bytes) -> None:
         pass
 
 
-def test_a_websocket_message_without_end_ends_the_connection(stand: Stand) -> None:
+def test_an_endless_websocket_message_ends_the_connection(stand: Stand) -> None:
     stand.allowed.answers["/ws"] = swallow
     size = b"\xff" + MIB.to_bytes(8) + bytes(4 + MIB)
     with stand.proxy.tls("allowed.test") as stream:
@@ -364,7 +364,7 @@ def test_a_websocket_message_without_end_ends_the_connection(stand: Stand) -> No
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
 )
-def test_what_is_no_answer_is_a_502_at_once(stand: Stand, answer: bytes) -> None:
+def test_an_ambiguous_or_non_http_response_is_a_502_at_once(stand: Stand, answer: bytes) -> None:
     stand.allowed.answers["/api/none"] = answer
     started = time.monotonic()
     with stand.proxy.tls("allowed.test") as stream:
@@ -374,7 +374,7 @@ def test_what_is_no_answer_is_a_502_at_once(stand: Stand, answer: bytes) -> None
     assert stand.proxy.line(path="/api/none", status=502)["decision"] == "allow"
 
 
-def test_what_follows_a_refused_head_in_its_packet_is_dropped(stand: Stand) -> None:
+def test_drops_the_data_after_a_rejected_response_head(stand: Stand) -> None:
     stand.allowed.answers["/api/none"] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX: a\rb\r\n\r\nzz\r\n"
     stand.allowed.answers["/api/x"] = ok(b"x")
     with stand.proxy.tls("allowed.test") as stream:

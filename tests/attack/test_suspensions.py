@@ -1,4 +1,4 @@
-"""A fault wherever the lane waits: it leaves no task, no connection, no slot, and no exchange without its record."""
+"""An error at any await of the lane leaves no task, connection, slot, or exchange without a record."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FAULTS = (asyncio.CancelledError, ConnectionResetError, TimeoutError)
 
 
 class Faults:
-    """Makes tasks whose coroutines fail where they wait for the `at`-th time, all tasks counted together."""
+    """A task factory that raises an error at the `at`-th await, counted over all tasks."""
 
     def __init__(self, at: int, fault: type[BaseException]) -> None:
         self._left = at
@@ -53,9 +53,9 @@ class Faults:
         coroutine: Coroutine[Any, Any, Any],
         **more: Any,  # noqa: ANN401 - asyncio's
     ) -> asyncio.Task[Any]:
-        """Make a task, as a task factory does."""
+        """Make a task. This is the task factory."""
         task = asyncio.Task(self._await(coroutine), loop=loop, **more)
-        task.add_done_callback(lambda _: coroutine.close())  # a task may be cancelled before its first step
+        task.add_done_callback(lambda _: coroutine.close())  # a task can be cancelled before its first step
         return task
 
     async def _await(self, coroutine: Coroutine[Any, Any, Any]) -> object:
@@ -82,7 +82,7 @@ class Faults:
 
 
 async def left_behind(connection: Connection, packets: tuple[bytes, ...], faults: Faults) -> list[str]:
-    """Serve a connection with a fault; return what should not be left, in words."""
+    """Serve a connection with an error. Return what was left behind, in words."""
     connection.may_fail = True
     asyncio.get_running_loop().set_task_factory(faults.make_task)
     seen = await connection.serve(packets, halves=False)
@@ -107,7 +107,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> BothPaths:
 
 
 @each("name, fault", [(name, fault) for name in SCENES for fault in FAULTS])
-def test_a_fault_wherever_the_lane_waits_leaves_nothing_behind(
+def test_an_error_at_any_await_of_the_lane_leaves_nothing_behind(
     name: str, fault: type[BaseException], both: BothPaths
 ) -> None:
     packets, answers = SCENES[name]

@@ -18,7 +18,7 @@ ALERT_UNRECOGNIZED_NAME = b"\x15\x03\x03\x00\x02\x02\x70"
 
 
 def hello(*names: bytes) -> bytes:
-    """A ClientHello by hand, with any names in it."""
+    """Return a handmade ClientHello with any server names."""
     listed = b"".join(b"\0" + len(name).to_bytes(2) + name for name in names)
     sni = len(listed).to_bytes(2) + listed
     extensions = b"\0\0" + len(sni).to_bytes(2) + sni if names else b""
@@ -29,7 +29,7 @@ def hello(*names: bytes) -> bytes:
 
 @pytest.mark.parametrize("tunnel_host", ["allowed.test", "evil.test"])
 @pytest.mark.parametrize("sni", ["evil.test", "allowed.test.evil.test", "b.wild.test"])
-def test_another_sni_than_the_tunnels_host_ends_it(stand: Stand, tunnel_host: str, sni: str) -> None:
+def test_an_sni_that_differs_from_the_tunnels_host_ends_the_tunnel(stand: Stand, tunnel_host: str, sni: str) -> None:
     if tunnel_host == sni:
         sni = "allowed.test"
     with stand.proxy.tunnel(tunnel_host) as tunnel:
@@ -52,7 +52,7 @@ def test_another_sni_than_the_tunnels_host_ends_it(stand: Stand, tunnel_host: st
         ((b".allowed.test",), "sni_ambiguous"),
     ],
 )
-def test_a_doubtful_or_missing_sni_ends_the_tunnel(stand: Stand, names: tuple[bytes, ...], reason: str) -> None:
+def test_an_ambiguous_or_missing_sni_ends_the_tunnel(stand: Stand, names: tuple[bytes, ...], reason: str) -> None:
     with stand.proxy.tunnel("allowed.test") as tunnel:
         tunnel.sendall(hello(*names))
         assert read_all(tunnel) == ALERT_UNRECOGNIZED_NAME
@@ -60,7 +60,7 @@ def test_a_doubtful_or_missing_sni_ends_the_tunnel(stand: Stand, names: tuple[by
     stand.assert_nothing_got_out()
 
 
-def test_an_address_that_is_allowed_takes_no_sni_and_no_other_name(stand: Stand) -> None:
+def test_a_tunnel_to_an_allowed_address_rejects_a_hello_with_an_sni(stand: Stand) -> None:
     assert stand.proxy.ask("203.0.113.7", get("/", "203.0.113.7")).startswith(b"HTTP/1.1 200")
     stand.forget()
     with stand.proxy.tunnel("203.0.113.7") as tunnel:
@@ -69,7 +69,7 @@ def test_an_address_that_is_allowed_takes_no_sni_and_no_other_name(stand: Stand)
     stand.assert_nothing_got_out()
 
 
-def test_a_hello_that_comes_in_many_small_pieces_is_read_whole(stand: Stand) -> None:
+def test_checks_a_hello_sent_in_small_pieces(stand: Stand) -> None:
     data = hello(b"evil.test")
     with stand.proxy.tunnel("allowed.test") as tunnel:
         for start in range(0, len(data), 7):
@@ -78,7 +78,7 @@ def test_a_hello_that_comes_in_many_small_pieces_is_read_whole(stand: Stand) -> 
     stand.assert_nothing_got_out()
 
 
-def test_a_hello_split_over_records_is_read_whole(stand: Stand) -> None:
+def test_checks_a_hello_split_over_tls_records(stand: Stand) -> None:
     message = hello(b"evil.test")[5:]
     pieces = [message[start : start + 9] for start in range(0, len(message), 9)]
     with stand.proxy.tunnel("allowed.test") as tunnel:
@@ -88,7 +88,7 @@ def test_a_hello_split_over_records_is_read_whole(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("host", ["evil.test", "allowed.test:8443", "allowed.test.evil.test", "allowed.test@evil.test"])
-def test_another_host_header_than_the_tunnels_is_refused(stand: Stand, host: str) -> None:
+def test_denies_a_host_header_that_differs_from_the_tunnels_host(stand: Stand, host: str) -> None:
     answer = stand.proxy.ask("allowed.test", get("/api/x", host))
     assert answer[:12] in (b"HTTP/1.1 403", b"HTTP/1.1 400")
     line = stand.proxy.line(event="request", decision="deny", host="allowed.test", port=443)
@@ -96,7 +96,7 @@ def test_another_host_header_than_the_tunnels_is_refused(stand: Stand, host: str
     stand.assert_nothing_got_out()
 
 
-def test_fronting_in_the_other_direction_is_refused_too(stand: Stand) -> None:
+def test_denies_an_allowed_host_header_in_a_tunnel_to_a_denied_host(stand: Stand) -> None:
     answer = stand.proxy.ask("evil.test", get("/api/x", "allowed.test"))
     assert answer.startswith(b"HTTP/1.1 403")
     stand.assert_nothing_got_out()
@@ -113,7 +113,7 @@ def test_fronting_in_the_other_direction_is_refused_too(stand: Stand) -> None:
         b"GET /api/x HTTP/1.1\r\nHost: allowed.test\xff\r\n\r\n",
     ],
 )
-def test_not_exactly_one_readable_host_is_a_400(stand: Stand, head: bytes) -> None:
+def test_a_request_without_exactly_one_valid_host_header_is_a_400(stand: Stand, head: bytes) -> None:
     with stand.proxy.tls("allowed.test") as stream:
         stream.sendall(head)
         assert read_all(stream).startswith(b"HTTP/1.1 400")
@@ -121,14 +121,14 @@ def test_not_exactly_one_readable_host_is_a_400(stand: Stand, head: bytes) -> No
 
 
 @pytest.mark.parametrize("host", ["ALLOWED.test", "allowed.test.", "Allowed.Test:443"])
-def test_other_spellings_of_the_same_host_are_the_same_host(stand: Stand, host: str) -> None:
+def test_letter_case_dot_and_default_port_do_not_change_the_host(stand: Stand, host: str) -> None:
     assert stand.proxy.ask("allowed.test", get("/api/x", host)).startswith(b"HTTP/1.1 200")
     assert stand.allowed.wait_for(1)[0].field("host") == ["allowed.test"]
     stand.proxy.line(decision="allow", host="allowed.test")
 
 
 @one_path
-def test_each_stream_of_http2_is_held_to_the_tunnels_host(stand: Stand) -> None:
+def test_denies_an_http2_stream_to_another_host_than_the_tunnels(stand: Stand) -> None:
     curl = [
         *("curl", "-s", "--http2", "--max-time", "5", "-o", "/dev/null", "-w", "%{http_code} %{http_version}\n"),
         *("-x", f"http://{stand.proxy.ready['listening']}", "--cacert", stand.proxy.ready["ca"]),
@@ -140,14 +140,14 @@ def test_each_stream_of_http2_is_held_to_the_tunnels_host(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("host", ["a.b.wild.test", "ports.test"])
-def test_the_certificate_the_client_sees_is_for_the_decided_host_alone(stand: Stand, host: str) -> None:
+def test_the_certificate_that_the_client_sees_names_only_the_requested_host(stand: Stand, host: str) -> None:
     with stand.proxy.tls(host, 8443 if host == "ports.test" else 443) as stream:
         certificate = stream.getpeercert()
     assert certificate is not None
     assert certificate["subjectAltName"] == (("DNS", host),)
 
 
-def test_old_tls_is_refused(stand: Stand) -> None:
+def test_rejects_old_tls_versions(stand: Stand) -> None:
     context = ssl.create_default_context(cafile=stand.proxy.ready["ca"])
     context.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.warns(DeprecationWarning, match="TLSv1"):
@@ -170,10 +170,12 @@ def test_old_tls_is_refused(stand: Stand) -> None:
         ("plain.wild.test", 502, "The remote server does not speak TLS."),
     ],
 )
-def test_a_server_that_cannot_prove_its_name_gets_no_request(stand: Stand, host: str, status: int, reason: str) -> None:
+def test_sends_no_request_to_a_server_without_a_valid_certificate(
+    stand: Stand, host: str, status: int, reason: str
+) -> None:
     answer = stand.proxy.ask(host, get("/x", host, "Accept: application/json", "Authorization: Bearer secret"))
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d Bad Gateway\r\nx-agent-sandbox: failed" % status)
-    assert json.loads(body)["reason"].startswith(reason)  # newer versions of OpenSSL say more of the clock
+    assert json.loads(body)["reason"].startswith(reason)  # newer versions of OpenSSL add text about the clock
     assert stand.proxy.line(host=host, status=502)["reason"].startswith(reason)
     assert b"secret" not in bytes(stand.allowed.raw + stand.allowed_plain.raw)

@@ -1,4 +1,4 @@
-"""An answer that its server does not finish: no client is made to believe that it has all of it."""
+"""Responses that the server does not finish must not look complete to the client."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ HEADS = {
 
 
 def breaking(head: bytes) -> Callable[[socket.socket, bytes], None]:
-    """Return a server that resets the connection behind that."""
+    """Return a handler that resets the connection after `head`."""
 
     def answer(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 200 OK\r\n" + head)
-        time.sleep(0.1)  # a reset that comes at once takes along what was not read yet
+        time.sleep(0.1)  # an immediate reset would discard unread data
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
 
     return answer
@@ -40,7 +40,7 @@ def breaking(head: bytes) -> Callable[[socket.socket, bytes], None]:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    """A proxy, and a server that breaks off at /sized, /chunked and /endless."""
+    """A proxy, and a server that resets its response at /sized, /chunked and /endless."""
     with start_pair(tmp_path_factory.mktemp("truncation"), POLICY, http1=http1) as pair:
         pair.server.answers |= {f"/{name}": breaking(head) for name, head in HEADS.items()}
         yield pair
@@ -59,12 +59,12 @@ def read(stream: socket.socket) -> tuple[bytes, str]:
 
 @pytest.mark.parametrize("secure", [True, False], ids=["https", "http"])
 @pytest.mark.parametrize("how", HEADS)
-def test_half_an_answer_does_not_look_whole(pair: Pair, how: str, *, secure: bool) -> None:
+def test_a_truncated_response_does_not_look_complete(pair: Pair, how: str, *, secure: bool) -> None:
     pair.proxy.forget()
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(pair.proxy.tls("allowed.test") if secure else pair.proxy.connect())
         if isinstance(stream, ssl.SSLSocket):
-            vars(stream)["suppress_ragged_eofs"] = False  # as all but Python have it
+            vars(stream)["suppress_ragged_eofs"] = False  # as in all clients but Python
         stream.sendall(get(f"/{how}" if secure else f"http://allowed.test/{how}", "allowed.test"))
         came, ended = read(stream)
     assert came.startswith(b"HTTP/1.1 200 OK\r\n")
@@ -79,7 +79,7 @@ def test_half_an_answer_does_not_look_whole(pair: Pair, how: str, *, secure: boo
 
 @one_path
 @pytest.mark.parametrize("how", HEADS)
-def test_half_an_answer_resets_its_stream(pair: Pair, how: str) -> None:
+def test_a_truncated_response_resets_its_http2_stream(pair: Pair, how: str) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         number = client.send(*fields(f"/{how}"))

@@ -1,4 +1,4 @@
-"""TLS that goes through unopened, as `inspect: false` says: what it still may not do."""
+"""Passthrough of TLS (`inspect: false`): the checks that still apply."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ ONE = "version: 1\ndomains: [{host: a.wild.test, inspect: false}]\n"
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A proxy that opens nothing of two hosts."""
+    """A proxy with passthrough for two hosts."""
     with start_pair(tmp_path_factory.mktemp("unopened"), UNOPENED, sabotage=HELD) as pair:
         yield pair
 
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    """The same, with nothing on its records."""
+    """The same, with empty records."""
     started.proxy.reload(UNOPENED)
     started.forget()
     return started
@@ -44,7 +44,7 @@ def pair(started: Pair) -> Pair:
 
 @contextlib.contextmanager
 def through(proxy: ProxyProcess, host: str = "allowed.test", sni: str | None = None) -> Iterator[ssl.SSLSocket]:
-    """Speak TLS with the server itself: its authority is trusted, the proxy's is not."""
+    """Open TLS to the server itself: trust the CA of the server, not that of the proxy."""
     context = ssl.create_default_context(cafile=proxy.upstream_ca)
     with (
         proxy.tunnel(host) as connection,
@@ -54,7 +54,7 @@ def through(proxy: ProxyProcess, host: str = "allowed.test", sni: str | None = N
 
 
 def hello(sni: str | None) -> bytes:
-    """Return what a client would say first."""
+    """Return the ClientHello of a client."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -63,7 +63,7 @@ def hello(sni: str | None) -> bytes:
     return outgoing.read()
 
 
-def test_the_client_sees_the_servers_own_certificate_and_the_log_has_one_line_with_the_bytes(pair: Pair) -> None:
+def test_passes_tls_to_the_server_and_records_the_tunnel_with_its_bytes(pair: Pair) -> None:
     with through(pair.proxy) as stream:
         stream.sendall(get("/anything/../at%00all", "evil.test"))
         assert read_head(stream).startswith(b"HTTP/1.1 200")
@@ -75,7 +75,7 @@ def test_the_client_sees_the_servers_own_certificate_and_the_log_has_one_line_wi
 
 
 @pytest.mark.parametrize(("sni", "reason"), [("b.wild.test", "sni_mismatch"), (None, "sni_missing")])
-def test_another_name_in_the_hello_ends_it(pair: Pair, sni: str | None, reason: str) -> None:
+def test_ends_a_tunnel_with_a_wrong_or_missing_sni(pair: Pair, sni: str | None, reason: str) -> None:
     with pair.proxy.tunnel("allowed.test") as connection:
         connection.sendall(hello(sni))
         assert read_all(connection)[:1] in (b"", b"\x15")
@@ -84,7 +84,7 @@ def test_another_name_in_the_hello_ends_it(pair: Pair, sni: str | None, reason: 
     assert (bytes(pair.server.raw), pair.server.connections) == (b"", 0)
 
 
-def test_what_is_no_tls_does_not_go_through(pair: Pair) -> None:
+def test_forwards_nothing_that_is_not_tls(pair: Pair) -> None:
     with pair.proxy.tunnel("allowed.test") as connection:
         connection.sendall(b"SSH-2.0-x\r\n")
         assert read_all(connection) == b""
@@ -92,7 +92,7 @@ def test_what_is_no_tls_does_not_go_through(pair: Pair) -> None:
     assert pair.server.connections == 0
 
 
-def test_plain_http_in_the_tunnel_is_looked_at(pair: Pair) -> None:
+def test_inspects_plain_http_in_a_tunnel(pair: Pair) -> None:
     with pair.proxy.tunnel("allowed.test", 80) as connection:
         connection.sendall(get("/a/../b", "allowed.test"))
         assert read_head(connection).startswith(b"HTTP/1.1 400")
@@ -101,16 +101,16 @@ def test_plain_http_in_the_tunnel_is_looked_at(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7])
-def test_a_hello_in_pieces_is_judged_whole_and_arrives_whole(pair: Pair, size: int) -> None:
+def test_forwards_a_hello_that_arrives_in_pieces(pair: Pair, size: int) -> None:
     said = hello("allowed.test")
     with pair.proxy.tunnel("allowed.test") as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for at in range(0, len(said), size):
             connection.sendall(said[at : at + size])
-        assert connection.recv(3)[:2] == b"\x16\x03"  # the server's hello: it has understood ours
+        assert connection.recv(3)[:2] == b"\x16\x03"  # the server's hello: it understood ours
 
 
-def test_half_a_hello_reaches_nobody(pair: Pair) -> None:
+def test_does_not_connect_for_an_incomplete_hello(pair: Pair) -> None:
     with pair.proxy.tunnel("allowed.test") as connection:
         connection.sendall(hello("allowed.test")[:-1])
         connection.shutdown(socket.SHUT_WR)
@@ -119,7 +119,7 @@ def test_half_a_hello_reaches_nobody(pair: Pair) -> None:
     assert pair.server.connections == 0
 
 
-def test_what_follows_the_hello_is_the_servers_matter(pair: Pair) -> None:
+def test_forwards_any_data_after_the_hello(pair: Pair) -> None:
     said = hello("allowed.test") + b"\x00plain"
     with pair.proxy.tunnel("allowed.test") as connection:
         connection.sendall(said)
@@ -128,7 +128,7 @@ def test_what_follows_the_hello_is_the_servers_matter(pair: Pair) -> None:
     assert pair.server.requests == []
 
 
-def test_a_hello_that_may_hide_a_name_is_opened(pair: Pair) -> None:
+def test_inspects_a_connection_with_encrypted_client_hello(pair: Pair) -> None:
     with pair.proxy.tunnel("allowed.test") as connection:
         connection.sendall(with_ech(hello("allowed.test")))
         assert connection.recv(3)[:2] == b"\x16\x03"
@@ -136,7 +136,7 @@ def test_a_hello_that_may_hide_a_name_is_opened(pair: Pair) -> None:
 
 
 def with_ech(data: bytes) -> bytes:
-    """Add an extension for an encrypted hello to a hello, as every browser does."""
+    """Add an Encrypted ClientHello extension to a hello, as every browser does."""
     extra = b"\xfe\x0d\x00\x04\x00\x01\x02\x03"
     message = data[9:]
     at = 2 + 32
@@ -149,7 +149,7 @@ def with_ech(data: bytes) -> bytes:
     return data[:3] + len(record).to_bytes(2) + record
 
 
-def test_a_narrower_rule_has_it_opened(pair: Pair) -> None:
+def test_inspects_a_host_that_has_a_rule_about_a_path(pair: Pair) -> None:
     pair.proxy.reload(UNOPENED + "deny: [GET https://allowed.test/secret]\n")
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(get("/secret", "allowed.test"))
@@ -158,7 +158,7 @@ def test_a_narrower_rule_has_it_opened(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("policy", [OPENED, ONE])
-def test_it_ends_when_it_is_no_longer_let_through_and_another_lives_on(pair: Pair, policy: str) -> None:
+def test_a_reload_ends_only_the_connections_that_it_no_longer_lets_through(pair: Pair, policy: str) -> None:
     with through(pair.proxy) as gone, through(pair.proxy, "a.wild.test") as kept:
         pair.proxy.reload(policy)
         started = time.monotonic()
@@ -170,7 +170,7 @@ def test_it_ends_when_it_is_no_longer_let_through_and_another_lives_on(pair: Pai
     assert (line["decision"], line["reason"].partition(":")[0]) == ("deny", "the policy was reloaded")
 
 
-def test_an_address_behind_the_name_is_checked_as_ever(tmp_path: Path) -> None:
+def test_denies_a_name_that_resolves_to_a_loopback_address(tmp_path: Path) -> None:
     policy = "version: 1\ndomains: [{host: localhost.wild.test, inspect: false}]\n"
     sabotage = (
         "from agent_sandbox.proxy.upstream import dialler\n"
@@ -186,7 +186,7 @@ def test_an_address_behind_the_name_is_checked_as_ever(tmp_path: Path) -> None:
     assert line["reason"] == "localhost.wild.test resolves to 127.0.0.1, a loopback address"
 
 
-def test_a_large_download_is_not_held(pair: Pair) -> None:
+def test_does_not_buffer_a_download_that_the_client_never_reads(pair: Pair) -> None:
     stopped = threading.Event()
 
     def play(stream: socket.socket, _: bytes) -> None:
@@ -206,7 +206,7 @@ def test_a_large_download_is_not_held(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("ended", ["by the client", "by a reset", "by a reload"])
-def test_a_server_is_not_dialled_for_a_client_that_is_gone(pair: Pair, ended: str) -> None:
+def test_does_not_connect_after_the_client_left_or_a_reload_denied_the_host(pair: Pair, ended: str) -> None:
     with hold_dialling(pair.proxy):
         with pair.proxy.tunnel("allowed.test") as connection:
             connection.sendall(hello("allowed.test"))
@@ -221,7 +221,7 @@ def test_a_server_is_not_dialled_for_a_client_that_is_gone(pair: Pair, ended: st
     assert ("the client left before the server was reached" in line["reason"]) is (ended != "by a reload")
 
 
-def test_a_client_that_leaves_a_server_which_takes_no_more_takes_it_along(tmp_path: Path) -> None:
+def test_aborts_a_stalled_upload_when_its_client_disconnects(tmp_path: Path) -> None:
     begun, over = threading.Event(), threading.Event()
 
     def play(stream: socket.socket, _: bytes) -> None:
@@ -236,6 +236,6 @@ def test_a_client_that_leaves_a_server_which_takes_no_more_takes_it_along(tmp_pa
             assert begun.wait(3)
             stream.settimeout(0.5)
             stream.sendall(bytes(100_000_000))
-        pair.proxy.say(get("http://b.test/", "b.test"))  # takes the only place
+        pair.proxy.say(get("http://b.test/", "b.test"))  # uses the only connection allowed
         assert "aborted" in pair.proxy.line(event="tunnel")["reason"]
         over.set()

@@ -1,4 +1,4 @@
-"""The drivers that the suite tries, each in its world."""
+"""The drivers under test, each with its world."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 PROGRAMS = {"compose": "docker", "podman": "podman"}
 
 
-# A real podman is tried where there is one: with an image `agent-sandbox/proxy`, and its service on its socket.
+# Use a real podman if it is installed. It needs an image `agent-sandbox/proxy` and its service on its socket.
 REAL = [name for name, program in PROGRAMS.items() if program == "docker" or shutil.which(program)]
 
 
 def _image(program: str) -> str:
-    """Return one of our images, of any version; build them if the engine has none."""
+    """Return one of our images, of any version. Build it if the engine has none."""
     listed = run(program, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "agent-sandbox/proxy")
     return next(iter(listed.stdout.split()), "") or proxy_image()
 
 
 @pytest.fixture(params=[*DRIVERS, *(pytest.param(f"real {name}", marks=pytest.mark.docker) for name in REAL)])
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """Return each driver in its world."""
+    """Each driver, with a fake or a real engine."""
     kind, name = "real" if request.param.startswith("real ") else "fake", request.param.removeprefix("real ")
     made: World
     if kind == "real":

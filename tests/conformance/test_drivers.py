@@ -1,4 +1,4 @@
-"""What every driver does, tried on each of the table: on a fake engine, and on a real one where there is one."""
+"""What every driver must do, on a fake engine, and on a real engine if there is one."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def failing(world: World) -> RunCommand:
     return RunCommand(argv=argv, cwd=world.project.root, project=world.project.name, purpose="failing")
 
 
-def test_a_project_that_is_down_has_nothing(world: World) -> None:
+def test_a_project_that_is_down_has_no_containers_or_leftovers(world: World) -> None:
     driver, name = world.driver, world.project.name
     assert (driver.observe(name), any(driver.leftovers(name).values())) == ((), False)
     assert driver.intruders((), name) == Intruders()
 
 
-def test_half_a_stack_is_half(world: World) -> None:
+def test_observes_only_the_containers_that_exist(world: World) -> None:
     world.have(proxy="healthy")
     assert states(world.driver.observe(world.project.name)) == {"proxy": "running"}
 
 
-def test_a_running_stack_is_ready_in_the_order_of_its_start(world: World) -> None:
+def test_observes_a_running_stack_as_ready_in_start_order(world: World) -> None:
     world.have(**RUNNING)
     found = world.driver.observe(world.project.name)
     assert [(one.service, one.ready) for one in found] == [("proxy", True), ("firewall", True), ("agent", True)]
@@ -86,7 +86,7 @@ def test_foreign_containers_are_reported_with_the_command_that_ends_them(world: 
     assert [(one.name, one.mending.split()[-1]) for one in intruders.sharing] == [(sharer, sharer)]
 
 
-def test_what_a_project_has_is_listed_by_kind(world: World) -> None:
+def test_lists_the_leftovers_of_a_project_by_kind(world: World) -> None:
     world.have(**RUNNING)
     things = world.driver.leftovers(world.project.name)
     assert sorted(things) == ["containers", "networks", "volumes"]
@@ -133,7 +133,7 @@ def test_each_plan_of_a_stack_can_be_executed(world: World) -> None:
         )
 
 
-def test_a_command_that_fails_is_explained(world: World) -> None:
+def test_reports_a_command_that_fails(world: World) -> None:
     world.have(**RUNNING)
     step = failing(world)
     with pytest.raises(UserError, match=r"^failing: \w+ failed: "):
@@ -148,7 +148,7 @@ def test_a_command_that_fails_is_explained(world: World) -> None:
     assert world.driver.watch(step, on_line=lambda _line: None).code != 0
 
 
-def test_an_image_that_is_in_use_or_gone_is_no_failure(world: World) -> None:
+def test_removing_an_image_that_does_not_exist_is_not_an_error(world: World) -> None:
     world.have()
     program = failing(world).argv[0]
     argv = (program, "image", "rm", "agent-sandbox/no-such-image:1")
@@ -164,7 +164,7 @@ def test_a_terminal_is_handed_over_to_the_engines_command(world: World, monkeypa
     assert became[0][-3:] == ("agent", "zsh", str(world.project.root))
 
 
-def test_without_its_command_an_engine_is_one_clear_problem(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_missing_command_of_the_engine(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(world.project.root))
         for act in (
@@ -177,7 +177,7 @@ def test_without_its_command_an_engine_is_one_clear_problem(world: World, monkey
         assert world.driver.host().answers is False
 
 
-def test_output_that_nobody_knows_is_quoted(world: World) -> None:
+def test_an_unknown_error_is_reported_for_the_attempted_action(world: World) -> None:
     assert world.driver.known_fault("it broke") is None
     assert world.driver.explain("it broke", doing="trying").where == "trying"
 

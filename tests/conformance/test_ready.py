@@ -1,4 +1,4 @@
-"""`up` on a stack that was ready: it starts nothing, or exactly what changed since."""
+"""`up` on a stack that was ready starts nothing, or exactly what has changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.docker
 
-# The name of each service says what changes in it; `shares` is in the network namespace of `port`.
+# Each service is named for what changes in it. `shares` is in the network namespace of `port`.
 CHANGED = ("environment", "env_file", "image", "mount", "port", "removed", "shares")
 SERVICES = (*CHANGED, "kept", "stopped")
 
@@ -43,7 +43,7 @@ class Stack:
         self.project.files[0].write_text(json.dumps({"services": said}))
 
     def up(self, *, ready: bool) -> bool:
-        """Start it; return whether the engine had anything to start."""
+        """Start the stack. Return whether the engine had anything to start."""
         driver, events = load_driver(), list[Event]()
         verb = Up(build=Build(images=()), ready=ready)
         driver.execute(driver.planner.plan(self.project, verb), tell=events.append)

@@ -1,4 +1,4 @@
-"""What a driver reads from the command, compared with what the engine's API says to another client."""
+"""Compare what a driver reads from the command with what the engine's API reports to another client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from driver_worlds import World
 
 pytestmark = pytest.mark.docker
-FAR = "ssh://me@198.51.100.7"  # a documentation address: only its name is resolved, nothing connects to it
+FAR = "ssh://me@198.51.100.7"  # a documentation address: nothing connects to it
 RUNNING = {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
 
 
@@ -26,7 +26,7 @@ def told(*argv: str) -> str:
 
 @pytest.fixture
 def near(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the endpoint of this machine's engine, with no setting of the user's left."""
+    """Return the endpoint of this machine's engine, without the user's settings."""
     address = endpoint()
     for name in ("DOCKER_HOST", "DOCKER_CONTEXT"):
         monkeypatch.delenv(name, raising=False)
@@ -35,14 +35,14 @@ def near(monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def contexts(near: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have two contexts: `near` is this machine's engine, `far` is behind ssh."""
+    """Create two contexts: `near` is this machine's engine, `far` is behind ssh."""
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     told("context", "create", "near", "--docker", f"host={near}")
     told("context", "create", "far", "--docker", f"host={FAR}")
 
 
 @pytest.mark.usefixtures("contexts")
-def test_both_clients_are_at_the_engine_of_the_current_context(near: str) -> None:
+def test_both_clients_use_the_engine_of_the_current_context(near: str) -> None:
     told("context", "use", "near")
     with second_client() as client:
         assert (endpoint(), client.info()["ID"]) == (near, told("info", "--format", "{{.ID}}"))
@@ -50,9 +50,7 @@ def test_both_clients_are_at_the_engine_of_the_current_context(near: str) -> Non
     assert endpoint() == FAR
 
 
-def test_both_clients_are_at_the_engine_of_docker_host(
-    near: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_clients_use_the_engine_of_docker_host(near: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = tmp_path / "engine.sock"
     link.symlink_to(near.removeprefix("unix://"))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{link}")
@@ -62,7 +60,7 @@ def test_both_clients_are_at_the_engine_of_docker_host(
 
 @pytest.mark.usefixtures("contexts")
 @pytest.mark.parametrize(("variable", "value"), [("DOCKER_CONTEXT", "far"), ("DOCKER_HOST", FAR)])
-def test_an_engine_behind_ssh_is_left_to_the_command(
+def test_the_api_client_refuses_an_engine_behind_ssh(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     monkeypatch.setenv(variable, value)
@@ -79,7 +77,7 @@ def test_docker_host_wins_over_a_context(near: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("world", ["real compose"], indirect=True)
-def test_the_driver_observes_what_the_api_says(world: World) -> None:
+def test_the_driver_observes_what_the_api_reports(world: World) -> None:
     world.have(proxy="healthy", firewall="healthy", agent="paused")
     with second_client() as client:
         said = containers(client, world.project.name)
@@ -95,7 +93,7 @@ def test_the_driver_observes_what_the_api_says(world: World) -> None:
 
 
 @pytest.mark.parametrize("world", ["real compose"], indirect=True)
-def test_what_the_driver_does_is_what_the_engine_reports(world: World) -> None:
+def test_stopping_a_container_makes_the_engine_report_its_end(world: World) -> None:
     world.have(**RUNNING)
     (agent,) = (one for one in world.driver.observe(world.project.name) if one.service == "agent")
     with second_client() as client:
