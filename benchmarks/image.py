@@ -10,7 +10,7 @@ from benchmarks.servers import LAB
 
 sys.path.insert(0, str(LAB))
 
-from real_stacks import ROOT, engine_answers, proxy_image  # found just above
+from engine import ROOT, engine_answers, proxy_image  # found just above
 
 PYTHON = "/opt/agent-sandbox/venv/bin/python"
 

@@ -19,7 +19,7 @@ from benchmarks.table import Ratio, Row
 
 sys.path.insert(0, str(LAB))
 
-from real_stacks import engine_answers, proxy_image  # found just above
+from engine import engine_answers, proxy_image  # found just above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

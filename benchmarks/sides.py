@@ -25,7 +25,7 @@ from benchmarks.servers import HOST, LAB, Server, drained, process
 
 sys.path.insert(0, str(LAB))
 
-from real_stacks import engine_answers, proxy_image  # found just above
+from engine import engine_answers, proxy_image  # found just above
 
 # First says which process it becomes, and when.
 LAUNCH = 'echo "$$ $(date +%s.%N)"; exec "$@"'

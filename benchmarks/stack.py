@@ -18,7 +18,8 @@ from benchmarks.table import Row
 
 sys.path.insert(0, str(LAB))
 
-from real_stacks import Projects, engine_answers, proxy_image, remove_network, start_internet  # found just above
+from engine import engine_answers, proxy_image  # found just above
+from real_stacks import Projects, remove_network, start_internet  # found just above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

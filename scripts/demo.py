@@ -25,14 +25,13 @@ sys.path.insert(0, str(ROOT / "tests" / "lab"))
 
 from agent_sandbox.images import proxy_name  # noqa: E402
 from certificates import make_authority  # noqa: E402  # the lab is no package; the line above finds it
+from engine import agent_sandbox, engine_answers  # noqa: E402
 from first_day import sit_down, steps, take  # noqa: E402
 from real_stacks import (  # noqa: E402
     HOSTS,
     Project,
     Projects,
-    agent_sandbox,
     connect_to,
-    engine_answers,
     remove_network,
     start_internet,
 )

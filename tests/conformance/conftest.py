@@ -9,8 +9,8 @@ import pytest
 
 from agent_sandbox.runtime.drivers import DRIVERS, load_driver
 from driver_worlds import FakeWorld, World, project_in, real_world
+from engine import proxy_image, run
 from fake_docker import FakeDocker
-from real_stacks import proxy_image, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

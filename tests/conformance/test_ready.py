@@ -13,7 +13,7 @@ from agent_sandbox.backends.verbs import Build, Destroy, Up
 from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.events import Event, Unneeded
 from driver_worlds import project_in
-from real_stacks import proxy_image, run
+from engine import proxy_image, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

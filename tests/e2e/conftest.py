@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import Internet, Project, Projects, proxy_image, remove_network, start_internet, use_own_image
+from engine import proxy_image
+from real_stacks import Internet, Project, Projects, remove_network, start_internet, use_own_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

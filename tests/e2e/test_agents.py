@@ -30,9 +30,10 @@ from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.resources import data_root
 from agent_talks import TALKS, Talk
 from chromium import PROGRAMS
+from engine import ROOT, agent_sandbox, run
 from fake_forge import ROOT as FORGE
 from people import answers, answers_on_page, on_page, read_first, sees, sees_on_page, watching
-from real_stacks import ROOT, STANDIN_ADDRESS, agent_sandbox, run
+from real_stacks import STANDIN_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

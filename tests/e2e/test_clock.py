@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import LAB, proxy_image, run, trust
+from engine import proxy_image, run
+from real_stacks import LAB, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import agent_sandbox, proxy_image, run, trust
+from engine import agent_sandbox, proxy_image, run
+from real_stacks import trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import agent_sandbox, make_network, remove_network, run, trust
+from engine import agent_sandbox, run
+from real_stacks import make_network, remove_network, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import LAB, make_network, proxy_image, remove_network, run, trust
+from engine import proxy_image, run
+from real_stacks import LAB, make_network, remove_network, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

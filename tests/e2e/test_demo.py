@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from real_stacks import ROOT, run
+from engine import ROOT, run
 
 DENIED = re.compile(r"example\.com.*policy\.yaml", re.DOTALL)
 

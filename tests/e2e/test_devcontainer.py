@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import ROOT, Project, run, trust
+from engine import ROOT, run
+from real_stacks import Project, trust
 from typed_shell import TypedShell
 
 if TYPE_CHECKING:

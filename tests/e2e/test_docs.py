@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from doc_examples import PAGES as TOOL_PAGES
-from real_stacks import ROOT, run
+from engine import ROOT, run
 
 if TYPE_CHECKING:
     from real_stacks import Project, Projects

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import Project, agent_sandbox, connect_to, run, trust
+from engine import agent_sandbox, run
+from real_stacks import Project, connect_to, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

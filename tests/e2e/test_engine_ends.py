@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from engine import proxy_image, run
 from isolated_engine import Machine
-from real_stacks import STANDIN_ADDRESS, Projects, proxy_image, run, start_internet
+from real_stacks import STANDIN_ADDRESS, Projects, start_internet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from real_stacks import STANDIN_ADDRESS, run, trust
+from engine import run
+from real_stacks import STANDIN_ADDRESS, trust
 
 if TYPE_CHECKING:
     from real_stacks import Project, Projects

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import Projects, run
+from engine import run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from real_stacks import Project
+    from real_stacks import Project, Projects
 
 KEY = "canary-5f1d0c9e7b"
 VARIABLES = (

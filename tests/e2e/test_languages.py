@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.projectfile.languages import LANGUAGES
-from real_stacks import run
+from engine import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from chromium import PROGRAMS
+from engine import run
 from people import answers_on_page, on_page, sees_on_page
-from real_stacks import STANDIN_ADDRESS, run
+from real_stacks import STANDIN_ADDRESS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_hog import BURNING, burning
-from real_stacks import run
+from engine import run
 
 if TYPE_CHECKING:
     from real_stacks import Project, Projects

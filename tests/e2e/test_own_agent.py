@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from real_stacks import agent_sandbox, run
+from engine import agent_sandbox, run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import agent_sandbox, proxy_image, run
+from engine import agent_sandbox, proxy_image, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

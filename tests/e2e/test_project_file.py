@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bash_harness import ROOT
-from real_stacks import STANDIN_ADDRESS, run, trust
+from engine import run
+from real_stacks import STANDIN_ADDRESS, trust
 from registry import Registry
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent_sandbox.runtime.refusals import NOT_COUNTED
-from real_stacks import STANDIN_ADDRESS, run
+from engine import run
+from real_stacks import STANDIN_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

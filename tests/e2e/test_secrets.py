@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import CommandError, run
+from engine import CommandError, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,7 +13,8 @@ import pytest
 
 from agent_sandbox.render.formats.header import Provenance, provenance_of, stamped
 from agent_sandbox.stack.naming import stack_name
-from real_stacks import agent_sandbox, run, trust
+from engine import agent_sandbox, run
+from real_stacks import trust
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_hog import BURNING, burning
+from engine import proxy_image, run
 from isolated_engine import Machine
-from real_stacks import Projects, proxy_image, run, start_internet
+from real_stacks import Projects, start_internet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from real_stacks import STANDIN_ADDRESS, run
+from engine import run
+from real_stacks import STANDIN_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import STANDIN_ADDRESS, run
+from engine import run
+from real_stacks import STANDIN_ADDRESS
 
 if TYPE_CHECKING:
     from real_stacks import Project

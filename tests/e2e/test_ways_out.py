@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import STANDIN_ADDRESS, run, trust
+from engine import run
+from real_stacks import STANDIN_ADDRESS, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,8 @@ import yaml
 from agent_logins import MARK, SIGN_INS
 from agent_sandbox.projectfile.browser import CONTROLLERS
 from chromium import PROGRAMS, Chromium
-from real_stacks import LAB, ROOT, STANDIN_ADDRESS, agent_sandbox, run
+from engine import ROOT, agent_sandbox, run
+from real_stacks import LAB, STANDIN_ADDRESS
 from typed_shell import TypedShell
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import run, trust, use_own_image
+from engine import run
+from real_stacks import trust, use_own_image
 
 if TYPE_CHECKING:
     from pathlib import Path

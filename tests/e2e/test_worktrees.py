@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import run
+from engine import run
 
 if TYPE_CHECKING:
     from pathlib import Path

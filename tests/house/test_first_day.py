@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from engine import ROOT
 from first_day import steps
-from real_stacks import ROOT
 
 QUICK_START = re.compile(r"^## Quick start\n.*?^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

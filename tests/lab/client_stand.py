@@ -10,7 +10,8 @@ from functools import cache
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
-from real_stacks import LAB, PUBLIC, WORK, agent_sandbox, run
+from engine import agent_sandbox, run
+from real_stacks import LAB, PUBLIC, WORK
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from real_stacks import CommandError, run
+from engine import CommandError, run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from ipaddress import ip_network
-from pathlib import Path
-from tempfile import gettempdir
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agent_sandbox.cli.steps.trust_gate import checked_in_root, current_settings, remember
 from agent_sandbox.runtime.project.trust_store import open_store
 from certificates import make_authority
+from engine import ROOT, CommandError, agent_sandbox, run
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "tests" / "lab"
 # Each worker has its own stand-in for the internet, on a documentation network: what goes astray leads nowhere.
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
@@ -37,45 +33,6 @@ HOSTS = (
     "generativelanguage.googleapis.com", "openrouter.ai", "chatgpt.com", "models.dev", "api.factory.ai",
     "cloudcode-pa.googleapis.com", "oauth2.googleapis.com",
 )  # fmt: skip
-
-
-class CommandError(AssertionError):
-    """A command that should have worked did not: holds all that it printed."""
-
-
-def run(
-    *argv: str | Path,
-    cwd: Path | None = None,
-    check: bool = True,
-    env: Mapping[str, str] = MappingProxyType({}),
-    piped: str = "",
-    seconds: float | None = None,
-) -> subprocess.CompletedProcess[str]:
-    """Run a command as a user would, with this on its stdin, and show all it printed when it fails."""
-    done = subprocess.run(
-        argv,
-        cwd=cwd,
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        check=False,
-        input=piped,
-        timeout=seconds,
-    )
-    if check and done.returncode != 0:
-        raise CommandError(f"{argv} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
-    return done
-
-
-def agent_sandbox(
-    *argv: str | Path,
-    cwd: Path | None = None,
-    check: bool = True,
-    env: Mapping[str, str] = MappingProxyType({}),
-    piped: str = "",
-) -> subprocess.CompletedProcess[str]:
-    """Run our own command line."""
-    return run(sys.executable, "-P", "-m", "agent_sandbox", *argv, cwd=cwd, check=check, env=env, piped=piped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,23 +136,6 @@ def start_internet(folder: Path, *, image: str, name: str = INTERNET, public: st
         "/lab/fake_internet.py", "--cert=/lab/leaf.pem", "--raw=22", "--raw=853", "--raw=8443",
     )  # fmt: skip
     return Internet(name=name, ca=authority)
-
-
-def engine_answers() -> bool:
-    """Say whether a Docker engine can be used here."""
-    try:
-        return run("docker", "info", check=False).returncode == 0
-    except FileNotFoundError:
-        return False
-
-
-def proxy_image(name: str = "proxy") -> str:
-    """Build all images that are missing, as a user does; return the name of the proxy's, or of another one."""
-    with (Path(gettempdir()) / "agent-sandbox-test-build.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker may build the same ones
-        agent_sandbox("build", "claude", "copilot")
-    version = agent_sandbox("--version").stdout.split()[-1]
-    return f"agent-sandbox/{name}:{version}"
 
 
 def make_network(name: str, *options: str) -> None:

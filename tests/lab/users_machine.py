@@ -14,8 +14,9 @@ import time
 from typing import TYPE_CHECKING, override
 
 from certificates import make_authority
+from engine import ROOT, CommandError, agent_sandbox, run
 from isolated_engine import Machine
-from real_stacks import LAB, ROOT, CommandError, agent_sandbox, run
+from real_stacks import LAB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import agent_sandbox, make_network, remove_network, run
+from engine import agent_sandbox, run
+from real_stacks import make_network, remove_network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

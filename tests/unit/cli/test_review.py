@@ -13,8 +13,8 @@ from agent_sandbox.runtime.review import scan
 from agent_sandbox.runtime.review.baseline import save_baseline
 from agent_sandbox.runtime.review.changes import take
 from clone_worlds import git
+from engine import ROOT
 from fake_tty import Person
-from real_stacks import ROOT
 
 QUESTION = "Accept this change? [y]es, [n]ot now, [r]estore, [a]ll of this kind, [q]uit: "
 BUILD = "build  runs with make, a build tool or a task runner"
