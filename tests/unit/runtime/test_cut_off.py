@@ -20,7 +20,7 @@ def container(service: str, state: str, second: int | None) -> Container:
         (("running", None), ("running", 2), ()),
     ],
 )
-def test_a_service_without_the_firewall_that_it_started_with_is_cut_off(
+def test_a_service_is_cut_off_if_its_firewall_stopped_or_started_later(
     firewall: tuple[str, int | None], service: tuple[str, int | None], lost: tuple[str, ...]
 ) -> None:
     agent = (container("firewall", "running", 9), container("agent", "running", 2))

@@ -20,7 +20,7 @@ def container(service: str, state: str, health: str = "") -> Container:
     return Container(id=service, service=service, image="x", state=state, health=health)
 
 
-def test_the_first_that_failed_is_the_cause_of_the_rest() -> None:
+def test_reports_the_first_container_that_failed() -> None:
     found = (
         container("proxy", "running", "healthy"),
         container("firewall", "exited"),
@@ -30,16 +30,16 @@ def test_the_first_that_failed_is_the_cause_of_the_rest() -> None:
     assert first_failed(found) == container("firewall", "exited")
 
 
-def test_a_service_that_could_not_even_be_started_has_failed() -> None:
+def test_a_container_that_could_not_be_started_has_failed() -> None:
     unstartable = replace(container("firewall", "created"), error="exec: no such file")
     assert first_failed((container("proxy", "running"), unstartable)) == unstartable
 
 
-def test_nothing_failed_where_all_are_ready() -> None:
+def test_no_container_has_failed_if_all_are_ready() -> None:
     assert first_failed((container("proxy", "running", "healthy"),)) is None
 
 
-def test_the_reason_is_the_services_own_last_words(docker: FakeDocker) -> None:
+def test_quotes_the_last_log_lines_of_the_failed_container(docker: FakeDocker) -> None:
     state = {"Status": "exited", "ExitCode": 1}
     labels = {"com.docker.compose.service": "firewall"}
     inspected = [{"Id": "f" * 64, "Config": {"Image": "x", "Labels": labels}, "State": state}]
@@ -56,27 +56,27 @@ def test_the_reason_is_the_services_own_last_words(docker: FakeDocker) -> None:
     assert list(why_not_up(DRIVER, PROJECT)(STEP, said)) == [expected]
 
 
-def test_what_docker_itself_complains_of_needs_no_look_at_services(docker: FakeDocker) -> None:
+def test_explains_known_docker_errors_without_inspecting_containers(docker: FakeDocker) -> None:
     said = "Error response from daemon: Pool overlaps with other one on this address space\n"
     (problem,) = why_not_up(DRIVER, PROJECT)(STEP, said)
     assert problem.what == "the stack's subnet is in use by another Docker network"
     assert docker.calls == []
 
 
-def test_where_no_service_failed_docker_is_quoted(docker: FakeDocker) -> None:
+def test_quotes_docker_if_no_container_failed(docker: FakeDocker) -> None:
     docker.says("ps --all")
     (problem,) = why_not_up(DRIVER, PROJECT)(STEP, "something odd\n")
     assert (problem.where, problem.what) == ("starting the stack", "docker failed: something odd")
 
 
-def test_what_failed_is_named_before_what_still_starts() -> None:
+def test_names_failed_containers_before_starting_containers() -> None:
     failed = container("web", "running", "unhealthy")
     assert first_failed((container("agent", "running", "starting"), failed)) == failed
     starting = container("db", "running", "starting")
     assert first_failed((container("agent", "running", "healthy"), starting)) == starting
 
 
-def test_a_service_that_wants_to_be_root_is_told_to_name_a_user(docker: FakeDocker) -> None:
+def test_suggests_to_set_user_for_a_service_that_fails_as_root(docker: FakeDocker) -> None:
     state = {"Status": "exited", "ExitCode": 1}
     labels = {"com.docker.compose.service": "db"}
     inspected = [{"Id": "d" * 64, "Config": {"Image": "x", "Labels": labels}, "State": state}]

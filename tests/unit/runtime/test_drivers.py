@@ -5,16 +5,16 @@ from imports import brought_along
 
 
 @pytest.mark.parametrize("name", DRIVERS)
-def test_each_row_is_a_driver_with_a_planner(name: str) -> None:
+def test_each_driver_has_a_planner(name: str) -> None:
     driver = load_driver(name)
     assert (hasattr(driver, "observe"), hasattr(driver.planner, "plan")) == (True, True)
 
 
-def test_the_default_is_in_the_table() -> None:
+def test_the_default_driver_is_in_the_table() -> None:
     assert DEFAULT in DRIVERS
 
 
-def test_the_driver_does_not_bring_its_checks_along() -> None:
+def test_loading_the_driver_does_not_import_its_checks() -> None:
     found = brought_along("from agent_sandbox.runtime.drivers import load_driver; load_driver()")
     assert "agent_sandbox.runtime.compose.driver" in found
     assert "agent_sandbox.runtime.compose.checks.host" not in found

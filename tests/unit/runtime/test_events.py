@@ -1,5 +1,5 @@
 from agent_sandbox.runtime.events import Finished, ignore
 
 
-def test_nobody_is_told_where_nobody_listens() -> None:
+def test_ignore_accepts_an_event() -> None:
     ignore(Finished(purpose="x"))

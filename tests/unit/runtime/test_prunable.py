@@ -20,7 +20,7 @@ USED, FREE = "agent-sandbox/example:1", "agent-sandbox/example:0"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Have a directory beside another one."""
+    """A directory beside another one."""
     (tmp_path / "src" / "beside").mkdir(parents=True)
     (tmp_path / "src" / "app").mkdir()
     return tmp_path / "src" / "app"
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path, root: Path) -> Store:
-    """Trust the stack of that directory, made by another version, so that only its file says what it uses."""
+    """Trust the directory's stack, made by another version: only its file names the image that it uses."""
     found = Store(folder=tmp_path / "trust", owners=frozenset({os.geteuid()}))
     text = f"name: {stack_name('app', str(root))}\nx-agent-sandbox: {{agent: example, dev: 1000:1000}}\n"
     text += f"services: {{agent: {{image: {USED}}}}}\n"
@@ -49,27 +49,27 @@ def driver(root: Path) -> Driver:
     return cast("Driver", made)
 
 
-def test_what_a_project_uses_stays(root: Path, store: Store) -> None:
+def test_keeps_the_stack_and_images_that_a_project_uses(root: Path, store: Store) -> None:
     assert find_prunable(driver(root), store, {}) == Prunable(stacks={}, images={FREE: 1}, cache={})
 
 
-def test_a_directory_that_is_gone_uses_nothing(root: Path, store: Store) -> None:
+def test_finds_the_stack_and_images_of_a_removed_directory(root: Path, store: Store) -> None:
     shutil.rmtree(root)
     found = find_prunable(driver(root), store, {})
     assert (dict(found.stacks), set(found.images)) == ({stack_name("app", str(root)): 7}, {USED, FREE, base_name()})
     assert found.total == 10
 
 
-def test_a_directory_on_a_drive_that_is_away_still_uses_its_images(root: Path, store: Store) -> None:
+def test_keeps_the_images_of_a_directory_whose_parent_is_missing(root: Path, store: Store) -> None:
     shutil.rmtree(root.parent)
     assert set(find_prunable(driver(root), store, {}).images) == {FREE}
 
 
-def test_nothing_is_nothing() -> None:
+def test_an_empty_result_is_falsy() -> None:
     assert not Prunable(stacks={}, images={}, cache={})
 
 
-def test_no_file_behind_a_link_or_where_an_agent_can_write_is_one_of_the_cache(root: Path, store: Store) -> None:
+def test_finds_no_cache_files_behind_a_link_or_where_an_agent_can_write(root: Path, store: Store) -> None:
     others, cache = root / "documents", root / "cache" / "agent-sandbox"
     others.mkdir()
     (others / "letter").write_text("mine")

@@ -38,7 +38,7 @@ def test_each_destination_has_a_count_and_the_time_of_its_last_packet() -> None:
     )
 
 
-def test_what_did_not_fit_is_counted_by_address_and_by_protocol() -> None:
+def test_counts_refusals_beyond_the_set_of_destinations_by_address_and_by_protocol() -> None:
     found = parsed(addresses=[(["tcp", "192.0.2.1"], 86_400, 9)], protocols=[("udp", 86_400, 10_000)])
     assert found.total == 10_009
     assert [one.as_text(shape="%H:%M", zone=UTC) for one in found.last] == [
@@ -47,7 +47,7 @@ def test_what_did_not_fit_is_counted_by_address_and_by_protocol() -> None:
     ]
 
 
-def test_refusal_as_text_and_as_json() -> None:
+def test_formats_a_refusal_as_text_and_as_json() -> None:
     at_proxy = Refusal(time=at(11), protocol="tcp", address="10.0.0.2", port=22, count=1, at_proxy=True)
     ping = Refusal(time=at(11), protocol="icmp", address="192.0.2.1", count=2)
     assert at_proxy.as_text(shape="%H:%M", zone=UTC) == f"11:00  tcp 10.0.0.2:22  once  ({AT_PROXY})"
@@ -78,16 +78,16 @@ NEVER_PRINTED = [
 
 
 @each("text", NEVER_PRINTED)
-def test_what_nft_never_prints_counts_nothing(text: str) -> None:
+def test_invalid_nft_output_counts_nothing(text: str) -> None:
     assert parse_refusals(text, now=NOW) == Refusals()
 
 
 @given(st.text())
-def test_any_text_is_read_without_an_error(text: str) -> None:
+def test_parses_any_text_without_an_error(text: str) -> None:
     assert parse_refusals(text, now=NOW) == Refusals()
 
 
-def test_only_a_running_firewall_is_asked(docker: FakeDocker) -> None:
+def test_reads_refusals_only_from_a_running_firewall(docker: FakeDocker) -> None:
     stopped = Container(id="f1", service="firewall", image="x", state="exited")
     assert read_refusals(DRIVER, [stopped], now=NOW) is None
     docker.says("exec f1 /usr/local/lib/agent-sandbox/refusals", out=refusals_said())
@@ -96,7 +96,7 @@ def test_only_a_running_firewall_is_asked(docker: FakeDocker) -> None:
 
 
 @pytest.mark.parametrize("code", [1, 126, 127])
-def test_firewall_that_cannot_list_them_counts_nothing(docker: FakeDocker, code: int) -> None:
+def test_a_firewall_that_cannot_list_refusals_counts_nothing(docker: FakeDocker, code: int) -> None:
     docker.says("exec f1", out=refusals_said(), code=code)
     assert read_refusals(DRIVER, [FIREWALL], now=NOW) == Refusals(counted=False)
 
@@ -123,13 +123,13 @@ def read(docker: FakeDocker, *, firewall: datetime | None, agent: datetime | Non
         (at(10), None, [False, False]),
     ],
 )
-def test_start_checks_of_a_recreated_agent_container_are_not_the_agents(
+def test_marks_refusals_of_the_start_checks_of_a_recreated_agent_container(
     docker: FakeDocker, firewall: datetime | None, agent: datetime | None, expected: list[bool]
 ) -> None:
     assert read(docker, firewall=firewall, agent=agent) == expected
 
 
-def test_agent_hides_no_other_destination_among_the_start_checks(docker: FakeDocker) -> None:
+def test_counts_other_destinations_during_the_start_checks_as_the_agents(docker: FakeDocker) -> None:
     places = [(["tcp", "198.51.100.1", 443], 86_400, 1), (["tcp", "10.0.0.2", 22], 86_400, 1)]
     places += [(["tcp", "203.0.113.9", 22], 86_400, 500)]
     said = refusals_said(places=places, addresses=[(["udp", "192.0.2.7"], 86_400, 9)], protocols=[("udp", 86_400, 7)])

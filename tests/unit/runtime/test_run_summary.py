@@ -32,7 +32,7 @@ def output(text: str) -> Output:
 
 
 def changed(root: Path, *paths: str) -> Found:
-    """Return what is to review after these files were made."""
+    """Return the changes to review after these files are created."""
     before = take(root)
     for path in paths:
         (root / path).write_text("x")
@@ -92,7 +92,7 @@ def test_a_clone_is_part_of_the_summary(tmp_path: Path) -> None:
     assert "| box/fix-1/main | 2 |\n\nand 1 more\n\n### Result" in as_markdown(run)
 
 
-def test_markdown_has_the_same_for_a_person(tmp_path: Path) -> None:
+def test_markdown_has_numbers_denials_changes_and_result(tmp_path: Path) -> None:
     found = traffic(denied("GET https://b.test/x"), denied("GET https://b.test/x", decision="allow", bytes_in=5000))
     assert as_markdown(summary(tmp_path, "Makefile", found=found)) == (
         "## example in agent-sandbox\n\n"
@@ -111,7 +111,7 @@ def test_markdown_has_the_same_for_a_person(tmp_path: Path) -> None:
     )
 
 
-def test_a_proxy_that_did_not_say_leaves_its_part_out(tmp_path: Path) -> None:
+def test_leaves_out_traffic_that_the_proxy_did_not_report(tmp_path: Path) -> None:
     run = summary(tmp_path, result="")
     found = as_json(run)
     assert (found["requests"], found["bytes"], found["denials"]) == (None, None, [])
@@ -120,7 +120,7 @@ def test_a_proxy_that_did_not_say_leaves_its_part_out(tmp_path: Path) -> None:
     )
 
 
-def test_an_incomplete_search_is_told(tmp_path: Path) -> None:
+def test_marks_an_incomplete_search_for_changes(tmp_path: Path) -> None:
     run = summary(tmp_path)
     force_setattr(run, "review", Found(changes=(), skipped=(), complete=False))
     assert as_json(run)["review"] == {"changes": [], "complete": False}
@@ -130,7 +130,7 @@ def test_an_incomplete_search_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "result", ["```\n# out\n````", "~~~\n</details>", "\x1b]8;;https://evil.test\x07\r::set-env::"]
 )
-def test_nothing_from_the_sandbox_is_markdown_or_controls_a_terminal(tmp_path: Path, result: str) -> None:
+def test_escapes_markdown_and_terminal_controls_from_the_sandbox(tmp_path: Path, result: str) -> None:
     found = traffic(denied("GET https://b.test/x", reason=HOSTILE, path="/`|"))
     name = "Dockerfile.`|<b>@octocat"
     text = as_markdown(summary(tmp_path, name, result=result, found=found))
@@ -144,7 +144,9 @@ def test_nothing_from_the_sandbox_is_markdown_or_controls_a_terminal(tmp_path: P
     json.dumps(as_json(summary(tmp_path, result=result, found=found)))
 
 
-def test_long_and_many_things_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_the_length_of_the_result_and_the_number_of_denials_and_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MOST_RESULT", 10)
     monkeypatch.setattr(module, "MOST_DENIALS", 30)
     text = Output()

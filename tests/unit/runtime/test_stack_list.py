@@ -48,7 +48,7 @@ def store(tmp_path: Path) -> Store:
     return Store(folder=tmp_path / "trust", owners=frozenset({os.geteuid()}))
 
 
-def test_ctrl_c_asks_no_further_proxy(store: Store) -> None:
+def test_ctrl_c_stops_asking_proxies(store: Store) -> None:
     many = [StackFound(name=f"app-{number}", containers=(PROXY,)) for number in range(200)]
     pressed, asked = threading.Event(), []
 
@@ -83,7 +83,7 @@ def test_an_unknown_stack_has_the_directory_that_its_containers_name(tmp_path: P
 
 @pytest.fixture
 def trusted(tmp_path: Path, store: Store) -> StackFound:
-    """Have a project that the user trusted, beside another one; return its stack."""
+    """Return the stack of a trusted project beside another one."""
     root = tmp_path / "src" / "app"
     (tmp_path / "src" / "other").mkdir(parents=True)
     root.mkdir()
@@ -111,7 +111,7 @@ def trust_as(store: Store, root: Path, name: str) -> None:
         (lambda root: (root / ".devcontainer").mkdir() or (root / STACK).write_text("name: other"), False, None),
     ],
 )
-def test_only_a_directory_that_was_removed_leaves_an_orphan(
+def test_a_stack_is_orphaned_only_if_its_directory_was_removed(
     trusted: StackFound, store: Store, happens: Callable[[Path], object], note: str | None, *, orphaned: bool
 ) -> None:
     happens(Path(trusted.directory).parent)
@@ -120,7 +120,7 @@ def test_only_a_directory_that_was_removed_leaves_an_orphan(
     assert orphans(engine(trusted), store) == ((trusted,) if orphaned else ())
 
 
-def test_a_directory_that_cannot_be_reached_leaves_no_orphan(
+def test_a_stack_whose_directory_cannot_be_reached_is_not_orphaned(
     trusted: StackFound, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreachable(_path: Path, **_: object) -> None:
@@ -130,9 +130,7 @@ def test_a_directory_that_cannot_be_reached_leaves_no_orphan(
     assert orphans(engine(trusted), store) == ()
 
 
-def test_a_stack_that_names_a_trusted_directory_is_its_orphan_only_with_the_name_for_it(
-    trusted: StackFound, store: Store
-) -> None:
+def test_a_stack_is_orphaned_only_under_the_name_made_for_its_directory(trusted: StackFound, store: Store) -> None:
     root = Path(trusted.directory).parent
     trust_as(store, root, stack_name("new", str(root)))
     imitation = StackFound(name="database", directory=trusted.directory)
@@ -142,7 +140,7 @@ def test_a_stack_that_names_a_trusted_directory_is_its_orphan_only_with_the_name
 
 
 @pytest.mark.parametrize("error", [UserError([Problem(where="", what="x")]), ValueError(), KeyError()])
-def test_a_proxy_that_does_not_answer_counts_nothing(store: Store, error: Exception) -> None:
+def test_denials_are_unknown_if_the_proxy_does_not_answer(store: Store, error: Exception) -> None:
     def ask(_proxy: Container) -> dict[str, Any]:
         raise error
 
@@ -150,11 +148,11 @@ def test_a_proxy_that_does_not_answer_counts_nothing(store: Store, error: Except
     assert (one.denied, one.memory, one.disk) == (None, None, None)
 
 
-def test_a_name_alone_is_a_project_without_files() -> None:
+def test_a_project_without_a_directory_has_a_name_and_no_files() -> None:
     assert (without_directory("app-1").name, without_directory("app-1").files) == ("app-1", ())
 
 
-def test_the_stack_of_a_clone_names_its_project_and_a_damaged_record_does_not_matter(
+def test_lists_the_clone_of_a_stack_and_ignores_a_damaged_clone_record(
     tmp_path: Path, store: Store, trusted: StackFound, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

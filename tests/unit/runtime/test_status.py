@@ -33,14 +33,14 @@ def silent(_: Container, argv: tuple[str, ...]) -> Mapping[str, Any]:
 
 
 def seen(ask: Ask, *, digest: Callable[[], str]) -> Status:
-    """Return the status, with what the proxy answers to `ask`."""
+    """Return the status of a stack whose proxy answers as `ask` does."""
     with ThreadPoolExecutor() as pool:
         return look(PROJECT, answers=lambda: ask_all(pool, DRIVER, PROJECT, ask=ask), digest=digest)
 
 
 @pytest.fixture
 def up(docker: FakeDocker) -> FakeDocker:
-    """Have a proxy that runs."""
+    """A running proxy."""
     labels = {"com.docker.compose.service": "proxy"}
     inspected = [{"Id": "1" * 64, "Config": {"Image": "x", "Labels": labels}, "State": {"Status": "running"}}]
     return docker.says("ps --all", out="1\n").says("inspect", out=json.dumps(inspected))
@@ -52,35 +52,35 @@ def test_the_policy_is_current_when_both_digests_agree(up: FakeDocker) -> None:
     assert seen(ask, digest=lambda: "abd").loaded is Loaded.EDITED
 
 
-def test_an_invalid_policy_is_part_of_the_status(up: FakeDocker) -> None:
+def test_reports_the_problems_of_an_invalid_policy(up: FakeDocker) -> None:
     assert up.rules
     found = seen(ask, digest=invalid)
     assert (found.loaded, found.problems) == (Loaded.KEPT, (Problem(where="policy.yaml:1:1", what="wrong"),))
 
 
-def test_an_invalid_policy_that_the_proxy_was_started_with_leaves_none(up: FakeDocker) -> None:
+def test_reports_denying_if_the_proxy_was_started_with_an_invalid_policy(up: FakeDocker) -> None:
     assert up.rules
     found = seen(lambda *_: {"policy": {"digest": "0", "valid": False}}, digest=invalid)
     assert found.loaded is Loaded.DENYING
 
 
-def test_an_invalid_policy_without_a_proxy_is_no_more_than_that(docker: FakeDocker) -> None:
+def test_reports_an_invalid_policy_if_no_proxy_runs(docker: FakeDocker) -> None:
     docker.says("ps --all")
     assert seen(silent, digest=invalid).loaded is Loaded.INVALID
 
 
-def test_a_policy_that_the_proxy_could_not_read_at_its_start_is_refused(up: FakeDocker) -> None:
+def test_reports_refused_if_the_proxy_rejects_a_policy_that_is_valid_here(up: FakeDocker) -> None:
     assert up.rules
     found = seen(lambda *_: {"policy": {"digest": "0", "valid": False}}, digest=lambda: "abc")
     assert found.loaded is Loaded.REFUSED
 
 
-def test_the_last_denials_leave_out_what_the_stack_asks_of_itself(up: FakeDocker) -> None:
+def test_leaves_health_checks_out_of_the_last_denials(up: FakeDocker) -> None:
     assert up.rules
     assert seen(ask, digest=lambda: "abc").denials == (DENIAL,) * 5
 
 
-def test_what_no_rule_opens_is_counted_and_leaves_room_for_what_one_could(up: FakeDocker) -> None:
+def test_counts_denials_that_no_rule_can_allow_instead_of_listing_them(up: FakeDocker) -> None:
     assert up.rules
     hosts = ("agent-sandbox.invalid", "198.51.100.1", "127.0.0.1", "", 7)
     lines = [DENIAL, *({**DENIAL, "host": host} for host in hosts)]
@@ -98,13 +98,13 @@ def test_a_proxy_of_an_earlier_version_is_asked_twice(up: FakeDocker) -> None:
     assert (found.loaded, found.denials) == (Loaded.CURRENT, (DENIAL,))
 
 
-def test_a_proxy_that_does_not_answer_is_part_of_the_status(up: FakeDocker) -> None:
+def test_reports_unknown_if_the_proxy_does_not_answer(up: FakeDocker) -> None:
     assert up.rules
     found = seen(silent, digest=lambda: "abc")
     assert (found.loaded, found.denials) == (Loaded.UNKNOWN, ())
 
 
-def test_a_stack_that_is_down_is_asked_nothing(docker: FakeDocker) -> None:
+def test_a_stack_that_is_down_has_no_containers_and_no_loaded_policy(docker: FakeDocker) -> None:
     docker.says("ps --all")
     found = seen(silent, digest=lambda: "abc")
     assert (found.containers, found.loaded, found.loaded_digest) == ((), Loaded.UNKNOWN, "")

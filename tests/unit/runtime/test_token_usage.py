@@ -83,12 +83,12 @@ INVALID = [
 
 
 @each("text", INVALID)
-def test_any_other_answer_is_an_error(text: str) -> None:
+def test_rejects_invalid_answers(text: str) -> None:
     with pytest.raises(NotAnAnswerError):
         read_usage(text)
 
 
-def test_an_agent_makes_up_no_number_of_rows_or_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_the_number_of_rows_and_the_number_and_length_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_NAMES", 2)
     found = read_usage(answer([row("x" * 999, cost=9), row("b"), row("c"), row("d")]))
     assert [one.agent for one in found] == ["x" * 100, "(others)", "b"]
@@ -97,7 +97,7 @@ def test_an_agent_makes_up_no_number_of_rows_or_names(monkeypatch: pytest.Monkey
         read_usage(answer([row("a"), row("b")], [row("c")]))
 
 
-def test_state_is_read_by_its_owner_where_the_agents_keep_it() -> None:
+def test_reads_the_state_volumes_of_all_agents_as_their_owner() -> None:
     local = local_volume(Agents((AGENT,)))
     other = next(iter(state_volumes(OTHER)))  # of an agent that the stack had before
     volumes = (f"app-1_{KEY}", f"app-1_{other}", f"app-1_{local}", "app-1_log", "app-1_state-gone", "app-1_state-")
@@ -113,7 +113,7 @@ def test_state_is_read_by_its_owner_where_the_agents_keep_it() -> None:
     assert question(PROJECT, StackFound(name="app-1", volumes=("app-1_log",)), "") is None
 
 
-def test_an_agent_of_the_users_own_whose_manifest_is_gone_is_left_out() -> None:
+def test_leaves_out_agents_whose_manifest_is_missing() -> None:
     project = Project(root=Path("/app"), name="app-1", agents=("gone",), owner=Owner(), images=(), files=())
     volumes = ("app-1_state-gone", "app-1_local-gone")
     assert question(project, StackFound(name="app-1", volumes=volumes), "") is None

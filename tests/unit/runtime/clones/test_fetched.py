@@ -13,11 +13,13 @@ from clone_worlds import fetched_clone
         (fetched_clone(complete=False), False),
     ],
 )
-def test_only_what_leaves_nothing_behind_has_all(fetched: Fetched, *, has_all: bool) -> None:
+def test_has_all_is_false_with_changed_files_refused_branches_or_an_incomplete_listing(
+    fetched: Fetched, *, has_all: bool
+) -> None:
     assert fetched.has_all == has_all
 
 
-def test_json_has_references_commits_and_what_was_left() -> None:
+def test_json_has_references_commits_and_unfetched_files_and_branches() -> None:
     assert as_json(fetched_clone(changed=("a.txt",), refused="z", complete=False)) == {
         "name": "fix-1",
         "branches": [

@@ -25,7 +25,7 @@ def host(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_clone_gets_branches_tags_and_remotes_but_no_stash_and_nothing_of_other_clones(host: Path) -> None:
+def test_a_clone_gets_branches_tags_and_remotes_but_no_stashes_and_no_branches_of_clones(host: Path) -> None:
     first = commit(host)
     for name in ("refs/tags/v1", "refs/remotes/origin/main", "refs/remotes/box/fix-1/main", "refs/stash", "refs/x/y"):
         git(host, "update-ref", name, first)
@@ -36,7 +36,7 @@ def test_a_clone_gets_branches_tags_and_remotes_but_no_stash_and_nothing_of_othe
     assert (start.commit, start.branch) == (first, "main")
 
 
-def test_a_reference_may_contain_what_python_takes_for_a_line_end(host: Path) -> None:
+def test_accepts_unicode_line_separators_in_reference_names(host: Path) -> None:
     first = commit(host)
     git(host, "update-ref", "refs/heads/a\u2028b", first)
     assert open_repository(host).references("refs/heads") == dict.fromkeys(
@@ -44,7 +44,7 @@ def test_a_reference_may_contain_what_python_takes_for_a_line_end(host: Path) ->
     )
 
 
-def test_without_a_branch_the_commit_that_is_checked_out_is_used(host: Path) -> None:
+def test_uses_the_checked_out_commit_if_head_is_detached(host: Path) -> None:
     first = commit(host)
     git(host, "switch", "--quiet", "--detach")
     start = start_of(open_repository(host), host)
@@ -59,7 +59,9 @@ def test_a_worktree_uses_the_repository_that_it_belongs_to(host: Path, tmp_path:
     assert start_of(repository, tmp_path / "side").branch == "side"
 
 
-def test_a_directory_without_a_repository_of_its_own_is_refused(host: Path, tmp_path: Path) -> None:
+def test_refuses_a_subdirectory_of_a_repository_and_a_directory_without_a_repository(
+    host: Path, tmp_path: Path
+) -> None:
     commit(host, name="part/a.txt")
     with pytest.raises(UserError) as raised:
         open_repository(host / "part")
@@ -97,13 +99,13 @@ def test_a_repository_that_lacks_objects_is_refused(host: Path) -> None:
         write_pack(open_repository(host), start, BytesIO())
 
 
-def test_a_failure_of_git_is_a_problem_with_its_words(host: Path) -> None:
+def test_reports_a_git_failure_with_gits_message(host: Path) -> None:
     commit(host)
     with pytest.raises(UserError, match="git nonsense failed: git: 'nonsense' is not a git command"):
         open_repository(host).output("nonsense")
 
 
-def test_changed_staged_and_new_files_are_in_no_commit(host: Path) -> None:
+def test_lists_changed_staged_and_new_files_as_uncommitted(host: Path) -> None:
     commit(host, name="a.txt")
     commit(host, name="b.txt")
     commit(host, name=".gitignore", text="ignored\n")
@@ -118,7 +120,9 @@ def test_changed_staged_and_new_files_are_in_no_commit(host: Path) -> None:
     assert uncommitted_in(host, "sha1") == ("b.txt", "a.txt", "folder/", "new")
 
 
-def test_a_file_whose_time_alone_changed_is_committed(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_list_files_whose_timestamp_alone_changed_as_uncommitted(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, text in (("a.txt", "one\n"), ("b.txt", "two\n"), ("c.txt", "x" * 100)):
         commit(host, name=name, text=text)
     (host / "b.txt").write_text("new\n")

@@ -12,7 +12,7 @@ def said(*names: str, head: str = "main", files: bytes = b"") -> bytes:
     return f"{lines}HEAD refs/heads/{head}\n\0".encode("utf-8", "surrogateescape") + files
 
 
-def test_branches_and_the_one_that_is_checked_out_are_listed() -> None:
+def test_lists_branches_and_the_checked_out_branch() -> None:
     found = parse_listing(said("main", "topic/x", "ö"))
     assert (found.branches, found.head) == (dict.fromkeys(("main", "topic/x", "ö"), COMMIT), "main")
     assert (found.refused, found.changed, found.ignored, found.complete) == ({}, (), (), True)
@@ -45,7 +45,7 @@ def test_branches_and_the_one_that_is_checked_out_are_listed() -> None:
         "main/x": CLASH,
     }.items(),
 )
-def test_a_branch_with_an_odd_name_is_refused(name: str, why: str) -> None:
+def test_refuses_branches_with_invalid_or_conflicting_names(name: str, why: str) -> None:
     found = parse_listing(said("main", name))
     assert found.branches == {"main": COMMIT}
     assert found.refused == {name: why}
@@ -59,7 +59,7 @@ def test_stashes_are_named_by_their_commits_because_their_numbers_change() -> No
     assert (found.stashes, dict(found.refused)) == (frozenset(found.branches), {})
 
 
-def test_a_branch_named_as_a_stash_keeps_its_place() -> None:
+def test_a_branch_wins_over_a_stash_of_the_same_name() -> None:
     same = "1" * 39 + "2"
     found = parse_listing(f"{same} refs/heads/stash-1111111111\n{COMMIT} refs/stash\n-- refs/stash\n\0".encode())
     assert (found.branches, found.stashes) == ({"stash-1111111111": same}, frozenset())
@@ -74,28 +74,28 @@ def test_commits_of_a_detached_head_are_listed_unless_a_branch_has_them() -> Non
     assert parse_listing(f"{COMMIT} refs/heads/main\n{COMMIT} HEAD\n\0".encode()).branches == {"main": COMMIT}
 
 
-def test_what_is_not_a_commit_is_refused() -> None:
+def test_refuses_branches_that_do_not_name_a_commit() -> None:
     found = parse_listing(b"-- refs/heads/a\n1234 refs/heads/b\n\0")
     assert (found.branches, [*found.refused]) == ({}, ["a", "b"])
 
 
-def test_other_references_and_a_head_that_no_branch_has_are_left_out() -> None:
+def test_ignores_other_references_and_a_head_without_a_branch() -> None:
     found = parse_listing(f"{COMMIT} refs/tags/x\nHEAD refs/heads/gone\n\0".encode())
     assert (found.branches, found.refused, found.head) == ({}, {}, "")
 
 
-def test_no_more_branches_than_allowed_are_listed() -> None:
+def test_lists_at_most_the_allowed_number_of_branches() -> None:
     found = parse_listing(said(*(f"b{number}" for number in range(MOST_BRANCHES + 1))))
     assert len(found.branches) == MOST_BRANCHES
     assert [*found.refused.values()] == [f"only {MOST_BRANCHES} branches are fetched"]
 
 
-def test_changed_and_ignored_files_are_told_apart() -> None:
+def test_separates_changed_files_from_ignored_files() -> None:
     found = parse_listing(said("main", files=b"?? new\0 M a b\0!! build/\0"))
     assert (found.changed, found.ignored, found.complete) == (("new", "a b"), ("build/",), True)
 
 
-def test_a_list_that_breaks_off_is_not_complete() -> None:
+def test_a_truncated_listing_is_incomplete() -> None:
     assert not parse_listing(said("main", files=b"?? new\0?? ha")).complete
     assert not parse_listing(b"").complete
     assert not parse_listing(said("main", files=b"?? new\0"), complete=False).complete

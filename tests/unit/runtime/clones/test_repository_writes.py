@@ -22,7 +22,7 @@ def update(host: Path, name: str, before: str = ZEROS) -> Update:
     return Update(reference=f"{BOX}{name}", commit=git(host, "rev-parse", "HEAD"), before=before)
 
 
-def test_references_and_their_logs_are_those_that_git_would_write(host: Path) -> None:
+def test_writes_references_and_reflogs_that_git_reads(host: Path) -> None:
     first = update(host, "topic/x")
     with locked_references(host / ".git", [first], "fetched"):
         assert git(host, "for-each-ref", BOX) == ""
@@ -44,7 +44,7 @@ def test_after_an_exception_no_reference_is_written_and_no_lock_is_left(host: Pa
     assert not [*(host / ".git").rglob("*.lock")]
 
 
-def test_a_lock_that_git_takes_right_after_the_write_stays(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keeps_a_lock_that_git_takes_right_after_the_write(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rename = os.rename
 
     def and_lock_again(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
@@ -57,7 +57,7 @@ def test_a_lock_that_git_takes_right_after_the_write_stays(host: Path, monkeypat
     assert sorted(lock.name for lock in (host / ".git").rglob("*.lock")) == ["a.lock", "b.lock"]
 
 
-def test_a_reference_that_git_is_changing_is_a_problem_and_none_is_written(host: Path) -> None:
+def test_writes_no_reference_if_git_is_changing_one_of_them(host: Path) -> None:
     lock = host / ".git" / f"{BOX}b.lock"
     lock.parent.mkdir(parents=True)
     lock.touch()
@@ -74,7 +74,7 @@ def test_a_reference_that_git_is_changing_is_a_problem_and_none_is_written(host:
     assert [*(host / ".git").rglob("*.lock")] == [lock]
 
 
-def test_an_empty_directory_in_place_of_a_reference_and_its_log_is_replaced(host: Path) -> None:
+def test_replaces_empty_directories_at_the_paths_of_a_reference_and_its_log(host: Path) -> None:
     for name in ("", "logs/"):
         (host / ".git" / f"{name}{BOX}main").mkdir(parents=True)
     with locked_references(host / ".git", [update(host, "main")], ""):
@@ -82,7 +82,7 @@ def test_an_empty_directory_in_place_of_a_reference_and_its_log_is_replaced(host
     assert git(host, "rev-parse", f"{BOX}main") == git(host, "rev-parse", "HEAD")
 
 
-def test_a_log_with_a_second_name_is_not_written(host: Path) -> None:
+def test_does_not_write_a_reflog_that_is_a_hard_link(host: Path) -> None:
     log = host / ".git" / "logs" / f"{BOX}main"
     log.parent.mkdir(parents=True)
     (host / "other").write_text("")

@@ -29,7 +29,9 @@ def test_a_clone_has_the_projects_commits_branches_and_files_but_none_of_its_set
     git(world.work, "fsck", "--strict")
 
 
-def test_the_clone_of_a_shallow_repository_is_shallow_and_gives_its_commits_back(world: World, tmp_path: Path) -> None:
+def test_the_clone_of_a_shallow_repository_is_shallow_and_its_commits_can_be_fetched(
+    world: World, tmp_path: Path
+) -> None:
     commit(world.host)
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{world.host}", "shallow")
     (tmp_path / "second").mkdir()
@@ -41,9 +43,7 @@ def test_the_clone_of_a_shallow_repository_is_shallow_and_gives_its_commits_back
     assert shallow.fetched() == {"refs/remotes/box/fix-1/main": new}
 
 
-def test_the_clone_of_a_partial_repository_lacks_the_same_objects_and_gives_its_commits_back(
-    world: World, tmp_path: Path
-) -> None:
+def test_commits_in_the_clone_of_a_partial_repository_can_be_fetched(world: World, tmp_path: Path) -> None:
     commit(world.host, text="two\n")
     git(world.host, "config", "uploadpack.allowFilter", "true")
     git(tmp_path, "clone", "--quiet", "--filter=blob:none", f"file://{world.host}", "partial")
@@ -56,14 +56,14 @@ def test_the_clone_of_a_partial_repository_lacks_the_same_objects_and_gives_its_
     assert partial.fetched() == {"refs/remotes/box/fix-1/main": new}
 
 
-def test_what_a_failed_attempt_left_in_the_volume_is_replaced(world: World) -> None:
+def test_replaces_files_that_a_failed_attempt_left_in_the_volume(world: World) -> None:
     (world.work / ".git" / "HEAD").unlink()
     (world.work / "left").write_text("")
     world.volume.fill(world.repository, start_of(world.repository, world.host), "main", {})
     assert sorted(path.name for path in world.work.iterdir()) == [".git", "a.txt"]
 
 
-def test_commands_for_a_clone_run_without_a_network_and_only_the_first_one_writes(world: World) -> None:
+def test_containers_for_a_clone_have_no_network_and_only_fill_can_write(world: World) -> None:
     world.status()
     fill, listed = world.driver.steps
     for step in (fill, listed):

@@ -16,7 +16,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def test_what_programs_here_act_on_is_refused_in_any_directory(tmp_path: Path) -> None:
+def test_refuses_paths_that_programs_on_the_host_machine_act_on_in_any_directory(tmp_path: Path) -> None:
     refusal = refusal_below(tmp_path / "new")
     for parts, why in {
         (".git",): GIT,
@@ -32,17 +32,17 @@ def test_what_programs_here_act_on_is_refused_in_any_directory(tmp_path: Path) -
         ("Makefile",): "",
         (".gitignore",): "",
         ("HEAD.md",): "",
-        ("a", ".vscode"): "",  # of the directory that is copied, only what an editor would open there
+        ("a", ".vscode"): "",  # editors read `.vscode` only in the directory that they open
     }.items():
         assert refusal(parts) == why, parts
     assert refusal((".envrc",)).startswith("runs when a shell on the host enters the directory")
     assert refusal((".claude", "settings.json")).endswith("look at it, then copy it by name")
 
 
-def test_in_a_project_its_own_paths_count_too(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_project_also_refuses_its_protected_paths(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refusal_below(project)((".vscode",)) == EDITOR
     assert refusal_below(project / "src")((".vscode",)) == EDITOR
-    # A directory with a harmless name of its own, copied onto one with a meaning.
+    # The target `.agents` has a meaning, even if the copied directory has a harmless name.
     assert refusal_below(project / ".agents")(("plugins",)).startswith("hooks, commands, permissions of an agent")
     assert refusal_below(project / "src" / ".agents")(("plugins",)) == ""
     monkeypatch.chdir(project / ".devcontainer")
@@ -50,6 +50,6 @@ def test_in_a_project_its_own_paths_count_too(project: Path, monkeypatch: pytest
     assert refusal_below(project.parent / ".agents")(("plugins",)) == ""
 
 
-def test_what_is_below_a_directory_that_the_user_named_is_copied(project: Path) -> None:
+def test_allows_paths_below_a_directory_that_the_user_named(project: Path) -> None:
     # `agent-sandbox cp box:/tmp/x .vscode/x`: the user chose that directory.
     assert refusal_below(project / ".vscode" / "x")(("a",)) == ""

@@ -1,4 +1,4 @@
-"""A copy with a real process as the end in the sandbox, which may be hostile."""
+"""Copies with a real, possibly hostile process as the end in the sandbox."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LINK = [("link", "symbolic links are not copied")]
 
 
 def here(cwd: Path) -> Within:
-    """Run the end that would be in the sandbox on this machine."""
+    """Run the end of the sandbox on this machine."""
     return lambda argv: ((sys.executable, *argv[1:]), cwd)
 
 
 def saying(script: str, cwd: Path) -> Within:
-    """Run a shell script in its place."""
+    """Run a shell script as the end of the sandbox."""
     return lambda _argv: (("sh", "-c", script), cwd)
 
 
@@ -55,7 +55,7 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
-def test_both_directions(source: Path, tmp_path: Path) -> None:
+def test_copies_in_both_directions(source: Path, tmp_path: Path) -> None:
     expected = Copied(files=1, size=1, skipped=LINK)
     assert fetch(here(tmp_path), tmp_path / "fetched") == expected
     assert bring(here(tmp_path), source) == expected
@@ -70,11 +70,11 @@ def test_both_directions(source: Path, tmp_path: Path) -> None:
         "exit 1": f"{NOT_A_COPY}: it ended too early",
         "cat /dev/zero": f"{NOT_A_COPY}: frame 0 of 0 bytes is not allowed here",
         "yes '' | head -c 9999999 >&2; exit 1": f"{NOT_A_COPY}: it ended too early",
-        # An agent that does not end, with its own output still open.
+        # A process that does not end and keeps its output open.
         "printf '\\0\\0\\0\\0\\0\\0'; exec sleep 1000": f"{NOT_A_COPY}: frame 0 of 0 bytes is not allowed here",
     }.items(),
 )
-def test_an_end_that_sends_something_else_ends_the_copy(
+def test_copying_from_the_sandbox_fails_on_an_invalid_stream(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, script: str, said: str
 ) -> None:
     monkeypatch.setattr(transfer, "GRACE", 0.05)
@@ -107,7 +107,7 @@ def forged(**changed: object) -> str:
         "exec <&-; sleep 0.1; echo 1": "the sandbox did not say what it copied",
     }.items(),
 )
-def test_an_end_that_answers_something_else_is_an_error(
+def test_copying_to_the_sandbox_fails_on_an_invalid_answer(
     tmp_path_factory: pytest.TempPathFactory, script: str, said: str
 ) -> None:
     folder = tmp_path_factory.mktemp("to")
@@ -117,7 +117,7 @@ def test_an_end_that_answers_something_else_is_an_error(
     assert str(refused.value) == said
 
 
-def test_content_becomes_a_file(tmp_path: Path) -> None:
+def test_writes_content_to_a_file_in_the_sandbox(tmp_path: Path) -> None:
     content = bytes(200_000)
     assert file_to_sandbox(here(tmp_path), content, "new.png") == Copied(files=1, size=200_000)
     assert (tmp_path / "new.png").read_bytes() == content

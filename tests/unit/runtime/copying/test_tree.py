@@ -99,7 +99,7 @@ def test_a_directory_arrives_without_links_pipes_and_special_modes(source: Path,
     assert (tmp_path / "new/a").stat().st_mode & 0o7777 == 0o666 & ~umask
 
 
-# As `cp -r SOURCE TARGET`, beside a file `f`, a directory `d` with a file `x`, and a directory `full` with `d/x`.
+# Results of `cp -r SOURCE TARGET` beside a file `f`, a directory `d` with a file `x` and a directory `full` with `d/x`.
 CP = {
     ("f", "new"): {"new": "f"},
     ("f", "d"): {"d/f": "f", "d/x": "x"},
@@ -157,7 +157,7 @@ REFUSED = {
 
 
 @each("paths, said", REFUSED.items())
-def test_what_cannot_be_copied_says_why_and_changes_nothing(
+def test_an_impossible_copy_is_refused_with_a_reason_and_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, paths: tuple[str, str], said: str
 ) -> None:
     folder = tmp_path_factory.mktemp("refused")
@@ -177,7 +177,9 @@ def test_what_cannot_be_copied_says_why_and_changes_nothing(
     assert listed(folder) == before
 
 
-def test_relative_paths_start_here(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_start_at_the_working_directory(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(source / "sub")
     copied("../a", "c")
     copied("..//sub/b", "../../d")
@@ -187,7 +189,7 @@ def test_relative_paths_start_here(source: Path, tmp_path: Path, monkeypatch: py
     assert sorted(listed(tmp_path / "e")) == ["b", "c"]
 
 
-def test_a_replaced_file_keeps_its_mode_and_other_names_of_it_their_content(tmp_path: Path) -> None:
+def test_a_replaced_file_keeps_its_mode_and_its_hard_links_keep_the_old_content(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("old")
     (tmp_path / "old").chmod(0o600)
     (tmp_path / "other").hardlink_to(tmp_path / "old")
@@ -196,7 +198,7 @@ def test_a_replaced_file_keeps_its_mode_and_other_names_of_it_their_content(tmp_
     assert (tmp_path / "old").stat().st_mode & 0o7777 == 0o600
 
 
-def test_what_is_in_the_way_is_named_and_the_rest_is_copied(source: Path, tmp_path: Path) -> None:
+def test_lists_entries_that_are_in_the_way_and_copies_the_rest(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     (target / "source" / "a").mkdir(parents=True)
     (target / "source" / "sub").symlink_to("/tmp")  # noqa: S108 - never followed
@@ -213,13 +215,13 @@ def test_what_is_in_the_way_is_named_and_the_rest_is_copied(source: Path, tmp_pa
     assert (found.files, listed(target)) == (1, {"source/empty": "a file", "source/z": "Z"})
 
 
-def test_only_the_first_of_many_skipped_entries_are_named(tmp_path: Path) -> None:
+def test_names_only_the_first_20_skipped_entries(tmp_path: Path) -> None:
     many = b"".join(frame(SKIPPED, b"%d" % number, 1) for number in range(30))
     found = received(frame(FOLDER) + many + frame(END), tmp_path / "new")
     assert (len(found.skipped), found.more) == (20, 10)
 
 
-def test_an_entry_is_left_out_if_it_is_refused(tmp_path: Path) -> None:
+def test_leaves_out_refused_entries(tmp_path: Path) -> None:
     asked: list[tuple[str, ...]] = []
 
     def refuse(parts: tuple[str, ...]) -> str:
@@ -235,7 +237,7 @@ def test_an_entry_is_left_out_if_it_is_refused(tmp_path: Path) -> None:
     assert (found.files, found.size) == (1, 1)
 
 
-# What an agent could send in place of a copy, and what is made of it.
+# Streams that an agent could send instead of a copy, with the error for each.
 HOSTILE = {
     "nothing": (b"", "it ended too early"),
     "half a frame": (frame(FOLDER)[:3], "it ended too early"),
@@ -263,9 +265,7 @@ HOSTILE = {
 
 
 @each("stream, said", HOSTILE.values())
-def test_a_stream_that_is_not_a_copy_writes_no_file(
-    tmp_path_factory: pytest.TempPathFactory, stream: bytes, said: str
-) -> None:
+def test_an_invalid_stream_writes_no_file(tmp_path_factory: pytest.TempPathFactory, stream: bytes, said: str) -> None:
     folder = tmp_path_factory.mktemp("hostile")
     with pytest.raises(BrokenStreamError) as broken:
         received(stream, folder / "new")
@@ -274,7 +274,7 @@ def test_a_stream_that_is_not_a_copy_writes_no_file(
     assert {one.name for one in folder.iterdir()} <= {"new"}
 
 
-def test_a_failure_of_the_other_end_is_passed_on(tmp_path: Path) -> None:
+def test_reports_the_error_of_the_other_end(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"^in the sandbox: /x: no\.\.\.$"):
         received(frame(FAILED, b"/x: no..."), tmp_path / "new")
     with pytest.raises(RefusedError, match=r"^in the sandbox: half way$"):
@@ -282,7 +282,7 @@ def test_a_failure_of_the_other_end_is_passed_on(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_copy_ends_at_its_limits_at_both_ends(source: Path, tmp_path: Path) -> None:
+def test_both_ends_stop_copying_at_the_limits(source: Path, tmp_path: Path) -> None:
     size = "stopped at the limit of 70000 bytes"
     many = "stopped at the limit of 3 files and directories"
     big = frame(FILE) + frame(DATA, b"x" * tree.CHUNK) * 2
@@ -298,17 +298,17 @@ def test_a_copy_ends_at_its_limits_at_both_ends(source: Path, tmp_path: Path) ->
         sent(source, meter(most_entries=3))
 
 
-def test_a_directory_that_is_too_deep_is_not_sent(tmp_path: Path) -> None:
+def test_does_not_send_directories_that_are_nested_too_deeply(tmp_path: Path) -> None:
     tmp_path.joinpath(*["d"] * (DEEPEST + 1)).mkdir(parents=True)
     with pytest.raises(RefusedError, match=r"^d: more than 100 directories inside each other$"):
         sent(tmp_path)
     copied(tmp_path / "d" / "d", tmp_path / "new")
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_directories_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "source" / "closed").mkdir(parents=True)
     (tmp_path / "source" / "file").write_text("x")
-    # Root reads everything, so the modes would say nothing.
+    # Root can read everything, so modes would have no effect.
     listdir = os.listdir
 
     def refusing(handle: int) -> list[str]:
@@ -352,13 +352,13 @@ def test_a_file_that_becomes_a_link_is_not_followed(tmp_path: Path, monkeypatch:
 
     def before(name: str, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
         found = real(name, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
-        return real(__file__) if name == "f" else found  # as if it had been a file when it was looked at
+        return real(__file__) if name == "f" else found  # as if it were still a file
 
     monkeypatch.setattr(os, "stat", before)
     assert sent(tmp_path / "source") == frame(FOLDER) + frame(SKIPPED, b"f", 1) + frame(END)
 
 
-def test_names_that_are_not_utf_8_survive(tmp_path: Path) -> None:
+def test_keeps_file_names_that_are_not_utf_8(tmp_path: Path) -> None:
     name = os.fsdecode(b"\xff\n\x1b[2J")
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / name).write_text("x")
@@ -384,7 +384,7 @@ def test_new_files_belong_to_the_owner_of_their_directory_under_sudo(
     assert given == [("new", owner.st_uid, owner.st_gid), ("staged", owner.st_uid, owner.st_gid)]
 
 
-def test_the_file_runs_alone_in_the_sandbox(source: Path, tmp_path: Path) -> None:
+def test_tree_py_runs_as_a_program_without_the_package(source: Path, tmp_path: Path) -> None:
     def run(*words: str | Path, stdin: bytes = b"") -> bytes:
         return subprocess.run([*BOX, *words], input=stdin, capture_output=True, check=True).stdout
 

@@ -32,7 +32,7 @@ NOT_COUNTED = warn(
         ),
     ],
 )
-def test_firewall_that_runs_has_to_count(
+def test_reports_refusals_of_a_running_firewall_and_warns_if_they_are_not_counted(
     tmp_path: Path, docker: FakeDocker, states: dict[str, str], said: str, expected: CheckResult
 ) -> None:
     (tmp_path / ".devcontainer").mkdir()

@@ -23,7 +23,7 @@ AGENT = known_agents(data_root() / "templates")[0]
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """Look at a project that is as init leaves it."""
+    """A machine with a project as init leaves it."""
     name = write_stack_file(tmp_path, AGENT)
     (tmp_path / ".devcontainer" / "policy.yaml").write_text(f"version: 1\nservices: [{AGENT}]\n")
     (tmp_path / ".env").write_text(f"COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME={name}\n")
@@ -32,11 +32,11 @@ def machine(tmp_path: Path) -> Machine:
 
 
 @pytest.mark.parametrize("check", [checks.templates, checks.stack, checks.policy])
-def test_a_project_as_init_leaves_it_is_fine(machine: Machine, check: Callable[[Machine], CheckResult]) -> None:
+def test_checks_pass_on_a_project_as_init_leaves_it(machine: Machine, check: Callable[[Machine], CheckResult]) -> None:
     assert check(machine).status is Status.OK
 
 
-def test_a_copied_project_is_told_from_its_original(machine: Machine) -> None:
+def test_a_copied_project_is_a_failure(machine: Machine) -> None:
     root, name = machine.project.root, machine.project.name
     (root / ".devcontainer").rename(root / "copy")
     (root / "other").mkdir()
@@ -48,7 +48,7 @@ def test_a_copied_project_is_told_from_its_original(machine: Machine) -> None:
     )
 
 
-def test_what_the_user_has_not_looked_at_is_a_warning(machine: Machine) -> None:
+def test_an_untrusted_compose_file_is_a_warning(machine: Machine) -> None:
     file = machine.project.root / ".devcontainer" / "docker-compose.yml"
     file.write_text(f"{file.read_text()}# mine\n")
     what = ".devcontainer/docker-compose.yml is not trusted"
@@ -66,7 +66,7 @@ def test_a_policy_that_denies_everything_is_a_warning(machine: Machine) -> None:
     assert checks.policy(machine).status is Status.WARN
 
 
-def test_a_policy_that_is_closed_to_the_proxy_is_a_failure(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_that_the_proxy_cannot_read_is_a_failure(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = machine.project.policy
     what = "the proxy runs as another user, cannot read these and denies everything: "
     monkeypatch.setattr(Machine, "is_local", True)
@@ -80,7 +80,7 @@ def test_a_policy_that_is_closed_to_the_proxy_is_a_failure(machine: Machine, mon
     policy.chmod(0o644)
 
 
-def test_a_layer_that_is_closed_to_the_proxy_is_a_failure_where_the_stack_has_it(
+def test_a_layer_that_the_proxy_cannot_read_is_a_failure_if_the_stack_mounts_it(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, compose = (
@@ -124,14 +124,14 @@ def test_images_are_missing_outdated_or_current(machine: Machine, docker: FakeDo
     )
 
 
-def test_images_that_are_current_are_named(machine: Machine, docker: FakeDocker) -> None:
+def test_lists_current_images(machine: Machine, docker: FakeDocker) -> None:
     wanted = images_of(read_project(machine.project.root))
     lines = ({"tags": [i.name], "labels": {"agent-sandbox.digest": i.digest}} for i in wanted)
     docker.says("image inspect", out="\n".join(map(json.dumps, lines)))
     assert checks.images(machine) == ok("images", ", ".join(image.name for image in wanted))
 
 
-def test_a_layer_that_the_stack_does_not_see_is_a_warning(machine: Machine, fenced: Path) -> None:
+def test_a_layer_that_the_stack_does_not_mount_is_a_warning(machine: Machine, fenced: Path) -> None:
     (fenced / "etc").mkdir()
     (fenced / "etc" / "policy.yaml").write_text("deny: [a.test]")
     mended = f"agent-sandbox init {AGENT}, then agent-sandbox up"
@@ -150,7 +150,7 @@ def test_a_service_whose_registry_has_changed_is_a_warning(machine: Machine, mon
     assert (checks.policy(machine), asked) == (warn("policy", "it changed"), [True])
 
 
-def test_the_webhook_is_checked_where_there_is_one(
+def test_checks_the_webhook_only_if_one_is_configured(
     machine: Machine, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path_factory.mktemp("config")

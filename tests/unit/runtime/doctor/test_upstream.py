@@ -13,7 +13,7 @@ COMPOSE = 'name: app-1\nx-agent-sandbox: {agent: example, dev: "1000:1000"}\n'
 
 @pytest.fixture
 def folder(fenced: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the user's policy lies."""
+    """The directory of the user's policy."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     folder = fenced / ".config" / "agent-sandbox"
@@ -28,13 +28,13 @@ def examined(root: Path, policy: str = "") -> CheckResult:
     return upstream(Machine(path=root, cwd=root, driver=DRIVER))
 
 
-def test_no_proxy_is_fine(folder: Path, tmp_path: Path) -> None:
+def test_passes_without_an_upstream_proxy(folder: Path, tmp_path: Path) -> None:
     assert folder.exists()
     assert examined(tmp_path) == ok("upstream", "no upstream proxy")
 
 
 @pytest.mark.parametrize("name", ["HTTPS_PROXY", "http_proxy"])
-def test_a_proxy_of_this_machine_that_the_policy_does_not_name_is_told_without_its_password(
+def test_warns_about_a_proxy_variable_if_the_policy_names_no_proxy_and_hides_its_password(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv(name, "http://me:hunter2@proxy.corp.example:3128")
@@ -45,7 +45,7 @@ def test_a_proxy_of_this_machine_that_the_policy_does_not_name_is_told_without_i
     assert examined(tmp_path) == warn("upstream", f"{name} is set here, but the policy names no upstream proxy", hint)
 
 
-def test_without_a_home_there_is_no_policy_of_one_s_own(
+def test_without_a_home_directory_the_hint_names_no_user_policy(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert folder.exists()
@@ -55,7 +55,7 @@ def test_without_a_home_there_is_no_policy_of_one_s_own(
 
 
 @pytest.mark.parametrize("mode", [0o644, None])
-def test_a_proxy_that_the_policy_names_is_shown(folder: Path, tmp_path: Path, mode: int | None) -> None:
+def test_shows_the_upstream_proxy_that_the_policy_names(folder: Path, tmp_path: Path, mode: int | None) -> None:
     (folder / "policy.yaml").write_text(SAID)
     if mode is not None:
         (folder / "upstream-auth").touch(mode)
@@ -63,13 +63,13 @@ def test_a_proxy_that_the_policy_names_is_shown(folder: Path, tmp_path: Path, mo
     assert examined(tmp_path) == expected
 
 
-def test_credentials_that_the_proxy_can_t_read_are_told(folder: Path, tmp_path: Path) -> None:
+def test_warns_about_upstream_credentials_that_the_proxy_cannot_read(folder: Path, tmp_path: Path) -> None:
     (folder / "policy.yaml").write_text(SAID)
     (folder / "upstream-auth").touch(0o600)
     expected = warn("upstream", f"{folder}/upstream-auth cannot be read by the proxy, which runs as another user", OPEN)
     assert examined(tmp_path) == expected
 
 
-def test_those_of_another_layer_are_not_what_counts(folder: Path, tmp_path: Path) -> None:
+def test_ignores_upstream_credentials_of_another_layer(folder: Path, tmp_path: Path) -> None:
     (folder / "upstream-auth").touch(0o600)
     assert examined(tmp_path, SAID).what == "all allowed requests go through http://proxy.corp.example:3128"

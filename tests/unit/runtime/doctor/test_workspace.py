@@ -23,13 +23,13 @@ services: {agent: {volumes: [{target: /workspace/.devcontainer, read_only: true}
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """Look at a project with a stack."""
+    """A machine with a project that has a stack."""
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(COMPOSE)
     return Machine(path=tmp_path, cwd=tmp_path, driver=DRIVER)
 
 
-def test_a_mount_that_ended_and_a_network_too_many_have_to_be_mended(machine: Machine, docker: FakeDocker) -> None:
+def test_lost_mounts_and_unexpected_networks_and_containers_are_failures(machine: Machine, docker: FakeDocker) -> None:
     labels = {"com.docker.compose.service": "agent"}
     agent = {"Id": "1" * 64, "Config": {"Image": "x", "Labels": labels}, "State": {"Status": "running"}}
     networks = {"Networks": dict.fromkeys(("app-1_sandbox", "mine"))}
@@ -48,7 +48,7 @@ def test_a_mount_that_ended_and_a_network_too_many_have_to_be_mended(machine: Ma
     ]
 
 
-def test_an_agent_that_reaches_nothing_has_to_be_mended(machine: Machine, docker: FakeDocker) -> None:
+def test_an_agent_container_without_a_network_is_a_failure(machine: Machine, docker: FakeDocker) -> None:
     labels = {"com.docker.compose.service": "agent"}
     agent = {"Id": "1" * 64, "Config": {"Image": "x", "Labels": labels}, "State": {"Status": "running"}}
     docker.says("ps --all", out="1\n").says("inspect", out=json.dumps([agent]))
@@ -56,11 +56,11 @@ def test_an_agent_that_reaches_nothing_has_to_be_mended(machine: Machine, docker
     assert list(workspace.mounts(machine)) == [fail("mounts", "the agent has no network", "agent-sandbox up")]
 
 
-def test_all_is_well_where_nothing_is_open(machine: Machine) -> None:
+def test_passes_if_no_path_is_unprotected(machine: Machine) -> None:
     assert list(workspace.names(machine)) == [ok("workspace", "what this machine acts on is read-only inside")]
 
 
-def test_directories_that_were_not_searched_are_told_with_the_remedy(
+def test_warns_about_directories_that_were_not_searched_for_repositories(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_sandbox.runtime.git.repositories.MAX_FOLDERS", 1)
@@ -74,14 +74,14 @@ def test_directories_that_were_not_searched_are_told_with_the_remedy(
     assert list(workspace.names(machine)) == [warn("workspace", what, hint)]
 
 
-def test_what_is_open_is_told_with_the_reason_and_the_remedy(machine: Machine) -> None:
+def test_warns_about_unprotected_paths_with_the_reason_and_a_fix(machine: Machine) -> None:
     (machine.cwd / ".envrc").write_text("")
     what = f".envrc (runs when a shell on the host enters the directory, by direnv): {MADE}"
     hint = "check it, then run agent-sandbox init example, which protects it, and agent-sandbox up"
     assert list(workspace.names(machine)) == [warn("workspace", what, hint)]
 
 
-def test_a_disk_that_is_blind_to_case_is_told(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warns_about_a_case_insensitive_disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.path.lexists", lambda path: path.with_name(path.name.lower()).exists())
     (result,) = workspace.names(machine)
     assert result.what.startswith("this disk takes `.GIT` for `.git`: ")
@@ -93,7 +93,7 @@ def test_upper_case_copy_does_not_mean_a_case_insensitive_disk(machine: Machine)
     assert [result.what for result in workspace.names(machine)] == [what]
 
 
-def test_a_project_with_its_own_repository_is_nothing_to_talk_about(machine: Machine) -> None:
+def test_reports_nothing_for_a_project_with_its_own_repository(machine: Machine) -> None:
     assert list(workspace.git(machine)) == []
 
 

@@ -14,11 +14,11 @@ from table_tests import each
         ("created", "", False, "created"),
     ],
 )
-def test_a_container_says_how_it_is(state: str, health: str, *, ready: bool, condition: str) -> None:
+def test_ready_and_condition_follow_state_and_health(state: str, health: str, *, ready: bool, condition: str) -> None:
     container = Container(id="1", service="x", image="y", state=state, health=health, exit_code=7)
     assert (container.ready, container.condition) == (ready, condition)
 
 
-def test_what_ended_for_want_of_memory_says_so() -> None:
+def test_the_condition_names_out_of_memory() -> None:
     ended = Container(id="1", service="x", image="y", state="exited", exit_code=137, out_of_memory=True)
     assert ended.condition == "exited with code 137, out of memory"

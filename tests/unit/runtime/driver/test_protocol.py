@@ -11,12 +11,12 @@ def machine(cwd: Path) -> Machine:
     return Machine(path=None, cwd=cwd, driver=DRIVER)
 
 
-def test_the_engines_machine_is_asked_for_once(tmp_path: Path) -> None:
+def test_looks_up_the_docker_host_once(tmp_path: Path) -> None:
     found = machine(tmp_path)
     assert found.host is found.host
 
 
-def test_a_project_is_looked_for_upwards(tmp_path: Path) -> None:
+def test_finds_the_project_in_a_parent_directory(tmp_path: Path) -> None:
     assert machine(tmp_path).has_project is False
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / ".devcontainer" / "docker-compose.yml").touch()

@@ -12,7 +12,7 @@ from repositories import repository
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """Make a repository that lacks the blob of its one file, and says by which program to fetch it."""
+    """Make a partial clone that lacks the blob of its only file and names a program to fetch it."""
     (tmp_path / "file").write_text("content\n")
     who = ("-c", "user.name=me", "-c", "user.email=me@example.com")
     settings = {
@@ -34,12 +34,12 @@ def hostile(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_no_program_that_the_settings_name_is_run_for_an_object_that_is_missing(hostile: Path) -> None:
+def test_does_not_run_the_program_of_a_promisor_remote_for_a_missing_object(hostile: Path) -> None:
     said = ask_git("cat-file", "blob", "HEAD:file", cwd=hostile)
     assert (said.code, said.out, (hostile / "run").exists()) == (128, "", False)
 
 
-def test_settings_that_keep_git_waiting_are_named_at_once(tmp_path: Path) -> None:
+def test_reports_settings_that_block_git(tmp_path: Path) -> None:
     git = repository(tmp_path)
     (git / "config").write_text("[include]\n\tpath = pipe\n")
     os.mkfifo(git / "pipe")
@@ -52,7 +52,7 @@ def test_settings_that_keep_git_waiting_are_named_at_once(tmp_path: Path) -> Non
     )
 
 
-def test_so_is_a_repository_that_git_gives_no_answer_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_the_repository_if_git_does_not_answer_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git = repository(tmp_path)
     os.mkfifo(git / "packed-refs")
     (git / "refs" / "heads").mkdir()
@@ -62,7 +62,7 @@ def test_so_is_a_repository_that_git_gives_no_answer_about(tmp_path: Path, monke
     assert refused.value.problems[0].where == str(git)
 
 
-def test_what_is_there_is_read(hostile: Path) -> None:
+def test_reads_a_tree_of_a_repository_with_missing_objects(hostile: Path) -> None:
     assert ask_git("ls-tree", "--name-only", "HEAD", cwd=hostile).out == "file\n"
 
 
@@ -94,9 +94,7 @@ def grafted(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("forge", [replaced_blob, replaced_commit, replaced_with_the_settings_word, grafted])
-def test_a_commit_is_what_its_object_says_whatever_is_put_in_its_place(
-    forge: Callable[[Path], None], tmp_path: Path
-) -> None:
+def test_ignores_replace_refs_and_grafts(forge: Callable[[Path], None], tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     for text in ("first\n", "second\n"):
         (tmp_path / "file").write_text(text)
@@ -108,7 +106,7 @@ def test_a_commit_is_what_its_object_says_whatever_is_put_in_its_place(
     assert (said.code, said.out, said.err) == (0, "first\n", "")
 
 
-def test_no_graph_of_commits_is_believed(tmp_path: Path) -> None:
+def test_disables_the_commit_graph(tmp_path: Path) -> None:
     assert ask_git("config", "core.commitGraph", cwd=tmp_path).out == "false\n"
 
 
@@ -124,7 +122,7 @@ def test_no_graph_of_commits_is_believed(tmp_path: Path) -> None:
         ("", "whatever-comes-later", False),
     ],
 )
-def test_a_push_goes_by_name_if_every_setting_says_so(
+def test_pushes_by_name_unless_a_push_default_setting_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, repository: str, *, expected: bool
 ) -> None:
     mine = tmp_path / "mine"
@@ -136,7 +134,7 @@ def test_a_push_goes_by_name_if_every_setting_says_so(
     assert pushes_by_name(tmp_path) == expected
 
 
-def test_where_git_says_nothing_no_push_goes_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_push_by_name_if_git_fails_or_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git(tmp_path, "init", "--quiet")
     with (tmp_path / ".git" / "config").open("a") as file:
         file.write("[push\n")

@@ -56,7 +56,7 @@ GITHUB = Address("github.com", "o/r")
         ),
     ],
 )
-def test_only_a_usual_spelling_names_a_repository(text: str, address: Address | None) -> None:
+def test_parses_only_usual_spellings_of_repository_urls(text: str, address: Address | None) -> None:
     assert parse_address(text) == address
 
 
@@ -96,7 +96,7 @@ ORIGIN, UPSTREAM = (
         ("", []),
     ],
 )
-def test_remotes_and_initialised_submodules_are_named(
+def test_lists_remotes_and_initialised_submodules(
     tmp_path_factory: pytest.TempPathFactory, config: str, expected: list[tuple[str, str, bool]]
 ) -> None:
     project = tmp_path_factory.mktemp("project")
@@ -104,7 +104,7 @@ def test_remotes_and_initialised_submodules_are_named(
     assert names(project) == expected
 
 
-def test_nothing_but_the_repositorys_own_settings_is_read(tmp_path: Path) -> None:
+def test_reads_only_the_repositorys_own_settings(tmp_path: Path) -> None:
     project = tmp_path / "app"
     project.mkdir()
     (tmp_path / "more").write_text(ORIGIN)
@@ -120,7 +120,7 @@ def test_a_worktree_has_the_remotes_of_its_repository(tmp_path: Path) -> None:
     assert names(tmp_path / "feature") == [("me/r", "remote origin", True)]
 
 
-def test_a_pointer_to_anothers_repository_names_nothing(tmp_path: Path) -> None:
+def test_ignores_a_git_file_or_link_that_points_to_another_repository(tmp_path: Path) -> None:
     common = bare(tmp_path / "private" / ".git")
     (common / "config").write_text(ORIGIN)
     project = tmp_path / "app"
@@ -132,7 +132,7 @@ def test_a_pointer_to_anothers_repository_names_nothing(tmp_path: Path) -> None:
     assert names(project) == []
 
 
-def test_settings_behind_a_link_name_nothing(tmp_path: Path) -> None:
+def test_ignores_settings_behind_a_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text(ORIGIN)
     project = tmp_path / "app"
     project.mkdir()

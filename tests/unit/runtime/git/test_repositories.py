@@ -12,12 +12,12 @@ def found(project: Path, *, limit: int = 1000) -> set[tuple[str, str]]:
     return {(place.kind.value, place.path) for place in search(project, limit=limit).places}
 
 
-def test_a_project_without_git_has_none(tmp_path: Path) -> None:
+def test_finds_nothing_in_a_project_without_git(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     assert found(tmp_path) == set()
 
 
-def test_the_projects_own_repository_and_others_in_it(tmp_path: Path) -> None:
+def test_finds_the_projects_repository_and_nested_repositories(tmp_path: Path) -> None:
     repository(tmp_path)
     repository(tmp_path / "vendor" / "one")
     bare(tmp_path / "mirror.git")
@@ -28,7 +28,7 @@ def test_the_projects_own_repository_and_others_in_it(tmp_path: Path) -> None:
     }
 
 
-def test_a_submodules_repository_lies_in_the_projects_and_a_file_leads_to_it(tmp_path: Path) -> None:
+def test_finds_a_submodules_repository_and_the_file_that_points_to_it(tmp_path: Path) -> None:
     repository(tmp_path)
     bare(tmp_path / ".git" / "modules" / "libs" / "one")
     (tmp_path / "libs" / "one").mkdir(parents=True)
@@ -40,7 +40,7 @@ def test_a_submodules_repository_lies_in_the_projects_and_a_file_leads_to_it(tmp
     }
 
 
-def test_what_git_keeps_of_a_worktree(tmp_path: Path) -> None:
+def test_finds_the_entry_of_a_worktree(tmp_path: Path) -> None:
     place = repository(tmp_path) / "worktrees" / "feature"
     place.mkdir(parents=True)
     for name in ("HEAD", "commondir", "gitdir"):
@@ -48,7 +48,7 @@ def test_what_git_keeps_of_a_worktree(tmp_path: Path) -> None:
     assert ("worktree", ".git/worktrees/feature") in found(tmp_path)
 
 
-def test_a_commondir_stands_for_objects_and_refs(tmp_path: Path) -> None:
+def test_accepts_commondir_instead_of_objects_and_refs(tmp_path: Path) -> None:
     (tmp_path / "HEAD").write_text("x")
     assert found(tmp_path) == set()
     (tmp_path / "commondir").write_text("/elsewhere")
@@ -56,13 +56,13 @@ def test_a_commondir_stands_for_objects_and_refs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["HEAD", "objects", "refs"])
-def test_a_directory_that_lacks_one_of_three_is_no_repository(tmp_path: Path, name: str) -> None:
+def test_a_directory_without_head_objects_or_refs_is_not_a_repository(tmp_path: Path, name: str) -> None:
     git = bare(tmp_path / ".git")
     (git / name).rename(git / "other")
     assert found(tmp_path) == set()
 
 
-def test_a_link_called_git_is_a_pointer_and_is_not_followed(tmp_path: Path) -> None:
+def test_a_symbolic_link_named_git_is_a_pointer_and_is_not_followed(tmp_path: Path) -> None:
     bare(tmp_path / "elsewhere" / "git")
     project = tmp_path / "project"
     project.mkdir()
@@ -71,20 +71,20 @@ def test_a_link_called_git_is_a_pointer_and_is_not_followed(tmp_path: Path) -> N
     assert list(search(project).places) == [Place(kind=Kind.POINTER, path="")]
 
 
-def test_many_sources_hide_nothing_that_is_in_gits_own_directory(tmp_path: Path) -> None:
+def test_searches_the_git_directory_even_if_the_project_has_too_many_directories(tmp_path: Path) -> None:
     bare(repository(tmp_path) / "modules" / "one")
     for number in range(50):
         (tmp_path / f"source-{number}").mkdir()
     assert found(tmp_path, limit=10) == {("repository", ".git"), ("repository", ".git/modules/one")}
 
 
-def test_the_look_is_bounded(tmp_path: Path) -> None:
+def test_stops_searching_at_the_limit(tmp_path: Path) -> None:
     bare(tmp_path / "a" / "b" / "c")
     assert found(tmp_path, limit=3) == set()
     assert found(tmp_path, limit=4) == {("repository", "a/b/c")}
 
 
-def test_a_directory_that_is_gone_is_passed_over(tmp_path: Path) -> None:
+def test_finds_nothing_in_a_missing_directory(tmp_path: Path) -> None:
     assert found(tmp_path / "gone") == set()
 
 
@@ -108,13 +108,13 @@ def test_a_directory_that_is_gone_is_passed_over(tmp_path: Path) -> None:
         ".git/worktrees/de/modules/fe",
     ],
 )
-def test_a_repository_is_found_whatever_it_is_called(tmp_path: Path, path: str) -> None:
+def test_finds_repositories_with_any_name(tmp_path: Path, path: str) -> None:
     repository(tmp_path)
     bare(tmp_path / path)
     assert ("repository", path) in found(tmp_path)
 
 
-def test_a_worktree_is_found_whatever_it_is_called(tmp_path: Path) -> None:
+def test_finds_a_worktree_named_like_an_object_directory(tmp_path: Path) -> None:
     place = repository(tmp_path) / "worktrees" / "de"
     place.mkdir(parents=True)
     (place / "HEAD").write_text("x")
@@ -122,7 +122,7 @@ def test_a_worktree_is_found_whatever_it_is_called(tmp_path: Path) -> None:
     assert ("worktree", ".git/worktrees/de") in found(tmp_path)
 
 
-def test_submodules_that_make_their_folder_look_like_a_repository_hide_none(tmp_path: Path) -> None:
+def test_finds_submodules_whose_parent_directory_looks_like_a_repository(tmp_path: Path) -> None:
     modules = repository(tmp_path) / "modules"
     for name in ("HEAD", "objects", "refs"):
         bare(modules / name)
@@ -133,7 +133,7 @@ def test_submodules_that_make_their_folder_look_like_a_repository_hide_none(tmp_
     assert {("repository", f".git/modules/{name}") for name in ("other", "objects", "refs")} <= found(tmp_path)
 
 
-def test_what_git_keeps_objects_in_is_not_searched(tmp_path: Path) -> None:
+def test_does_not_search_object_and_ref_directories(tmp_path: Path) -> None:
     git = repository(tmp_path)
     for number in range(256):
         (git / "objects" / f"{number:02x}").mkdir()
@@ -142,7 +142,7 @@ def test_what_git_keeps_objects_in_is_not_searched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["{}/store/one", "../../store/one", "../../link/one"])
-def test_a_pointer_leads_to_its_repository(tmp_path: Path, target: str) -> None:
+def test_follows_a_pointer_to_its_repository(tmp_path: Path, target: str) -> None:
     bare(repository(tmp_path) / "objects" / "ab" / "one")  # nothing is searched there
     bare(tmp_path / "store" / "one")
     (tmp_path / "link").symlink_to("store")
@@ -154,14 +154,14 @@ def test_a_pointer_leads_to_its_repository(tmp_path: Path, target: str) -> None:
     assert ("repository", ".git/objects/ab/one") in found(tmp_path)
 
 
-def test_a_pointer_ends_at_a_null_byte(tmp_path: Path) -> None:
+def test_reads_a_pointer_up_to_a_null_byte(tmp_path: Path) -> None:
     bare(repository(tmp_path) / "objects" / "ab" / "one")
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".git").write_bytes(b"gitdir: ../.git/objects/ab/one\0/more\n")
     assert ("repository", ".git/objects/ab/one") in found(tmp_path)
 
 
-def test_a_link_to_a_pointer_leads_where_it_leads_from_there(tmp_path: Path) -> None:
+def test_resolves_a_pointer_behind_a_symbolic_link_against_the_links_directory(tmp_path: Path) -> None:
     bare(repository(tmp_path) / "objects" / "ab" / "one")
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
@@ -187,7 +187,7 @@ def test_a_link_to_a_pointer_leads_where_it_leads_from_there(tmp_path: Path) -> 
         {"a": "z/../objects/ab/one", "z": "../.git/refs"},
     ],
 )
-def test_what_a_link_into_gits_own_directory_leads_to_is_searched(tmp_path: Path, links: dict[str, str]) -> None:
+def test_searches_the_targets_of_symbolic_links_into_the_git_directory(tmp_path: Path, links: dict[str, str]) -> None:
     git = repository(tmp_path)
     repository(git / "objects" / "ab" / "one")
     (git / "refs" / "up").symlink_to("..")
@@ -197,7 +197,7 @@ def test_what_a_link_into_gits_own_directory_leads_to_is_searched(tmp_path: Path
     assert ("repository", ".git/objects/ab/one/.git") in found(tmp_path)
 
 
-def test_links_among_the_files_are_not_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_resolve_symbolic_links_between_project_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository(tmp_path)
     (tmp_path / "src" / "lib").mkdir(parents=True)
     (tmp_path / "src" / "near").symlink_to("lib")
@@ -213,7 +213,7 @@ def test_links_among_the_files_are_not_resolved(tmp_path: Path, monkeypatch: pyt
     assert [path for path in resolved if "src" in path] == []
 
 
-def test_a_link_that_says_what_a_repository_shares_is_read(tmp_path: Path) -> None:
+def test_reads_commondir_through_a_symbolic_link(tmp_path: Path) -> None:
     git = repository(tmp_path)
     bare(tmp_path / "common")
     (tmp_path / "common" / "HEAD").unlink()
@@ -222,7 +222,7 @@ def test_a_link_that_says_what_a_repository_shares_is_read(tmp_path: Path) -> No
     assert ("repository", "common") in found(tmp_path)
 
 
-def test_what_a_repository_shares_needs_no_head(tmp_path: Path) -> None:
+def test_finds_a_common_directory_without_head(tmp_path: Path) -> None:
     git = tmp_path / "sub" / ".git"
     git.mkdir(parents=True)
     (git / "HEAD").write_text("ref: refs/heads/main\n")
@@ -233,7 +233,7 @@ def test_what_a_repository_shares_needs_no_head(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("file", "text"), [("objects/info/alternates", "#\n\nx/o\n"), ("commondir", "objects/x")])
-def test_what_a_repository_shares_is_found(tmp_path: Path, file: str, text: str) -> None:
+def test_finds_directories_that_commondir_and_alternates_name(tmp_path: Path, file: str, text: str) -> None:
     git = repository(tmp_path)
     bare(git / "objects" / "x")  # the walk leaves this one out
     assert ("repository", ".git/objects/x") not in found(tmp_path)
@@ -243,20 +243,20 @@ def test_what_a_repository_shares_is_found(tmp_path: Path, file: str, text: str)
 
 
 @pytest.mark.parametrize("path", ["objects/x", "refs/x/.git", "logs/a/b"])
-def test_a_folder_that_is_made_to_look_like_a_repository_hides_none(tmp_path: Path, path: str) -> None:
+def test_finds_repositories_inside_a_directory_that_looks_like_a_repository(tmp_path: Path, path: str) -> None:
     bare(tmp_path)
     bare(tmp_path / path)
     assert ("repository", path) in found(tmp_path)
 
 
-def test_what_is_not_searched_is_told(tmp_path: Path) -> None:
+def test_reports_directories_that_were_not_searched(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
     assert search(tmp_path, limit=2).unsearched == ("b", "c")
     assert search(tmp_path, limit=4).unsearched == ()
 
 
-def test_a_directory_with_too_many_names_is_told_and_asked_for_those_that_matter(
+def test_reports_directories_with_too_many_entries_and_looks_up_known_names_in_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(20):
@@ -268,7 +268,7 @@ def test_a_directory_with_too_many_names_is_told_and_asked_for_those_that_matter
     assert search(tmp_path).unsearched == (".", ".git", ".git/modules")
 
 
-def test_a_directory_that_may_not_be_listed_is_asked_for_the_names_that_matter(
+def test_reports_directories_that_cannot_be_listed_and_looks_up_known_names_in_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository(tmp_path)

@@ -24,7 +24,7 @@ def pointer(project: Path, path: str, target: str) -> None:
 
 
 def found(project: Path) -> set[str]:
-    """Return what is found where a walk of the files finds nothing but the root."""
+    """Search with a limit at which a walk of the files finds only the root."""
     names = names_by(Settings(Patience()))
     return {f"{one.kind.value} {one.path}" for one in search(project, names_of=names, limit=4).places} - {
         "repository .git"
@@ -54,7 +54,7 @@ def by_a_worktree(project: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [by_gitmodules, by_the_index, by_its_own_settings, by_a_worktree])
-def test_what_git_knows_by_name_is_found_however_much_lies_around_it(
+def test_finds_submodules_and_worktrees_by_name_among_many_directories(
     tmp_path: Path, name: Callable[[Path], None]
 ) -> None:
     git(tmp_path, "init", "--quiet", "--template=")
@@ -65,7 +65,7 @@ def test_what_git_knows_by_name_is_found_however_much_lies_around_it(
     assert "pointer deep/er/fe" in found(tmp_path)
 
 
-def test_the_repository_of_a_submodule_is_found_by_the_settings_among_many_others(tmp_path: Path) -> None:
+def test_finds_a_submodules_repository_by_its_settings_among_many_directories(tmp_path: Path) -> None:
     git_directory = repository(tmp_path)
     for number in range(20):
         (git_directory / "modules" / f"a{number}").mkdir(parents=True)
@@ -74,7 +74,7 @@ def test_the_repository_of_a_submodule_is_found_by_the_settings_among_many_other
     assert found(tmp_path) == {"repository .git/modules/z/fe"}
 
 
-def test_no_program_is_run_for_the_names_in_the_index(tmp_path: Path) -> None:
+def test_runs_no_fsmonitor_program_to_read_the_index(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet", "--template=")
     by_the_index(tmp_path)
     program = tmp_path / "program"
@@ -91,15 +91,15 @@ def test_no_program_is_run_for_the_names_in_the_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [".gitmodules", ".git/index", ".git/commondir", ".git/objects/info/alternates"])
-def test_a_pipe_is_not_waited_at(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_config, "SECONDS", 600)  # more than a test may take
+def test_does_not_wait_for_named_pipes(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_config, "SECONDS", 600)  # longer than a test can take
     repository(tmp_path)
     (tmp_path / name).parent.mkdir(exist_ok=True)
     os.mkfifo(tmp_path / name)
     assert found(tmp_path) == set()
 
 
-def test_a_repository_that_keeps_git_waiting_names_nothing_and_is_told(tmp_path: Path) -> None:
+def test_a_repository_that_blocks_git_names_nothing_and_reading_its_settings_raises(tmp_path: Path) -> None:
     os.mkfifo(repository(tmp_path) / "pipe")
     (tmp_path / ".git" / "config").write_text("[include]\n\tpath = pipe\n")
     settings = Settings(Patience())
@@ -108,7 +108,7 @@ def test_a_repository_that_keeps_git_waiting_names_nothing_and_is_told(tmp_path:
         settings.of(tmp_path / ".git")
 
 
-def test_without_git_nothing_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git_names_no_submodules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     by_gitmodules(repository(tmp_path).parent)
     (tmp_path / ".git" / "index").write_text("x")
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -21,7 +21,7 @@ from repositories import bare, repository, worktree
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Make a worktree of a repository beside it."""
+    """Make a worktree beside its repository."""
     (tmp_path / "main").mkdir()
     repository(tmp_path / "main")
     worktree(tmp_path / "feature", tmp_path / "main" / ".git")
@@ -34,13 +34,13 @@ def refusal(project: Path, **homes: Path) -> str:
     return found.why.replace(str(project.parent), "~")
 
 
-def test_the_repository_of_a_worktree_is_used(project: Path) -> None:
+def test_uses_the_repository_of_a_worktree(project: Path) -> None:
     common = project.parent / "main" / ".git"
     assert repository_outside(project) == Outside(common=common, name="feature")
     assert Outside(common=common, name="feature").own == common / "worktrees" / "feature"
 
 
-def test_a_project_with_its_own_repository_or_none_has_nothing_outside(tmp_path: Path) -> None:
+def test_a_project_with_its_own_repository_or_none_has_no_repository_outside(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     (tmp_path / "own").mkdir()
     repository(tmp_path / "own")
@@ -53,14 +53,14 @@ def test_a_project_with_its_own_repository_or_none_has_nothing_outside(tmp_path:
     assert set(found.values()) == {None}
 
 
-def test_a_subdirectory_of_a_repository_has_no_git_inside(tmp_path: Path) -> None:
+def test_git_does_not_work_in_a_subdirectory_of_a_repository(tmp_path: Path) -> None:
     repository(tmp_path)
     (tmp_path / "packages" / "one").mkdir(parents=True)
     why = f"this directory is part of the repository in {tmp_path}, which is not in the sandbox"
     assert repository_outside(tmp_path / "packages" / "one") == NoGit(why=why, hint=SUBDIRECTORY.format(tmp_path))
 
 
-def test_a_submodule_has_no_git_inside(tmp_path: Path) -> None:
+def test_git_does_not_work_in_a_submodule(tmp_path: Path) -> None:
     module = bare(repository(tmp_path) / "modules" / "lib")
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / ".git").write_text("gitdir: ../.git/modules/lib\n")
@@ -77,7 +77,7 @@ def test_a_separate_repository_that_does_not_name_the_project_is_not_used(tmp_pa
     assert repository_outside(tmp_path / "project") == NoGit(why=why, hint=MAIN)
 
 
-def test_a_worktree_at_an_unprintable_path_is_not_mounted_at_it(project: Path) -> None:
+def test_a_worktree_at_an_unprintable_path_is_not_used(project: Path) -> None:
     moved = project.with_name("feature\nread \x1b")
     project.rename(moved)
     (own_of(project) / "gitdir").write_text(f"{moved}/.git\n")
@@ -144,14 +144,14 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-def test_a_project_whose_path_is_not_printable_has_no_git_inside(project: Path) -> None:
+def test_a_worktree_with_a_line_feed_in_its_path_is_not_used(project: Path) -> None:
     moved = project.rename(project.with_name("a\nread .env"))
     (own_of(project) / "gitdir").write_text(f"{moved}/.git\n")
     assert refusal(moved).endswith("/a\\nread .env' is not printable")
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_pointer_that_git_did_not_write_mounts_nothing(project: Path, name: str) -> None:
+def test_a_worktree_with_changed_pointers_or_links_is_not_used(project: Path, name: str) -> None:
     change, why = CHANGES[name]
     change(project)
     assert refusal(project) == why
@@ -178,19 +178,19 @@ def moved(project: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", ["x.git", ".bare", "bare"])
-def test_a_bare_repository_is_used_by_its_usual_names(project: Path, name: str) -> None:
+def test_uses_a_bare_repository_with_a_usual_name(project: Path, name: str) -> None:
     assert repository_outside(project) == Outside(common=project.parent / "main" / ".git", name="feature")
     common = moved(project, name)
     assert repository_outside(project) == Outside(common=common, name="feature")
 
 
 @pytest.mark.parametrize("name", ["Documents", ".ssh", "git"])
-def test_a_directory_that_only_looks_like_a_repository_is_not_used(project: Path, name: str) -> None:
+def test_a_repository_in_a_directory_with_an_unusual_name_is_not_used(project: Path, name: str) -> None:
     moved(project, name)
     assert refusal(project) == f"~/{name} is not named `.git`, `.bare` or `NAME.git`"
 
 
-def test_a_repository_around_the_project_or_a_home_is_not_used(project: Path) -> None:
+def test_a_repository_that_contains_the_project_or_a_home_directory_is_not_used(project: Path) -> None:
     common = moved(project, "home.git")
     assert refusal(project, home=common / "me") == "~/home.git contains this directory or your home directory"
     inner = common / "feature"
@@ -203,16 +203,16 @@ def test_a_repository_around_the_project_or_a_home_is_not_used(project: Path) ->
 @pytest.mark.parametrize(
     "place", ["/usr/src/x/.git", "/workspace/.git", "/root/x/.git", "/home/dev", "/home/dev/.local/x"]
 )
-def test_nothing_is_mounted_over_the_containers_own_directories(place: str) -> None:
+def test_paths_in_the_containers_own_directories_are_not_free(place: str) -> None:
     assert not module._is_free(Path(place))
 
 
 @pytest.mark.parametrize("place", ["/home/dev/x/.git", "/home/me/.x/.git", "/Users/me/x/.git", "/mnt/c/x", "/x"])
-def test_everything_else_has_room_there(place: str) -> None:
+def test_other_paths_are_free(place: str) -> None:
     assert module._is_free(Path(place))
 
 
-def test_a_repository_at_a_directory_of_the_container_is_not_used(
+def test_a_repository_in_one_of_the_containers_own_directories_is_not_used(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "OF_THE_IMAGE", {project.parts[1]})

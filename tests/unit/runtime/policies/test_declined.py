@@ -11,7 +11,7 @@ def test_declined_rules_are_remembered_for_each_policy_file(tmp_path: Path) -> N
     assert load_declined(tmp_path / "other.yaml", environ) == frozenset()
 
 
-def test_a_damaged_record_counts_as_none(tmp_path: Path) -> None:
+def test_a_damaged_record_counts_as_empty(tmp_path: Path) -> None:
     environ, policy = {"HOME": str(tmp_path)}, tmp_path / "policy.yaml"
     save_declined(policy, {"a.test"}, environ)
     (file,) = (tmp_path / ".local" / "state" / "agent-sandbox" / "declined").iterdir()
@@ -20,7 +20,7 @@ def test_a_damaged_record_counts_as_none(tmp_path: Path) -> None:
         assert load_declined(policy, environ) == frozenset()
 
 
-def test_the_record_is_bounded(tmp_path: Path) -> None:
+def test_limits_the_number_of_remembered_rules(tmp_path: Path) -> None:
     environ, policy = {"HOME": str(tmp_path)}, tmp_path / "policy.yaml"
     save_declined(policy, {str(number) for number in range(MOST + 9)}, environ)
     assert len(load_declined(policy, environ)) == MOST

@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def test_every_byte_but_the_new_ones_stays(file: Path, tmp_path: Path) -> None:
+def test_changes_only_the_new_bytes_and_keeps_the_mode(file: Path, tmp_path: Path) -> None:
     file.chmod(0o640)
     write_edit(file, *planned(file))
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (AFTER, 0o640)
@@ -39,19 +39,19 @@ def test_every_byte_but_the_new_ones_stays(file: Path, tmp_path: Path) -> None:
     assert alone.read_bytes() == AFTER
 
 
-def test_services_that_ship_count(file: Path) -> None:
+def test_plans_an_edit_of_a_policy_with_a_shipped_service(file: Path) -> None:
     file.write_text("services: [github]\n")
     assert planned(file)[1].line == 3
 
 
-def test_the_layers_around_the_file_count(file: Path, tmp_path: Path) -> None:
+def test_rejects_an_allow_that_another_layer_denies(file: Path, tmp_path: Path) -> None:
     (tmp_path / "agent-sandbox").mkdir()
     (tmp_path / "agent-sandbox" / "policy.yaml").write_text("deny: [a.test]\n")
     with pytest.raises(UserError, match=r"is denied by user/policy\.yaml:1 \(any method a\.test\)"):
         planned(file, {"XDG_CONFIG_HOME": str(tmp_path)})
 
 
-def test_a_file_that_changed_meanwhile_is_kept(file: Path) -> None:
+def test_does_not_overwrite_a_file_that_changed_meanwhile(file: Path) -> None:
     plan = planned(file)
     file.write_bytes(b"deny: []\n")
     with pytest.raises(UserError, match=r"policy\.yaml: changed in the meantime; try again"):
@@ -59,7 +59,7 @@ def test_a_file_that_changed_meanwhile_is_kept(file: Path) -> None:
     assert file.read_bytes() == b"deny: []\n"
 
 
-def test_nothing_is_written_through_a_link(file: Path) -> None:
+def test_does_not_write_through_a_symbolic_link(file: Path) -> None:
     real = file.parent.rename(file.parent.with_name("elsewhere"))
     file.parent.symlink_to(real)
     with pytest.raises(UserError, match="agent-sandbox does not follow symbolic links"):
@@ -84,7 +84,7 @@ def test_entries_are_added_together_with_a_note(file: Path) -> None:
     assert (planned.after.line, planned.problems) == (7, ())
 
 
-def test_an_entry_that_cannot_be_added_stops_no_other(file: Path) -> None:
+def test_adds_the_other_entries_if_one_cannot_be_added(file: Path) -> None:
     file.write_text("deny: [a.test]\n")
     other = read_short_rule(Effect.ALLOW, ("GET https://b.test/",))
     planned = planned_entries(file, [], [RULE, other], {}, note="n")

@@ -10,14 +10,14 @@ from agent_sandbox.runtime.policies.layers import choices_here, layers_here, loa
 
 @pytest.fixture
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Keep both layers in a folder of the test's."""
+    """Keep both layers in the test's own directory."""
     monkeypatch.setattr(user_dirs, "ORGANISATION", tmp_path / "organisation")
     for name in ("organisation", "agent-sandbox"):
         (tmp_path / name).mkdir()
     return {"XDG_CONFIG_HOME": str(tmp_path)}
 
 
-def test_the_layers_of_a_machine_are_those_that_are_there(environ: dict[str, str], tmp_path: Path) -> None:
+def test_lists_the_existing_layers_beside_a_policy_file(environ: dict[str, str], tmp_path: Path) -> None:
     project = tmp_path / "policy.yaml"
     assert layers_here(environ, beside=project) == ()
     user, organisation = tmp_path / "agent-sandbox" / "policy.yaml", tmp_path / "organisation" / "policy.yaml"
@@ -28,14 +28,14 @@ def test_the_layers_of_a_machine_are_those_that_are_there(environ: dict[str, str
     assert layers_here(environ, beside=user) == both[1:]
 
 
-def test_a_policy_is_loaded_with_them(environ: dict[str, str], tmp_path: Path) -> None:
+def test_loads_a_policy_with_the_layers_of_this_machine(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text("domains: [a.test]")
     (tmp_path / "organisation" / "policy.yaml").write_text("domains: [b.test]")
     policy = load_here(tmp_path / "policy.yaml", environ)
     assert [str(restriction.origin) for restriction in policy.rules.restrictions] == ["organisation/policy.yaml:1"]
 
 
-def test_a_policy_is_kept_in_the_user_s_cache_and_offers_too(environ: dict[str, str], tmp_path: Path) -> None:
+def test_caches_policies_and_offers_in_the_users_cache_directory(environ: dict[str, str], tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     environ["XDG_CACHE_HOME"] = str(cache)
     policy = tmp_path / "project" / ".devcontainer" / "policy.yaml"
@@ -47,9 +47,7 @@ def test_a_policy_is_kept_in_the_user_s_cache_and_offers_too(environ: dict[str, 
     assert len(list((cache / "agent-sandbox" / "policies").iterdir())) == 2
 
 
-def test_what_could_be_chosen_is_asked_of_those_services_that_speak_of_the_host(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_offers_options_only_of_services_that_have_rules_for_the_host(environ: dict[str, str], tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("services: [github]")
     offers = offers_here(policy, environ)
@@ -60,7 +58,7 @@ def test_what_could_be_chosen_is_asked_of_those_services_that_speak_of_the_host(
         assert [choice.entry["name"] for choice in choices_here(policy, request, offers)] == names
 
 
-def test_a_cache_that_cannot_be_is_as_good_as_none(environ: dict[str, str], tmp_path: Path) -> None:
+def test_loads_a_policy_if_the_cache_directory_cannot_be_created(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text("domains: [a.test]")
     expected = load_here(tmp_path / "policy.yaml", environ)
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
@@ -70,7 +68,7 @@ def test_a_cache_that_cannot_be_is_as_good_as_none(environ: dict[str, str], tmp_
 
 
 @pytest.mark.parametrize("inside", [".", "deep/down"])
-def test_nothing_is_kept_where_an_agent_could_write_it(environ: dict[str, str], tmp_path: Path, inside: str) -> None:
+def test_caches_nothing_where_an_agent_can_write(environ: dict[str, str], tmp_path: Path, inside: str) -> None:
     policy = tmp_path / "project" / ".devcontainer" / "policy.yaml"
     policy.parent.mkdir(parents=True)
     policy.write_text("domains: [a.test]")

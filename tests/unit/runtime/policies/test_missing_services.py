@@ -17,7 +17,7 @@ TOLD = f"no policy names the service `{AGENT}`, which {AGENT} needs for its API:
 @pytest.mark.parametrize(
     ("services", "expected"), [(AGENT, ()), (f"{{name: {AGENT}}}, {FORMER}", ()), (FORMER, (TOLD,)), ("", (TOLD,))]
 )
-def test_a_policy_without_the_service_of_its_agent_is_told(
+def test_reports_an_agent_whose_service_no_policy_names(
     tmp_path: Path, services: str, expected: tuple[str, ...]
 ) -> None:
     folder = tmp_path / ".devcontainer"
@@ -38,7 +38,7 @@ def test_a_policy_without_the_service_of_its_agent_is_told(
         ("{a: {url: nonsense}}", "", ""),
     ],
 )
-def test_an_mcp_server_that_the_policy_denies_is_told_with_what_allows_it(
+def test_reports_a_denied_mcp_server_with_the_command_that_allows_it(
     tmp_path: Path, servers: str, allowed: str, expected: str
 ) -> None:
     folder = tmp_path / ".devcontainer"
@@ -51,7 +51,7 @@ def test_an_mcp_server_that_the_policy_denies_is_told_with_what_allows_it(
     assert missing_services(project, lambda: load_policy(project.policy)) == ((said,) if expected else ())
 
 
-def test_of_a_policy_that_can_not_be_read_nothing_is_said(tmp_path: Path) -> None:
+def test_reports_nothing_for_an_invalid_policy(tmp_path: Path) -> None:
     folder = tmp_path / ".devcontainer"
     folder.mkdir()
     (folder / "docker-compose.yml").write_text(f'x-agent-sandbox: {{agent: {AGENT}, dev: "1:1"}}\nname: app-1\n')

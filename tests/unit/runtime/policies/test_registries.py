@@ -44,7 +44,7 @@ deb-src https://src.example.org/debian stable main
 
 
 def machine(tmp_path: Path, *, says: Mapping[str, str] | None = None, **environ: str) -> Machine:
-    """Return a machine whose programs answer by a word of their command line."""
+    """Return a machine whose programs print a text chosen by a word of their command line."""
 
     def run(argv: Sequence[str]) -> str:
         return next((out for word, out in (says or {}).items() if word in " ".join(argv)), "")
@@ -63,7 +63,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_where_nobody_has_chosen_pip_itself_says_what_it_asks(tmp_path: Path) -> None:
+def test_uses_pips_own_default_if_no_index_is_configured(tmp_path: Path) -> None:
     says = {
         "--version": "pip 1",
         "config list": "global.timeout='180'\n",
@@ -81,7 +81,7 @@ def test_where_nobody_has_chosen_pip_itself_says_what_it_asks(tmp_path: Path) ->
         ({}, {"UV_DEFAULT_INDEX": "https://mirror.example.org/simple"}),
     ],
 )
-def test_a_mirror_that_somebody_has_chosen_stands_in_the_place_of_the_default(
+def test_a_configured_index_replaces_pips_default(
     tmp_path: Path, says: dict[str, str], environ: dict[str, str]
 ) -> None:
     every = {**says, "--version": "pip 1", "-c": "https://default.example.org/"}
@@ -89,7 +89,7 @@ def test_a_mirror_that_somebody_has_chosen_stands_in_the_place_of_the_default(
     assert list(hosts(found)) == ["mirror.example.org"]
 
 
-def test_further_indexes_stand_beside_it(tmp_path: Path) -> None:
+def test_extra_indexes_are_added_to_pips_default(tmp_path: Path) -> None:
     config = (
         "global.extra-index-url='https://a.example.org/simple https://b.example.org/simple'\nglobal.find-links='/opt'\n"
     )
@@ -103,7 +103,7 @@ def test_further_indexes_stand_beside_it(tmp_path: Path) -> None:
     }
 
 
-def test_files_of_the_project_and_of_the_home_are_read(tmp_path: Path) -> None:
+def test_reads_files_of_the_project_and_of_the_home_directory(tmp_path: Path) -> None:
     write(tmp_path / "home" / ".npmrc", "@me:registry=https://me.example.org/")
     project = tmp_path / "project"
     write(project / "package-lock.json", '"resolved": "https://npm.example.org/a.tgz"')
@@ -115,7 +115,7 @@ def test_files_of_the_project_and_of_the_home_are_read(tmp_path: Path) -> None:
     }
 
 
-def test_what_only_the_project_names_has_to_be_taken(tmp_path: Path) -> None:
+def test_asks_about_registries_that_only_the_project_names(tmp_path: Path) -> None:
     project = tmp_path / "project"
     write(project / "requirements.txt", "--extra-index-url https://evil.example.org/simple\n")
     write(
@@ -133,14 +133,14 @@ def test_what_only_the_project_names_has_to_be_taken(tmp_path: Path) -> None:
     assert list(hosts(found.offers({"evil.example.org"}))) == ["evil.example.org", "mirror.example.org"]
 
 
-def test_a_flood_of_names_in_the_project_pushes_out_none_of_the_machines(tmp_path: Path) -> None:
+def test_many_registries_in_the_project_do_not_displace_those_of_the_machine(tmp_path: Path) -> None:
     project = tmp_path / "project"
     write(project / "requirements.txt", "".join(f"-i https://a{n}.example.org/\n" for n in range(60)))
     found = registries("python", project, machine(tmp_path, PIP_INDEX_URL="https://mirror.example.org/simple"))
     assert list(hosts(found)) == ["mirror.example.org"]
 
 
-def test_apt_is_asked_on_a_debian_alone(tmp_path: Path) -> None:
+def test_reads_apt_sources_only_on_debian(tmp_path: Path) -> None:
     write(tmp_path / "etc" / "os-release", "NAME=Debian\nID=debian\n")
     write(tmp_path / "etc" / "apt" / "sources.list.d" / "debian.sources", SOURCES)
     write(tmp_path / "etc" / "apt" / "sources.list.d" / "off.list.disabled", LIST)
@@ -158,13 +158,13 @@ def test_apt_is_asked_on_a_debian_alone(tmp_path: Path) -> None:
     )
 
 
-def test_sources_are_what_is_turned_on_and_no_comment() -> None:
+def test_apt_uris_skips_comments_and_disabled_sources() -> None:
     assert apt_uris("a.sources", SOURCES) == "URIs: http://deb.example.org/debian https://deb2.example.org/debian"
     assert apt_uris("a.list", LIST).splitlines() == LIST.splitlines()[1:]
     assert apt_uris("a.txt", LIST) == ""
 
 
-def test_a_file_from_elsewhere_speaks_for_a_machine_that_cannot(tmp_path: Path) -> None:
+def test_reads_registries_from_files_that_the_user_names(tmp_path: Path) -> None:
     sources = write(tmp_path / "box.sources", SOURCES)
     npmrc = write(tmp_path / "else" / ".npmrc", "registry=https://npm.example.org/")
     assert list(hosts(registries("debian", tmp_path, machine(tmp_path), more=[sources]))) == [
@@ -176,21 +176,21 @@ def test_a_file_from_elsewhere_speaks_for_a_machine_that_cannot(tmp_path: Path) 
         registries("node", tmp_path, machine(tmp_path), more=[tmp_path / "gone"])
 
 
-def test_without_a_home_and_without_tools_nothing_is_found(tmp_path: Path) -> None:
+def test_finds_nothing_without_a_home_directory_and_tools(tmp_path: Path) -> None:
     bare = Machine(environ={}, run=lambda _: "", root=tmp_path)
     for name in RESOLVED:
         with pytest.raises(UserError):
             registries(name, tmp_path, bare)
 
 
-def test_a_program_is_asked_from_the_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_runs_programs_in_the_root_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     path = {"PATH": "/usr/bin:/bin"}
     assert answer_of(("pwd",), environment=path) == "/\n"
     assert [answer_of((program,), environment=path) for program in ("false", str(tmp_path / "none"))] == ["", ""]
 
 
-def test_no_program_is_asked_that_an_agent_could_have_written(tmp_path: Path) -> None:
+def test_runs_no_program_that_an_agent_could_have_written(tmp_path: Path) -> None:
     for folder in ("mine", "app/.venv/bin", "other/node_modules/.bin"):
         host = folder.replace("/", ".")
         write(tmp_path / folder / "npm", f"#!/bin/sh\necho https://{host}.example.org/\n").chmod(0o755)
@@ -205,7 +205,7 @@ def test_no_program_is_asked_that_an_agent_could_have_written(tmp_path: Path) ->
     assert "other" not in here.run(("npm", "config", "get", "registry"))
 
 
-def test_the_interpreter_of_a_program_is_not_looked_for_in_a_project(tmp_path: Path) -> None:
+def test_runs_no_interpreter_from_a_project(tmp_path: Path) -> None:
     write(tmp_path / "bin" / "npm", "#!/usr/bin/env node\n").chmod(0o755)
     write(tmp_path / "app" / "node", "#!/bin/sh\necho https://evil.example.org/\n").chmod(0o755)
     path = f"{tmp_path}/app:{tmp_path}/bin:/bin"
@@ -213,7 +213,7 @@ def test_the_interpreter_of_a_program_is_not_looked_for_in_a_project(tmp_path: P
     assert "evil" not in here.run(("npm", "config", "get", "registry"))
 
 
-def test_python_is_asked_in_its_isolated_mode(tmp_path: Path) -> None:
+def test_runs_python_in_isolated_mode(tmp_path: Path) -> None:
     asked: list[tuple[str, ...]] = []
 
     def run(argv: Sequence[str]) -> str:
@@ -229,7 +229,7 @@ def test_each_resolved_service_has_its_tool_and_its_files() -> None:
     assert (set(tools), set(FILES)) == (set(TOOLS), set(RESOLVED))
 
 
-def test_an_image_is_asked_with_its_own_programs_alone(tmp_path: Path) -> None:
+def test_reads_the_registries_of_an_image_with_its_own_programs(tmp_path: Path) -> None:
     asked: list[tuple[str, ...]] = []
 
     def run(argv: Sequence[str]) -> str:
@@ -256,7 +256,7 @@ def test_an_image_is_asked_with_its_own_programs_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["npm", "pnpm", "yarn"])
-def test_the_first_tool_of_node_that_is_there_answers(tmp_path: Path, name: str) -> None:
+def test_asks_the_node_tool_that_is_installed(tmp_path: Path, name: str) -> None:
     def run(argv: Sequence[str]) -> str:
         return "https://npm.example.org/" if argv[0] == name else ""
 
@@ -264,7 +264,7 @@ def test_the_first_tool_of_node_that_is_there_answers(tmp_path: Path, name: str)
     assert hosts(found) == {"npm.example.org": (f"{name}'s configuration",)}
 
 
-def test_files_of_pip_count_where_pip_is_not_installed(tmp_path: Path) -> None:
+def test_reads_pips_files_if_pip_is_not_installed(tmp_path: Path) -> None:
     write(
         tmp_path / "home" / ".config" / "pip" / "pip.conf", "[global]\nindex-url = https://me:pw@i.example.org/simple\n"
     )
@@ -273,7 +273,7 @@ def test_files_of_pip_count_where_pip_is_not_installed(tmp_path: Path) -> None:
     assert hosts(found) == {"i.example.org": ("pip's configuration",), "more.example.org": ("pip's configuration",)}
 
 
-def test_the_default_of_pip_is_known_from_the_wheel_of_python_too() -> None:
+def test_finds_pips_default_without_an_installed_pip() -> None:
     answer = answer_of((sys.executable, "-I", "-S", "-c", PIP_DEFAULT), environment={"PATH": os.defpath})
     assert [urlsplit(url).scheme for url in answer.split()] == ["https", "https"]
 
@@ -320,7 +320,7 @@ BUNDLE_BUILD__X: "--with=https://no.example.org"
         ("ruby-mirror", ".gemrc", GEMRC, ["gems.example.org"]),
     ],
 )
-def test_a_mirror_is_read_from_the_tools_own_file(
+def test_reads_a_mirror_from_the_tools_configuration_file(
     tmp_path: Path, name: str, file: str, text: str, found: list[str]
 ) -> None:
     write(tmp_path / "home" / file, text)
@@ -335,7 +335,7 @@ def test_a_mirror_is_read_from_the_tools_own_file(
         ("ruby-mirror", "BUNDLE_MIRROR__HTTPS://GEMS__EXAMPLE__COM/"),
     ],
 )
-def test_a_mirror_is_read_from_a_variable(tmp_path: Path, name: str, variable: str) -> None:
+def test_reads_a_mirror_from_an_environment_variable(tmp_path: Path, name: str, variable: str) -> None:
     here = replace(machine(tmp_path), environ={variable: "https://me:pw@mirror.example.org/x"})
     assert hosts(registries(name, tmp_path, here)) == {"mirror.example.org": (variable,)}
 

@@ -13,7 +13,7 @@ ANSWER = (("npm's configuration", ("https", "npm.example.org", None)),)
 
 
 class Npm:
-    """Counts how often it is asked."""
+    """An npm that counts its calls."""
 
     def __init__(self, url: str = "https://npm.example.org/") -> None:
         self.url = url
@@ -29,18 +29,18 @@ def machine(tmp_path: Path, npm: Npm, **environ: str) -> Machine:
     return Machine(environ={**home, **environ}, run=npm, root=tmp_path)
 
 
-def test_each_resolved_service_says_what_its_answer_depends_on() -> None:
+def test_each_resolved_service_has_inputs() -> None:
     assert set(INPUTS) == set(RESOLVED)
 
 
-def test_an_answer_is_remembered(tmp_path: Path) -> None:
+def test_asks_only_once_if_nothing_changes(tmp_path: Path) -> None:
     npm = Npm()
     assert [remembered_answers("node", machine(tmp_path, npm)) for _ in range(3)] == [ANSWER] * 3
     assert npm.asked == 1
 
 
 @pytest.mark.parametrize("change", ["home/.npmrc", "etc/npmrc", "bin/npm", "etc/npmrc/in-it"])
-def test_it_is_asked_anew_after_a_change_of_a_file(tmp_path: Path, change: str) -> None:
+def test_asks_again_after_a_file_changes(tmp_path: Path, change: str) -> None:
     npm = Npm()
     remembered_answers("node", machine(tmp_path, npm))
     file = tmp_path / change
@@ -51,14 +51,14 @@ def test_it_is_asked_anew_after_a_change_of_a_file(tmp_path: Path, change: str) 
     assert npm.asked == 2
 
 
-def test_it_is_asked_anew_after_a_change_of_a_variable(tmp_path: Path) -> None:
+def test_asks_again_after_an_environment_variable_changes(tmp_path: Path) -> None:
     npm = Npm()
     for environ in ({}, {"npm_config_userconfig": "/x"}, {"npm_config_userconfig": "/y"}, {"OTHER": "z"}):
         remembered_answers("node", machine(tmp_path, npm, **environ))
-    assert npm.asked == 4  # the last has none again
+    assert npm.asked == 4  # the last one has no npm variable again
 
 
-def test_no_variable_is_stored(tmp_path: Path) -> None:
+def test_stores_no_credentials(tmp_path: Path) -> None:
     npm = Npm("https://me:hunter2@npm.example.org/")
     here = machine(tmp_path, npm, npm_config_registry="https://you:s3cret@npm.example.org/")
     remembered_answers("node", here)
@@ -76,7 +76,7 @@ def test_damaged_remembered_answers_are_replaced(tmp_path: Path, text: str, monk
     assert json.loads((folder / FILE).read_text())["node"]["state"] == "STATE"
 
 
-def test_a_machine_without_a_home_or_a_place_to_write_is_asked_each_time(tmp_path: Path) -> None:
+def test_asks_each_time_if_the_answer_cannot_be_stored(tmp_path: Path) -> None:
     npm = Npm()
     (tmp_path / "home").write_text("a file")
     for here in (Machine(environ={}, run=npm, root=tmp_path), machine(tmp_path, npm)):

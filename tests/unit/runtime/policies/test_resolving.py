@@ -28,14 +28,14 @@ def resolve(
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
-    """Return the policy of a project, which need not be one that can be read."""
+    """Return the policy of a project, which names a service that is not resolved yet."""
     path = tmp_path / "app" / ".devcontainer" / "policy.yaml"
     path.parent.mkdir(parents=True)
     path.write_text("services: [node]")
     return path
 
 
-def test_a_policy_that_names_a_service_loads_once_it_is_resolved(policy: Path) -> None:
+def test_writes_a_resolved_service_that_the_policy_loads(policy: Path) -> None:
     assert load_policy(policy).rules.rules == ()
     before = os.umask(0o077)
     write(policy, resolve("node", policy, machine(policy.parent)))
@@ -45,19 +45,19 @@ def test_a_policy_that_names_a_service_loads_once_it_is_resolved(policy: Path) -
     assert [path.stat().st_mode & 0o777 for path in (services, services / "node.yaml")] == [0o755, 0o644]
 
 
-def test_without_a_name_each_service_is_tried_and_what_is_not_found_is_told(policy: Path) -> None:
+def test_without_a_name_tries_each_service_and_reports_those_without_a_registry(policy: Path) -> None:
     plan = resolve(None, policy, machine(policy.parent))
     assert [(change.path, change.verdict) for change in plan.changes] == [("services/node.yaml", Verdict.WRITTEN)]
     assert [problem.where for problem in plan.nothing] == ["debian", "python"]
 
 
-def test_where_nothing_is_found_at_all_it_is_an_error(policy: Path) -> None:
+def test_raises_if_no_service_has_a_registry(policy: Path) -> None:
     with pytest.raises(UserError) as error:
         resolve(None, policy, machine(policy.parent, npm=""))
     assert [problem.where for problem in error.value.problems] == ["debian", "node", "python"]
 
 
-def test_what_somebody_has_edited_is_kept_unless_forced(policy: Path) -> None:
+def test_keeps_an_edited_file_unless_forced(policy: Path) -> None:
     write(policy, resolve("node", policy, machine(policy.parent)))
     file = policy.parent / "services" / "node.yaml"
     file.write_text(f"{file.read_text()}# mine\n")
@@ -69,14 +69,14 @@ def test_what_somebody_has_edited_is_kept_unless_forced(policy: Path) -> None:
     assert not file.read_text().endswith("# mine\n")
 
 
-def test_a_file_named_besides_is_read(policy: Path, tmp_path: Path) -> None:
+def test_reads_the_file_that_is_given_as_source(policy: Path, tmp_path: Path) -> None:
     sources = tmp_path / "box.list"
     sources.write_text("deb http://deb.example.org/debian stable main\n")
     plan = resolve("debian", policy, machine(policy.parent), source=sources)
     assert [offer.host for offer in plan.offers["debian"]] == ["deb.example.org"]
 
 
-def test_no_other_service_is_resolved(policy: Path) -> None:
+def test_rejects_a_name_that_is_not_a_resolved_service(policy: Path) -> None:
     with pytest.raises(UserError) as error:
         resolve("github", policy, machine(policy.parent))
     assert str(error.value) == (
@@ -85,7 +85,7 @@ def test_no_other_service_is_resolved(policy: Path) -> None:
     )
 
 
-def test_what_only_the_project_names_is_left_out_until_somebody_takes_it(policy: Path) -> None:
+def test_leaves_out_registries_that_only_the_project_names_unless_the_user_accepts_them(policy: Path) -> None:
     (policy.parent.parent / ".npmrc").write_text("registry=https://evil.example.org/\n")
     plan = resolve("node", policy, machine(policy.parent))
     assert [offer.host for offer in plan.offers["node"]] == ["npm.example.org"]
@@ -95,7 +95,7 @@ def test_what_only_the_project_names_is_left_out_until_somebody_takes_it(policy:
     assert taken.left == {"node": ()}
 
 
-def test_where_only_the_project_names_any_no_file_is_written(policy: Path) -> None:
+def test_plans_no_file_if_only_the_project_names_a_registry(policy: Path) -> None:
     (policy.parent.parent / ".npmrc").write_text("registry=https://evil.example.org/\n")
     plan = resolve("node", policy, machine(policy.parent, npm=""))
     assert (plan.changes, dict(plan.offers)) == ((), {})
@@ -119,11 +119,11 @@ def test_where_only_the_project_names_any_no_file_is_written(policy: Path) -> No
         ),
     ],
 )
-def test_a_person_is_told_what_to_be_careful_of(offer: Offer, said: list[str]) -> None:
+def test_warns_about_risky_registries(offer: Offer, said: list[str]) -> None:
     assert list(warnings(offer)) == said
 
 
-def test_nothing_is_written_where_a_link_in_the_project_leads(policy: Path, tmp_path: Path) -> None:
+def test_does_not_write_through_a_symbolic_link_in_the_project(policy: Path, tmp_path: Path) -> None:
     plan = resolve("node", policy, machine(policy.parent))
     policy.parent.rename(tmp_path / "elsewhere")
     policy.parent.symlink_to(tmp_path / "elsewhere")

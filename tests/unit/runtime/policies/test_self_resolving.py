@@ -35,7 +35,7 @@ def test_an_edited_file_is_kept_and_reported(policy: Path) -> None:
     assert found.notes == ("services/node.yaml: it was edited, so it was kept",)
 
 
-def test_only_the_projects_registries_are_no_answer(policy: Path) -> None:
+def test_a_service_whose_registries_only_the_project_names_is_unknown(policy: Path) -> None:
     (policy.parent.parent / ".npmrc").write_text("registry=https://evil.example.org/\n")
     found = find(policy, ["debian", "node"], machine())
     assert (found.lines, found.unknown) == ((), ("debian", "node"))
@@ -59,7 +59,7 @@ def test_a_link_in_the_project_is_an_error_and_not_a_missing_answer(policy: Path
         ),
     ],
 )
-def test_a_registry_is_shown_by_its_addresses(offer: Offer, shown: list[str]) -> None:
+def test_lists_the_addresses_of_a_registry(offer: Offer, shown: list[str]) -> None:
     assert list(addresses(offer)) == shown
 
 

@@ -24,12 +24,12 @@ def repository(folder: Path) -> Path:
     return folder
 
 
-def test_a_folder_holds_services_or_a_folder_of_them(tmp_path: Path) -> None:
+def test_reads_a_folder_of_services_or_its_services_subfolder(tmp_path: Path) -> None:
     inner = write(tmp_path / "checkout" / "services", one="domains: [a.test]", two="domains: [b.test]")
     assert list(services_of(str(inner))) == list(services_of(str(tmp_path / "checkout"))) == ["one", "two"]
 
 
-def test_a_version_of_the_repository_is_read_as_it_was(tmp_path: Path) -> None:
+def test_reads_the_services_of_a_git_tag(tmp_path: Path) -> None:
     root = repository(tmp_path / "repo")
     write(root / "services", one="domains: [other.test]", two="domains: [b.test]")
     found = services_of("v1", root=root)
@@ -40,7 +40,9 @@ def test_a_version_of_the_repository_is_read_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["v2", "--help", ""])
-def test_what_is_neither_is_said(tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_a_name_that_is_neither_a_folder_nor_a_version(
+    tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     root = repository(tmp_path / "repo")
     with pytest.raises(UserError) as error:
@@ -51,13 +53,13 @@ def test_what_is_neither_is_said(tmp_path: Path, version: str, monkeypatch: pyte
     )
 
 
-def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_that_git_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"git: can't be run: No such file or directory; install git"):
         services_of("v1", root=tmp_path)
 
 
-def test_an_old_version_that_says_what_we_cannot_read_is_named(tmp_path: Path) -> None:
+def test_names_the_invalid_file_of_an_old_version(tmp_path: Path) -> None:
     folder = write(tmp_path / "old", one="domain: []")
     with pytest.raises(UserError, match=r"one\.yaml:1:1: unknown key 'domain'"):
         services_of(str(folder))

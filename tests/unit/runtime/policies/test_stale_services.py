@@ -49,7 +49,7 @@ def resolved(policy: Path, here: Machine) -> None:
         ({"npm": "http://npm.example.org/"}, (NEW.format("npm.example.org"),)),
     ],
 )
-def test_what_the_machine_names_now_is_compared(
+def test_reports_registries_that_differ_from_the_resolved_service(
     now: Mapping[str, str], expected: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     policy = tmp_path_factory.mktemp("p") / ".devcontainer" / "policy.yaml"
@@ -65,7 +65,7 @@ def test_a_missing_variable_is_reported(policy: Path) -> None:
 
 
 @pytest.mark.parametrize("by", [".npmrc", "npm's configuration in the image", "package-lock.json", "as I said"])
-def test_what_nothing_on_this_machine_named_is_not_missed(policy: Path, by: str) -> None:
+def test_does_not_report_hosts_that_this_machine_never_named(policy: Path, by: str) -> None:
     resolved(policy, machine(NPM))
     file = policy.parent / "services" / "node.yaml"
     host = f'  - {{host: x.example.org, reason: "named by {by}", rules: [{{methods: [GET]}}]}}\n'
@@ -73,7 +73,7 @@ def test_what_nothing_on_this_machine_named_is_not_missed(policy: Path, by: str)
     assert stale_services(policy, machine(NPM)) == ()
 
 
-def test_only_what_the_policy_names_and_can_be_read_counts(policy: Path) -> None:
+def test_ignores_services_that_the_policy_does_not_name_or_that_are_invalid(policy: Path) -> None:
     resolved(policy, machine(NPM))
     now = machine({"npm": "https://new.example.org/"})
     assert len(stale_services(policy, now)) == 2

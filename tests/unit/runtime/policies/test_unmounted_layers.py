@@ -7,7 +7,7 @@ from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.installed import read_project
 
 
-def test_a_layer_that_the_stack_was_made_without_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_layer_that_the_stack_was_made_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_dirs, "ORGANISATION", tmp_path / "organisation")
     environ = {"XDG_CONFIG_HOME": str(tmp_path)}
     folder, file = tmp_path / "agent-sandbox", tmp_path / ".devcontainer" / "docker-compose.yml"

@@ -14,7 +14,7 @@ HINT = "name a file, a reference such as `main` or `HEAD~1`, or `REF:PATH`"
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in a repository whose policy has been edited since its one commit."""
+    """Change to a repository whose policy was edited after its only commit."""
     monkeypatch.chdir(tmp_path)
     FILE.parent.mkdir()
     FILE.write_text("domains: [a.test]\n")
@@ -34,13 +34,13 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 @pytest.mark.usefixtures("repository")
-def test_a_commit_has_the_policy_as_it_was(word: str, name: str) -> None:
+def test_reads_the_policy_of_a_commit(word: str, name: str) -> None:
     assert read_version(word, find=lambda: FILE) == Version(name=name, content=b"domains: [a.test]\n", file=FILE)
 
 
 @pytest.mark.parametrize("word", ["main", "main:.devcontainer/policy.yaml", "HEAD"])
 @pytest.mark.usefixtures("repository")
-def test_a_file_with_the_name_of_a_commit_is_never_taken_for_it(word: str) -> None:
+def test_a_name_of_both_a_file_and_a_commit_is_an_error(word: str) -> None:
     Path(word).parent.mkdir(parents=True, exist_ok=True)
     Path(word).write_text("domains: [c.test]\n")
     with pytest.raises(UserError) as raised:
@@ -53,21 +53,21 @@ def test_a_file_with_the_name_of_a_commit_is_never_taken_for_it(word: str) -> No
 
 
 @pytest.mark.usefixtures("repository")
-def test_a_file_is_read_as_it_is_now() -> None:
+def test_reads_the_current_content_of_a_file() -> None:
     assert read_version(str(FILE), find=lambda: FILE) == read_file(FILE)
     assert read_file(FILE) == Version(name=str(FILE), content=b"domains: [b.test]\n", file=FILE)
 
 
 @pytest.mark.parametrize("word", ["nonsense", "main:missing.yaml", "--help", "-x:y"])
 @pytest.mark.usefixtures("repository")
-def test_what_git_does_not_know_is_a_problem(word: str) -> None:
+def test_rejects_names_that_git_does_not_know(word: str) -> None:
     with pytest.raises(UserError) as raised:
         read_version(word, find=lambda: FILE)
     (problem,) = raised.value.problems
     assert (problem.where.startswith(word), problem.hint) == (True, HINT)
 
 
-def test_without_git_the_next_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git_suggests_to_name_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"^main:.*: git cannot be run: No such file or directory; name a file"):
         read_version("main", find=lambda: tmp_path / "policy.yaml")
@@ -81,7 +81,7 @@ def test_a_version_is_loaded_with_the_layers_of_this_machine(fenced: Path) -> No
     assert len(load_version(version, os.environ).rules.restrictions) == 1
 
 
-def test_a_version_has_the_lists_and_certificates_that_lie_beside_the_file_now(tmp_path: Path) -> None:
+def test_loads_a_version_with_the_current_host_lists_and_certificates(tmp_path: Path) -> None:
     make_authority(tmp_path, ["a.test"])
     (tmp_path / "hosts.txt").write_text("b.test\n")
     said = b"domains_file: hosts.txt\nsettings: {upstream: {ca: ca.crt}}\n"
@@ -96,7 +96,7 @@ def test_a_version_has_the_lists_and_certificates_that_lie_beside_the_file_now(t
 
 @pytest.mark.parametrize("word", ["HEAD", "HEAD:.devcontainer/policy.yaml"])
 @pytest.mark.usefixtures("repository")
-def test_what_lies_beside_a_policy_is_read_as_the_commit_has_it(word: str) -> None:
+def test_reads_host_lists_and_services_from_the_same_commit(word: str) -> None:
     beside = {
         "hosts.txt": "a.test\n",
         "services/python.yaml": "domains: [{host: p.test, rules: [{methods: [GET]}]}]",
@@ -116,12 +116,14 @@ def test_what_lies_beside_a_policy_is_read_as_the_commit_has_it(word: str) -> No
     assert [bool(now.index.rules_for(host)) for host in hosts] == [False, False, True, True, True]
 
 
-def test_a_version_that_is_invalid_is_told_by_its_name() -> None:
+def test_names_an_invalid_version_in_the_error() -> None:
     with pytest.raises(UserError, match=r"^main:policy.yaml:1:1: unknown key 'domainz'"):
         load_version(Version(name="main:policy.yaml", content=b"domainz: []", file=FILE), os.environ)
 
 
-def test_before_the_first_commit_a_policy_was_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_committed_returns_an_empty_policy_before_the_first_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     FILE.parent.mkdir()
     FILE.write_text("domains: [a.test]\n")
@@ -132,18 +134,18 @@ def test_before_the_first_commit_a_policy_was_nothing(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.usefixtures("repository")
-def test_the_last_commit_has_what_a_change_is_held_against() -> None:
+def test_read_committed_returns_the_policy_of_the_last_commit() -> None:
     assert read_committed(FILE).content == b"domains: [a.test]\n"
 
 
 @pytest.mark.usefixtures("repository")
-def test_a_commit_without_the_policy_is_told_as_such() -> None:
+def test_read_committed_returns_an_empty_policy_if_the_commit_lacks_the_file() -> None:
     other = Path("other.yaml")
     other.write_text("domains: [a.test]\n")
     assert read_committed(other) == Version(name="HEAD has no other.yaml", content=b"", file=other)
 
 
-def test_without_git_nothing_was_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_committed_raises_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     file = tmp_path / "policy.yaml"
     file.write_text("")

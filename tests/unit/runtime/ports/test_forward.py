@@ -1,4 +1,4 @@
-"""Ports of this machine, with relay.py as the other side, in its own process."""
+"""Ports of this machine, forwarded to relay.py in another process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def say_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     writer.close()
 
 
-def test_a_port_here_leads_to_the_port_inside(tmp_path: Path) -> None:
+def test_forwards_a_port_of_this_machine_to_a_port_in_the_sandbox(tmp_path: Path) -> None:
     async def main() -> tuple[bytes, bool]:
         async with await asyncio.start_server(say_hello, ADDRESS, 0) as server:
             inside = server.sockets[0].getsockname()[1]
@@ -62,14 +62,14 @@ def listening_on(port: int) -> set[str]:
     return {address for address, number in places if int(number, 16) == port}
 
 
-def test_nothing_but_loopback_accepts_connections(tmp_path: Path) -> None:
+def test_listens_only_on_loopback(tmp_path: Path) -> None:
     found: list[set[str]] = []
     wanted = [Forward(here=0, inside=80), Forward(here=free_port(), inside=80)]
     asyncio.run(forward(("true",), tmp_path, wanted, opened=lambda one: found.append(listening_on(one.here))))
     assert found == [{"0100007F"}] * 2
 
 
-def test_ports_open_and_close_with_their_connections_while_it_runs(tmp_path: Path) -> None:
+def test_opens_and_closes_ports_with_their_connections_while_running(tmp_path: Path) -> None:
     async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"here")
         with suppress(ConnectionResetError):
@@ -101,7 +101,7 @@ def test_ports_open_and_close_with_their_connections_while_it_runs(tmp_path: Pat
     assert asyncio.run(main()) == (True, b"here", (True, False, set()), b"")
 
 
-def test_a_busy_port_is_replaced_by_the_next_free_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uses_the_next_free_port_if_a_port_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     busy = socket.create_server((ADDRESS, 0))
     port = busy.getsockname()[1]
     opened: list[Forward] = []
@@ -116,7 +116,7 @@ def test_a_busy_port_is_replaced_by_the_next_free_one(tmp_path: Path, monkeypatc
     assert str(raised.value).startswith(f"{port}: this port and the 0 above it are in use on this machine")
 
 
-def test_a_port_that_may_not_be_used_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explains_that_ports_below_1024_need_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*_args: object, **_options: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -130,7 +130,7 @@ def test_a_port_that_may_not_be_used_says_so(tmp_path: Path, monkeypatch: pytest
     )
 
 
-def test_a_sandbox_that_breaks_the_protocol_closes_every_port(tmp_path: Path) -> None:
+def test_closes_all_ports_if_the_sandbox_breaks_the_protocol(tmp_path: Path) -> None:
     opened: list[Forward] = []
     evil = ("sh", "-c", "printf '\\001\\0\\0\\0\\1\\0\\0\\0\\2\\0\\26'; cat")
     with pytest.raises(UserError) as raised:
@@ -140,8 +140,8 @@ def test_a_sandbox_that_breaks_the_protocol_closes_every_port(tmp_path: Path) ->
         socket.create_connection((ADDRESS, opened[0].here), timeout=5)
 
 
-def test_connections_end_with_the_sandbox(tmp_path: Path) -> None:
-    """A stack that is stopped ends the command of the engine: clients are cut off, and nothing waits."""
+def test_closes_connections_when_the_sandbox_ends(tmp_path: Path) -> None:
+    """Stopping a stack ends the Docker command: clients are disconnected, and nothing waits."""
 
     async def main() -> tuple[bytes, str]:
         connected = asyncio.Event()
@@ -172,7 +172,7 @@ def test_connections_end_with_the_sandbox(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("filled", ["stdout", "stderr"])
-def test_a_box_side_that_fills_a_pipe_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: str) -> None:
+def test_ends_a_sandbox_process_that_fills_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: str) -> None:
     monkeypatch.setattr(module, "GRACE", 0.05)
     box = (sys.executable, "-c", f"import sys; sys.{filled}.write('A' * (1 << 21) + '\\nlast\\n')")
 

@@ -16,7 +16,7 @@ def line(address: str, port: int, state: str, inode: int) -> str:
     )
 
 
-def test_listening_ports_are_listed_with_their_programs(tmp_path: Path) -> None:
+def test_lists_listening_ports_with_their_programs(tmp_path: Path) -> None:
     (tmp_path / "net").mkdir()
     everywhere, own, name_server = "00000000", "0100007F", "0B00007F"
     tcp = (
@@ -39,7 +39,7 @@ def test_listening_ports_are_listed_with_their_programs(tmp_path: Path) -> None:
     assert second == {"port": 8080, "addresses": ["any"], "command": ""}
 
 
-def test_a_connection_is_found_by_its_address_with_the_program_that_has_it(tmp_path: Path) -> None:
+def test_finds_the_program_of_a_connection_by_its_address(tmp_path: Path) -> None:
     (tmp_path / "net").mkdir()
     order = slice(None, None, -1 if sys.byteorder == "little" else 1)
     here, elsewhere = bytes((172, 18, 0, 3))[order].hex().upper(), bytes((127, 0, 0, 1))[order].hex().upper()
@@ -54,8 +54,8 @@ def test_a_connection_is_found_by_its_address_with_the_program_that_has_it(tmp_p
     assert clients(asked, tmp_path) == {"172.18.0.3:40112": "curl -s", "172.18.0.3:40115": "java"}
 
 
-def test_only_the_start_of_a_huge_command_is_read(tmp_path: Path) -> None:
-    """A program may have megabytes of arguments, and have a socket open any number of times."""
+def test_reads_only_the_start_of_a_huge_command_line(tmp_path: Path) -> None:
+    """A program can have megabytes of arguments and open a socket any number of times."""
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "tcp").write_text(HEAD + line("030012AC", 40112, "01", 7))
     (tmp_path / "12" / "fd").mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_only_the_start_of_a_huge_command_is_read(tmp_path: Path) -> None:
     assert clients(["172.18.0.3:40112"], tmp_path) == {"172.18.0.3:40112": "curl " + "x" * 195}
 
 
-def test_the_program_finds_its_own_connection() -> None:
+def test_finds_the_program_of_a_real_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as one:
         address = "{}:{}".format(*one.getsockname())
         argv = (sys.executable, "-I", "-c", Path(module.__file__).read_text("utf-8"), "clients", address)
@@ -76,11 +76,11 @@ def test_the_program_finds_its_own_connection() -> None:
     assert Path(sys.executable).name[:6] in said[address]
 
 
-def test_nothing_listens_where_there_is_no_table(tmp_path: Path) -> None:
+def test_lists_no_ports_without_a_tcp_table(tmp_path: Path) -> None:
     assert listeners(tmp_path) == []
 
 
-def test_each_change_is_reported_until_stdin_ends(tmp_path: Path) -> None:
+def test_watch_reports_each_change_until_stdin_ends(tmp_path: Path) -> None:
     (tmp_path / "net").mkdir()
     table = tmp_path / "net" / "tcp"
     table.write_text(HEAD)

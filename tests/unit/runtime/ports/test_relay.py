@@ -1,4 +1,4 @@
-"""The relay between two ends in one process, and against an end that the agent controls."""
+"""The relay between two ends in one process, and with an end that the agent controls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SERVERS: list[asyncio.Server] = []
 
 
 def run[T](main: Callable[[], Coroutine[None, None, T]]) -> T:
-    """Run a test, and close what it opened."""
+    """Run a test, then close its servers and streams."""
 
     async def closing() -> T:
         try:
@@ -70,7 +70,7 @@ async def pair() -> tuple[Streams, Streams]:
 
 @asynccontextmanager
 async def relays() -> AsyncIterator[Relay]:
-    """Run both ends; yield the host's."""
+    """Run both ends and yield the host's."""
     here, there = await pair()
     host, box = Relay(*here, None), Relay(*there, connect)
     tasks = [asyncio.create_task(one.run()) for one in (host, box)]
@@ -83,7 +83,7 @@ async def relays() -> AsyncIterator[Relay]:
 
 
 async def through(host: Relay, port: int) -> Streams:
-    """Return a client's streams to a port of the box."""
+    """Return a client's streams to a port of the sandbox."""
     client, inner = await pair()
     connection = host.open(port)
     assert connection is not None
@@ -124,7 +124,7 @@ def test_every_connection_gets_its_own_bytes_back(talks: list[list[bytes]]) -> N
     assert run(main) == [b"".join(parts) for parts in talks]
 
 
-def test_more_than_a_window_passes_in_both_directions() -> None:
+def test_transfers_more_than_a_window_in_both_directions() -> None:
     sent = os.urandom(3 * WINDOW)
 
     async def main() -> bytes:
@@ -138,8 +138,8 @@ def test_more_than_a_window_passes_in_both_directions() -> None:
     assert run(main) == sent
 
 
-def test_a_listener_that_sends_before_it_reads_gets_and_sends_all() -> None:
-    """Neither side's data waits for the other's, although each is more than a window."""
+def test_a_listener_that_sends_before_it_reads_sends_and_receives_everything() -> None:
+    """Neither direction waits for the other, although each carries more than a window."""
 
     async def send_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(64):
@@ -160,7 +160,7 @@ def test_a_listener_that_sends_before_it_reads_gets_and_sends_all() -> None:
     assert run(main) == (64 * CHUNK + AMOUNT.size, AMOUNT.pack(3 * WINDOW))
 
 
-def test_a_listener_that_ends_its_half_still_reads() -> None:
+def test_a_listener_that_closes_its_sending_half_still_reads() -> None:
     async def main() -> tuple[bytes, bytes]:
         heard: asyncio.Queue[bytes] = asyncio.Queue()
 
@@ -180,7 +180,7 @@ def test_a_listener_that_ends_its_half_still_reads() -> None:
     assert run(main) == (b"", b"after its end")
 
 
-def test_a_client_that_does_not_read_holds_up_no_other() -> None:
+def test_a_client_that_does_not_read_does_not_block_other_clients() -> None:
     async def flood(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(100):
             writer.write(bytes(CHUNK))
@@ -211,7 +211,7 @@ def test_a_port_on_which_nothing_listens_resets_the_connection() -> None:
     assert run(main) == b""  # a reset, on a TCP connection
 
 
-def test_a_server_that_ends_first_is_passed_on() -> None:
+def test_closes_the_connection_if_the_server_ends_first() -> None:
     async def bye(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"bye")
         writer.close()
@@ -257,7 +257,7 @@ def test_a_forbidden_frame_from_the_sandbox_ends_the_relay(sent: bytes, what: st
     async def main() -> None:
         here, (_, writer) = await pair()
         host = Relay(*here, None)
-        assert host.open(80) is not None  # nobody reads from it
+        assert host.open(80) is not None  # nothing reads from it
         writer.write(sent)
         await asyncio.wait_for(host.run(), 10)
 
@@ -295,7 +295,7 @@ def test_unread_tiny_parts_take_no_more_memory_than_their_bytes() -> None:
     assert run(main) == (10_000, 10_000)
 
 
-def test_there_is_a_limit_of_connections() -> None:
+def test_limits_the_number_of_connections() -> None:
     async def main() -> list[bool]:
         here, _ = await pair()
         host = Relay(*here, None)

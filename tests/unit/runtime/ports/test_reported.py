@@ -1,4 +1,4 @@
-"""What a container reports, which the agent may have forged."""
+"""Reports of a container, which the agent can forge."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_invalid_report_is_none(text: str) -> None:
     assert parse_report(text) is None
 
 
-def test_a_command_has_a_limited_length() -> None:
+def test_limits_the_length_of_a_command() -> None:
     found = parse_report(json.dumps([ONE | {"command": "y" * 9999}]))
     assert found
     assert [one.command for one in found] == ["y" * 200]
@@ -42,9 +42,7 @@ def test_a_command_has_a_limited_length() -> None:
         (3, {}),
     ],
 )
-def test_only_clients_that_were_asked_for_have_a_command_and_it_is_bounded_and_escaped(
-    said: object, found: dict[str, str]
-) -> None:
+def test_returns_bounded_and_escaped_commands_of_requested_clients_only(said: object, found: dict[str, str]) -> None:
     assert parse_clients(json.dumps(said), ("a:1",)) == found
 
 
@@ -71,13 +69,13 @@ def reports(monkeypatch: pytest.MonkeyPatch, code: str) -> list[tuple[Listening,
     return asyncio.run(main())
 
 
-def test_each_report_is_passed_on_until_the_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yields_each_report_until_the_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     code = f"import json; print([]); print(json.dumps([{ONE}]))"
     assert reports(monkeypatch, code) == [(), (Listening(port=3000, addresses=("any",), command="node"),)]
 
 
 @pytest.mark.parametrize("line", ["x", "[" + " " * (1 << 18) + "]"])
-def test_a_report_that_is_invalid_or_too_long_is_the_last(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+def test_stops_at_a_report_that_is_invalid_or_too_long(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     monkeypatch.setattr("agent_sandbox.runtime.ports.forward.GRACE", 0.05)
     code = f"import sys\nprint('[]')\nfor _ in range(100): sys.stdout.write({line[:2]!r} + ' ' * {len(line)} + '\\n')"
     assert reports(monkeypatch, code) == [()]

@@ -21,5 +21,5 @@ NOW = datetime(2026, 3, 1, 7, tzinfo=UTC)
         (timedelta(days=365, seconds=-3), "365 days ahead"),  # the answer took a while
     ],
 )
-def test_what_is_off_by_minutes_or_by_a_year_is_told(off: timedelta, told: str) -> None:
+def test_reports_a_clock_that_is_off_by_five_minutes_or_more(off: timedelta, told: str) -> None:
     assert clock_off((NOW + off).isoformat(), now=NOW) == told

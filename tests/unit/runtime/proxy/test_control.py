@@ -18,7 +18,7 @@ type Serve = Callable[[bytes], Path]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Serve:
-    """Return what answers one question on a socket, and keeps the question beside it."""
+    """Return a function that answers one request on a socket and stores the request beside it."""
 
     def serve(answer: bytes) -> Path:
         path = tmp_path / "control.sock"
@@ -37,7 +37,7 @@ def serve(tmp_path: Path) -> Serve:
     return serve
 
 
-def test_the_answer_of_a_stack_counts_also_when_it_is_a_refusal(docker: FakeDocker) -> None:
+def test_returns_the_answer_of_a_stack_even_if_it_reports_problems(docker: FakeDocker) -> None:
     docker.says("compose exec", out='{"ok": false, "problems": ["x"]}\n', code=1)
     assert ask_stack(DRIVER, PLAN) == {"ok": False, "problems": ["x"]}
 
@@ -48,7 +48,7 @@ def test_a_stack_that_gives_no_answer_is_a_problem(docker: FakeDocker) -> None:
         ask_stack(DRIVER, PLAN)
 
 
-def test_what_a_stack_is_told_goes_to_its_stdin_and_what_it_prints_comes_back(docker: FakeDocker) -> None:
+def test_tell_stack_returns_what_the_stack_prints(docker: FakeDocker) -> None:
     docker.says("compose exec", script="cat >&2; echo done")
     assert tell_stack(DRIVER, PLAN, stdin=b"a value") == "done\n"
     assert docker.calls == ["compose exec"]
@@ -97,7 +97,9 @@ def test_what_a_stack_is_told_goes_to_its_stdin_and_what_it_prints_comes_back(do
         ),
     ],
 )
-def test_what_a_stack_refuses_is_a_problem(code: int, err: str, problems: list[Problem], docker: FakeDocker) -> None:
+def test_reports_the_errors_of_a_stack_as_problems(
+    code: int, err: str, problems: list[Problem], docker: FakeDocker
+) -> None:
     docker.rules.clear()
     docker.says("compose exec", err=err, code=code)
     with pytest.raises(UserError) as caught:
@@ -105,21 +107,21 @@ def test_what_a_stack_refuses_is_a_problem(code: int, err: str, problems: list[P
     assert list(caught.value.problems) == problems
 
 
-def test_a_proxy_on_this_machine_is_asked_by_its_socket(serve: Serve) -> None:
+def test_asks_a_proxy_on_this_machine_through_its_socket(serve: Serve) -> None:
     path = serve(b'{"ok": true}\n')
     assert ask_socket(path, "reload") == {"ok": True}
     assert path.with_suffix(".asked").read_bytes() == b'{"verb": "reload"}\n'
 
 
 @pytest.mark.parametrize("answer", [b"hello\n", b"[1]\n", b""])
-def test_something_else_that_answers_is_told(serve: Serve, answer: bytes) -> None:
+def test_reports_another_program_that_answers_on_the_socket(serve: Serve, answer: bytes) -> None:
     path = serve(answer)
     with pytest.raises(UserError) as raised:
         ask_socket(path, "reload")
     assert str(raised.value) == f"{path}: the program that answers here is not an agent-sandbox proxy"
 
 
-def test_a_socket_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_reports_a_missing_socket(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         ask_socket(tmp_path / "none.sock", "reload")
     expected = (
@@ -129,7 +131,7 @@ def test_a_socket_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert str(raised.value) == expected
 
 
-def test_the_lines_of_a_stack_are_handed_on(docker: FakeDocker) -> None:
+def test_passes_on_each_line_of_a_stack(docker: FakeDocker) -> None:
     docker.says("compose exec", out="one\ntwo\n")
     lines: list[str] = []
     watch_stack(DRIVER, PLAN, on_line=lines.append)
@@ -147,7 +149,9 @@ def test_the_lines_of_a_stack_are_handed_on(docker: FakeDocker) -> None:
         ),
     ],
 )
-def test_where_the_lines_end_too_early_decisions_are_no_reason(docker: FakeDocker, said: str, problem: str) -> None:
+def test_reports_why_the_lines_ended_too_early_without_quoting_decisions(
+    docker: FakeDocker, said: str, problem: str
+) -> None:
     docker.says("compose exec", out=said, code=137)
     with pytest.raises(UserError) as caught:
         watch_stack(DRIVER, PLAN, on_line=lambda _: None)

@@ -40,7 +40,7 @@ LINE: dict[str, Any] = {
         ({"time": "soon"}, "soon  deny   GET https://example.com/a?b=1  no rule allows host example.com"),
     ],
 )
-def test_a_decision_is_one_line(change: dict[str, Any], expected: str) -> None:
+def test_formats_a_decision_as_one_line(change: dict[str, Any], expected: str) -> None:
     assert as_text(LINE | change, zone=UTC) == expected
 
 
@@ -48,12 +48,12 @@ def test_a_decision_is_one_line(change: dict[str, Any], expected: str) -> None:
     ("text", "expected"),
     [('{"decision": "deny"}', {"decision": "deny"}), ('proxy-1 | {"decision": "deny"}', {"decision": "deny"})],
 )
-def test_a_log_line_is_read_with_or_without_a_prefix(text: str, expected: dict[str, str]) -> None:
+def test_reads_a_log_line_with_or_without_a_prefix(text: str, expected: dict[str, str]) -> None:
     assert read_line(text) == expected
 
 
 @each("text", ['{"listening": "x"}', "plain words", "[1]", "{", ""])
-def test_what_is_no_decision_is_left_out(text: str) -> None:
+def test_ignores_lines_that_are_not_decisions(text: str) -> None:
     assert read_line(text) is None
 
 
@@ -62,21 +62,21 @@ def test_what_is_no_decision_is_left_out(text: str) -> None:
     [
         (LINE, False),
         (LINE | {"event": "start"}, True),
-        # Its name alone makes no question one of the stack's.
+        # The host name alone does not make a request one of the stack's own.
         (LINE | {"host": "agent-sandbox.invalid"}, False),
         (LINE | {"event": "health"}, True),
     ],
 )
-def test_what_the_stack_asks_of_itself_is_known(line: dict[str, Any], *, expected: bool) -> None:
+def test_recognises_start_and_health_records_by_their_event(line: dict[str, Any], *, expected: bool) -> None:
     assert is_probe(line) is expected
 
 
-def test_a_line_that_nobody_can_read_is_none() -> None:
+def test_a_line_that_cannot_be_parsed_is_none() -> None:
     lines = ('{"a":' * 100_000, f'{{"decision": "deny", "port": {"9" * 5_000}}}', "{", "[1]")
     assert [read_line(line) for line in lines] == [None, None, None, None]
 
 
-def test_a_time_of_the_proxy_is_shown_in_the_users_zone() -> None:
+def test_shows_times_in_the_users_time_zone() -> None:
     zone = timezone(timedelta(hours=2))
     assert local_time("2026-01-02T23:00:00.000Z", zone=zone) == "2026-01-03 01:00:00"
     assert as_text(LINE, zone=zone).startswith("05:04:05  ")

@@ -32,14 +32,14 @@ def state(*questions: dict[str, Any], grants: tuple[dict[str, Any], ...] = ()) -
     return found
 
 
-def test_headers_and_the_clients_address_are_read_and_notes_are_bounded() -> None:
+def test_reads_headers_and_the_clients_address_and_limits_the_length_of_notes() -> None:
     (question,) = state(QUESTION | {"client": "172.18.0.3:40112", "headers": "host\x1b"}).questions
     assert (question.client, question.notes) == ("172.18.0.3:40112", ("headers: host\\x1b",))
     known = replace(question, sender="y" * 999, risks=("a", "b"), headers="")
     assert known.notes == ("careful: a", "careful: b", f"sent by (not verified): {'y' * 136}...")
 
 
-def test_a_state_is_read_with_everything_that_a_person_decides_on() -> None:
+def test_reads_a_state_with_the_details_of_questions_and_grants() -> None:
     assert state(QUESTION, grants=(GRANT, GRANT | {"seconds_left": 9})) == State(
         ask="unlisted",
         questions=(
@@ -67,7 +67,9 @@ def test_a_state_is_read_with_everything_that_a_person_decides_on() -> None:
     ("more", "fits"),
     [({}, True), ({"rule": ""}, False), ({"asked_by_rule": True}, False), ({"asked_by_rule": False}, True)],
 )
-def test_a_question_of_a_rule_is_not_answered_by_another_rule(more: dict[str, Any], *, fits: bool) -> None:
+def test_a_question_fits_the_policy_if_it_suggests_a_rule_and_no_rule_asked(
+    more: dict[str, Any], *, fits: bool
+) -> None:
     assert state(QUESTION | more).questions[0].fits_policy is fits
 
 
@@ -94,7 +96,9 @@ def test_a_question_of_a_rule_is_not_answered_by_another_rule(more: dict[str, An
         ({"path": "/\x1b[2J\u202e" + "y" * 500}, "https://new.example.net/\\x1b[2J\\u202e" + "y" * 386 + "...", None),
     ],
 )
-def test_what_a_person_sees_is_bounded_and_escaped(more: dict[str, Any], url: str, details: str | None) -> None:
+def test_the_url_and_the_details_of_a_question_are_bounded_and_escaped(
+    more: dict[str, Any], url: str, details: str | None
+) -> None:
     (question,) = state(QUESTION | {"tool": ""} | more).questions
     assert question.url == url
     assert details is None or question.details == details
@@ -123,7 +127,7 @@ def test_text_that_is_not_json_is_not_a_report(text: str) -> None:
     assert read_report(text) is None
 
 
-def test_many_hosts_of_one_domain_are_one_group() -> None:
+def test_groups_many_hosts_of_one_domain() -> None:
     hosts = [*(f"h{number}.example.net" for number in range(4)), "a.test", "x.co.uk", "y.co.uk"]
     found = state(*(QUESTION | {"id": number, "host": host} for number, host in enumerate(hosts)))
     assert [(name, [one.id for one in several]) for name, several in groups(found.questions)] == [
@@ -143,5 +147,5 @@ def test_many_hosts_of_one_domain_are_one_group() -> None:
         ("com", "com"),
     ],
 )
-def test_a_domain_is_what_somebody_registered(host: str, domain: str) -> None:
+def test_domain_of_returns_the_registered_domain(host: str, domain: str) -> None:
     assert domain_of(host) == domain

@@ -13,7 +13,7 @@ from fake_docker import FakeDocker
 PLAN = (RunCommand(argv=("docker", "compose", "exec"), cwd=Path("/"), project="x", purpose="asking the proxy"),)
 
 
-def test_secrets_are_listed_by_name(docker: FakeDocker) -> None:
+def test_lists_secrets_sorted_by_name(docker: FakeDocker) -> None:
     said = '[{"name": "b", "hosts": ["y.test", "x.test"], "uses": 3, "last_use": 60.5}, {"name": "a", "hosts": []}]\n'
     docker.says("compose exec", out=said)
     last = datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
@@ -35,7 +35,7 @@ def test_secrets_are_listed_by_name(docker: FakeDocker) -> None:
         '[{"name":"a","hosts":[],"expires":1e99}]',
     ],
 )
-def test_an_answer_in_another_form_is_that_of_another_version(docker: FakeDocker, answer: str) -> None:
+def test_reports_an_invalid_answer_as_a_proxy_of_another_version(docker: FakeDocker, answer: str) -> None:
     docker.says("compose exec", out=answer)
     with pytest.raises(UserError) as caught:
         held_secrets(DRIVER, PLAN)

@@ -8,7 +8,7 @@ from agent_sandbox.runtime.review.baseline import Baseline, Reviewed, load_basel
 from agent_sandbox.runtime.review.changes import take
 
 
-def test_a_baseline_is_read_as_it_was_saved(tmp_path: Path) -> None:
+def test_loads_a_baseline_as_it_was_saved(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("all:\n\techo ü\n")
     (tmp_path / os.fsdecode(b"\xff.sh")).write_bytes(b"\xff\0")
     assert load_baseline(tmp_path, os.environ) is None
@@ -26,7 +26,7 @@ def test_a_damaged_record_is_ignored(tmp_path: Path, text: str) -> None:
     assert load_baseline(tmp_path, os.environ) is None
 
 
-def test_only_so_much_text_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_the_amount_of_stored_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_KEPT", 5)
     files = {name: Reviewed(digest="0", executable=False, text="abc") for name in ("a", "b")}
     save_baseline(tmp_path, os.environ, Baseline(files=files))

@@ -22,7 +22,7 @@ from agent_sandbox.runtime.review.changes import (
 
 
 def changed(root: Path, before: dict[str, str], after: dict[str, str | None]) -> dict[str, Change]:
-    """Return the changes from these files to those; None removes one."""
+    """Return the changes from the files `before` to `after`; None removes a file."""
     for path, text in before.items():
         (root / path).write_text(text)
     baseline = take(root)
@@ -44,7 +44,7 @@ def test_new_changed_and_removed_files_are_found(tmp_path: Path) -> None:
     assert as_json(found["new.sh"])["diff"] == ["--- /dev/null", "+++ b/new.sh", "@@ -0,0 +1 @@", "+n"]
 
 
-def test_what_was_accepted_is_not_found_again(tmp_path: Path) -> None:
+def test_does_not_report_accepted_changes_again(tmp_path: Path) -> None:
     found = changed(tmp_path, {"Makefile": "a", "tox.ini": "b"}, {"Makefile": "z", "tox.ini": None})
     assert find_changes(tmp_path, accept(take(tmp_path), found.values())).changes == ()
 
@@ -56,7 +56,7 @@ def test_a_file_that_changes_after_it_was_shown_is_not_accepted(tmp_path: Path) 
     assert [one.path for one in again.changes] == ["Makefile"]
 
 
-def test_a_mode_alone_is_a_change_and_is_restored(tmp_path: Path) -> None:
+def test_reports_and_restores_a_change_of_the_mode_alone(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("x")
     (tmp_path / "run.sh").chmod(0o644)
     baseline = take(tmp_path)
@@ -67,7 +67,7 @@ def test_a_mode_alone_is_a_change_and_is_restored(tmp_path: Path) -> None:
     assert find_changes(tmp_path, baseline).changes == ()
 
 
-def test_a_lock_file_names_its_new_hosts_and_install_scripts(tmp_path: Path) -> None:
+def test_reports_new_hosts_and_install_scripts_in_a_lock_file(tmp_path: Path) -> None:
     def lock(*names: str) -> str:
         packages = {
             f"node_modules/{name}": {"resolved": f"https://{name}.test/x.tgz", "hasInstallScript": name != "a"}
@@ -82,7 +82,7 @@ def test_a_lock_file_names_its_new_hosts_and_install_scripts(tmp_path: Path) -> 
     )
 
 
-def test_restoring_brings_back_the_file_and_removes_a_new_one(tmp_path: Path) -> None:
+def test_restoring_brings_back_changed_and_removed_files_and_removes_new_files(tmp_path: Path) -> None:
     found = changed(tmp_path, {"Makefile": "a\n", "tox.ini": "b\n"}, {"Makefile": "z", "tox.ini": None, "n.sh": "x"})
     for one in found.values():
         restore(tmp_path, one)
@@ -92,7 +92,7 @@ def test_restoring_brings_back_the_file_and_removes_a_new_one(tmp_path: Path) ->
     ]
 
 
-def test_a_link_in_the_place_of_a_file_is_replaced_not_followed(tmp_path: Path) -> None:
+def test_restoring_replaces_a_link_instead_of_following_it(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     victim = tmp_path / "victim"
@@ -108,7 +108,7 @@ def test_a_link_in_the_place_of_a_file_is_replaced_not_followed(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("size", [0, 1 << 40])
-def test_a_pipe_and_a_huge_file_are_replaced_without_being_read(tmp_path: Path, size: int) -> None:
+def test_restoring_replaces_a_pipe_and_a_huge_file(tmp_path: Path, size: int) -> None:
     (tmp_path / "Makefile").write_text("a\n")
     baseline = take(tmp_path)
     if size:
@@ -121,7 +121,7 @@ def test_a_pipe_and_a_huge_file_are_replaced_without_being_read(tmp_path: Path, 
     assert (tmp_path / "Makefile").read_text() == "a\n"
 
 
-def test_a_link_is_not_restored_as_a_file_that_describes_it(tmp_path: Path) -> None:
+def test_a_removed_link_cannot_be_restored(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("x")
     (tmp_path / "CLAUDE.sh").symlink_to("AGENTS.md")
     baseline = take(tmp_path)

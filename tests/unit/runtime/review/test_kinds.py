@@ -45,10 +45,10 @@ from agent_sandbox.runtime.review.kinds import kind_of, load_kinds
         ("Dockerfile.d/deep/below", None),
     ],
 )
-def test_a_file_has_the_kind_of_its_name(path: str, kind: str | None) -> None:
+def test_the_path_of_a_file_decides_its_kind(path: str, kind: str | None) -> None:
     found = kind_of(path)
     assert (found.name if found else None) == kind
 
 
-def test_every_kind_says_what_acts_on_it() -> None:
+def test_every_kind_has_a_reason_and_a_pattern() -> None:
     assert all(kind.why and (names.pattern or paths.pattern) for kind, names, paths in load_kinds())

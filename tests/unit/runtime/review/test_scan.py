@@ -29,7 +29,7 @@ def test_files_of_a_kind_and_executables_are_found(tmp_path: Path) -> None:
     assert (sorted(scan.skipped), scan.complete) == ([".devcontainer", "node_modules"], True)
 
 
-def test_links_count_if_they_lead_out_or_nowhere_or_are_of_a_kind(tmp_path: Path) -> None:
+def test_finds_links_that_lead_out_of_the_project_or_nowhere_or_have_a_reviewed_name(tmp_path: Path) -> None:
     write(tmp_path, "inside.txt")
     for name, target in {"in": "inside.txt", "out": "/etc/passwd", "broken": "no", "Makefile": "inside.txt"}.items():
         (tmp_path / name).symlink_to(target)
@@ -43,7 +43,7 @@ def test_links_count_if_they_lead_out_or_nowhere_or_are_of_a_kind(tmp_path: Path
     }
 
 
-def test_a_link_with_a_reviewed_name_changes_with_what_it_leads_to(tmp_path: Path) -> None:
+def test_a_link_with_a_reviewed_name_changes_with_its_target(tmp_path: Path) -> None:
     write(tmp_path, "inside.txt")
     (tmp_path / "Makefile").symlink_to("inside.txt")
     before = look(tmp_path)
@@ -54,7 +54,7 @@ def test_a_link_with_a_reviewed_name_changes_with_what_it_leads_to(tmp_path: Pat
     )
 
 
-def test_a_file_cannot_pass_for_a_link_or_for_what_cannot_be_read(tmp_path: Path) -> None:
+def test_a_file_with_the_same_data_as_a_link_has_another_digest(tmp_path: Path) -> None:
     write(tmp_path, "inside.txt")
     (tmp_path / "Makefile").symlink_to("inside.txt")
     link = look(tmp_path)["Makefile"]
@@ -65,20 +65,20 @@ def test_a_file_cannot_pass_for_a_link_or_for_what_cannot_be_read(tmp_path: Path
     assert (link.plain, file.plain) == (False, True)
 
 
-def test_a_link_in_the_place_of_a_directory_is_shown(tmp_path: Path) -> None:
+def test_finds_a_link_in_the_place_of_a_reviewed_directory(tmp_path: Path) -> None:
     write(tmp_path, "data/release")
     (tmp_path / "scripts").symlink_to("data")
     assert {path: seen.kind.name for path, seen in look(tmp_path).items()} == {"scripts": "link"}
 
 
-def test_a_directory_that_is_a_link_is_not_entered(tmp_path: Path) -> None:
+def test_does_not_enter_a_link_to_a_directory(tmp_path: Path) -> None:
     write(tmp_path, "elsewhere/Makefile")
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "out").symlink_to(tmp_path / "elsewhere")
     assert list(look(tmp_path / "project")) == ["out"]
 
 
-def test_the_digest_has_the_content_the_mode_and_the_size(tmp_path: Path) -> None:
+def test_the_digest_depends_on_content_mode_and_size(tmp_path: Path) -> None:
     digests = set()
     for text, mode in (("a", 0o644), ("a", 0o755), ("b", 0o644), ("a" * (MOST_BYTES + 1), 0o644)):
         write(tmp_path, "Makefile", text, mode=mode)
@@ -99,7 +99,7 @@ def test_a_change_far_inside_a_large_file_is_found(tmp_path: Path, monkeypatch: 
     assert len(digests) == 2
 
 
-def test_only_the_exact_names_are_left_out_and_no_depth_is_left_out_silently(tmp_path: Path) -> None:
+def test_skips_only_exact_directory_names_and_reports_directories_that_are_too_deep(tmp_path: Path) -> None:
     write(tmp_path, "Node_Modules/Makefile")
     write(tmp_path, "sub/.devcontainer/devcontainer.json")
     write(tmp_path, f"{'a/' * 70}Makefile")
@@ -108,7 +108,7 @@ def test_only_the_exact_names_are_left_out_and_no_depth_is_left_out_silently(tmp
     assert [path.count("/") for path in scan.skipped] == [module.MOST_DEPTH]
 
 
-def test_a_pipe_is_not_opened_and_a_strange_name_is_kept(tmp_path: Path) -> None:
+def test_does_not_open_pipes_and_keeps_unusual_file_names(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "GNUmakefile")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "evil\n\x1b[2J.sh").write_text("x")
@@ -118,7 +118,9 @@ def test_a_pipe_is_not_opened_and_a_strange_name_is_kept(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("limit", ["MOST_FILES", "MOST_ENTRIES"])
-def test_a_walk_that_is_too_long_ends_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+def test_a_scan_stops_at_its_limits_and_is_marked_incomplete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
     for number in range(5):
         write(tmp_path, f"{number}.sh")
     monkeypatch.setattr(module, limit, 3)
@@ -126,7 +128,7 @@ def test_a_walk_that_is_too_long_ends_and_says_so(tmp_path: Path, monkeypatch: p
     assert (len(list(scan.files())), scan.complete) == (3, False)
 
 
-def test_one_file_is_looked_at_again(tmp_path: Path) -> None:
+def test_look_reads_one_file_again(tmp_path: Path) -> None:
     write(tmp_path, "Makefile")
     scan = Scan(root=tmp_path, skipped=[])
     assert scan.look("Makefile") == look(tmp_path)["Makefile"]

@@ -28,14 +28,14 @@ def test_a_projects_own_recipe_wins(environ: dict[str, str], tmp_path: Path) -> 
     assert recipes_for(tmp_path / "app", environ) == (first, own)
 
 
-def test_without_the_file_or_a_home_directory_there_are_none(environ: dict[str, str], tmp_path: Path) -> None:
+def test_has_no_shared_recipes_without_the_file_or_a_home_directory(environ: dict[str, str], tmp_path: Path) -> None:
     file = shared_file(environ)
     assert file
     file.unlink()
     assert (shared_recipes(tmp_path, environ), shared_recipes(tmp_path, {})) == ((), ())
 
 
-def test_files_of_recipes_are_noticed_unread(environ: dict[str, str], tmp_path: Path) -> None:
+def test_may_have_recipes_finds_files_of_recipes(environ: dict[str, str], tmp_path: Path) -> None:
     app, without = tmp_path / "app", {"XDG_STATE_HOME": environ["XDG_STATE_HOME"]}
     assert (may_have_recipes(app, environ), may_have_recipes(app, without)) == (True, False)
     recipes_of(app, without).add(SHARED)

@@ -36,7 +36,7 @@ aws_access_key_id = AKIA3
         (b"", ""),
     ],
 )
-def test_keys_are_read_from_what_the_program_prints(output: bytes, keys: str) -> None:
+def test_reads_keys_from_the_output_of_the_program(output: bytes, keys: str) -> None:
     assert printed_keys(output) == (keys, None)
 
 
@@ -63,7 +63,7 @@ def test_temporary_keys_expire(end: object, left: float | None, monkeypatch: pyt
     ("profile", "keys"),
     [("default", "AKIA1:a/b+c"), ("session", "ASIA2:50%off:t/o="), ("half", ""), ("none", "")],
 )
-def test_keys_are_read_from_the_file_of_credentials(profile: str, keys: str) -> None:
+def test_reads_keys_from_the_credentials_file(profile: str, keys: str) -> None:
     assert stored_keys(STORED, profile) == keys
 
 
@@ -76,6 +76,6 @@ def test_a_profile_cannot_be_an_option() -> None:
     assert PROFILE.fullmatch("--debug") is None
 
 
-def test_the_file_of_credentials_can_be_elsewhere() -> None:
+def test_a_variable_can_name_another_credentials_file() -> None:
     assert credentials_file({"HOME": "/home/me"}) == Path("/home/me/.aws/credentials")
     assert credentials_file({"HOME": "/home/me", "AWS_SHARED_CREDENTIALS_FILE": "/x/y"}) == Path("/x/y")

@@ -53,7 +53,7 @@ def test_a_variable_is_a_source(host: Host) -> None:
     ]
 
 
-def test_a_command_is_a_source_and_no_shell_reads_it(host: Host, tmp_path: Path) -> None:
+def test_a_command_is_a_source_and_runs_without_a_shell(host: Host, tmp_path: Path) -> None:
     program(tmp_path / "bin" / "op", 'printf "%s|" "$@"; pwd')
     home = tmp_path / "home"
     assert fetch("a", "op read 'op://a b/c' ';' '$(id)'", host) == f"read|op://a b/c|;|$(id)|{home}".encode()
@@ -127,7 +127,7 @@ def test_a_command_that_leaves_a_process_behind_gives_its_value_at_once(host: Ho
     os.kill(int((tmp_path / "pid").read_text()), 9)
 
 
-def test_a_command_can_ask_on_no_terminal(host: Host, tmp_path: Path) -> None:
+def test_a_command_gets_no_terminal(host: Host, tmp_path: Path) -> None:
     program(tmp_path / "bin" / "get", "read answer; (: </dev/tty) 2>/dev/null && echo it has one; echo none at all")
     assert fetch("a", "get", host) == b"none at all"
 
@@ -140,12 +140,12 @@ def test_a_command_can_ask_on_no_terminal(host: Host, tmp_path: Path) -> None:
         ("op 'x", "not a command: no closing quotation; quote it as in a shell"),
     ],
 )
-def test_what_is_not_a_command_is_reported(host: Host, source: str, what: str) -> None:
+def test_reports_an_invalid_command(host: Host, source: str, what: str) -> None:
     assert problems(source, host)[0].endswith(f"the source of a gives no value: {what}")
 
 
 @pytest.mark.parametrize("linked", [False, True])
-def test_no_program_is_run_that_the_agent_could_replace(host: Host, tmp_path: Path, *, linked: bool) -> None:
+def test_runs_no_program_that_the_agent_could_replace(host: Host, tmp_path: Path, *, linked: bool) -> None:
     place = program((tmp_path if linked else host.root) / "op", "echo correct horse")
     if linked:
         (host.root / "op").symlink_to(place)
@@ -158,7 +158,7 @@ def test_no_program_is_run_that_the_agent_could_replace(host: Host, tmp_path: Pa
     ]
 
 
-def test_no_program_of_the_project_is_run_by_a_shell_or_as_an_interpreter(
+def test_shells_and_interpreter_lines_run_no_program_of_the_project(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("cut", "bash"):
@@ -172,7 +172,7 @@ def test_no_program_of_the_project_is_run_by_a_shell_or_as_an_interpreter(
     assert fetch("a", "op", here) == VALUE
 
 
-def test_nothing_in_another_project_is_a_source(host: Host, tmp_path: Path) -> None:
+def test_rejects_files_and_programs_of_another_project(host: Host, tmp_path: Path) -> None:
     other = tmp_path / "other"
     (other / ".devcontainer").mkdir(parents=True)
     file = other / "key"
@@ -229,7 +229,7 @@ def test_a_file_that_the_sandbox_can_see_is_not_a_source(host: Host, tmp_path: P
         assert told_of(file, host) == "the sandbox can see this file; move it out of the project"
 
 
-def test_the_keyring_is_asked_by_its_own_program(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_the_keyring_with_the_keyring_command(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def run(argv: tuple[str, ...], _: Host) -> bytes:
@@ -268,7 +268,7 @@ def test_a_locked_keyring_is_reported(host: Host, tmp_path: Path, monkeypatch: p
     ]
 
 
-def test_an_ssh_key_is_a_source_with_the_address_of_the_committer(
+def test_the_value_of_an_ssh_key_includes_the_committers_email_address(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gitconfig").write_text("[user]\n\temail = me@example.com\n")
@@ -324,7 +324,9 @@ def test_the_keys_of_an_aws_profile_are_a_source(host: Host, tmp_path: Path) -> 
     ("seconds", "left"),
     [(3600, 3600), (-1, "the keys of the profile work have expired; sign in again, as with aws sso login")],
 )
-def test_keys_of_aws_expire_when_it_says(host: Host, tmp_path: Path, seconds: int, left: float | str) -> None:
+def test_aws_keys_expire_at_the_time_that_aws_prints(
+    host: Host, tmp_path: Path, seconds: int, left: float | str
+) -> None:
     end = datetime.fromtimestamp(time.time() + seconds, UTC).isoformat()
     keys = f'{{"AccessKeyId": "ASIA2", "SecretAccessKey": "s3cret", "Expiration": "{end}"}}'
     program(tmp_path / "bin" / "aws", f"echo '{keys}'")
@@ -334,7 +336,7 @@ def test_keys_of_aws_expire_when_it_says(host: Host, tmp_path: Path, seconds: in
         assert subject.fetch("a", "aws:work", host).left == pytest.approx(left, abs=60)
 
 
-def test_aws_itself_says_what_the_keys_of_a_profile_are(host: Host, tmp_path: Path) -> None:
+def test_reads_the_keys_of_a_profile_from_the_aws_command(host: Host, tmp_path: Path) -> None:
     program(tmp_path / "bin" / "aws", """echo '{"AccessKeyId": "ASIA2",\n "SecretAccessKey": "'"$*"'"}'""")
     assert fetch("a", "aws:work", host) == b"ASIA2:configure export-credentials --profile work"
     program(tmp_path / "bin" / "aws", "echo the session has expired >&2; exit 255")

@@ -63,7 +63,7 @@ def why(source: str, host: Host) -> str:
         ("me/app:read me/lib:read", "read", ["app", "lib"]),
     ],
 )
-def test_a_token_is_for_the_named_repositories_and_what_they_need(
+def test_requests_a_token_for_the_named_repositories_and_their_permissions(
     server: GitHub, ask: Callable[[str], Fetched], words: str, contents: str, names: list[str]
 ) -> None:
     found = ask(words)
@@ -74,7 +74,7 @@ def test_a_token_is_for_the_named_repositories_and_what_they_need(
 
 
 @pytest.mark.parametrize("ahead", [-40.0, 40.0])
-def test_the_life_of_a_token_is_by_the_clock_of_github(
+def test_computes_the_lifetime_of_a_token_by_the_clock_of_github(
     server: GitHub, ask: Callable[[str], Fetched], ahead: float
 ) -> None:
     server.ahead = ahead
@@ -138,7 +138,7 @@ def test_the_life_of_a_token_is_by_the_clock_of_github(
         ),
     ],
 )
-def test_a_refusal_says_how_to_fix_it(  # noqa: PLR0917 - the rows
+def test_reports_each_failure_with_its_cause_and_a_hint(  # noqa: PLR0917 - the rows
     server: GitHub, host: Host, tmp_path: Path, change: dict[str, object], words: str, what: str
 ) -> None:
     server.reset()
@@ -146,14 +146,14 @@ def test_a_refusal_says_how_to_fix_it(  # noqa: PLR0917 - the rows
     assert why(f"github-app:{APP}:{server.key_file(tmp_path)} {words}", host) == what
 
 
-def test_another_app_or_key_is_reported(server: GitHub, host: Host, tmp_path: Path) -> None:
+def test_reports_a_wrong_app_id_or_an_invalid_key(server: GitHub, host: Host, tmp_path: Path) -> None:
     told = f"GitHub answers 401: A JSON web token could not be decoded; {CHECK}"
     assert why(f"github-app:4711:{server.key_file(tmp_path)} me/app", host) == told
     (tmp_path / "app.pem").write_text("no key")
     assert "it exited with 1" in why(f"github-app:{APP}:{tmp_path}/app.pem me/app", host)
 
 
-def test_an_answer_that_is_no_answer_is_reported(
+def test_reports_an_answer_that_is_not_json_and_a_refused_connection(
     server: GitHub, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = f"github-app:{APP}:{server.key_file(tmp_path)} me/app"
@@ -164,7 +164,7 @@ def test_an_answer_that_is_no_answer_is_reported(
     assert why(source, host) == told
 
 
-def test_the_key_may_be_named_from_the_home_directory(
+def test_the_path_of_the_key_can_start_with_a_tilde(
     server: GitHub, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -172,14 +172,14 @@ def test_the_key_may_be_named_from_the_home_directory(
     assert fetch("a", f"github-app:{APP}:~/{key} me/app", host).value.decode() == server.tokens[-1]
 
 
-def test_a_statement_is_never_sent_after_a_redirect(server: GitHub, host: Host, tmp_path: Path) -> None:
+def test_does_not_follow_redirects(server: GitHub, host: Host, tmp_path: Path) -> None:
     server.instead["installation"] = (302, {})
     server.instead["elsewhere"] = (200, {"id": 7, "permissions": server.permissions})
     assert why(f"github-app:{APP}:{server.key_file(tmp_path)} me/app", host).startswith("me/app has another name now")
     assert server.tokens == []
 
 
-def test_the_key_must_be_private_and_openssl_there(server: GitHub, host: Host, tmp_path: Path) -> None:
+def test_requires_a_private_key_file_and_openssl(server: GitHub, host: Host, tmp_path: Path) -> None:
     key = server.key_file(tmp_path)
     source = f"github-app:{APP}:{key} me/app"
     bare = Host(root=host.root, environ={**host.environ, "PATH": "/none"})
@@ -208,13 +208,13 @@ def test_the_key_must_be_private_and_openssl_there(server: GitHub, host: Host, t
         ("1:/k me/a?b", "not a repository: 'me/a?b'"),
     ],
 )
-def test_a_source_that_names_no_app_is_reported(text: str, what: str) -> None:
+def test_rejects_invalid_apps_key_files_and_repositories(text: str, what: str) -> None:
     with pytest.raises(NoTokenError) as raised:
         parse_app(text)
     assert (str(raised.value), raised.value.hint) == (what, FORM)
 
 
-def test_without_a_repository_there_is_no_token(ask: Callable[[str], Fetched]) -> None:
+def test_a_source_without_a_repository_is_an_error(ask: Callable[[str], Fetched]) -> None:
     with pytest.raises(UserError, match="it names no repository"):
         ask("")
 
@@ -231,5 +231,5 @@ def test_without_a_repository_there_is_no_token(ask: Callable[[str], Fetched]) -
         ("'1:/a key'", ["me/app"], [], "'1:/a key' me/app"),
     ],
 )
-def test_repositories_are_added(before: str, written: list[str], read: list[str], after: str) -> None:
+def test_with_more_adds_repositories(before: str, written: list[str], read: list[str], after: str) -> None:
     assert str(parse_app(before).with_more(written, read)) == f"github-app:{after}"

@@ -60,7 +60,7 @@ def read(document: object, login: Login = LOGIN) -> subject.HostLogin:
     return subject.read_document(login, json.dumps(document).encode())
 
 
-def test_a_login_is_read_and_never_shown() -> None:
+def test_reads_a_login_whose_repr_hides_the_token() -> None:
     found = read(DOCUMENT)
     assert (found.access, found.expires, found.plan) == (ACCESS, 2_000_000_000.0, "max")
     assert found.left(1_999_999_990.0) == 10.0

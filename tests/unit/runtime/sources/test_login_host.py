@@ -63,7 +63,7 @@ def write(file: Path, text: str, mode: int = 0o600) -> None:
 
 
 def client(tmp_path: Path, script: str) -> None:
-    """Have a client on the host machine."""
+    """Install a client on the host machine."""
     program = tmp_path / "bin" / "client"
     program.write_text(f"#!/bin/sh\necho run >>{tmp_path}/runs\n{script}\n")
     program.chmod(0o755)
@@ -84,7 +84,7 @@ def told(host: Host) -> list[str]:
     return [str(problem) for problem in rejected.value.problems]
 
 
-def test_the_login_is_read_from_the_home_directory_or_the_one_that_a_variable_names(
+def test_reads_the_login_from_the_home_directory_or_a_directory_that_a_variable_names(
     host: Host, file: Path, tmp_path: Path
 ) -> None:
     write(file, said())
@@ -99,7 +99,7 @@ def test_without_a_file_there_is_no_login(host: Host) -> None:
         read_login(LOGIN, host, platform="linux", clock=clock())
 
 
-def test_on_macos_the_keychain_is_asked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_the_keychain_on_macos(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def run(argv: tuple[str, ...], _: Host) -> bytes:
@@ -116,7 +116,7 @@ def test_a_locked_or_empty_keychain_has_no_login(host: Host) -> None:
         read_login(LOGIN, host, platform="darwin", clock=clock())
 
 
-def test_a_file_that_others_may_open_is_not_used(host: Host, file: Path) -> None:
+def test_a_file_that_other_users_can_open_is_not_used(host: Host, file: Path) -> None:
     write(file, said(), 0o644)
     assert told(host) == [f"{file}: not used: other users may open the file; chmod 600 FILE"]
 
@@ -168,7 +168,7 @@ def test_a_file_of_unknown_shape_is_reported_without_its_content(host: Host, fil
     assert told(host) == [f"{file}: {what}; {how}"]
 
 
-def test_a_valid_token_asks_no_client(host: Host, file: Path, tmp_path: Path) -> None:
+def test_does_not_run_the_client_if_the_token_is_valid(host: Host, file: Path, tmp_path: Path) -> None:
     client(tmp_path, "exit 1")
     write(file, said(left=241))
     assert current_login(LOGIN, host, clock=clock()).access == "the real token"
@@ -209,7 +209,7 @@ def test_an_expired_login_says_how_to_sign_in_again(
     ]
 
 
-def test_a_clock_by_which_a_new_token_has_expired_is_wrong(host: Host, file: Path, tmp_path: Path) -> None:
+def test_reports_a_wrong_clock_if_a_new_token_has_already_expired(host: Host, file: Path, tmp_path: Path) -> None:
     client(tmp_path, f"printf %s '{said('a new token', left=-3600)}' >{file}")
     write(file, said(left=-7200))
     what = "by the clock of this machine, this login has expired, although the client has just refreshed it"
@@ -232,7 +232,7 @@ def test_a_client_in_the_project_is_never_run(host: Host, file: Path) -> None:
     assert f"the agent could replace {program}" in told(inside)[0]
 
 
-def test_sandboxes_that_need_it_at_once_have_the_client_refresh_it_once(host: Host, file: Path, tmp_path: Path) -> None:
+def test_uses_the_token_that_another_process_has_refreshed_meanwhile(host: Host, file: Path, tmp_path: Path) -> None:
     client(tmp_path, "true")
     write(file, said(left=-5))
     lock = tmp_path / "home/.local/state/agent-sandbox/logins/a.login.lock"
@@ -252,10 +252,10 @@ def test_sandboxes_that_need_it_at_once_have_the_client_refresh_it_once(host: Ho
 @pytest.mark.parametrize(
     ("seconds", "own"), [(3600, 1), (60, 1), (60, 0)], ids=["once for all", "each in turn", "a client without a lock"]
 )
-def test_sandboxes_and_the_host_machine_refresh_at_once_and_nobody_is_signed_out(
+def test_simultaneous_refreshes_by_sandboxes_and_the_host_machine_do_not_sign_out(
     host: Host, file: Path, tmp_path: Path, seconds: float, own: int
 ) -> None:
-    """A client that does not wait for others of its kind is started by the sandboxes alone."""
+    """Only the sandboxes start a client that takes no lock."""
     program, lock, sandboxes = tmp_path / "bin" / "client", tmp_path / "client.lock", 3
     begin = threading.Barrier(sandboxes + own)
 
@@ -280,7 +280,7 @@ def test_sandboxes_and_the_host_machine_refresh_at_once_and_nobody_is_signed_out
         assert (held["access"], held["refresh"]) == (endpoint.access, endpoint.refresh)
 
 
-def test_a_refresh_that_never_ends_elsewhere_is_not_waited_for_forever(
+def test_stops_waiting_for_the_refresh_of_another_process_after_90_seconds(
     host: Host, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client(tmp_path, "true")

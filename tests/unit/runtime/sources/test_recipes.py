@@ -22,7 +22,7 @@ def problem(recipes: Recipes) -> str:
     return str(raised.value.problems[0])
 
 
-def test_recipes_are_kept_by_name_and_only_their_owner_reads_them(recipes: Recipes) -> None:
+def test_stores_recipes_by_name_in_files_that_only_the_owner_can_read(recipes: Recipes) -> None:
     assert recipes.load() == ()
     for recipe in (B, A, Recipe(name="b", hosts=(), source="old"), B):
         recipes.add(recipe)
@@ -59,14 +59,14 @@ def test_a_damaged_file_is_reported(recipes: Recipes, text: str) -> None:
 
 
 @pytest.mark.parametrize("at", ["folder", "file"])
-def test_no_command_is_read_where_others_may_write(recipes: Recipes, at: str) -> None:
+def test_rejects_recipes_where_other_users_can_write(recipes: Recipes, at: str) -> None:
     recipes.add(A)
     (file,) = recipes.folder.iterdir()
     (recipes.folder if at == "folder" else file).chmod(0o777)
     assert "others may write here, and so could name commands that run as you" in problem(recipes)
 
 
-def test_no_command_is_read_through_a_link(recipes: Recipes, tmp_path: Path) -> None:
+def test_rejects_recipes_behind_a_symbolic_link(recipes: Recipes, tmp_path: Path) -> None:
     recipes.add(A)
     (file,) = recipes.folder.iterdir()
     file.rename(tmp_path / "elsewhere")
@@ -74,7 +74,7 @@ def test_no_command_is_read_through_a_link(recipes: Recipes, tmp_path: Path) -> 
     assert "others may write here" in problem(recipes)
 
 
-def test_no_command_is_read_from_the_project(tmp_path: Path) -> None:
+def test_rejects_a_recipe_directory_in_the_project(tmp_path: Path) -> None:
     recipes = recipes_of(tmp_path, {"XDG_STATE_HOME": str(tmp_path / "state")})
     with pytest.raises(UserError) as raised:
         recipes.add(A)
@@ -83,7 +83,7 @@ def test_no_command_is_read_from_the_project(tmp_path: Path) -> None:
     assert recipes.load() == ()
 
 
-def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
+def test_reports_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     recipes = recipes_of(tmp_path / "project", {"XDG_STATE_HOME": str(tmp_path / "state")})
     with pytest.raises(UserError):

@@ -10,7 +10,7 @@ from table_tests import each
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Have a key of each sort, made by OpenSSH."""
+    """A directory with a key of each kind, made by OpenSSH."""
     made = tmp_path_factory.mktemp("keys")
     for name, *options in (("good", "-N", ""), ("locked", "-N", "a passphrase"), ("rsa", "-N", "", "-t", "ecdsa")):
         kind = () if "-t" in options else ("-t", "ed25519")
@@ -56,7 +56,7 @@ def test_a_damaged_key_is_reported(change: dict[str, bytes], folder: Path) -> No
 
 
 @each("data", [b"", b"\xff", f"{BEGIN}\n{END}\n".encode(), b"-----BEGIN RSA PRIVATE KEY-----\nAAAA\n"])
-def test_another_file_is_not_a_key(data: bytes) -> None:
+def test_rejects_files_that_are_not_openssh_private_keys(data: bytes) -> None:
     with pytest.raises(NotAKeyError, match="not a private key of OpenSSH"):
         key_on_one_line(data)
 

@@ -43,7 +43,7 @@ def problems(environ: dict[str, str], root: Path) -> list[str]:
     return [str(one).removeprefix(f"{file(environ)}:").lstrip() for one in raised.value.problems]
 
 
-def test_a_recipe_serves_the_projects_that_it_names_and_no_other(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_recipe_applies_only_to_the_projects_that_it_names(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "app")
     assert shared_recipes(tmp_path / "app", environ) == (SHARED,)
     assert shared_recipes(tmp_path / "link", environ) == (SHARED,)
@@ -107,7 +107,7 @@ UNSAFE = "others may write here, and so could name commands that run as you; mak
 
 
 @pytest.mark.parametrize("at", ["folder", "file"])
-def test_no_shared_recipe_is_read_where_others_may_write(environ: dict[str, str], tmp_path: Path, at: str) -> None:
+def test_rejects_shared_recipes_where_other_users_can_write(environ: dict[str, str], tmp_path: Path, at: str) -> None:
     place = file(environ).parent if at == "folder" else file(environ)
     place.chmod(0o770)
     with pytest.raises(UserError) as raised:
@@ -115,9 +115,7 @@ def test_no_shared_recipe_is_read_where_others_may_write(environ: dict[str, str]
     assert str(raised.value.problems[0]) == f"{place}: {UNSAFE.format(place)}"
 
 
-def test_no_command_is_read_through_a_link_from_a_pipe_or_from_a_long_file(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_rejects_symbolic_links_pipes_and_files_that_are_too_long(environ: dict[str, str], tmp_path: Path) -> None:
     path = file(environ)
     path.write_text("#" * 300_000)
     assert problems(environ, tmp_path / "app") == ["longer than 256 KiB"]
@@ -131,7 +129,7 @@ def test_no_command_is_read_through_a_link_from_a_pipe_or_from_a_long_file(
 
 
 @pytest.mark.parametrize("project", ["config", "config/agent-sandbox", "other"])
-def test_no_shared_recipe_is_read_from_a_project(environ: dict[str, str], tmp_path: Path, project: str) -> None:
+def test_rejects_shared_recipes_in_a_project(environ: dict[str, str], tmp_path: Path, project: str) -> None:
     if project == "other":  # another project, with a stack, that contains the user's configuration
         (tmp_path / "config" / ".devcontainer").mkdir()
     (found,) = problems(environ, tmp_path / project)

@@ -18,5 +18,5 @@ def test_a_value_is_one_line_of_printable_ascii(value: bytes, wrong: list[str]) 
 
 
 @each(("said", "value"), [(b"a\n", b"a"), (b"a\r\n", b"a"), (b"a\n\n", b"a\n"), (b"a\r", b"a\r"), (b"a", b"a")])
-def test_one_line_end_does_not_belong_to_a_value(said: bytes, value: bytes) -> None:
+def test_removes_one_line_end_from_a_value(said: bytes, value: bytes) -> None:
     assert without_line_end(said) == value

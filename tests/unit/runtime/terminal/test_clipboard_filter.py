@@ -9,22 +9,22 @@ from agent_sandbox.runtime.terminal.clipboard_filter import LONGEST, ClipboardFi
 from table_tests import each
 
 TEXT = base64.b64encode(b"secret")
-# What begins a control string for some terminal: ESC, controls that it may act on in between, and a bracket; or C1.
+# The start of a control string in some terminal: ESC, controls that it can act on, and a bracket; or C1.
 BEGINS = re.compile(r"\x1b[\x00-\x1f\x7f]*[]P_^X]|[\x90\x98\x9d\x9e\x9f]")
 ENDS = re.compile(r"[\x07\x18\x1a\x1b\x9c]")
 NUMBER = re.compile(r"[\x00-\x1f\x7f ]*0*52\D")
 
 
 def filtered(*parts: bytes) -> tuple[bytes, list[bytes]]:
-    """Return what passes of these parts, and what they wanted to copy."""
+    """Return the output for these parts, and the texts that they copy."""
     copies: list[bytes] = []
     one = ClipboardFilter(copies.append)
     return b"".join(map(one.feed, parts)), copies
 
 
 def reaches_clipboard(shown: bytes) -> bool:
-    """Return whether some terminal, or one inside tmux or screen, would find OSC 52 in this."""
-    text = shown.decode()  # what is shown is always valid
+    """Return whether some terminal, or one inside tmux or screen, would find OSC 52 in the output."""
+    text = shown.decode()  # the output is always valid UTF-8
     if "\x1bPtmux;" in text:
         return True
     return any(NUMBER.match(text, found.end()) for found in BEGINS.finditer(text))
@@ -101,14 +101,14 @@ def test_holds_a_copy_in_every_form(form: bytes) -> None:
         b"\x1b%@",
     ),
 )
-def test_drops_reads_and_what_no_terminal_should_get(form: bytes) -> None:
+def test_drops_clipboard_reads_and_dangerous_sequences(form: bytes) -> None:
     assert filtered(b"a", form, b"b") == (b"ab", [])
 
 
-def test_drops_fragments_that_a_multiplexer_would_put_together() -> None:
+def test_drops_fragments_of_a_copy_that_a_multiplexer_would_join() -> None:
     shown, copies = filtered(b"\x1bP\x1b\x1b\\\x1bP]5\x1b\\\x1bP2;c;" + TEXT + b"\x07\x1b\\")
     assert copies == []
-    # Without an ESC of its own, a part is plain text wherever it arrives.
+    # A part without an ESC is plain text wherever it arrives.
     assert all(b"\x1b" not in content for content in re.findall(rb"\x1bP(.*?)\x1b\\", shown))
 
 
@@ -126,7 +126,7 @@ def test_replaces_bytes_that_are_not_utf8() -> None:
 
 
 def test_shows_text_in_an_8_bit_encoding_to_its_end() -> None:
-    # In these encodings, letters and quotes are where the C1 controls are.
+    # These encodings use the bytes of the C1 controls for letters and quotes.
     for text in (
         "žluťoučký kůň ťal\n".encode("cp1250"),
         "日本語、ソース\n".encode("shift_jis"),
@@ -161,7 +161,7 @@ STREAMS = st.lists(PIECES, max_size=14).map(b"".join)
 
 
 @given(STREAMS, st.lists(st.integers(min_value=0, max_value=40), max_size=5))
-def test_a_split_changes_nothing(stream: bytes, places: list[int]) -> None:
+def test_splitting_the_stream_changes_nothing(stream: bytes, places: list[int]) -> None:
     ends = [0, *sorted(min(place, len(stream)) for place in places), len(stream)]
     assert filtered(*(stream[start:end] for start, end in pairwise(ends))) == filtered(stream)
 
@@ -185,5 +185,5 @@ def test_filtering_twice_changes_nothing(stream: bytes) -> None:
 
 
 @given(st.binary(min_size=1, max_size=60))
-def test_what_is_passed_on_copies_the_same_text(copied: bytes) -> None:
+def test_a_copy_sequence_copies_the_same_text(copied: bytes) -> None:
     assert filtered(copy_sequence(copied)) == (b"", [copied])

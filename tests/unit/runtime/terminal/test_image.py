@@ -59,7 +59,7 @@ def test_refuses_links_pipes_directories_and_large_files(tmp_path: Path, monkeyp
         assert str(refused.value) == problem
 
 
-def test_resolves_a_link_of_the_system_at_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resolves_a_system_link_at_the_start_of_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
     owners = {"/var": 0, "/mine": 1000}
     monkeypatch.setattr(os.path, "islink", lambda path: path in owners)
     monkeypatch.setattr(os.path, "realpath", lambda path: f"/private{path}")

@@ -8,7 +8,7 @@ from table_tests import each
 
 
 def read(*parts: bytes) -> list[bytes | Paste]:
-    """Return what is found in these parts."""
+    """Return the pastes and the other bytes in these parts."""
     reader = PasteReader()
     return [found for part in parts for found in reader.feed(part)]
 

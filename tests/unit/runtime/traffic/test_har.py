@@ -50,7 +50,7 @@ def entries() -> list[dict[str, object]]:
 
 
 def faults(name: str, value: object) -> list[str]:
-    """Return which fields an object lacks, or has with another type, or beside those of the format."""
+    """Return the fields that are missing, have another type, or are not part of the format."""
     assert isinstance(value, dict)
     wanted = REQUIRED[name]
     wrong = [f"{name}.{key}" for key, kind in wanted.items() if not isinstance(value.get(key), kind)]  # type: ignore[arg-type] # types, all of them
@@ -65,7 +65,7 @@ def test_the_document_has_every_field_that_har_requires_and_no_other() -> None:
     assert document["log"]["creator"] == {"name": "agent-sandbox", "version": __version__}
 
 
-def test_only_requests_are_in_it() -> None:
+def test_contains_only_requests_with_a_time() -> None:
     assert [entry["startedDateTime"] for entry in entries()] == [
         "2026-01-02T09:59:58.500Z",
         "2026-01-02T10:00:00.000Z",
@@ -82,9 +82,9 @@ def test_a_url_has_the_port_if_it_is_not_the_default() -> None:
     ]
 
 
-def test_another_reader_of_har_finds_the_requests() -> None:
+def test_mitmproxy_reads_the_requests() -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what it imports
+        warnings.simplefilter("ignore")  # warnings of mitmproxy's imports
         from mitmproxy.io.har import request_to_flow  # noqa: PLC0415 - as said
     flows = [request_to_flow(json.loads(json.dumps(entry))) for entry in entries()]
     found = [(flow.request.method, flow.request.host, flow.response and flow.response.status_code) for flow in flows]
@@ -96,7 +96,7 @@ def test_another_reader_of_har_finds_the_requests() -> None:
 
 
 @each("word", ["hunter2", "172.18.0.3"])
-def test_it_has_no_secret_and_no_address_of_the_sandbox(word: str) -> None:
+def test_contains_no_secret_and_no_address_of_the_sandbox(word: str) -> None:
     line = denied("GET https://a.test/", client="172.18.0.3:1", secrets=[{"secret": "hunter2", "kind": "bearer"}])
     record = read_record(line)
     assert record is not None

@@ -14,7 +14,7 @@ def record(asked: str, **others: Any) -> Record:  # noqa: ANN401 - the fields of
 
 
 def shown(metrics: Metrics) -> dict[str, float]:
-    """Return the values that are not of the histogram's buckets, without the prefix."""
+    """Return all values except the histogram's buckets, by name without the prefix."""
     lines = (
         line for line in metrics.text().decode().splitlines() if not line.startswith("#") and "_bucket" not in line
     )
@@ -30,7 +30,7 @@ def test_requests_are_counted_by_decision_and_cause() -> None:
     metrics.add(record(asked, event="connect", cause="host"))
     metrics.add(record(asked, event="dns", cause="made-up", decision="made-up"))
     metrics.add(record(asked, event="grant", decision="allow"))
-    metrics.add(record(asked, event="grant", method=""))  # the end of one
+    metrics.add(record(asked, event="grant", method=""))  # the end of a grant
     for ignored in ("health", "start", "policy", "fault"):
         metrics.add(record(asked, event=ignored))
     assert shown(metrics) == {
@@ -48,7 +48,7 @@ def test_requests_are_counted_by_decision_and_cause() -> None:
     assert b"secret-path" not in metrics.text()
 
 
-def test_labels_are_few_whatever_the_agent_sends() -> None:
+def test_limits_the_number_of_labels() -> None:
     metrics = Metrics("app-1")
     for number in range(MOST_HOSTS + 100):
         metrics.add(record(f"GET https://denied-{number}.test/", method=f"M{number}"))
@@ -59,7 +59,7 @@ def test_labels_are_few_whatever_the_agent_sends() -> None:
     assert b"denied-" not in metrics.text()
 
 
-def test_a_label_is_escaped() -> None:
+def test_escapes_labels() -> None:
     metrics = Metrics("app-1")
     line = json.loads(denied("GET https://a.test/", decision="allow", cause=""))
     found = read_record(json.dumps({**line, "host": 'a"} 1\nb{c="\\'}))
@@ -68,7 +68,7 @@ def test_a_label_is_escaped() -> None:
     assert b'host_requests_total{host="a\\"} 1\\nb{c=\\"\\\\",sandbox="app-1"} 1.0\n' in metrics.text()
 
 
-def test_what_is_open_ends_with_the_connection() -> None:
+def test_open_grants_count_as_zero_after_the_connection_ends() -> None:
     metrics = Metrics("app-1")
     metrics.state(State(grants=(Grant(id=1, rule="x", who="ana", seconds_left=None),)))
     metrics.missed(3)

@@ -29,7 +29,7 @@ def get(server: MetricsServer, path: str = "/metrics", host: str = "", method: s
     return found
 
 
-def test_metrics_are_at_one_path(server: MetricsServer) -> None:
+def test_serves_metrics_at_one_path_only(server: MetricsServer) -> None:
     assert server.url == f"http://127.0.0.1:{server.port}/metrics"
     assert get(server) == (200, b"a 1.0\n")
     assert get(server, "/metrics?x=1") == (200, b"a 1.0\n")
@@ -39,12 +39,12 @@ def test_metrics_are_at_one_path(server: MetricsServer) -> None:
 
 
 @pytest.mark.parametrize("host", ["evil.test", "evil.test:80", "127.0.0.1", "localhost"])
-def test_a_page_under_another_name_gets_nothing(server: MetricsServer, host: str) -> None:
+def test_rejects_requests_with_another_host_header(server: MetricsServer, host: str) -> None:
     status, body = get(server, host=host)
     assert (status, b"a 1.0" in body) == (403, False)
 
 
-def test_an_address_that_the_user_named_has_any_name() -> None:
+def test_restricts_no_host_names_on_an_address_other_than_loopback() -> None:
     with MetricsServer(("0.0.0.0", 0), bytes) as server:  # noqa: S104 - as a user could
         assert server.names == frozenset()
 

@@ -30,7 +30,7 @@ LINE = {
 }
 
 
-def test_a_line_is_read_back_with_all_its_fields() -> None:
+def test_reads_a_line_with_all_its_fields() -> None:
     record = read_record(json.dumps(LINE))
     assert record is not None
     assert {**LINE, "id": record.id} == {**to_builtins(record), "secrets": [*to_builtins(record)["secrets"]]}
@@ -76,7 +76,7 @@ def test_other_lines_are_not_records(text: str) -> None:
         ("secrets", [{}] * 99, (Use(secret="", kind="", source="", age_s=0),) * 32),
     ],
 )
-def test_a_value_of_another_kind_counts_as_none(field: str, value: object, expected: object) -> None:
+def test_replaces_invalid_values_and_limits_lengths(field: str, value: object, expected: object) -> None:
     record = read_record(json.dumps({**LINE, field: value}))
     assert record is not None
     assert getattr(record, field) == expected

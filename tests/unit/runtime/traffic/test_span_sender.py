@@ -14,7 +14,7 @@ REFUSES = b"HTTP/1.1 503 Busy\r\n\r\n"
 
 
 class World:
-    """A sender, and what it says."""
+    """Senders and the messages that they report."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -30,7 +30,7 @@ class World:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """Yield it, and end all threads."""
+    """Yield a world, then end all threads."""
     world = World()
     yield world
     for one in world.made:
@@ -62,7 +62,7 @@ def test_spans_are_sent_with_the_users_headers(world: World, path: str) -> None:
     assert (sender.sent, sender.dropped, world.said) == (1, 0, [])
 
 
-def test_a_failure_is_said_once_and_nothing_is_lost(world: World) -> None:
+def test_reports_a_failure_once_and_sends_the_spans_again(world: World) -> None:
     with Receiver(REFUSES, REFUSES, OK) as receiver:
         sender = world.sender(f"http://127.0.0.1:{receiver.port}/secret-path")
         sender.add(record(1))
@@ -94,7 +94,7 @@ def test_a_span_that_the_receiver_refuses_is_dropped_and_the_others_are_sent(wor
     assert world.said == [why]
 
 
-def test_what_waits_is_bounded_and_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_waiting_spans_and_counts_dropped_spans(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "MOST", 3)
     monkeypatch.setattr(subject, "AT_ONCE", 2)
     with Receiver(None) as receiver:  # it hangs
@@ -108,7 +108,7 @@ def test_what_waits_is_bounded_and_counted(world: World, monkeypatch: pytest.Mon
     assert (sender.sent, sender.dropped) == (0, 15)
 
 
-def test_what_waits_at_the_end_is_sent(world: World) -> None:
+def test_sends_waiting_spans_at_the_end(world: World) -> None:
     with Receiver() as receiver:
         sender = world.sender(f"http://127.0.0.1:{receiver.port}")
         sender.add(record(1))
@@ -117,7 +117,7 @@ def test_what_waits_at_the_end_is_sent(world: World) -> None:
     assert sender.sent == 1
 
 
-def test_what_is_not_traffic_is_not_sent(world: World) -> None:
+def test_does_not_send_records_of_health_checks(world: World) -> None:
     with Receiver() as receiver:
         sender = world.sender(f"http://127.0.0.1:{receiver.port}")
         found = read_record(denied("GET https://a.test/", event="health"))

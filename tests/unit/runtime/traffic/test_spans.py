@@ -14,7 +14,7 @@ def record(asked: str, **others: Any) -> Record:  # noqa: ANN401 - the fields of
 
 
 def values(span: Any) -> dict[str, str]:  # noqa: ANN401 - JSON
-    """Return the attributes as the receiver does."""
+    """Return the attributes by name, as a receiver reads them."""
     return {one["key"]: next(iter(one["value"].values())) for one in span["attributes"]}
 
 
@@ -71,14 +71,14 @@ def test_a_span_is_named_by_a_known_method_or_the_event() -> None:
     assert "http.request.method" not in values(span_of(record("GET https://a.test/", event="dns", method="")))
 
 
-def test_only_traffic_with_a_time_is_sent() -> None:
+def test_only_traffic_with_a_time_is_a_span() -> None:
     asked = "GET https://a.test/"
     assert is_span(record(asked))
     assert not is_span(record(asked, time="soon"))
     assert not any(is_span(record(asked, event=event)) for event in ("health", "start", "policy", "grant", "fault"))
 
 
-def test_spans_are_of_one_service_with_the_sandbox_as_its_instance() -> None:
+def test_the_resource_of_spans_names_the_service_and_the_sandbox_as_instance() -> None:
     ((group,),) = traces("app-1", [record("GET https://a.test/")]).values()
     assert values(group["resource"]) == {"service.name": "agent-sandbox", "service.instance.id": "app-1"}
     ((scope),) = group["scopeSpans"]

@@ -34,7 +34,7 @@ def rows(tmp_path: Path, data: bytes, question: str) -> list[tuple[object, ...]]
         return database.execute(question).fetchall()
 
 
-def test_records_are_rows_with_the_names_of_the_log(tmp_path: Path) -> None:
+def test_stores_records_as_rows_with_the_field_names_of_the_audit_log(tmp_path: Path) -> None:
     added, data = made(*LINES)
     assert added == 2
     found = rows(tmp_path, data, "SELECT * FROM records ORDER BY host")
@@ -43,7 +43,7 @@ def test_records_are_rows_with_the_names_of_the_log(tmp_path: Path) -> None:
     assert rows(tmp_path, data, "SELECT * FROM secrets") == [(record(LINES[0]).id, "t", "bearer", "stored", 9)]
 
 
-def test_a_record_is_added_once_and_stays_when_the_log_has_dropped_it(tmp_path: Path) -> None:
+def test_adds_each_record_once_and_keeps_records_that_the_log_has_dropped(tmp_path: Path) -> None:
     _, first = made(*LINES)
     added, data = made(LINES[0], denied("GET https://c.test/"), data=first)
     assert added == 1
@@ -77,7 +77,7 @@ def other(statement: str) -> bytes:
         other("ALTER TABLE records ADD COLUMN x"),
     ],
 )
-def test_another_database_is_never_changed(data: bytes) -> None:
+def test_rejects_a_database_that_export_did_not_write(data: bytes) -> None:
     with pytest.raises(UserError) as caught:
         Database(data, where="x.db")
     assert str(caught.value) == (

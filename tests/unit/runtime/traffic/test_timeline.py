@@ -30,14 +30,14 @@ def test_counts_by_host_and_half_hour() -> None:
     assert len(timeline.times()) == SLOTS
 
 
-def test_other_times_are_left_out() -> None:
+def test_leaves_out_records_outside_the_day_and_without_a_time() -> None:
     timeline = Timeline(START)
     for time in ("2026-01-01T23:59:59.999Z", "2026-01-03T00:00:00.000Z", "never", ""):
         timeline.add(made(time))
     assert timeline.hosts == {}
 
 
-def test_a_flood_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_the_number_of_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "MOST_HOSTS", 2)
     timeline = Timeline(START)
     for number in range(9):

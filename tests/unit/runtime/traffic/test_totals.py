@@ -38,7 +38,7 @@ FOUND = totals(
         (By.RECEIVED, ["c.test", "a.test", "b.test", NO_HOST]),
     ],
 )
-def test_hosts_are_sorted_by_any_total(by: By, expected: list[str]) -> None:
+def test_sorts_hosts_by_each_total(by: By, expected: list[str]) -> None:
     assert [one.host for one in FOUND.top(by)] == expected
 
 

@@ -65,7 +65,7 @@ def test_a_time_is_an_age_or_a_date(text: str, expected: str) -> None:
 
 
 @each("text", ["yesterday", "3", "3y", "-3d", "999999w", "2026-13-01", "\x1b[2J", "0001-01-01T00:00:00+14:00"])
-def test_another_time_is_an_error(text: str) -> None:
+def test_rejects_other_times(text: str) -> None:
     with pytest.raises(UserError) as caught:
         since_time(text, now=NOW)
     (problem,) = caught.value.problems
@@ -73,7 +73,7 @@ def test_another_time_is_an_error(text: str) -> None:
     assert problem.what.startswith("not a time: '")
 
 
-def test_a_host_that_is_none_is_an_error() -> None:
+def test_rejects_an_invalid_host() -> None:
     with pytest.raises(UserError) as caught:
         wanted(since=None, host="https://a.test/", method=None, denied=False, now=NOW)
     (problem,) = caught.value.problems

@@ -27,26 +27,26 @@ def root(tmp_path: Path) -> Path:
 
 
 def unseen(store: Store, root: Path, init: Init, *, force: bool = False) -> tuple[str, ...]:
-    """Run `init` and return what it leaves to be looked at."""
+    """Run `init` and return the changes that are not trusted."""
     remember(store, init(root, force=force), look(root, os.environ))
     return changes(look(root, os.environ), store.load(root))
 
 
-def test_what_init_writes_is_trusted_and_stays_so(store: Store, root: Path, init: Init) -> None:
+def test_trusts_what_init_writes_on_the_first_and_second_run(store: Store, root: Path, init: Init) -> None:
     assert [unseen(store, root, init), unseen(store, root, init)] == [(), ()]
 
 
-def test_a_policy_that_came_with_the_project_is_not(store: Store, root: Path, init: Init) -> None:
+def test_does_not_trust_a_policy_that_came_with_the_project(store: Store, root: Path, init: Init) -> None:
     (root / POLICY).write_text("version: 1\ndomains: [evil.test]\n")
     assert [unseen(store, root, init), unseen(store, root, init, force=True)] == [(POLICY,), (POLICY,)]
 
 
-def test_an_editors_file_that_came_with_it_is_not(store: Store, root: Path, init: Init) -> None:
+def test_does_not_trust_a_devcontainer_json_that_came_with_the_project(store: Store, root: Path, init: Init) -> None:
     (root / DEVCONTAINER).write_text(json.dumps({"postCreateCommand": "make"}))
     assert unseen(store, root, init) == (DEVCONTAINER,)
 
 
-def test_further_files_of_the_stack_are_not(store: Store, root: Path, init: Init) -> None:
+def test_does_not_trust_further_compose_files_of_the_stack(store: Store, root: Path, init: Init) -> None:
     (root / "more.yml").write_text("services: {}\n")
     (root / ".env").write_text(f"COMPOSE_FILE={COMPOSE}:more.yml\n")
     assert unseen(store, root, init) == (".env", "more.yml")
@@ -56,13 +56,13 @@ def test_further_files_of_the_stack_are_not(store: Store, root: Path, init: Init
     assert unseen(store, root, init) == ()
 
 
-def test_a_stack_that_init_puts_back_is_trusted(store: Store, root: Path, init: Init) -> None:
+def test_trusts_a_compose_file_that_init_restores(store: Store, root: Path, init: Init) -> None:
     unseen(store, root, init)
     (root / COMPOSE).write_text((root / COMPOSE).read_text() + "# theirs\n")
     assert unseen(store, root, init, force=True) == ()
 
 
-def test_what_the_user_had_trusted_and_init_adds_to_stays_trusted(store: Store, root: Path, init: Init) -> None:
+def test_keeps_trust_in_a_file_that_init_adds_to(store: Store, root: Path, init: Init) -> None:
     init(root)
     (root / DEVCONTAINER).write_text(json.dumps({"postCreateCommand": "make"}))
     store.save(look(root, os.environ))
@@ -70,16 +70,14 @@ def test_what_the_user_had_trusted_and_init_adds_to_stays_trusted(store: Store, 
     assert json.loads((root / DEVCONTAINER).read_text())["service"] == "agent"
 
 
-def test_a_policy_is_measured_by_what_was_trusted_and_not_by_what_init_found(
-    store: Store, root: Path, init: Init
-) -> None:
+def test_does_not_trust_a_policy_that_was_widened_before_init_ran_again(store: Store, root: Path, init: Init) -> None:
     unseen(store, root, init)
     (root / POLICY).write_text("version: 1\ndomains: [evil.test]\n")
     assert unseen(store, root, init) == (POLICY,)
 
 
 def edited(store: Store, root: Path, text: str, written: str) -> tuple[str, ...]:
-    """Say that the policy becomes `text`, write something, and return what is left to be looked at."""
+    """Announce `text` as the policy, write `written`, and return the changes that are not trusted."""
     environ = {"XDG_STATE_HOME": str(store.folder.parent.parent)}
     with remembering(root / POLICY, {POLICY: text}, environ):
         (root / POLICY).write_text(written)
@@ -93,29 +91,29 @@ def trusted(root: Path, init: Init, tmp_path: Path) -> Store:
     return store
 
 
-def test_an_edit_by_our_own_command_is_trusted(trusted: Store, root: Path) -> None:
+def test_trusts_an_edit_by_our_own_command(trusted: Store, root: Path) -> None:
     text = "version: 1\ndomains: [example.org]\n"
     assert [edited(trusted, root, text, text), edited(trusted, root, text, f"\ufeff{text}")] == [(), ()]
 
 
-def test_an_edit_of_what_nobody_has_looked_at_is_not(trusted: Store, root: Path) -> None:
+def test_does_not_trust_an_edit_of_an_untrusted_policy(trusted: Store, root: Path) -> None:
     (root / POLICY).write_text("version: 1\ndomains: [evil.test]\n")
     text = "version: 1\ndomains: [evil.test, example.org]\n"
     assert edited(trusted, root, text, text) == (POLICY,)
 
 
-def test_an_edit_that_came_out_otherwise_is_not(trusted: Store, root: Path) -> None:
+def test_does_not_trust_an_edit_that_differs_from_the_announced_text(trusted: Store, root: Path) -> None:
     text = "version: 1\ndomains: [example.org]\n"
     assert edited(trusted, root, text, f"{text}services: [github]\n") == (POLICY,)
 
 
-def test_a_policy_that_is_no_projects_is_nobodys_to_trust(trusted: Store, root: Path, tmp_path: Path) -> None:
+def test_stores_no_trust_for_a_policy_outside_a_project(trusted: Store, root: Path, tmp_path: Path) -> None:
     with remembering(tmp_path / "policy.yaml", {POLICY: "version: 1\n"}, {"XDG_STATE_HOME": str(tmp_path)}):
         pass
     assert [standing.root for standing in trusted] == [root]
 
 
-def test_a_service_that_was_resolved_by_our_own_command_is_trusted(trusted: Store, root: Path, tmp_path: Path) -> None:
+def test_trusts_a_service_that_our_own_command_resolved(trusted: Store, root: Path, tmp_path: Path) -> None:
     edited(trusted, root, *["version: 1\nservices: [python]\n"] * 2)
     path = ".devcontainer/services/python.yaml"
     text = "version: 1\ndomains: [{host: mirror.example.com, rules: [{methods: [GET]}]}]\n"

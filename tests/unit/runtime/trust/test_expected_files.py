@@ -19,7 +19,7 @@ def wish(path: Path) -> InitOptions:
     return InitOptions(agents=(AGENT,), path=path, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
 
 
-def test_it_is_what_init_has_just_written(tmp_path: Path, init: Init) -> None:
+def test_expects_the_files_that_init_has_just_written(tmp_path: Path, init: Init) -> None:
     root = tmp_path / "app"
     prepared = init(root)
     written = written_here(root, (AGENT,), {"HOME": str(tmp_path / "home")})
@@ -28,7 +28,7 @@ def test_it_is_what_init_has_just_written(tmp_path: Path, init: Init) -> None:
     assert written.members["initializeCommand"][:2] == ["agent-sandbox", "build"]
 
 
-def test_a_stack_with_a_header_of_its_own_making_is_not_ours(tmp_path: Path, init: Init) -> None:
+def test_does_not_expect_a_compose_file_with_a_forged_header(tmp_path: Path, init: Init) -> None:
     root = tmp_path / "app"
     init(root)
     ours = (root / COMPOSE).read_text()
@@ -37,7 +37,7 @@ def test_a_stack_with_a_header_of_its_own_making_is_not_ours(tmp_path: Path, ini
     assert written_here(root, (AGENT,), {"HOME": str(tmp_path / "home")}).files[COMPOSE] == ours
 
 
-def test_an_editors_file_with_a_part_of_the_users_is_not_all_ours(tmp_path: Path, init: Init) -> None:
+def test_leaves_out_a_devcontainer_json_with_settings_of_the_user(tmp_path: Path, init: Init) -> None:
     root = tmp_path / "app"
     (root / ".devcontainer").mkdir(parents=True)
     (root / DEVCONTAINER).write_text(json.dumps({"postCreateCommand": "make"}))
@@ -47,7 +47,7 @@ def test_an_editors_file_with_a_part_of_the_users_is_not_all_ours(tmp_path: Path
     assert (sorted(written.files), "postCreateCommand" in written.members) == ([SHARED, COMPOSE], False)
 
 
-def test_limits_that_a_clone_recorded_are_a_difference(tmp_path: Path, init: Init) -> None:
+def test_does_not_expect_limits_that_only_the_compose_file_records(tmp_path: Path, init: Init) -> None:
     root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
     init(root)
     body = (root / COMPOSE).read_text().replace("ide: vscode", "ide: vscode, limits: {memory: 64g}").split("\n", 2)[2]
@@ -57,7 +57,7 @@ def test_limits_that_a_clone_recorded_are_a_difference(tmp_path: Path, init: Ini
     assert "mem_limit: 64g" not in written_here(root, (AGENT,), home).files[COMPOSE]
 
 
-def test_limits_of_the_project_file_are_not_a_difference(tmp_path: Path, init: Init) -> None:
+def test_expects_the_limits_of_the_project_file(tmp_path: Path, init: Init) -> None:
     root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
     init(root, memory="64g")
     files = written_here(root, (AGENT,), home).files
@@ -66,7 +66,7 @@ def test_limits_of_the_project_file_are_not_a_difference(tmp_path: Path, init: I
     }
 
 
-def test_labels_of_a_clones_own_are_a_difference(tmp_path: Path, init: Init) -> None:
+def test_does_not_expect_labels_of_another_directory(tmp_path: Path, init: Init) -> None:
     root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
     init(root)
     label = f"devcontainer.local_folder: {root}"

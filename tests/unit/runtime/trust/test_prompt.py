@@ -28,7 +28,7 @@ def with_file(path: str, text: str) -> Standing:
     return replace(TRUSTED, files={**FILES, path: text})
 
 
-def test_what_nobody_has_looked_at_has_to_be_looked_at() -> None:
+def test_lists_all_files_of_a_project_that_is_not_trusted_yet() -> None:
     assert changes(TRUSTED, None) == (COMPOSE, DEVCONTAINER, POLICY)
 
 
@@ -41,7 +41,7 @@ def test_what_nobody_has_looked_at_has_to_be_looked_at() -> None:
         with_file(PROJECT_FILE, "limits: {memory: 1g}\n"),
     ],
 )
-def test_what_asks_for_no_more_is_not_asked_about(now: Standing) -> None:
+def test_does_not_list_changes_that_do_not_widen(now: Standing) -> None:
     assert changes(now, TRUSTED) == ()
 
 
@@ -58,13 +58,13 @@ def test_what_asks_for_no_more_is_not_asked_about(now: Standing) -> None:
         (replace(with_file("x.yml", "{}"), stack_files=(COMPOSE, "x.yml")), (".env", "x.yml")),
     ],
 )
-def test_whatever_else_has_changed_is_named(now: Standing, expected: tuple[str, ...]) -> None:
+def test_lists_every_other_change(now: Standing, expected: tuple[str, ...]) -> None:
     assert changes(now, TRUSTED) == expected
 
 
 @pytest.mark.parametrize("path", [POLICY, PROJECT_FILE])
 @pytest.mark.parametrize("named", ["setup: {0}\n", "dockerfile: {1}\n"])
-def test_settings_that_are_also_run_are_looked_at_after_each_change(path: str, named: str) -> None:
+def test_lists_every_change_of_a_settings_file_that_is_also_run_or_built(path: str, named: str) -> None:
     trusted = with_file(PROJECT_FILE, named.format(path, Path(path).name))
     now = replace(trusted, files={**trusted.files, path: f"# syntax=example.org/x\n{trusted.files[path]}"})
     assert changes(now, trusted) == (path,)
@@ -86,17 +86,17 @@ def test_policies_are_loaded_once_each_and_only_if_they_differ(
     assert load.call_count == loads
 
 
-def test_a_stack_with_a_file_less_is_looked_at_again() -> None:
+def test_lists_env_if_the_stack_has_lost_a_compose_file() -> None:
     more = replace(with_file("x.yml", "{}"), stack_files=(COMPOSE, "x.yml"))
     assert changes(TRUSTED, more) == (".env",)
 
 
-def test_a_removed_project_file_is_looked_at_if_it_restricted() -> None:
+def test_lists_a_removed_project_file_only_if_it_restricted() -> None:
     assert changes(TRUSTED, with_file(PROJECT_FILE, "limits: {memory: 9g}\n")) == ()
     assert changes(TRUSTED, with_file(PROJECT_FILE, "limits: {memory: 1g}\n")) == (PROJECT_FILE,)
 
 
-def test_a_service_and_a_change_of_its_dockerfile_are_asked_about() -> None:
+def test_asks_about_a_service_beside_the_sandbox_and_changes_of_its_dockerfile() -> None:
     beside = "beside: {db: {build: {dockerfile: D}, expose: [5432]}}\n"
     now = with_file(PROJECT_FILE, beside)
     now = replace(now, files={**now.files, ".devcontainer/D": "FROM x\n"})
@@ -123,7 +123,7 @@ def test_prompt_lists_each_key_of_the_project_file_that_widens() -> None:
     )
 
 
-def test_at_first_all_is_told_but_what_init_writes_is_not_spelled_out() -> None:
+def test_the_first_question_shows_no_differences_for_files_that_init_writes() -> None:
     expected = Question(
         standing=TRUSTED,
         fingerprint=replace(TRUSTED, stack_files=(), files={POLICY: FILES[POLICY]}).fingerprint,
@@ -140,7 +140,7 @@ def test_at_first_all_is_told_but_what_init_writes_is_not_spelled_out() -> None:
     assert question_about(TRUSTED, None, WRITTEN) == expected
 
 
-def test_at_first_a_stack_is_set_against_what_init_writes() -> None:
+def test_the_first_question_compares_the_compose_file_with_what_init_writes() -> None:
     now = with_file(COMPOSE, STACK.replace("/workspace", "/host").replace("..:", "/:"))
     got = question_about(now, None, WRITTEN)
     assert (got.mounts, got.differences) == (
@@ -159,7 +159,7 @@ def test_at_first_a_stack_is_set_against_what_init_writes() -> None:
     assert got.fingerprint == now.apart_from([DEVCONTAINER]).fingerprint
 
 
-def test_a_file_is_named_on_one_line_whatever_its_name() -> None:
+def test_escapes_control_characters_in_file_names() -> None:
     name = "a.yml\n+services: {}\x1b"
     now = replace(TRUSTED, stack_files=(COMPOSE, name), files={**FILES, name: "services: {agent: {}}\n"})
     shown = "a.yml\\x0a+services: {}\\x1b"
@@ -167,7 +167,7 @@ def test_a_file_is_named_on_one_line_whatever_its_name() -> None:
     assert question_about(now, TRUSTED, WRITTEN).differences == expected
 
 
-def test_a_change_is_set_against_what_was_trusted() -> None:
+def test_compares_changed_files_with_the_trusted_files() -> None:
     now = replace(
         TRUSTED,
         owner=7,
@@ -232,7 +232,7 @@ def test_a_change_is_set_against_what_was_trusted() -> None:
         ),
     ],
 )
-def test_a_file_that_the_stack_has_lost_is_shown(
+def test_shows_compose_files_that_the_stack_has_lost_or_reordered(
     compose: tuple[str, ...], note: str, differences: tuple[str, ...]
 ) -> None:
     files = {**FILES, "x.yml": "services: {agent: {read_only: true}}\n", "y.yml": "services: {}\n"}
@@ -248,19 +248,19 @@ def test_a_file_that_the_stack_has_lost_is_shown(
 
 
 @each("text", [STACK.replace("\n", "\r\n"), STACK.removesuffix("\n")])
-def test_a_file_whose_line_ends_alone_have_changed_is_said_to_differ_in_them(text: str) -> None:
+def test_reports_a_file_that_differs_only_in_its_line_endings(text: str) -> None:
     got = question_about(with_file(COMPOSE, text), TRUSTED, WRITTEN)
     assert (got.changed, got.differences) == ((COMPOSE,), (f"{COMPOSE} differs only in its line endings",))
 
 
-def test_a_policy_of_a_great_many_lines_is_not_compared_by_line() -> None:
+def test_does_not_compare_a_very_long_policy_line_by_line() -> None:
     now = with_file(POLICY, "version: 1\ndomains:\n  - example.net\n" + "#\n" * 20_000)
     got = question_about(now, TRUSTED, WRITTEN)
     assert got.reaches == ("any method example.net",)
     assert got.differences == (f"{POLICY} is too long to compare line by line",)
 
 
-def test_what_a_project_has_that_nobody_looked_at(tmp_path: Path) -> None:
+def test_unseen_in_lists_files_until_they_are_trusted(tmp_path: Path) -> None:
     (tmp_path / ".devcontainer").mkdir()
     for path, text in FILES.items():
         (tmp_path / path).write_text(text)
@@ -269,7 +269,7 @@ def test_what_a_project_has_that_nobody_looked_at(tmp_path: Path) -> None:
     assert unseen_in(tmp_path, os.environ) == ()
 
 
-def test_of_a_list_of_hosts_the_number_and_the_first_are_told() -> None:
+def test_reports_the_number_and_the_first_hosts_of_a_host_list() -> None:
     text = "# hosts\n" + "".join(f"h{number}.test\n" for number in range(7))
     now = replace(TRUSTED, files={**FILES, POLICY: "domains_file: l.txt\n", FILE: text})
     told = f"{FILE} names 7 hosts: h0.test, h1.test, h2.test, h3.test, h4.test, ..."

@@ -69,29 +69,29 @@ def made_of(text: str | None, **services: str) -> Policy:
         ),
     ],
 )
-def test_only_what_is_new_is_told(after: str, expected: tuple[str, ...]) -> None:
+def test_lists_only_what_the_new_policy_widens(after: str, expected: tuple[str, ...]) -> None:
     assert widens(made_of(f"version: 1\n{after}\n"), made_of(BASE)) == expected
 
 
-def test_a_deny_that_goes_is_something_new() -> None:
+def test_reports_a_removed_deny() -> None:
     denied = made_of(f"{BASE}deny: [GET https://example.org/private]\n")
     assert widens(made_of(BASE), denied) == ("GET, HEAD https://example.org/private, denied before",)
 
 
-def test_a_question_that_goes_is_something_new() -> None:
+def test_reports_a_removed_rule_that_asks() -> None:
     base = "version: 1\ndomains:\n  - example.org\n"
     asking = made_of(f"{base}  - {{host: example.org, rules: [{{methods: [DELETE], ask: true}}]}}\n")
     assert widens(made_of(base), asking) == ("DELETE example.org, about which a person was asked before",)
     assert widens(asking, made_of(base)) == ()
 
 
-def test_a_deny_that_a_wider_one_takes_in_is_not_missed() -> None:
+def test_does_not_report_a_removed_deny_that_a_wider_deny_covers() -> None:
     before = made_of(f"{BASE}deny: [evil.example.org]\n")
     after = made_of(f"{BASE}deny: ['*.example.org']\n")
     assert widens(after, before) == ()
 
 
-def test_a_restriction_that_goes_is_something_new() -> None:
+def test_reports_a_removed_service_with_merge_mode_replace() -> None:
     layered = "domains: [example.org]\nservices: [{name: github, merge_mode: replace}]\n"
     assert "what `merge_mode: replace` removed" in widens(made_of(f"version: 1\n{BASE[11:]}"), made_of(layered))
 
@@ -105,34 +105,34 @@ def test_a_restriction_that_goes_is_something_new() -> None:
         'domains: ["*.a.test"]\ntighten: true',
     ],
 )
-def test_a_project_that_widens_or_drops_its_restriction_is_reported(after: str) -> None:
+def test_reports_a_project_that_widens_or_removes_its_restriction(after: str) -> None:
     before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
     assert widens(made_of(f"version: 1\n{after}\n"), before) == ("what layer project restricted",)
 
 
 @pytest.mark.parametrize("after", ["domains: [a.test]", "allow: [GET https://a.test/x]", "domains: []"])
-def test_a_lower_restriction_asks_nothing(after: str) -> None:
+def test_does_not_report_a_narrower_restriction(after: str) -> None:
     before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
     assert widens(made_of(f"version: 1\ntighten: true\n{after}\n"), before) == ()
 
 
-def test_beside_nothing_all_is_new() -> None:
+def test_reports_the_whole_policy_if_there_was_none_before() -> None:
     lines = ("any method example.org", "GET, HEAD api.example.com/v1/...")
     assert widens(made_of(BASE), NOTHING) == lines
 
 
 @pytest.mark.parametrize("text", [None, "", "version: 1"])
-def test_a_policy_that_is_empty_lets_nothing_through(text: str | None) -> None:
+def test_reports_nothing_for_an_empty_policy(text: str | None) -> None:
     assert widens(made_of(text), NOTHING) == ()
 
 
 @pytest.mark.parametrize("text", ["domainz: [x.test]", "\udcff", "a: [", "services: [unknown]"])
-def test_a_policy_that_can_not_be_read_is_never_taken_for_narrow(text: str) -> None:
+def test_reports_an_invalid_policy(text: str) -> None:
     assert widens(made_of(text), NOTHING)[0] == BROKEN.strip()
     assert widens(made_of(text), made_of(BASE))[0] == BROKEN.strip()
 
 
-def test_what_is_no_longer_denied_counts_whatever_the_project_allows_since_other_layers_may() -> None:
+def test_reports_a_removed_deny_even_if_the_project_does_not_allow_the_host() -> None:
     before = made_of("version: 1\ndomains: [a.test]\ndeny: [b.test]\n")
     told = ("any method b.test, denied before",)
     assert widens(made_of("version: 1\ndomains: [a.test]\n"), before) == told
@@ -140,7 +140,7 @@ def test_what_is_no_longer_denied_counts_whatever_the_project_allows_since_other
     assert widens(made_of("version: 1\ndeny: [b.test]\n"), before) == ()
 
 
-def test_what_is_said_against_other_layers_counts_when_it_goes() -> None:
+def test_reports_a_removed_merge_mode_and_a_removed_block_status() -> None:
     plain = "version: 1\ndomains: [{host: a.test, rules: [{methods: [GET]}]}]\n"
     replacing = made_of(plain.replace("a.test,", "a.test, merge_mode: replace,"))
     assert widens(made_of(plain), replacing) == ("what `merge_mode: replace` removed",)
@@ -148,7 +148,7 @@ def test_what_is_said_against_other_layers_counts_when_it_goes() -> None:
     assert widens(made_of(plain), teapot) == ("the setting `block_status`: no longer set here; before: 418",)
 
 
-def test_what_is_newly_replaced_asks_since_other_layers_may_inspect_it() -> None:
+def test_reports_a_new_merge_mode_replace_on_a_host_without_inspection() -> None:
     before = made_of("version: 1\ndomains: [{host: a.test, inspect: false}]\n")
     after = made_of("version: 1\ndomains: [{host: a.test, inspect: false, merge_mode: replace}]\n")
     assert widens(after, before) == (REPLACES.format("a.test"),)
@@ -167,7 +167,7 @@ def test_what_is_newly_replaced_asks_since_other_layers_may_inspect_it() -> None
         ("reload: restart", "reload: watch", True),
     ],
 )
-def test_a_setting_that_holds_back_no_less_asks_nothing(before: str, after: str, *, told: bool) -> None:
+def test_reports_a_changed_setting_only_if_it_widens(before: str, after: str, *, told: bool) -> None:
     plain = "version: 1\ndomains: [{host: a.test, rules: [{methods: [GET]}]}]\nsettings: {block_status: 403, "
     one, other = (
         made_of(f"{plain}{said}}}\n".replace("block_status: 403, block", "block")) for said in (before, after)
@@ -175,7 +175,7 @@ def test_a_setting_that_holds_back_no_less_asks_nothing(before: str, after: str,
     assert any("the setting" in line for line in widens(other, one)) is told
 
 
-def test_of_a_service_the_rules_are_counted() -> None:
+def test_reports_the_number_of_rules_of_a_service() -> None:
     (line,) = widens(made_of("version: 1\nservices: [github]\n"), NOTHING)
     assert re.fullmatch(r"service github: \d+ rules", line)
 
@@ -195,7 +195,7 @@ def test_of_a_service_the_rules_are_counted() -> None:
         ("{name: github}", r"service github: \d+ rules"),
     ],
 )
-def test_what_is_chosen_of_a_service_is_told_beside_it(entry: str, line: str) -> None:
+def test_reports_the_options_of_a_service(entry: str, line: str) -> None:
     now, nothing = (
         Standing(root=Path("/p"), owner=None, stack_files=(), files=files)
         for files in ({POLICY: f"services: [claude, {entry}]\n"}, {})
@@ -205,14 +205,14 @@ def test_what_is_chosen_of_a_service_is_told_beside_it(entry: str, line: str) ->
 
 
 @each("text", ["services: x", "[]", "services: [a", "services: [1]"])
-def test_a_policy_that_can_not_be_read_is_told_as_such_whatever_it_names(text: str) -> None:
+def test_reaches_reports_an_invalid_policy(text: str) -> None:
     now, nothing = (
         Standing(root=Path("/p"), owner=None, stack_files=(), files=files) for files in ({POLICY: text}, {})
     )
     assert reaches(now, nothing)[0] == BROKEN.strip()
 
 
-def test_a_service_that_lies_in_the_project_is_spelled_out() -> None:
+def test_lists_the_rules_of_a_service_in_the_project() -> None:
     mirror = "version: 1\ndomains: [{host: mirror.example.com, rules: [{methods: [GET]}]}]\n"
     policy = made_of("version: 1\nservices: [python]\n", python=mirror)
     assert widens(policy, NOTHING) == ("GET, HEAD mirror.example.com",)
@@ -220,7 +220,7 @@ def test_a_service_that_lies_in_the_project_is_spelled_out() -> None:
 
 
 @pytest.mark.parametrize("example", sorted(path.stem for path in EXAMPLES.glob("*.yaml")))
-def test_all_that_a_policy_is_made_of_is_looked_at(tmp_path: Path, example: str) -> None:
+def test_look_reads_all_files_of_each_example_policy(tmp_path: Path, example: str) -> None:
     folder = tmp_path / ".devcontainer"
     folder.mkdir()
     for path in (path for path in EXAMPLES.iterdir() if path.is_file()):
@@ -230,7 +230,7 @@ def test_all_that_a_policy_is_made_of_is_looked_at(tmp_path: Path, example: str)
     assert policy_of(look(tmp_path, {})).digest == load_policy(folder / "policy.yaml").digest
 
 
-def test_a_private_place_is_told_with_where_it_is() -> None:
+def test_reports_a_host_service_with_its_address_and_port() -> None:
     text = "version: 1\nhost_services: {ollama: {to: 'host:11434'}, lab: {to: 10.1.2.0/24, ports: [80]}}\n"
     assert set(widens(made_of(text), NOTHING)) >= {
         "the host service ollama on port 11434, which is host",
@@ -243,7 +243,7 @@ def test_a_private_place_is_told_with_where_it_is() -> None:
     assert widens(made_of("version: 1\nhost_services: {ollama: {to: 'host:11434'}}\n"), made_of(text)) == ()
 
 
-def test_what_opens_much_stands_before_what_there_may_be_many_of() -> None:
+def test_lists_settings_restrictions_host_services_and_services_before_hosts() -> None:
     many = ", ".join(f"h{number}.test" for number in range(100))
     before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
     wide = made_of(
@@ -261,7 +261,7 @@ def test_what_opens_much_stands_before_what_there_may_be_many_of() -> None:
 UPSTREAM = "settings: {{upstream: {{proxy: 'http://proxy.corp.example:3128', ca: {}}}}}\n"
 
 
-def test_a_company_s_proxy_and_authority_are_told_and_so_are_other_certificates_of_the_same_name(
+def test_reports_an_upstream_proxy_and_its_ca_when_added_changed_or_removed(
     tmp_path: Path,
 ) -> None:
     policies = []
@@ -291,7 +291,7 @@ def test_a_company_s_proxy_and_authority_are_told_and_so_are_other_certificates_
         ("services: [{name: pip}]", "services: [node]", (TO_RESOLVE.format("python", "pip"),)),
     ],
 )
-def test_a_service_that_the_next_start_resolves_is_shown(
+def test_reports_a_service_that_the_next_start_resolves(
     now: str, before: str | None, expected: tuple[str, ...]
 ) -> None:
     def standing(text: str | None) -> Standing:
@@ -300,7 +300,7 @@ def test_a_service_that_the_next_start_resolves_is_shown(
     assert reaches(standing(now), standing(before)) == expected
 
 
-def test_a_budget_of_the_sandbox_that_is_gone_widens_what_other_layers_allow() -> None:
+def test_reports_a_removed_budget_of_the_sandbox() -> None:
     limited, free = made_of("settings: {budget: {requests: 1/min}}"), made_of("settings: {reload: restart}")
     assert widens(free, limited) == ("more than the budget of 1 requests per min",)
     assert widens(limited, free) == ()

@@ -9,7 +9,7 @@ from agent_sandbox.runtime.webhook.outcome import Failure, SenderLock, forget_fa
 FAILED = Failure(why="https://a.test: it answers 500", time="2026-01-02T10:00:00Z")
 
 
-def test_a_failure_is_known_until_a_message_arrives(tmp_path: Path) -> None:
+def test_remembers_a_failure_until_it_is_forgotten(tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     root = tmp_path / "app"
     assert last_failure(root, environ) is None
@@ -30,7 +30,7 @@ def test_a_damaged_record_is_none(tmp_path: Path) -> None:
         assert last_failure(tmp_path, environ) is None
 
 
-def test_a_state_directory_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+def test_ignores_a_state_directory_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     environ = {"XDG_STATE_HOME": str(tmp_path / "file")}
     save_failure(tmp_path, FAILED, environ)
@@ -38,7 +38,7 @@ def test_a_state_directory_that_cannot_be_written_stops_nothing(tmp_path: Path) 
     assert SenderLock(tmp_path, environ).take()
 
 
-def test_one_at_a_time_sends(tmp_path: Path) -> None:
+def test_only_one_sender_of_a_project_gets_the_lock(tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     first, second = SenderLock(tmp_path, environ), SenderLock(tmp_path, environ)
     assert first.take()
@@ -50,7 +50,9 @@ def test_one_at_a_time_sends(tmp_path: Path) -> None:
     assert second.take()
 
 
-def test_each_sends_where_the_file_system_has_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_sender_gets_the_lock_if_the_file_system_has_no_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def without_locks(_handle: int, _operation: int) -> None:
         raise OSError(errno.ENOLCK, "no locks available")
 

@@ -11,7 +11,7 @@ URL = "https://hooks.example.com/services/secret-path"
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Return the file of a user who has none yet."""
+    """Return the path of the webhook file, which does not exist yet."""
     folder = tmp_path / "config" / "agent-sandbox"
     folder.mkdir(parents=True, mode=0o700)
     (tmp_path / "app").mkdir()
@@ -29,7 +29,7 @@ def test_there_is_no_webhook_without_the_file(file: Path) -> None:
     assert webhook_file(environ(file)) == file
 
 
-def test_the_file_says_where_and_what(file: Path, tmp_path: Path) -> None:
+def test_reads_url_key_and_include(file: Path, tmp_path: Path) -> None:
     file.write_text(f"version: 1\nurl: {URL}\nkey: env:KEY\n")
     found = read_webhook(file, tmp_path / "app")
     assert (found.url.geturl(), found.key, found.include) == (URL, "env:KEY", [])
@@ -81,7 +81,7 @@ def test_a_repeated_key_is_a_problem(file: Path, tmp_path: Path) -> None:
         read_webhook(file, tmp_path / "app")
 
 
-def test_only_the_user_can_have_written_it(file: Path, tmp_path: Path) -> None:
+def test_rejects_a_file_that_others_or_an_agent_could_have_written(file: Path, tmp_path: Path) -> None:
     file.write_text(f"version: 1\nurl: {URL}\nkey: a\n")
     file.chmod(0o666)
     with pytest.raises(UserError, match="others may write here"):
