@@ -1,4 +1,4 @@
-"""Policies and requests, written as a person would."""
+"""Fixtures that build policies and requests from text."""
 
 from collections.abc import Callable
 from textwrap import dedent

@@ -10,10 +10,10 @@ def test_only_an_allow_is_allowed() -> None:
     assert answers == {Effect.ALLOW: True, Effect.DENY: False}
 
 
-def test_no_limit_is_larger_than_any() -> None:
+def test_a_missing_limit_is_infinite() -> None:
     allowed = Decision(effect=Effect.ALLOW, rule=None, origin=None, reason="")
     assert [replace(allowed, max_body=size).limit for size in (0, 2**63, None)] == [0, 2**63, math.inf]
 
 
-def test_an_origin_reads_as_file_and_line() -> None:
+def test_shows_an_origin_as_file_and_line() -> None:
     assert str(Origin(file="policy.yaml", line=12, layer="project")) == "policy.yaml:12"

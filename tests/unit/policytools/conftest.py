@@ -1,4 +1,4 @@
-"""Policies and requests, written as a person would."""
+"""Fixtures that build policies and requests from text."""
 
 from collections.abc import Callable
 from textwrap import dedent
@@ -31,7 +31,7 @@ def policy_of(layer_of: LayerOf) -> PolicyOf:
 
 @pytest.fixture
 def request_of(policy_of: PolicyOf) -> RequestOf:
-    """Return a reader of `METHOD URL`; slash.test takes encoded slashes."""
+    """Return a reader of `METHOD URL`; slash.test accepts encoded slashes."""
 
     def request(line: str) -> Request:
         method, _, url = line.partition(" ")

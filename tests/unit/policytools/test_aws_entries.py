@@ -9,7 +9,7 @@ ALIKE = ("bedrock", "bedrock-runtime", "dynamodb", "lambda", "secretsmanager", "
 
 
 @pytest.mark.parametrize("region", [REGION, "cn-north-1", "us-east-1"])
-def test_hosts_and_signatures_are_those_of_the_real_client(region: str) -> None:
+def test_hosts_regions_and_services_match_botocore(region: str) -> None:
     session = botocore.session.Session()
     session.set_credentials("a", "b")
     names = ("sqs",) if region != REGION else (*ALIKE, *HOSTS, *GLOBAL)
@@ -28,11 +28,11 @@ def test_hosts_and_signatures_are_those_of_the_real_client(region: str) -> None:
         ("cn-north-1", ["b-1.s3.cn-north-1.amazonaws.com.cn"]),
     ],
 )
-def test_a_bucket_has_a_host_of_its_own(region: str, hosts: list[str]) -> None:
+def test_each_bucket_has_its_own_host(region: str, hosts: list[str]) -> None:
     assert [one.host for one in apis(["s3/b-1", "s3/b-1"], region)] == hosts
 
 
-def test_an_entry_has_the_proxy_sign() -> None:
+def test_an_entry_signs_with_sigv4() -> None:
     (one,) = apis(["sqs"], REGION)
     assert one == Api(host="sqs.eu-central-1.amazonaws.com", region=REGION, service="sqs")
     assert one.entry("aws.key") == {
@@ -68,7 +68,7 @@ def test_an_entry_has_the_proxy_sign() -> None:
         ("sqs", "EU-CENTRAL-1", "not an AWS region: 'EU-CENTRAL-1'"),
     ],
 )
-def test_another_name_has_no_entry(name: str, region: str, why: str) -> None:
+def test_rejects_credential_issuers_and_invalid_names_and_regions(name: str, region: str, why: str) -> None:
     with pytest.raises(NoEntryError) as refused:
         apis([name], region)
     assert str(refused.value) == why

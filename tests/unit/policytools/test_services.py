@@ -36,7 +36,7 @@ def test_each_host_has_its_own_rules() -> None:
     assert [rule for entry in found for rule in entry.rules] == list(rules_of(service(ONE)))
 
 
-def test_all_that_can_be_chosen_is_shown_with_what_has_to_be_chosen() -> None:
+def test_lists_all_rules_with_the_options_that_they_require() -> None:
     forge = service("""
 options: {repos: repositories, git: {access: [read, readwrite]}}
 domains:
@@ -62,9 +62,7 @@ domains:
         ("copilot", "secret", "GET", "https://api.github.com/copilot_internal/v2/token"),
     ],
 )
-def test_no_secret_is_exchanged_for_one_that_the_client_would_have(
-    name: str, option: str, method: str, url: str
-) -> None:
+def test_denies_token_exchange_when_the_proxy_injects_the_secret(name: str, option: str, method: str, url: str) -> None:
     shipped = dict(shipped_services())
     effects = []
     for options in ({}, {option: "a"}):
@@ -74,14 +72,14 @@ def test_no_secret_is_exchanged_for_one_that_the_client_would_have(
     assert effects == ["allow", "deny"]
 
 
-def test_two_versions_differ_in_services_and_in_what_these_let_through() -> None:
+def test_lists_added_removed_and_changed_services() -> None:
     new = ONE.replace("2025-01-01", "2026-01-01").replace("/x", "/y")
     got = difference({"x": service(ONE), "gone": service(ONE)}, {"x": service(new), "come": service(ONE)})
     assert (got.added, got.removed) == (("come",), ("gone",))
     assert told(got) == [("x", ("2025-01-01", "2026-01-01"), ["POST a.test/y"], ["POST a.test/x"])]
 
 
-def test_what_is_worded_or_ordered_anew_is_no_difference() -> None:
+def test_reordered_or_reworded_rules_are_not_a_difference() -> None:
     moved = "domains: [b.test, {host: a.test, rules: [{methods: [POST], path: {exact: /x}}, {methods: [GET, HEAD]}]}]"
     assert difference({"x": service(ONE)}, {"x": service(moved)}) == Difference(added=(), removed=(), changed=())
 

@@ -21,19 +21,19 @@ def key(*hosts: str) -> Bound:
     return Bound(name="key", hosts=hosts)
 
 
-def test_what_is_put_in_and_is_not_there_is_told_with_what_sets_it(policy_of: PolicyOf) -> None:
+def test_lists_an_unset_secret_with_the_command_that_sets_it(policy_of: PolicyOf) -> None:
     policy = policy_of(f"domains:\n  - a.test\n  - {{host: b.test, {KEY}}}\n")
     origin = Origin(file="policy.yaml", line=3, layer="project")
     assert wanted(policy, []) == [Wanted(secret="key", host="b.test", origin=origin, hosts=("b.test",))]
     assert lines(policy) == [f"policy.yaml:3 needs key for b.test: {SET} key --host b.test"]
 
 
-def test_nothing_is_told_of_a_secret_that_may_go_there(policy_of: PolicyOf) -> None:
+def test_does_not_list_a_secret_that_is_bound_to_the_host(policy_of: PolicyOf) -> None:
     policy = policy_of(f"domains:\n  - {{host: b.test, {KEY}}}\n")
     assert lines(policy, key("a.test", "b.test"), Bound(name="other", hosts=("c.test",))) == []
 
 
-def test_one_that_may_go_elsewhere_keeps_its_hosts(policy_of: PolicyOf) -> None:
+def test_the_command_for_a_secret_bound_to_another_host_keeps_that_host(policy_of: PolicyOf) -> None:
     policy = policy_of(f"domains:\n  - {{host: b.test, {KEY}}}\n  - {{host: c.test, {KEY}}}\n")
     hosts = "--host a.test --host b.test --host c.test"
     assert lines(policy, key("a.test")) == [
@@ -42,13 +42,13 @@ def test_one_that_may_go_elsewhere_keeps_its_hosts(policy_of: PolicyOf) -> None:
     ]
 
 
-def test_rules_of_one_host_are_told_once_by_the_first(policy_of: PolicyOf) -> None:
+def test_lists_one_secret_once_for_several_rules_of_a_host(policy_of: PolicyOf) -> None:
     rules = "rules: [{methods: [GET]}, {methods: [PUT], path: {exact: /x}}]"
     policy = policy_of(f"domains:\n  - {{host: b.test, {KEY}, {rules}}}\n")
     assert lines(policy) == [f"policy.yaml:2 needs key for b.test: {SET} key --host b.test"]
 
 
-def test_each_secret_of_a_request_is_told_by_name(policy_of: PolicyOf) -> None:
+def test_lists_each_secret_of_a_request(policy_of: PolicyOf) -> None:
     policy = policy_of(f"domains:\n  - {{host: b.test, transform: {BOTH}}}\n")
     assert lines(policy) == [
         f"policy.yaml:2 needs id for b.test: {SET} id --host b.test",
@@ -58,19 +58,19 @@ def test_each_secret_of_a_request_is_told_by_name(policy_of: PolicyOf) -> None:
 
 
 @each("bound", [(), (key("b.test"),)])
-def test_of_a_wildcard_a_host_has_to_be_named(bound: tuple[Bound, ...], policy_of: PolicyOf) -> None:
+def test_asks_for_a_host_below_a_wildcard(bound: tuple[Bound, ...], policy_of: PolicyOf) -> None:
     policy = policy_of(f"domains:\n  - {{host: '*.b.test', {KEY}}}\n")
     told = f"policy.yaml:2 needs key for *.b.test: choose the host: {SET} key --host HOST"
     assert lines(policy, *bound) == [told]
     assert lines(policy, key("x.b.test")) == []
 
 
-def test_an_address_is_written_as_options_take_it(policy_of: PolicyOf) -> None:
+def test_writes_an_ipv6_address_in_brackets(policy_of: PolicyOf) -> None:
     policy = policy_of(f"domains:\n  - {{host: '[2606:4700::1]', {KEY}}}\n")
     assert [one.command for one in wanted(policy, [])] == [f"{SET} key --host [2606:4700::1]"]
 
 
-def test_a_service_is_named_where_it_wants_one() -> None:
+def test_names_the_service_that_needs_a_secret() -> None:
     origin = Origin(file="services/forge.yaml", line=7, layer="service forge")
     told = f"service forge needs key for b.test: {SET} key --host b.test"
     assert str(Wanted(secret="key", host="b.test", origin=origin, hosts=("b.test",))) == told
@@ -84,22 +84,24 @@ def test_a_service_is_named_where_it_wants_one() -> None:
         ("kye", ("b.test",), ["no rule of the policy injects kye yet; they inject id, key"]),
     ],
 )
-def test_what_goes_nowhere_is_told(policy_of: PolicyOf, name: str, hosts: tuple[str, ...], told: list[str]) -> None:
+def test_reports_hosts_and_secrets_that_no_rule_uses(
+    policy_of: PolicyOf, name: str, hosts: tuple[str, ...], told: list[str]
+) -> None:
     policy = policy_of(f"domains:\n  - {{host: b.test, transform: {BOTH}}}\n  - {{host: '*.c.test', {KEY}}}\n")
     assert list(unheard(policy, Bound(name=name, hosts=hosts))) == told
 
 
-def test_a_policy_that_wants_none_says_no_names(policy_of: PolicyOf) -> None:
+def test_a_policy_without_secrets_lists_no_secret_names(policy_of: PolicyOf) -> None:
     assert list(unheard(policy_of("domains: [a.test]"), key("a.test"))) == ["no rule of the policy injects key yet"]
 
 
-def test_a_key_that_signs_commits_is_of_that_kind(policy_of: PolicyOf) -> None:
+def test_a_key_that_signs_commits_has_the_kind_ssh_sign(policy_of: PolicyOf) -> None:
     transform = "{request: {headers: {X-Key: {secret: a, transform: {type: raw}}}}}"
     text = f"settings: {{sign_commits: a}}\ndomains: [{{host: a.test, transform: {transform}}}]\n"
     assert kinds_of(policy_of(text)) == {"a": ("raw", "ssh-sign")}
 
 
-def test_a_missing_signing_key_is_told_with_what_sets_it_up(policy_of: PolicyOf) -> None:
+def test_lists_a_missing_signing_key_with_the_command_that_sets_it_up(policy_of: PolicyOf) -> None:
     policy = policy_of("domains: [a.test]\nsettings: {sign_commits: key}\n")
     own = "agent-sandbox.internal"
     line = f"settings.sign_commits needs key for {own}: agent-sandbox secret setup signing"

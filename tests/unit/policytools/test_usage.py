@@ -50,7 +50,7 @@ def counts(usage: Usage) -> dict[int, tuple[int, int]]:
         ("an ambiguous request", asked("policy.yaml:9", path="/%zz"), {}),
     ],
 )
-def test_a_request_counts_for(
+def test_counts_a_request_for_the_line_that_decides_it(
     policy_of: PolicyOf, what: str, request: Asked, expected: dict[int, tuple[int, int]]
 ) -> None:
     usage = Usage(policy_of(POLICY))
@@ -58,7 +58,7 @@ def test_a_request_counts_for(
     assert counts(usage) == expected, what
 
 
-def test_every_line_with_a_rule_is_listed(policy_of: PolicyOf) -> None:
+def test_lists_every_line_with_a_rule(policy_of: PolicyOf) -> None:
     usage = Usage(policy_of(POLICY))
     for _ in range(3):
         usage.add(asked("policy.yaml:5", host="e.test", path="/x"))
@@ -67,7 +67,9 @@ def test_every_line_with_a_rule_is_listed(policy_of: PolicyOf) -> None:
     assert lines[3].rules == ["GET, HEAD https://d.test/**", "GET, HEAD https://e.test/x"]
 
 
-def test_a_flood_of_different_requests_is_bounded(policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_the_number_of_different_requests_in_memory(
+    policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(subject, "MOST", 2)
     usage = Usage(policy_of(POLICY))
     for number in range(5):

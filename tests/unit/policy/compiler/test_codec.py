@@ -57,17 +57,17 @@ def again(policy: Policy) -> Policy:
     return decode_policy(json.loads(json.dumps(encode_policy(policy))), {})
 
 
-def test_the_budget_of_a_service_is_read_as_it_was_written(layer_of: LayerOf) -> None:
+def test_round_trips_the_budget_of_a_service(layer_of: LayerOf) -> None:
     text = "services: [{name: x, budget: {requests: 7/min}}]"
     policy = compile_policy([layer_of(text)], {"x": layer_of("domains: [a.test]")})
     assert (again(policy), again(policy).rules.budgets[0].service) == (policy, policy.rules.budgets[0].service)
 
 
 @pytest.mark.parametrize("text", ["", "domains: [a.test]", EVERYTHING])
-def test_what_is_read_is_what_was_written(policy_of: PolicyOf, text: str) -> None:
+def test_round_trips_policies(policy_of: PolicyOf, text: str) -> None:
     policy = policy_of(text)
     assert again(policy) == policy
-    # These count for nothing when rules are compared.
+    # Comparing rules ignores these fields.
     read, written = (
         [(rule.verdict, rule.ports, rule.methods, rule.plain) for rule in one.rules.rules]
         for one in (again(policy), policy)
@@ -75,7 +75,7 @@ def test_what_is_read_is_what_was_written(policy_of: PolicyOf, text: str) -> Non
     assert read == written
 
 
-def test_a_confinement_comes_back(policy_of: PolicyOf) -> None:
+def test_round_trips_a_graphql_confinement(policy_of: PolicyOf) -> None:
     policy = policy_of("domains: [a.test]")
     confined = Confinement(
         types=(("query", (("a", ""),)),), scoped=(("a", ("b", "c")),), ids_of=("query",), repositories=("o/app",)
@@ -88,7 +88,7 @@ def test_a_confinement_comes_back(policy_of: PolicyOf) -> None:
     assert again(written) == written
 
 
-def test_a_restriction_comes_back_with_its_rules(policy_of: PolicyOf) -> None:
+def test_round_trips_a_restriction_with_its_rules(policy_of: PolicyOf) -> None:
     policy = policy_of("domains: [a.test]")
     tight = policy_of("tighten: true\ndomains: [a.test]\nsettings: {inspect: true}")
     both = Policy.of(policy.rules + tight.rules)
@@ -96,12 +96,12 @@ def test_a_restriction_comes_back_with_its_rules(policy_of: PolicyOf) -> None:
     assert again(both) == both
 
 
-def test_a_service_that_is_replaced_stays_so() -> None:
+def test_round_trips_replaced_services() -> None:
     policy = Policy.of(RuleSet(replaced=frozenset({"service x"})))
     assert again(policy) == policy
 
 
-def test_what_is_read_can_no_more_be_changed_than_what_was_compiled(policy_of: PolicyOf) -> None:
+def test_decoded_rules_are_immutable(policy_of: PolicyOf) -> None:
     (rule,) = again(policy_of("domains: [a.test]")).rules.rules
     for value, part in ((rule, "effect"), (rule.conditions, "host"), (rule.origin, "line"), (rule.verdict, "effect")):
         with pytest.raises(AttributeError):
@@ -111,7 +111,7 @@ def test_what_is_read_can_no_more_be_changed_than_what_was_compiled(policy_of: P
 @pytest.mark.parametrize(
     "said", ["ca: corp.pem", "proxy: 'https://proxy.corp.example:3129', no_proxy: [.near.example]"]
 )
-def test_what_a_company_puts_between_comes_back_with_its_certificates(layer_of: LayerOf, said: str) -> None:
+def test_round_trips_upstream_settings_with_their_certificates(layer_of: LayerOf, said: str) -> None:
     layer = layer_of(f"domains: [a.test]\nsettings: {{upstream: {{{said}}}}}")
     authorities = Authorities(name="corp.pem (sha256 1)", pem="-----BEGIN") if said.startswith("ca") else None
     policy = compile_policy([replace(layer, authorities=authorities)], {})
@@ -122,7 +122,7 @@ def test_what_a_company_puts_between_comes_back_with_its_certificates(layer_of: 
     assert read.settings.upstream.origin == policy.settings.upstream.origin
 
 
-def test_a_list_of_hosts_is_read_anew_and_found_by_what_stood_in_it() -> None:
+def test_looks_up_host_lists_by_name_and_content_hash() -> None:
     listed, _ = parse_host_list("a.test\n*.b.test", name="hosts.txt")
     origin = Origin(file="policy.yaml", line=1, layer="project")
     policy = Policy.of(RuleSet(rules=(Rule(effect=Effect.ALLOW, conditions=Conditions(host=listed), origin=origin),)))
@@ -133,7 +133,7 @@ def test_a_list_of_hosts_is_read_anew_and_found_by_what_stood_in_it() -> None:
         decode_policy(form, {"hosts.txt (sha256 other)": listed})
 
 
-def test_a_list_of_which_something_was_replaced_has_none() -> None:
+def test_rejects_a_host_list_from_which_a_host_was_removed() -> None:
     listed, _ = parse_host_list("a.test", name="hosts.txt")
     less = listed.without([parse_host_pattern("a.test")])
     origin = Origin(file="policy.yaml", line=1, layer="user")
@@ -142,11 +142,11 @@ def test_a_list_of_which_something_was_replaced_has_none() -> None:
         encode_policy(Policy.of(RuleSet(rules=(rule,))))
 
 
-def test_each_condition_has_a_form() -> None:
+def test_encodes_every_condition() -> None:
     assert set(Conditions.__struct_fields__) == {"host", *CONDITIONS}
 
 
-def test_a_condition_without_a_form_is_never_forgotten(policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_a_condition_that_it_cannot_encode(policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = policy_of("domains: [{host: a.test, rules: [{max_body: 1}]}]")
     monkeypatch.delitem(CONDITIONS, "max_body")
     with pytest.raises(NotEncodableError):
@@ -157,12 +157,12 @@ def test_a_condition_without_a_form_is_never_forgotten(policy_of: PolicyOf, monk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreRules(RuleSet):
-    """Rules, and something more of a later day."""
+    """A rule set with a field that the codec does not know."""
 
     more: int = 0
 
 
-def test_neither_is_another_part_of_the_whole(policy_of: PolicyOf) -> None:
+def test_rejects_a_rule_set_with_other_fields_or_setting_values(policy_of: PolicyOf) -> None:
     policy = policy_of("")
     assert again(dataclasses.replace(policy, rules=MoreRules())) == policy
     for rules in (MoreRules(more=1), RuleSet(settings={"http1": ["a", "b"]})):

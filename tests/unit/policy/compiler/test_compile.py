@@ -10,36 +10,36 @@ from agent_sandbox.problems import UserError
 type LayerOf = Callable[[str], Layer]
 
 
-def test_every_layer_has_its_say(layer_of: LayerOf) -> None:
+def test_compiles_the_rules_of_every_layer(layer_of: LayerOf) -> None:
     policy = compile_policy([layer_of("domains: [a.test]"), layer_of("deny: [b.test]")], {})
     assert [str(rule.conditions.host) for rule in policy.rules.rules] == ["a.test", "b.test"]
     assert policy.refusal == ""
 
 
-def test_services_are_put_in_their_place(layer_of: LayerOf) -> None:
+def test_expands_services_to_their_rules(layer_of: LayerOf) -> None:
     policy = compile_policy([layer_of("services: [x]")], {"x": layer_of("domains: [s.test]")})
     assert [str(rule.conditions.host) for rule in policy.rules.rules] == ["s.test"]
 
 
-def test_a_service_that_nobody_knows_is_told_with_those_that_are_known(layer_of: LayerOf) -> None:
+def test_unknown_service_error_lists_the_known_services(layer_of: LayerOf) -> None:
     with pytest.raises(UserError) as error:
         compile_policy([layer_of("domains: []\nservices: [x]")] * 2, {"b": layer_of(""), "a": layer_of("")})
     assert str(error.value) == "\n".join(["policy.yaml:2: unknown service 'x'; known: a, b"] * 2)
 
 
-def test_a_policy_without_an_allow_says_that_it_allows_nothing(layer_of: LayerOf) -> None:
+def test_a_policy_without_an_allow_reports_that_it_allows_nothing(layer_of: LayerOf) -> None:
     lower = replace(layer_of("deny: [a.test]"), file="team.yaml")
     assert compile_policy([lower, layer_of("")], {}).refusal == "team.yaml, policy.yaml allows nothing yet"
     assert compile_policy([], {}).refusal == "the policy allows nothing yet"
 
 
-def test_a_service_by_itself_offers_what_it_lets_through_at_its_least(layer_of: LayerOf) -> None:
+def test_compiles_each_service_on_its_own_to_its_default_rules(layer_of: LayerOf) -> None:
     offers = offered({"a": layer_of("domains: [a.test]"), "b": layer_of("domains: [b.test]")})
     hosts = {name: [str(rule.conditions.host) for rule in offer.rules.rules] for name, offer in offers.items()}
     assert hosts == {"a": ["a.test"], "b": ["b.test"]}
 
 
-def test_secrets_that_would_go_into_the_same_requests_are_told(layer_of: LayerOf) -> None:
+def test_reports_two_secrets_that_would_be_injected_into_the_same_requests(layer_of: LayerOf) -> None:
     lower, higher = (
         layer_of(f"domains:\n- {{host: a.test, transform: {{request: {{headers: {{X: {key}}}}}}}}}")
         for key in ("{secret: a, transform: {type: bearer}}", "{secret: b, transform: {type: bearer}}")

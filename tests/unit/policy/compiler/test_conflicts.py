@@ -9,7 +9,7 @@ from table_tests import each
 
 
 def layer(*entries: str) -> Layer:
-    """A policy with a secret of its own for each entry."""
+    """Return a layer with a different secret for each entry."""
     keys = (f"{{secret: s{number}, transform: {{type: bearer}}}}" for number in range(len(entries)))
     lines = [
         f"  - {{transform: {{request: {{headers: {{X: {key}}}}}}}, {entry}}}"
@@ -43,7 +43,7 @@ TOLD = f"p:3: secret s1 in x would be injected into the same requests as secret 
         (rule("{exact: /a}", ", headers: {x: one}"), rule("{exact: /a}")),
     ],
 )
-def test_equally_specific_rules_that_put_in_different_secrets_are_told(one: str, other: str) -> None:
+def test_reports_equally_specific_rules_that_inject_different_secrets(one: str, other: str) -> None:
     assert found(one, other) == [TOLD]
 
 
@@ -64,7 +64,7 @@ def test_equally_specific_rules_that_put_in_different_secrets_are_told(one: str,
         (rule("{exact: /a}", ", query: {exact: {x: one}}"), rule("{exact: /a}")),
     ],
 )
-def test_others_are_told_apart(one: str, other: str) -> None:
+def test_accepts_rules_that_are_disjoint_or_differ_in_specificity(one: str, other: str) -> None:
     assert found(one, other) == []
 
 
@@ -80,7 +80,7 @@ def test_the_same_secret_twice_is_no_conflict() -> None:
         ("{kind: env, name: A_KEY}", "{kind: env, name: A_KEY}", "st", 1),
     ],
 )
-def test_the_variable_of_a_placeholder_is_no_conflict(shim: str, other: str, secrets: str, differ: int) -> None:
+def test_ignores_different_client_shims_of_the_same_secret(shim: str, other: str, secrets: str, differ: int) -> None:
     keys = (
         f"{{secret: {secret}, transform: {{type: raw}}, client_shim: {one}}}"
         for secret, one in zip(secrets, (shim, other), strict=True)
@@ -91,14 +91,14 @@ def test_the_variable_of_a_placeholder_is_no_conflict(shim: str, other: str, sec
     assert len(list(conflicting(expand(policy, {}).rules))) == differ
 
 
-def test_more_globs_than_are_compared_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_more_overlapping_globs_than_it_compares(monkeypatch: pytest.MonkeyPatch) -> None:
     apart = [rule(f"{{glob: /{letter}/*}}") for letter in "abc"]
     assert found(*apart) == []
     monkeypatch.setattr(conflicts, "MAX_COMPARED", 2)
     assert found(*apart) == [f"p:4: {TOO_MANY}; {FEWER}"]
 
 
-def test_what_is_told_apart_without_a_look_at_paths_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_count_pairs_that_differ_without_comparing_globs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conflicts, "MAX_COMPARED", 1)
     same = "{glob: /a/*}"
     assert found(rule(same, ", methods: [GET]"), rule(same, ", methods: [POST]"), rule("{glob: /ab/*}")) == []

@@ -18,7 +18,7 @@ from table_tests import each
 type LayerOf = Callable[..., Layer]
 
 
-def test_an_allow_means_as_little_as_is_useful_and_a_deny_everything(layer_of: LayerOf) -> None:
+def test_an_allow_defaults_to_usual_ports_and_methods_and_a_deny_to_all(layer_of: LayerOf) -> None:
     rules = expand(layer_of("domains: [a.test]\ndeny: [a.test]"), {}).rules
     host = rules[0].conditions.host
     assert [(rule.effect, rule.conditions) for rule in rules] == [
@@ -27,7 +27,7 @@ def test_an_allow_means_as_little_as_is_useful_and_a_deny_everything(layer_of: L
     ]
 
 
-def test_graphql_is_asked_by_post_whether_the_rule_says_so_or_not(layer_of: LayerOf) -> None:
+def test_a_graphql_rule_implies_the_method_post(layer_of: LayerOf) -> None:
     rules = "[{graphql: {query: [a]}}, {methods: [POST], graphql: {query: [a]}}]"
     layer = layer_of(f"domains: [{{host: a.test, rules: {rules}}}]")
     first, second = (rule.conditions for rule in expand(layer, {}).rules)
@@ -35,18 +35,18 @@ def test_graphql_is_asked_by_post_whether_the_rule_says_so_or_not(layer_of: Laye
     assert first.methods == frozenset({"POST"})
 
 
-def test_mcp_is_for_the_methods_of_its_transport_unless_the_rule_names_fewer(layer_of: LayerOf) -> None:
+def test_an_mcp_rule_implies_the_methods_of_its_transport_unless_it_names_fewer(layer_of: LayerOf) -> None:
     more = ("methods: [POST], ", "path: {exact: /mcp}, ", "path: {prefix: /mcp}, ", "")
     rules = ", ".join(f"{{{one}mcp: {{tools: [a]}}}}" for one in more)
     methods = [
         rule.conditions.methods for rule in expand(layer_of(f"domains: [{{host: a.test, rules: [{rules}]}}]"), {}).rules
     ]
-    # Elsewhere on the host, a DELETE could be for something else than a session.
+    # Elsewhere on the host, a DELETE could concern something other than a session.
     everywhere = frozenset({"POST", "GET"})
     assert methods == [frozenset({"POST"}), everywhere | {"DELETE"}, everywhere, everywhere]
 
 
-def test_each_rule_of_an_entry_is_one_and_keeps_its_line_and_reason(layer_of: LayerOf) -> None:
+def test_expands_each_rule_of_an_entry_with_its_line_and_reason(layer_of: LayerOf) -> None:
     layer = layer_of(
         """
         domains:
@@ -80,11 +80,11 @@ def test_a_service_brings_its_rules_with_its_own_origin(layer_of: LayerOf) -> No
     assert told == [("s.test", "service x"), ("t.test", "service x"), ("a.test", "project")]
 
 
-def test_settings_are_carried(layer_of: LayerOf) -> None:
+def test_keeps_settings(layer_of: LayerOf) -> None:
     assert expand(layer_of("settings: {block_status: 418}"), {}).settings == {"block_status": 418}
 
 
-def test_what_a_company_puts_between_is_carried_with_its_layer_also_by_one_that_narrows(layer_of: LayerOf) -> None:
+def test_keeps_upstream_settings_with_their_layer_even_from_a_restricting_layer(layer_of: LayerOf) -> None:
     upstream = "settings: {upstream: {proxy: 'http://proxy.corp.example:3128'}}"
     layers = [layer_of(upstream, name="user"), layer_of(f"tighten: true\n{upstream}", name="organisation")]
     said = [expand(layer, {}).settings["upstream"] for layer in layers]
@@ -92,14 +92,14 @@ def test_what_a_company_puts_between_is_carried_with_its_layer_also_by_one_that_
 
 
 @pytest.mark.parametrize(("inspect", "insists"), [("true", True), ("false", False)])
-def test_of_a_narrowing_layer_only_the_setting_that_narrows_is_carried(
+def test_a_restricting_layer_can_require_inspection_but_cannot_turn_it_off(
     layer_of: LayerOf, inspect: str, *, insists: bool
 ) -> None:
     rules = expand(layer_of(f"tighten: true\nsettings: {{block_status: 418, inspect: {inspect}}}"), {})
     assert (rules.settings, rules.always_inspects) == ({"block_status": 418}, insists)
 
 
-def test_a_layer_that_only_narrows_has_denies_and_a_restriction(layer_of: LayerOf) -> None:
+def test_a_restricting_layer_expands_to_denies_and_a_restriction(layer_of: LayerOf) -> None:
     said = expand(layer_of("domains: [a.test]\ndeny: [b.test]\ntighten: true"), {})
     assert [str(rule.conditions.host) for rule in said.rules] == ["b.test"]
     (restriction,) = said.restrictions
@@ -112,7 +112,7 @@ def test_a_layer_that_only_narrows_has_denies_and_a_restriction(layer_of: LayerO
 @each(
     ("written", "restrictions"),
     [
-        ("services: [{name: x, readonly: true}]", [()]),  # it only publishes: of that, reading is nothing
+        ("services: [{name: x, readonly: true}]", [()]),  # the service only has PUT, which readonly removes
         ("services: []", [()]),
         ("domains:", [()]),
         ("allow: []", [()]),
@@ -123,7 +123,7 @@ def test_a_layer_that_only_narrows_has_denies_and_a_restriction(layer_of: LayerO
         ("settings: {inspect: true}", []),
     ],
 )
-def test_a_narrowing_layer_that_names_an_allow_has_a_restriction_even_if_it_comes_to_nothing(
+def test_a_restricting_layer_with_any_allow_section_restricts_even_without_rules(
     layer_of: LayerOf, written: str, restrictions: list[tuple[()]]
 ) -> None:
     service = layer_of("domains: [{host: a.test, rules: [{methods: [PUT]}]}]", name="service x")
@@ -131,7 +131,7 @@ def test_a_narrowing_layer_that_names_an_allow_has_a_restriction_even_if_it_come
     assert [restriction.rules for restriction in said.restrictions] == restrictions
 
 
-def test_an_entry_that_replaces_drops_what_services_of_the_same_layer_allow_of_its_host(layer_of: LayerOf) -> None:
+def test_a_replacing_entry_drops_the_allows_of_services_for_its_host(layer_of: LayerOf) -> None:
     service = layer_of("domains: [a.test, b.test]\ndeny: [a.test]", name="service x", file="services/x.yaml")
     layer = layer_of("services: [x]\ndomains: [{host: a.test, merge_mode: replace, ports: [1]}]")
     said = expand(layer, {"x": service})
@@ -139,13 +139,13 @@ def test_an_entry_that_replaces_drops_what_services_of_the_same_layer_allow_of_i
     assert said.replaced == {layer.spec.domains[0].host}
 
 
-def test_a_service_that_replaces_names_the_layer_whose_rules_are_dropped(layer_of: LayerOf) -> None:
+def test_a_replacing_service_names_the_layer_whose_rules_it_drops(layer_of: LayerOf) -> None:
     service = layer_of("domains: [a.test]", name="service x", file="services/x.yaml")
     said = expand(layer_of("services: [{name: x, merge_mode: replace}]"), {"x": service})
     assert (said.replaced, len(said.rules)) == (frozenset({"service x"}), 1)
 
 
-def test_a_private_place_is_an_allow_of_what_it_is_asked_for_by(layer_of: LayerOf) -> None:
+def test_a_host_service_allows_the_name_or_network_that_clients_request(layer_of: LayerOf) -> None:
     layer = layer_of(
         """
         host_services:
@@ -165,26 +165,26 @@ def test_a_private_place_is_an_allow_of_what_it_is_asked_for_by(layer_of: LayerO
     ]
 
 
-def test_a_narrowing_layer_leads_to_no_private_place(layer_of: LayerOf) -> None:
+def test_ignores_host_services_of_a_restricting_layer(layer_of: LayerOf) -> None:
     got = expand(layer_of("tighten: true\nhost_services: {db: {to: db.internal:1}}"), {})
     assert (got.rules, got.host_services, len(got.restrictions)) == ((), (), 1)
 
 
-def test_a_service_has_no_private_place_nor_a_list(layer_of: LayerOf) -> None:
+def test_ignores_host_services_and_host_lists_of_a_service(layer_of: LayerOf) -> None:
     listed, _ = parse_host_list("a.test", name="hosts.txt")
     service = replace(layer_of("host_services: {db: {to: evil.test:1}}", name="service x"), listed=listed)
     got = expand(layer_of("services: [x]"), {"x": service})
     assert (got.rules, got.host_services) == ((), ())
 
 
-def test_a_list_of_hosts_is_one_rule(layer_of: LayerOf) -> None:
+def test_a_host_list_expands_to_one_rule(layer_of: LayerOf) -> None:
     listed, _ = parse_host_list("a.test", name="hosts.txt")
     layer = replace(layer_of("version: 1\ndomains_file: hosts.txt"), listed=listed)
     told = [(str(rule), str(rule.origin)) for rule in expand(layer, {}).rules]
     assert told == [(f"any method {listed}", "policy.yaml:2")]
 
 
-def test_a_placeholder_of_services_is_a_plain_path_in_a_policy(layer_of: LayerOf) -> None:
+def test_a_repository_placeholder_is_a_literal_path_in_a_policy(layer_of: LayerOf) -> None:
     (rule,) = expand(layer_of("allow: ['GET https://a.test/{repo}']"), {}).rules
     assert rule.conditions.path == parse_path_pattern(PathKind.EXACT, "/{repo}")
 
@@ -220,20 +220,20 @@ def of_forge(layer_of: LayerOf, entry: str) -> list[str]:
         ),
     ],
 )
-def test_of_a_service_comes_what_is_chosen_and_all_that_it_denies(
+def test_a_service_adds_the_rules_of_the_chosen_options_and_all_its_denies(
     layer_of: LayerOf, entry: str, rules: list[str]
 ) -> None:
     assert of_forge(layer_of, entry) == [*rules, "deny any method b.test"]
 
 
-def test_an_option_that_only_the_service_can_refuse_is_told_by_its_line(layer_of: LayerOf) -> None:
+def test_reports_an_invalid_service_option_with_its_line(layer_of: LayerOf) -> None:
     with pytest.raises(UserError) as error:
         of_forge(layer_of, "{name: x, repos: [o]}")
     hint = 'write `owner/name`, or "owner/*" for all of an owner'
     assert str(error.value) == f"policy.yaml:1: not a repository: 'o'; {hint}"
 
 
-def test_a_deny_takes_its_path_in_any_case_and_an_allow_as_it_is_written(layer_of: LayerOf) -> None:
+def test_denies_match_paths_in_any_case_and_allows_in_exact_case(layer_of: LayerOf) -> None:
     rules = "[{host: a.test, rules: [{path: {prefix: /Admin}}]}]"
     allow, deny = (rule.conditions.path for rule in expand(layer_of(f"domains: {rules}\ndeny: {rules}"), {}).rules)
     assert allow is not None
@@ -244,7 +244,7 @@ def test_a_deny_takes_its_path_in_any_case_and_an_allow_as_it_is_written(layer_o
 KEY = "{request: {headers: {X: {secret: %s, transform: {type: bearer}}}}}"
 
 
-def test_a_rule_says_for_itself_what_is_put_in_or_its_entry_does_and_it_goes_over_https(layer_of: LayerOf) -> None:
+def test_a_rule_injects_its_own_secret_or_that_of_its_entry_over_https_only(layer_of: LayerOf) -> None:
     text = (
         f"domains: [{{host: a.test, transform: {KEY % 'a'}, rules: [{{methods: [GET]}}, {{transform: {KEY % 'b'}}}]}}]"
     )
@@ -253,7 +253,7 @@ def test_a_rule_says_for_itself_what_is_put_in_or_its_entry_does_and_it_goes_ove
     assert {rule.conditions.schemes for rule in rules} == {frozenset({"https"})}
 
 
-def test_a_layer_that_only_narrows_puts_nothing_in(layer_of: LayerOf) -> None:
+def test_rejects_transform_in_a_restricting_layer(layer_of: LayerOf) -> None:
     with pytest.raises(UserError) as raised:
         expand(layer_of(f"tighten: true\ndomains:\n- {{host: a.test, transform: {KEY % 'a'}}}"), {})
     assert str(raised.value.problems[0]) == (

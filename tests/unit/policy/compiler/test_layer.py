@@ -7,16 +7,16 @@ from agent_sandbox.policy.file.spec import PolicySpec
 LAYER = Layer(name="project", file="policy.yaml", spec=PolicySpec(), lines={("domains", 0): 3, ("domains",): 2})
 
 
-def test_a_part_has_its_line_and_what_was_written_in_short_has_the_line_of_the_whole() -> None:
+def test_a_part_without_a_line_has_the_line_of_its_parent() -> None:
     origins = [LAYER.origin("domains", 0, *rest) for rest in ((), ("rules", 0))]
     assert origins == [Origin(file="policy.yaml", line=3, layer="project")] * 2
 
 
-def test_a_layer_only_narrows_where_it_says_so_or_is_told_to() -> None:
+def test_a_layer_restricts_if_its_file_or_its_loader_sets_tighten() -> None:
     said = replace(LAYER, spec=PolicySpec(tighten=True))
     told = replace(LAYER, tighten=True)
     assert [layer.restricts for layer in (LAYER, said, told)] == [False, True, True]
 
 
-def test_what_stands_nowhere_is_of_the_first_line() -> None:
+def test_a_part_with_no_known_line_has_line_one() -> None:
     assert LAYER.origin("deny", 7) == Origin(file="policy.yaml", line=1, layer="project")

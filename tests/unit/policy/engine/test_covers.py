@@ -38,7 +38,7 @@ ALL = Conditions(host=ANY)
         ("*.a.test", "*", False),
     ],
 )
-def test_a_wider_host_takes_in_a_narrower_one(wide: str, narrow: str, *, expected: bool) -> None:
+def test_a_wider_host_covers_a_narrower_host(wide: str, narrow: str, *, expected: bool) -> None:
     first, second = (Conditions(host=parse_host_pattern(text)) for text in (wide, narrow))
     assert covers(first, second) is expected
 
@@ -53,7 +53,7 @@ def path(text: str) -> PathPattern:
     [
         ("exact /a", "exact /a", True),
         ("exact /a", "prefix /a", False),
-        ("exact /a", "glob /a", False),  # the same, and not proven
+        ("exact /a", "glob /a", False),  # the same path, but `covers` cannot prove it
         ("prefix /a", "exact /a/b", True),
         ("prefix /a", "exact /ab", False),
         ("prefix /a", "prefix /a/", True),
@@ -76,13 +76,13 @@ def path(text: str) -> PathPattern:
         ("glob /a*", "glob /*", False),
     ],
 )
-def test_a_wider_path_takes_in_a_narrower_one(wide: str, narrow: str, *, expected: bool) -> None:
+def test_a_wider_path_covers_a_narrower_path(wide: str, narrow: str, *, expected: bool) -> None:
     first, second = (Conditions(host=ANY, path=path(text)) for text in (wide, narrow))
     assert covers(first, second) is expected
 
 
 @pytest.mark.parametrize("text", ["exact /a", "prefix /", "glob /**"])
-def test_a_path_that_is_not_asked_for_is_every_path(text: str) -> None:
+def test_a_rule_without_a_path_covers_every_path(text: str) -> None:
     asked = Conditions(host=ANY, path=path(text))
     assert (covers(ALL, asked), covers(asked, ALL)) == (True, not text.startswith("exact"))
 
@@ -101,24 +101,24 @@ NARROWER = [
 
 
 @each("narrower", NARROWER)
-def test_what_asks_for_more_is_narrower(narrower: Conditions) -> None:
+def test_a_rule_with_an_additional_condition_is_narrower(narrower: Conditions) -> None:
     assert (covers(ALL, narrower), covers(narrower, ALL), covers(narrower, narrower)) == (True, False, True)
 
 
-def test_sets_and_sizes_are_compared() -> None:
+def test_compares_ports_headers_and_body_sizes() -> None:
     wide = Conditions(host=ANY, ports=frozenset({80, 443}), max_body=6, headers=header_pattern({"x-a": "b"}))
     both = header_pattern({"x-a": "b", "x-b": "c"})
     narrow = Conditions(host=ANY, ports=frozenset({443}), max_body=5, headers=both)
     assert (covers(wide, narrow), covers(narrow, wide)) == (True, False)
 
 
-def test_both_schemes_are_every_scheme_and_another_query_is_none() -> None:
+def test_both_schemes_cover_any_scheme_and_a_query_does_not_cover_a_longer_query() -> None:
     assert covers(Conditions(host=ANY, schemes=frozenset({"http", "https"})), ALL)
     one, two = (Conditions(host=ANY, query=query_pattern(asked)) for asked in ({"a": ["1"]}, {"a": ["1"], "b": ["2"]}))
     assert not covers(one, two)
 
 
-def test_a_list_of_operations_takes_in_a_shorter_one() -> None:
+def test_a_graphql_list_covers_a_shorter_list() -> None:
     wide, narrow = (
         Conditions(host=ANY, graphql=operation_pattern(named))
         for named in ({"query": ["a", "b"], "mutation": ["c"]}, {"query": ["b"]})
@@ -126,19 +126,19 @@ def test_a_list_of_operations_takes_in_a_shorter_one() -> None:
     assert (covers(wide, narrow), covers(narrow, wide)) == (True, False)
 
 
-def test_a_pattern_of_tools_takes_in_a_narrower_one() -> None:
+def test_a_tool_pattern_covers_a_narrower_pattern() -> None:
     wide, narrow = (Conditions(host=ANY, mcp=mcp_pattern(tools, [])) for tools in (["read_*"], ["read_a"]))
     assert (covers(wide, narrow), covers(narrow, wide)) == (True, False)
 
 
-def test_a_rule_that_puts_something_else_in_is_another_one() -> None:
+def test_does_not_cover_a_rule_that_injects_another_secret() -> None:
     one, other = (
         Conditions(host=ANY, inject=injection([Credential(header="x-key", secret=secret)])) for secret in ("a", "b")
     )
     assert not covers(one, other)
 
 
-def test_an_encoded_slash_is_taken_only_by_what_takes_it() -> None:
+def test_only_a_rule_with_encoded_slash_covers_another_with_encoded_slash() -> None:
     taking = Conditions(host=ANY, encoded_slash=True)
     assert (covers(taking, ALL), covers(ALL, taking)) == (True, False)
 
@@ -155,7 +155,7 @@ def test_an_encoded_slash_is_taken_only_by_what_takes_it() -> None:
         (("prefix /r", None), ("prefix /r/o", WHOLE), False),
     ],
 )
-def test_a_path_in_one_case_does_not_take_in_one_in_any(
+def test_a_case_sensitive_path_does_not_cover_a_case_insensitive_path(
     wide: tuple[str, tuple[int, int] | None], narrow: tuple[str, tuple[int, int] | None], *, expected: bool
 ) -> None:
     first, second = (

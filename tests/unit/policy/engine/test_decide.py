@@ -80,7 +80,7 @@ deny: [POST https://closed.test/**/git-receive-pack]
         ("GET https://read.test/info/refs/x?service=git-receive-pack", ""),
     ],
 )
-def test_the_request_that_starts_a_push_is_allowed_only_if_the_push_is(
+def test_allows_the_request_that_starts_a_git_push_only_if_the_push_is_allowed(
     policy_of: PolicyOf, request_of: RequestOf, line: str, reason: str
 ) -> None:
     policy, request = policy_of(PUSHES), request_of(line)
@@ -90,7 +90,7 @@ def test_the_request_that_starts_a_push_is_allowed_only_if_the_push_is(
         assert decision.reason.startswith(f"this request starts a git push, which is denied: {reason}")
 
 
-def test_the_start_of_a_push_meets_conditions_on_the_header_that_git_sends_with_it(
+def test_the_start_of_a_push_matches_a_content_type_condition_of_the_push(
     policy_of: PolicyOf, request_of: RequestOf
 ) -> None:
     request = request_of("GET https://typed.test/r/info/refs?service=git-receive-pack")
@@ -111,7 +111,9 @@ def test_the_start_of_a_push_meets_conditions_on_the_header_that_git_sends_with_
         ("POST https://api.test/v1/items", by(Effect.ALLOW, 9)),
     ],
 )
-def test_a_rule_decides(policy_of: PolicyOf, request_of: RequestOf, line: str, decision: Decision) -> None:
+def test_decides_by_the_matching_rule(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, decision: Decision
+) -> None:
     assert decide(policy_of(POLICY), request_of(line)) == decision
 
 
@@ -129,7 +131,9 @@ def test_a_rule_decides(policy_of: PolicyOf, request_of: RequestOf, line: str, d
         ),
     ],
 )
-def test_without_a_rule_it_is_denied(policy_of: PolicyOf, request_of: RequestOf, line: str, reason: str) -> None:
+def test_denies_a_request_that_no_rule_allows(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, reason: str
+) -> None:
     got = decide(policy_of(POLICY), request_of(line))
     assert (got.effect, got.rule, got.reason) == (Effect.DENY, None, reason)
 
@@ -145,7 +149,7 @@ def test_without_a_rule_it_is_denied(policy_of: PolicyOf, request_of: RequestOf,
         ("evil.test", 443, "deny", "no rule allows host evil.test"),
     ],
 )
-def test_a_connect_is_decided_on_host_and_port(
+def test_decides_a_connect_by_host_and_port(
     policy_of: PolicyOf, host: str, port: int, effect: str, reason: str
 ) -> None:
     got = decide_connect(policy_of(POLICY), host=host, port=port)
@@ -160,23 +164,23 @@ def test_a_connect_is_decided_on_host_and_port(
         ("[{path: {prefix: /x}}, {max_body: 1KB}]", 3, 1000),
     ],
 )
-def test_the_largest_body_of_all_that_allow_may_follow(
+def test_limits_the_body_to_the_largest_max_body_of_all_matching_allows(
     policy_of: PolicyOf, request_of: RequestOf, rules: str, line: int, limit: int | None
 ) -> None:
     got = decide(policy_of(f"domains:\n  - host: a.test\n    rules: {rules}"), request_of("POST https://a.test/"))
     assert got == replace(by(Effect.ALLOW, line), max_body=limit)
 
 
-def test_a_policy_that_cannot_be_read_allows_nothing(request_of: RequestOf) -> None:
+def test_a_deny_all_policy_allows_nothing(request_of: RequestOf) -> None:
     assert allows(Policy.deny_all("broken"), request_of("GET https://a.test/")) is False
 
 
-def test_a_connect_has_no_body(policy_of: PolicyOf) -> None:
+def test_a_connect_decision_has_no_body_limit(policy_of: PolicyOf) -> None:
     policy = policy_of("domains: [{host: a.test, rules: [{max_body: 1KB}]}]")
     assert decide_connect(policy, host="a.test", port=443) == by(Effect.ALLOW, 1)
 
 
-def test_a_policy_that_cannot_be_read_denies_everything_and_says_why(request_of: RequestOf) -> None:
+def test_a_deny_all_policy_denies_everything_with_its_reason(request_of: RequestOf) -> None:
     policy = Policy.deny_all("policy.yaml:3:5: unknown key 'x'")
     expected = Decision(
         effect=Effect.DENY, rule=None, origin=None, reason="policy.yaml:3:5: unknown key 'x'", cause=Cause.POLICY
@@ -196,13 +200,13 @@ def test_a_policy_without_an_allow_denies_everything(policy_of: PolicyOf, reques
 
 @each("text", ["domains: [a.test]", "domains: [b.test]", "domains: [a.test]\ndeny: [a.test]", ""])
 @each("above", ["domains: [a.test]", "domains: [b.test]"])
-def test_what_is_allowed_is_told_without_words(layer_of: LayerOf, request_of: RequestOf, text: str, above: str) -> None:
+def test_allows_agrees_with_decide(layer_of: LayerOf, request_of: RequestOf, text: str, above: str) -> None:
     narrowing = layer_of(f"tighten: true\n{above}", name="team", file="team.yaml")
     policy, request = compile_policy([narrowing, layer_of(text)], {}), request_of("GET https://a.test/")
     assert allows(policy, request) is decide(policy, request).allowed
 
 
-def test_a_policy_with_denies_alone_names_the_one_that_matches(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_a_policy_with_only_denies_names_the_matching_deny(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("deny: [a.test]")
     assert decide(policy, request_of("GET https://a.test/")) == by(Effect.DENY, 1)
     assert decide_connect(policy, host="a.test", port=443) == by(Effect.DENY, 1)
@@ -213,7 +217,7 @@ def test_a_denied_host_with_no_allow_has_no_nearest_rule(policy_of: PolicyOf, re
     assert decide(policy, request_of("GET https://b.test/")).reason == "no rule allows host b.test"
 
 
-def test_what_goes_beyond_a_narrowing_layer_is_denied(layer_of: LayerOf, request_of: RequestOf) -> None:
+def test_denies_requests_that_a_restricting_layer_does_not_allow(layer_of: LayerOf, request_of: RequestOf) -> None:
     policy = compile_policy([layer_of("tighten: true\ndomains: [a.test]"), layer_of("domains: [a.test, b.test]")], {})
     told = "layer project (policy.yaml:1) restricts what all others allow: no rule allows host b.test"
     assert decide(policy, request_of("GET https://b.test/")).reason == told
@@ -223,7 +227,7 @@ def test_what_goes_beyond_a_narrowing_layer_is_denied(layer_of: LayerOf, request
 
 
 @pytest.mark.parametrize(("restriction", "project"), [("1KB", "2KB"), ("2KB", "1KB")])
-def test_of_a_policy_and_a_narrowing_layer_the_smaller_limit_holds(
+def test_uses_the_smaller_body_limit_of_policy_and_restricting_layer(
     layer_of: LayerOf, request_of: RequestOf, restriction: str, project: str
 ) -> None:
     def entry(size: str) -> str:
@@ -246,7 +250,7 @@ VIEWER = Operation(kind="query", fields=frozenset({"viewer"}))
         ("POST https://b.test/graphql", False),
     ],
 )
-def test_a_body_is_awaited_only_where_it_could_make_the_request_allowed(
+def test_waits_for_a_graphql_body_only_if_the_body_could_make_the_request_allowed(
     policy_of: PolicyOf, request_of: RequestOf, line: str, *, expected: bool
 ) -> None:
     policy, request = policy_of(GRAPHQL), request_of(line)
@@ -255,7 +259,7 @@ def test_a_body_is_awaited_only_where_it_could_make_the_request_allowed(
     assert decide(policy, replace(request, operation=VIEWER)).allowed is expected
 
 
-def test_no_body_is_awaited_twice_nor_where_no_rule_asks_for_one(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_does_not_wait_for_a_body_twice_or_without_a_graphql_rule(policy_of: PolicyOf, request_of: RequestOf) -> None:
     request = request_of("POST https://a.test/graphql")
     assert not awaits_operation(policy_of(GRAPHQL), replace(request, operation=VIEWER))
     assert not awaits_operation(policy_of("allow: [GET https://a.test/graphql]"), request)
@@ -275,7 +279,7 @@ SEARCH = McpMessage(method=CALL, tool="search")
         ("POST https://a.test/x", False),
     ],
 )
-def test_a_message_is_awaited_only_where_it_could_make_the_request_allowed(
+def test_waits_for_an_mcp_message_only_if_it_could_make_the_request_allowed(
     policy_of: PolicyOf, request_of: RequestOf, line: str, *, expected: bool
 ) -> None:
     policy, request = policy_of(MCP), request_of(line)
@@ -285,13 +289,13 @@ def test_a_message_is_awaited_only_where_it_could_make_the_request_allowed(
     assert not awaits_message(policy_of(GRAPHQL), request)
 
 
-def test_no_message_is_awaited_twice(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_does_not_wait_for_an_mcp_message_twice(policy_of: PolicyOf, request_of: RequestOf) -> None:
     request = replace(request_of("POST https://a.test/mcp"), message=SEARCH)
     assert not awaits_operation(policy_of(MCP), request)
     assert not awaits_message(policy_of(MCP), request)
 
 
-def test_a_body_that_one_of_two_parsers_ruled_out_is_awaited_for_the_other(
+def test_still_waits_for_a_body_that_only_graphql_or_only_mcp_ruled_out(
     policy_of: PolicyOf, request_of: RequestOf
 ) -> None:
     policy = policy_of("domains: [{host: a.test, rules: [{graphql: {query: [a]}}, {mcp: {tools: [a]}}]}]")
@@ -301,7 +305,7 @@ def test_a_body_that_one_of_two_parsers_ruled_out_is_awaited_for_the_other(
     assert awaits_operation(policy, replace(request, message=McpMessage(doubt="no JSON")))
 
 
-def test_an_organisation_narrows_the_tools_of_a_project(layer_of: LayerOf, request_of: RequestOf) -> None:
+def test_a_restricting_layer_limits_the_mcp_tools_of_a_project(layer_of: LayerOf, request_of: RequestOf) -> None:
     def entry(tools: str) -> str:
         return f"domains: [{{host: a.test, rules: [{{mcp: {{tools: [{tools}]}}}}]}}]"
 
@@ -335,7 +339,7 @@ deny: [POST https://a.test/**]
         ("GET http://a.test/x", "deny", ("deny", None, "None")),
     ],
 )
-def test_a_secret_is_that_of_the_most_specific_rule_that_has_one(
+def test_injects_the_secret_of_the_most_specific_rule_with_a_secret(
     policy_of: PolicyOf, request_of: RequestOf, line: str, without: str, filled: tuple[str, str | None, str]
 ) -> None:
     policy, request = policy_of(SECRETS), request_of(line)
@@ -353,7 +357,7 @@ def test_a_secret_is_that_of_the_most_specific_rule_that_has_one(
         ("{path: {prefix: /}, max_body: 5000}, ", 1000),
     ],
 )
-def test_how_much_may_follow_a_secret_say_rules_that_put_it_in(layer_of: LayerOf, more: str, limit: int) -> None:
+def test_limits_the_body_by_the_rules_that_inject_the_secret(layer_of: LayerOf, more: str, limit: int) -> None:
     put_in = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
     project = f"""
 domains:
@@ -366,19 +370,23 @@ domains:
     assert decide_with_secrets(policy, request)[0].max_body == limit
 
 
-def test_a_policy_without_secrets_is_asked_once(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_a_policy_without_secrets_decides_the_same_and_injects_nothing(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
     policy, request = policy_of("domains: [a.test]"), request_of("GET https://a.test/")
     assert decide_with_secrets(policy, request) == (decide(policy, request), None)
 
 
-def test_what_only_others_allow_has_nothing_put_in(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_injects_nothing_if_only_rules_without_a_secret_allow_the_request(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
     policy = policy_of(f"{SECRETS}\nallow: [GET https://b.test/]")
     decision, injection = decide_with_secrets(policy, request_of("GET https://b.test/"))
     assert (decision.allowed, injection) == (True, None)
 
 
 def granted(policy: Policy, request: Request) -> Policy:
-    """Return the policy with a grant of what `request` asks for."""
+    """Return the policy with a grant for `request`."""
     offer = offer_for(request, NOTHING)
     assert offer
     return dataclasses.replace(
@@ -419,7 +427,7 @@ settings: {ask: {about: [writes], uploads: 9}}
         ("POST http://nas.example.com:8080/", 99, "", 0),
     ],
 )
-def test_asks_about_what_a_rule_allows_without_naming_it(  # noqa: PLR0917 - a table
+def test_asks_about_writes_and_uploads_that_no_rule_names(  # noqa: PLR0917 - a table
     policy_of: PolicyOf, request_of: RequestOf, line: str, size: int | None, reason: str, allow: int
 ) -> None:
     policy, request = policy_of(ASKING), replace(request_of(line), body_size=size)
@@ -427,13 +435,13 @@ def test_asks_about_what_a_rule_allows_without_naming_it(  # noqa: PLR0917 - a t
     assert (decision.reason if decision.cause is Cause.ASK else "") == reason
     assert allows(policy, request) is decision.allowed is not bool(reason)
     if reason:
-        # The rule that allows it did not deny it.
+        # The rule that allows the request is not the one that denies it.
         assert (decision.rule, decision.origin) == (None, None)
         after = decide(granted(policy, request), request)
         assert (after.allowed, after.reason) == (True, f"allowed by policy.yaml:{allow}; allowed by grant:1: once")
 
 
-def test_a_body_of_unknown_size_that_nobody_is_asked_about_ends_at_the_size(
+def test_limits_an_unasked_body_of_unknown_size_to_the_upload_threshold(
     policy_of: PolicyOf, request_of: RequestOf
 ) -> None:
     get = replace(request_of("GET https://a.test/"), body_size=None)
@@ -459,7 +467,7 @@ settings: {ask: {about: [unlisted, writes], uploads: 9}}
         ("GET https://new.test/x", None, 9),
     ],
 )
-def test_a_grant_that_lasts_lets_no_large_upload_pass(
+def test_a_lasting_grant_does_not_allow_large_uploads(
     policy_of: PolicyOf, request_of: RequestOf, line: str, size: int | None, said: str | int | None
 ) -> None:
     policy, request = policy_of(LASTING), request_of(line)
@@ -488,7 +496,7 @@ def test_an_answer_injects_what_the_rule_injects(policy_of: PolicyOf, request_of
     assert injection
 
 
-def test_a_push_that_a_person_is_asked_about_may_start(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_allows_the_start_of_a_git_push_that_asks_a_person(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("domains: [git.test]\nsettings: {ask: writes}")
     assert decide(policy, request_of("GET https://git.test/o/r/info/refs?service=git-receive-pack")).allowed
     assert decide(policy, request_of("POST https://git.test/o/r/git-receive-pack")).cause is Cause.ASK
@@ -536,7 +544,7 @@ def test_a_rule_that_asks_requires_a_person(policy_of: PolicyOf, request_of: Req
     ("line", "allowed"),
     [("DELETE https://a.test/x", True), ("GET https://c.test/y", True), ("DELETE https://a.test/never", False)],
 )
-def test_what_a_rule_asks_about_is_allowed_once_or_for_a_while(
+def test_a_grant_for_the_path_answers_a_rule_that_asks_unless_a_deny_matches(
     policy_of: PolicyOf, request_of: RequestOf, line: str, *, allowed: bool
 ) -> None:
     policy, request = policy_of(RULES_ASK), request_of(line)
@@ -558,7 +566,7 @@ def test_a_grant_for_all_paths_does_not_answer_a_rule_that_asks(policy_of: Polic
     assert decide(policy, request_of("GET https://c.test/x")).cause is Cause.ASK
 
 
-def test_a_layer_that_restricts_can_require_a_person(layer_of: LayerOf, request_of: RequestOf) -> None:
+def test_a_restricting_layer_can_require_a_person(layer_of: LayerOf, request_of: RequestOf) -> None:
     above = "tighten: true\ndomains: [a.test, {host: a.test, rules: [{methods: [DELETE], ask: true}]}]"
     policy = compile_policy([layer_of(above), layer_of("domains: [a.test]")], {})
     assert decide(policy, request_of("GET https://a.test/")).allowed
@@ -576,7 +584,7 @@ def test_does_not_grant_a_host_service(policy_of: PolicyOf, request_of: RequestO
     assert not decide_connect(after, host=request.host, port=request.port).allowed
 
 
-def test_a_denied_request_is_denied_whatever_was_granted_for_another_one(
+def test_a_grant_does_not_allow_requests_that_a_deny_matches_or_to_other_hosts(
     policy_of: PolicyOf, request_of: RequestOf
 ) -> None:
     policy = granted(

@@ -4,7 +4,7 @@ from agent_sandbox.policy.engine.dump import dump_rule
 from agent_sandbox.policy.engine.policy import Policy
 
 
-def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Policy]) -> None:
+def test_dumps_a_rule_in_canonical_form(policy_of: Callable[[str], Policy]) -> None:
     policy = policy_of(
         """
         domains:
@@ -45,7 +45,7 @@ def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Pol
     assert (second["headers"], second["max_body"]) == ({"x-a": "2", "x-b": "1"}, 1000)
 
 
-def test_what_is_not_asked_for_is_left_out(policy_of: Callable[[str], Policy]) -> None:
+def test_omits_conditions_that_a_rule_does_not_have(policy_of: Callable[[str], Policy]) -> None:
     policy = policy_of("domains: [a.test]\ndeny: [b.test]")
     assert dump_rule(policy.rules.rules[1]) == {
         "effect": "deny",

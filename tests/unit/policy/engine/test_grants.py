@@ -55,7 +55,7 @@ def test_a_grant_without_a_path_is_for_one_request() -> None:
         ),
     ],
 )
-def test_a_grant_is_one_public_host_and_no_secret(unfit: Rule) -> None:
+def test_rejects_grants_that_are_not_for_one_inspected_public_host(unfit: Rule) -> None:
     with pytest.raises(ValueError, match="not a valid grant"):
         Grants(rules=(unfit,))
 
@@ -90,7 +90,7 @@ GRAPHQL = "{host: a.test, rules: [{graphql: {query: [a]}}]}"
         (WRITES, MCP, ("POST", None), ""),
     ],
 )
-def test_a_person_is_asked_about_what_the_rule_does_not_name(  # noqa: PLR0917 - a table
+def test_asks_a_person_about_writes_and_uploads_that_the_rule_does_not_name(  # noqa: PLR0917 - a table
     policy_of: Callable[[str], Policy],
     request_of: Callable[[str], Request],
     settings: Settings,
@@ -106,7 +106,7 @@ def test_a_person_is_asked_about_what_the_rule_does_not_name(  # noqa: PLR0917 -
 
 
 @each(("settings", "rule", "most"), [(UPLOADS, WHOLE, 9), (UPLOADS, SIZED, None), (WRITES, WHOLE, None)])
-def test_a_body_that_does_not_say_its_size_is_limited(
+def test_limits_a_body_of_unknown_size_to_the_upload_threshold(
     policy_of: Callable[[str], Policy], settings: Settings, rule: str, most: int | None
 ) -> None:
     assert unasked_body(settings, policy_of(f"domains: [{rule}]").rules.rules) == most
@@ -147,7 +147,7 @@ domains:
         ("GET https://a.test/q?all=2", {"headers": (("x-kind", "b"),)}, ""),
     ],
 )
-def test_no_spelling_of_a_request_avoids_a_question(
+def test_another_spelling_of_a_request_does_not_avoid_a_question(
     policy_of: PolicyOf, request_of: RequestOf, line: str, more: dict[str, object], why: str
 ) -> None:
     request = replace(request_of(line), **more)
@@ -171,9 +171,11 @@ def test_a_grant_answers_only_if_it_names_the_path(policy_of: PolicyOf, request_
     ("host", "port", "about"),
     [("b.a.test", 443, True), ("b.a.test", 8443, True), ("x.a.test", 443, False), ("a.test", 1, True)],
 )
-def test_says_which_hosts_it_is_about(policy_of: PolicyOf, host: str, port: int, *, about: bool) -> None:
+def test_reports_whether_a_rule_that_asks_concerns_a_host_and_port(
+    policy_of: PolicyOf, host: str, port: int, *, about: bool
+) -> None:
     assert policy_of(ASKING).asking.about(host, port) is about
 
 
-def test_a_policy_without_such_rules_asks_nothing(policy_of: PolicyOf) -> None:
+def test_a_policy_without_rules_that_ask_asks_nothing(policy_of: PolicyOf) -> None:
     assert policy_of("domains: [{host: a.test, ask: false}]").asking == AskRules() == compile_policy([], {}).asking

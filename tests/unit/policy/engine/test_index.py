@@ -14,24 +14,24 @@ def hosts_for(host: str, *patterns: str) -> list[str]:
     return [str(rule.conditions.host) for rule in index.rules_for(host)]
 
 
-def test_the_nearest_name_comes_first() -> None:
+def test_lists_rules_for_the_most_specific_host_first() -> None:
     patterns = ("*.test.example", "a.b.test.example", ".b.test.example", "*.a.b.test.example", "b.test.example")
     assert hosts_for("a.b.test.example", *patterns) == ["a.b.test.example", ".b.test.example", "*.test.example"]
 
 
-def test_an_apex_is_taken_by_a_dot_and_not_by_a_star() -> None:
+def test_a_dot_pattern_matches_its_apex_and_a_star_pattern_does_not() -> None:
     assert hosts_for("wild.test", "*.wild.test", ".wild.test") == [".wild.test"]
 
 
-def test_a_host_that_nobody_names_has_no_rules() -> None:
+def test_a_host_that_no_pattern_matches_has_no_rules() -> None:
     assert hosts_for("evilwild.test", "*.wild.test", "wild.test") == []
 
 
-def test_an_address_has_only_rules_that_name_it() -> None:
+def test_an_address_has_only_the_rules_that_name_it() -> None:
     assert hosts_for("2001:db8::1", "[2001:db8::1]", "a.test") == ["2001:db8::1"]
 
 
-def test_the_order_of_rules_never_matters() -> None:
+def test_the_order_of_rules_does_not_matter() -> None:
     rules = [the_rule("a.test", line) for line in (3, 1, 2)]
     assert build_index(rules) == build_index(reversed(rules))
 
@@ -45,18 +45,18 @@ def test_an_address_has_the_rules_of_its_networks() -> None:
     assert found == {"10.1.2.3": ["10.1.2.3", "10.1.0.0/16"], "10.2.2.3": []}
 
 
-def test_the_rules_about_a_path_are_those_of_the_host_and_of_all_above() -> None:
+def test_rules_without_a_path_apply_to_every_path() -> None:
     index = build_index(map(the_rule, ("a.test.example", "*.test.example", "b.test.example")))
     assert index.rules_about("a.test.example", ("/",)) == index.rules_for("a.test.example")
     assert len(index.rules_about("a.test.example", ("/",))) == 2
 
 
-def test_every_name_is_taken_and_no_address() -> None:
+def test_a_single_star_matches_every_name_and_no_address() -> None:
     assert hosts_for("a.test", "*", "a.test") == ["a.test", "*"]
     assert hosts_for("203.0.113.7", "*") == []
 
 
-def test_a_host_is_named_by_one_rule_or_by_several_and_not_by_those_of_all_above() -> None:
+def test_naming_returns_only_rules_for_the_exact_host() -> None:
     one, two, beside, above = the_rule("two.test", 1), the_rule("two.test", 2), the_rule("one.test"), the_rule("*")
     index = build_index([two, above, beside, one])
     found = [index.naming(host) for host in ("one.test", "two.test", "none.test")]
@@ -67,7 +67,7 @@ def test_a_host_is_named_by_one_rule_or_by_several_and_not_by_those_of_all_above
     ]
 
 
-def test_a_path_is_looked_for_among_the_rules_of_the_host_and_of_those_above() -> None:
+def test_finds_rules_for_a_path_by_exact_host_and_by_wildcard() -> None:
     for patterns, found in ((("a.test",), ["a.test"]), (("a.test", "*"), ["a.test", "*"])):
         index = build_index(map(the_rule, patterns))
         assert [str(rule.conditions.host) for rule in index.rules_about("a.test", ("/",))] == found

@@ -65,13 +65,13 @@ def test_a_denial_names_the_nearest_rule_and_what_differed(
     )
 
 
-def test_a_connect_to_another_port_names_the_rule_that_has_ports(policy_of: PolicyOf) -> None:
+def test_a_denied_connect_names_the_rule_that_allows_other_ports(policy_of: PolicyOf) -> None:
     got = no_rule_for_port("exact.test", 22, policy_of(POLICY).index.rules_for("exact.test"))
     assert got is not None
     assert got.reason == "host exact.test is allowed, port 22 is not: policy.yaml:8 allows any method exact.test"
 
 
-def test_a_host_without_an_allow_has_no_nearest_request(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_a_host_without_an_allow_has_no_nearest_rule(policy_of: PolicyOf, request_of: RequestOf) -> None:
     index = policy_of(POLICY).index
     request = request_of("GET https://deny.test/")
     assert no_rule_for_request(request, ("/",), index) is None
@@ -89,7 +89,7 @@ def test_a_host_without_an_allow_has_no_nearest_request(policy_of: PolicyOf, req
         ("evil.test", ""),
     ],
 )
-def test_a_host_that_nobody_names_is_told_of_its_parent_and_children(
+def test_an_unlisted_host_gets_the_rule_of_its_parent_or_subdomains_as_nearest(
     policy_of: PolicyOf, host: str, nearest: str
 ) -> None:
     tail = f": {nearest}" if nearest else ""
@@ -103,9 +103,7 @@ def test_a_host_that_nobody_names_is_told_of_its_parent_and_children(
     )
 
 
-def test_what_goes_beyond_a_restriction_is_denied_by_it_with_its_nearest_rule(
-    policy_of: PolicyOf, request_of: RequestOf
-) -> None:
+def test_a_denial_by_a_restriction_names_its_nearest_rule(policy_of: PolicyOf, request_of: RequestOf) -> None:
     origin = Origin(file="team.yaml", line=1, layer="team")
     restriction = Restriction(origin=origin, rules=policy_of("domains: [{host: a.test, ports: [8443]}]").rules.rules)
     narrows = "layer team (team.yaml:1) restricts what all others allow"
@@ -123,7 +121,7 @@ def test_what_goes_beyond_a_restriction_is_denied_by_it_with_its_nearest_rule(
 @pytest.mark.parametrize(
     ("line", "cause"), [("POST https://a.test/x", Cause.OPERATION), ("POST http://a.test/x", Cause.REQUEST)]
 )
-def test_a_denial_for_the_operation_alone_says_that_it_rests_on_that(
+def test_a_denial_for_only_the_graphql_operation_has_the_cause_operation(
     policy_of: PolicyOf, request_of: RequestOf, line: str, cause: Cause
 ) -> None:
     policy = policy_of("domains: [{host: a.test, rules: [{schemes: [https], graphql: {query: [viewer]}}]}]")
@@ -134,7 +132,7 @@ def test_a_denial_for_the_operation_alone_says_that_it_rests_on_that(
     assert "graphql query node" in denial.reason
 
 
-def test_a_denial_for_the_tool_alone_says_that_it_rests_on_that(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_a_denial_for_only_the_mcp_tool_has_the_cause_operation(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("domains: [{host: a.test, rules: [{mcp: {tools: [search]}}]}]")
     request = replace(request_of("POST https://a.test/x"), message=McpMessage(method=CALL, tool="delete"))
     denial = no_rule_for_request(request, readings(request.path), policy.index)
@@ -153,7 +151,9 @@ deny: [GET https://a.test/x, b.test, "*.c.test", {host: d.test, ports: [8443]}]
 """
 
 
-def test_what_a_deny_takes_back_whole_is_near_to_nothing(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_an_allow_that_a_deny_covers_entirely_is_never_the_nearest_rule(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
     index = policy_of(TAKEN_BACK).index
     request = request_of("GET https://a.test/")
     assert no_rule_for_request(request, ("/",), index) is None
@@ -162,7 +162,7 @@ def test_what_a_deny_takes_back_whole_is_near_to_nothing(policy_of: PolicyOf, re
         assert no_rule_for_host(index, host).reason == f"no rule allows host {host}"
 
 
-def test_of_more_than_can_be_compared_the_rest_is_taken_as_it_is(
+def test_treats_allows_beyond_the_comparison_limit_as_not_covered_by_denies(
     policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = "[GET https://a.test/x, GET https://a.test/y]"
@@ -173,7 +173,7 @@ def test_of_more_than_can_be_compared_the_rest_is_taken_as_it_is(
     assert list(unshadowed(allows, rules)) == allows[1:]
 
 
-def test_among_more_rules_than_are_compared_those_for_the_path_come_first(
+def test_compares_rules_for_the_path_first_when_there_are_too_many_rules(
     policy_of: PolicyOf, request_of: RequestOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = "".join(f"  - {{methods: [PUT], path: {{exact: /long/{number}}}}}\n" for number in range(20))
@@ -190,7 +190,7 @@ def test_among_more_rules_than_are_compared_those_for_the_path_come_first(
     ]
 
 
-def test_a_rule_without_methods_is_said_to_allow_the_standard_ones(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_a_rule_without_methods_is_described_as_any_standard_method(policy_of: PolicyOf, request_of: RequestOf) -> None:
     index = policy_of("domains: [a.test]").index
     told = no_rule_for_request(request_of("PROPFIND https://a.test/"), ("/",), index)
     assert told is not None

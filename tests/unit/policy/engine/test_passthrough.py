@@ -37,7 +37,7 @@ UNREAD = "{host: a.test, inspect: false}"
         ("domains: [a.test, {host: b.test, ask: true}]\nsettings: {inspect: false}", True),
     ],
 )
-def test_tls_goes_through_unopened_only_where_nothing_inside_is_asked_for(
+def test_passes_tls_through_only_if_no_rule_for_the_host_needs_inspection(
     layer_of: LayerOf, text: str, *, unopened: bool
 ) -> None:
     assert compile_policy([layer_of(text)], {}).passthrough("a.test", 443) is unopened
@@ -57,15 +57,15 @@ def test_tls_goes_through_unopened_only_where_nothing_inside_is_asked_for(
         ("settings: {inspect: false}", True),
     ],
 )
-def test_a_narrowing_layer_may_have_more_opened(layer_of: LayerOf, above: str, *, unopened: bool) -> None:
+def test_a_restricting_layer_can_require_inspection(layer_of: LayerOf, above: str, *, unopened: bool) -> None:
     layers = [layer_of(f"tighten: true\n{above}"), layer_of(f"domains: [{UNREAD}]")]
     assert compile_policy(layers, {}).passthrough("a.test", 443) is unopened
 
 
-def test_a_narrowing_layer_has_nothing_more_go_through_unopened(layer_of: LayerOf) -> None:
+def test_a_restricting_layer_cannot_add_passthrough(layer_of: LayerOf) -> None:
     layers = [layer_of("domains: [a.test]"), layer_of("tighten: true\nsettings: {inspect: false}")]
     assert not compile_policy(layers, {}).passthrough("a.test", 443)
 
 
-def test_a_host_without_a_rule_is_opened() -> None:
+def test_inspects_a_host_without_a_rule() -> None:
     assert not passes_through([], [], port=443, inspect=False)

@@ -34,7 +34,7 @@ settings: {block_status: 403}
 """
 
 
-def test_a_digest_tells_what_a_policy_does_not_how_it_is_written(policy_of: PolicyOf) -> None:
+def test_a_digest_does_not_depend_on_how_the_policy_is_written(policy_of: PolicyOf) -> None:
     assert policy_of(WRITTEN).digest == policy_of(THE_SAME).digest
 
 
@@ -52,7 +52,7 @@ def test_a_digest_changes_with_what_a_policy_does(policy_of: PolicyOf, change: s
     assert policy_of(WRITTEN).digest != policy_of(f"{WRITTEN}\n{change}").digest
 
 
-def test_a_policy_knows_whether_a_rule_or_a_restriction_asks_what_a_body_does(layer_of: Callable[..., Layer]) -> None:
+def test_reports_whether_any_rule_or_restriction_has_a_graphql_or_mcp_condition(layer_of: Callable[..., Layer]) -> None:
     plain = layer_of("domains: [a.test]")
     asking = layer_of("{tighten: true, domains: [{host: a.test, rules: [{graphql: {query: [a]}}]}]}")
     asks = [compile_policy(layers, {}).asks_operations for layers in ([plain], [asking, plain])]
@@ -66,17 +66,17 @@ def test_a_digest_is_the_same_on_every_machine(policy_of: PolicyOf) -> None:
     assert policy_of(WRITTEN).digest == expected
 
 
-def test_a_denial_is_403_unless_the_policy_says_so(policy_of: PolicyOf) -> None:
+def test_a_denial_is_403_unless_block_status_is_set(policy_of: PolicyOf) -> None:
     statuses = [policy_of(text).settings.block_status for text in ("", "settings: {block_status: 418}")]
     assert statuses == [403, 418]
 
 
-def test_a_policy_that_could_not_be_read_knows_why() -> None:
+def test_a_deny_all_policy_keeps_its_reason() -> None:
     policy = Policy.deny_all("policy.yaml:3: unknown key")
     assert (policy.refusal, policy.rules.rules) == ("policy.yaml:3: unknown key", ())
 
 
-def test_an_encoded_slash_stands_where_an_entry_takes_it_or_nothing_is_allowed_anyway(policy_of: PolicyOf) -> None:
+def test_accepts_encoded_slashes_for_hosts_that_opt_in_and_hosts_without_an_allow(policy_of: PolicyOf) -> None:
     policy = policy_of(
         "domains: [b.test, {host: a.test, encoded_slash: true}]\ndeny: [{host: c.test, encoded_slash: true}]"
     )
@@ -84,7 +84,7 @@ def test_an_encoded_slash_stands_where_an_entry_takes_it_or_nothing_is_allowed_a
     assert [host for host in hosts if policy.takes_encoded_slash(host)] == ["a.test", "c.test", "d.test"]
 
 
-def test_tls_goes_through_unopened_where_an_entry_says_so_unless_a_layer_insists(
+def test_passes_tls_through_where_an_entry_allows_unless_a_layer_requires_inspection(
     policy_of: PolicyOf, layer_of: Callable[[str], Layer]
 ) -> None:
     unopened = "domains: [{host: a.test, inspect: false}, b.test]"
@@ -101,7 +101,7 @@ def test_a_digest_changes_with_a_restriction(layer_of: Callable[..., Layer], pol
     assert within.digest == compile_policy([narrowing, layer_of(THE_SAME)], {}).digest != policy_of(WRITTEN).digest
 
 
-def test_a_private_place_leads_where_the_policy_says_and_counts_in_the_digest(policy_of: PolicyOf) -> None:
+def test_finds_host_services_by_name_and_port_and_includes_them_in_the_digest(policy_of: PolicyOf) -> None:
     one, other = (policy_of(f"host_services: {{db: {{to: {to}}}}}") for to in ("host:5433", "10.1.2.3:5433"))
     assert one.host_service("db", 5433) == HostService(name="db", to="host", port=5433)
     assert one.host_service("db", 80) is None
@@ -109,7 +109,7 @@ def test_a_private_place_leads_where_the_policy_says_and_counts_in_the_digest(po
     assert one.digest != policy_of("host_services: {db: {to: db:5433}}").digest
 
 
-def test_a_host_is_reached_through_the_company_s_proxy_that_the_policy_names(layer_of: LayerOf) -> None:
+def test_uses_the_upstream_proxy_and_ca_of_the_policy(layer_of: LayerOf) -> None:
     written = "settings: {upstream: {proxy: 'http://proxy.corp.example:3128', ca: x.pem, no_proxy: [near.example]}}"
     authorities = Authorities(name="x.pem (sha256 1)", pem="-----BEGIN")
     policy = compile_policy([replace(layer_of(written), authorities=authorities)], {})
@@ -126,7 +126,7 @@ def test_a_host_is_reached_through_the_company_s_proxy_that_the_policy_names(lay
     assert compile_policy([layer_of(written)], {}).authorities == ""
 
 
-def test_grants_are_added_to_those_that_are_there(policy_of: PolicyOf) -> None:
+def test_adds_grants_to_existing_grants(policy_of: PolicyOf) -> None:
     policy = policy_of("domains: [a.test]")
     conditions = Conditions(host=parse_host_pattern("b.test"), ports=frozenset({443}), methods=frozenset({"GET"}))
     rule = Rule(effect=Effect.ALLOW, conditions=conditions, origin=Origin(file="grant", line=1, layer="grant"))
@@ -137,7 +137,7 @@ def test_grants_are_added_to_those_that_are_there(policy_of: PolicyOf) -> None:
     assert policy.granting((rule,)).digest == policy.digest
 
 
-def test_a_digest_says_who_is_asked_about_what(policy_of: PolicyOf) -> None:
+def test_a_digest_changes_with_settings_ask(policy_of: PolicyOf) -> None:
     texts = ("", "settings: {ask: unlisted}", "settings: {ask: {timeout: 9}}", "settings: {ask: false}")
     digests = [policy_of(f"domains: [a.test]\n{text}").digest for text in texts]
     assert len(set(digests)) == 3
@@ -173,7 +173,7 @@ def test_a_request_counts_against_the_budgets_of_all_entries_that_allow_it(polic
     assert policy_of("domains: [a.test]").budgets("a.test", 443) == ()
 
 
-def test_a_budget_of_a_service_is_for_all_that_its_rules_allow_and_no_layer_lifts_it(layer_of: LayerOf) -> None:
+def test_a_service_budget_counts_all_its_rules_and_no_layer_lifts_it(layer_of: LayerOf) -> None:
     services = {
         "x": replace(layer_of("domains: [a.test, {host: b.test, rules: [{methods: [GET]}]}]"), name="service x")
     }
@@ -204,7 +204,7 @@ def test_a_restricting_layer_can_set_a_budget_that_no_other_layer_lifts(policy_o
     assert rates == ["1 requests per min", "5 requests per min", "8 requests per min", "9 requests per min"]
 
 
-def test_a_digest_says_how_much_may_pass(policy_of: PolicyOf) -> None:
+def test_a_digest_changes_with_budgets(policy_of: PolicyOf) -> None:
     texts = (
         "domains: [a.test]",
         "domains: [{host: a.test, budget: {requests: 1/min}}]",
@@ -213,7 +213,7 @@ def test_a_digest_says_how_much_may_pass(policy_of: PolicyOf) -> None:
     assert len({policy_of(text).digest for text in texts}) == 3
 
 
-def test_what_is_asked_about_is_inspected_unless_an_entry_says_otherwise(policy_of: PolicyOf) -> None:
+def test_inspects_hosts_whose_requests_need_a_person_unless_the_entry_opts_out(policy_of: PolicyOf) -> None:
     hosts = "domains: [a.test, {host: b.test, inspect: false}]\nsettings: {inspect: false, ask: %s}"
     for ask, whole in (("unlisted", True), ("writes", False), ("{uploads: 0}", False)):
         policy = policy_of(hosts % ask)

@@ -29,13 +29,17 @@ def under(layer_of: LayerOf, text: str) -> Policy:
     return compile_policy([layer_of(CEILING, name="team", file="team.yaml"), layer_of(text)], {})
 
 
-def test_what_every_layer_takes_is_allowed_by_the_rule_that_allows_it(layer_of: LayerOf, request_of: RequestOf) -> None:
+def test_names_the_rule_of_the_project_for_requests_within_the_restriction(
+    layer_of: LayerOf, request_of: RequestOf
+) -> None:
     policy = under(layer_of, "domains: [a.test]")
     assert decide(policy, request_of("GET https://a.test/")).rule == "policy.yaml:1"
     assert decide_connect(policy, host="a.test", port=443).rule == "policy.yaml:1"
 
 
-def test_what_goes_beyond_is_denied_by_the_layer_that_narrows(layer_of: LayerOf, request_of: RequestOf) -> None:
+def test_denies_requests_beyond_the_restriction_by_the_restricting_layer(
+    layer_of: LayerOf, request_of: RequestOf
+) -> None:
     told = "team.yaml:5 allows GET, HEAD a.test"
     expected = Decision(
         effect=Effect.DENY,
@@ -56,7 +60,7 @@ def test_what_goes_beyond_is_denied_by_the_layer_that_narrows(layer_of: LayerOf,
         ("{methods: [POST]}", "{methods: [POST]}", None),
     ],
 )
-def test_the_smaller_limit_on_a_body_holds(
+def test_uses_the_smaller_body_limit_of_restriction_and_project(
     layer_of: LayerOf, request_of: RequestOf, restriction: str, project: str, limit: int | None
 ) -> None:
     layers = [
@@ -66,7 +70,7 @@ def test_the_smaller_limit_on_a_body_holds(
     assert decide(compile_policy(layers, {}), request_of("POST https://a.test/")).max_body == limit
 
 
-def test_a_host_or_port_beyond_is_denied_at_the_connect(layer_of: LayerOf, request_of: RequestOf) -> None:
+def test_denies_a_connect_to_hosts_and_ports_beyond_the_restriction(layer_of: LayerOf, request_of: RequestOf) -> None:
     policy = under(layer_of, "domains: [b.test, c.test]")
     nobody, port = "no rule allows host c.test", "host b.test is allowed, port 443 is not"
     assert decide(policy, request_of("GET https://c.test/")).reason == f"{NARROWS}: {nobody}"
@@ -80,7 +84,7 @@ def test_a_restriction_allows_nothing_by_itself(layer_of: LayerOf, request_of: R
     assert (got.reason, got.cause) == ("no rule allows host a.test", Cause.HOST)
 
 
-def test_nothing_stays_within_a_restriction_without_allows(request_of: RequestOf) -> None:
+def test_a_restriction_without_allows_permits_nothing(request_of: RequestOf) -> None:
     restriction = Restriction(origin=ORIGIN, rules=())
     request = request_of("GET https://a.test/")
     assert restriction.verdict(request, readings(request.path)) is None

@@ -64,7 +64,7 @@ def matches(rule: Rule, request: Request) -> bool:
     return rule.matches(request, readings(request.path))
 
 
-def test_a_rule_is_a_conjunction() -> None:
+def test_a_rule_matches_if_all_conditions_match() -> None:
     assert matches(the_rule(), asked())
 
 
@@ -81,13 +81,15 @@ def test_a_rule_is_a_conjunction() -> None:
         (asked(size=1025), "a body of 1025B"),
     ],
 )
-def test_one_condition_that_fails_is_enough_and_is_named(request_: Request, difference: str) -> None:
+def test_a_rule_does_not_match_if_one_condition_fails_and_names_the_difference(
+    request_: Request, difference: str
+) -> None:
     rule = the_rule()
     assert not matches(rule, request_)
     assert list(rule.differences(request_, readings(request_.path))) == [difference]
 
 
-def test_a_rule_that_puts_a_secret_in_takes_what_it_can_be_put_into() -> None:
+def test_a_rule_that_injects_a_secret_matches_only_requests_that_can_carry_secrets() -> None:
     rule = the_rule(Conditions(host=HOST, inject=TOKEN))
     filled = replace(asked(), secrets=True)
     assert (matches(rule, asked()), matches(rule, filled)) == (False, True)
@@ -96,7 +98,7 @@ def test_a_rule_that_puts_a_secret_in_takes_what_it_can_be_put_into() -> None:
     assert str(rule) == "any method a.test with secret token in authorization"
 
 
-def test_a_rule_without_conditions_takes_every_request_to_its_host() -> None:
+def test_a_rule_without_conditions_matches_every_request_to_its_host() -> None:
     rule = the_rule(Conditions(host=HOST), Effect.DENY)
     request = asked(scheme="http", port=1, method="TRACE", path="/x", query="y")
     assert matches(rule, request)
@@ -104,24 +106,24 @@ def test_a_rule_without_conditions_takes_every_request_to_its_host() -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1%2Fx", "/v1;a/x"])
-def test_an_allow_holds_in_every_reading_of_a_path_a_deny_in_any(path: str) -> None:
+def test_an_allow_must_match_every_reading_of_a_path_and_a_deny_any_reading(path: str) -> None:
     conditions = Conditions(host=HOST, path=parse_path_pattern(PathKind.PREFIX, "/v1"))
     answers = {effect: matches(the_rule(conditions, effect), asked(path=path)) for effect in Effect}
     assert answers == {Effect.ALLOW: False, Effect.DENY: True}
 
 
 @pytest.mark.parametrize("size", [None, 0, 1024])
-def test_a_body_of_unknown_size_may_follow_and_one_that_is_small_enough(size: int | None) -> None:
+def test_matches_bodies_of_unknown_size_and_up_to_max_body(size: int | None) -> None:
     assert matches(the_rule(), asked(size=size))
 
 
-def test_one_more_value_of_a_header_does_not_get_round_a_deny() -> None:
+def test_an_additional_header_value_does_not_avoid_a_deny() -> None:
     conditions = Conditions(host=HOST, headers=header_pattern({"accept": "x"}))
     answers = {effect: matches(the_rule(conditions, effect), asked(accept="y, x")) for effect in Effect}
     assert answers == {Effect.ALLOW: False, Effect.DENY: True}
 
 
-def test_one_more_parameter_does_not_get_round_a_deny() -> None:
+def test_an_additional_query_parameter_does_not_avoid_a_deny() -> None:
     conditions = Conditions(host=HOST, query=query_pattern({"service": ["git-receive-pack"]}))
     assert matches(the_rule(conditions, Effect.DENY), asked(query="x=1&service=git-receive-pack"))
 
@@ -133,7 +135,7 @@ def test_one_more_parameter_does_not_get_round_a_deny() -> None:
         (Effect.DENY, "no uploads", "denied by policy.yaml:12: no uploads"),
     ],
 )
-def test_a_rule_gives_the_same_verdict_each_time(effect: Effect, reason: str, told: str) -> None:
+def test_a_rule_has_a_verdict_with_origin_reason_and_body_limit(effect: Effect, reason: str, told: str) -> None:
     expected = Decision(effect=effect, rule="policy.yaml:12", origin=HERE, reason=told, max_body=1024)
     assert the_rule(effect=effect, reason=reason).verdict == expected
 
@@ -152,17 +154,17 @@ def test_a_rule_gives_the_same_verdict_each_time(effect: Effect, reason: str, to
         (Conditions(host=HOST, ask=True), "any method a.test if a person allows it"),
     ],
 )
-def test_a_rule_reads_as_one_line(conditions: Conditions, told: str) -> None:
+def test_shows_a_rule_as_one_line(conditions: Conditions, told: str) -> None:
     assert str(the_rule(conditions)) == told
 
 
-def test_only_a_rule_without_further_conditions_is_of_the_host_alone() -> None:
+def test_only_conditions_on_host_and_port_are_of_the_host_alone() -> None:
     alone = Conditions(host=HOST, ports=frozenset({1}))
     assert (alone.of_the_host_alone, EVERY_CONDITION.of_the_host_alone) == (True, False)
 
 
-def test_whatever_is_asked_for_beyond_host_port_and_method_is_looked_at() -> None:
-    """A condition of a later day, too: one that `plain` left out would never be asked."""
+def test_a_condition_beyond_host_port_and_method_makes_a_rule_not_plain() -> None:
+    """Also fails for a new condition that `plain` does not consider."""
     graphql = operation_pattern({"query": ["viewer"]})
     mcp = mcp_pattern(["search"], [])
     every = replace(EVERY_CONDITION, graphql=graphql, mcp=mcp, inject=TOKEN, encoded_slash=True, inspect=False)
@@ -180,24 +182,24 @@ def test_whatever_is_asked_for_beyond_host_port_and_method_is_looked_at() -> Non
     ]
 
 
-def test_what_each_decision_asks_lies_in_the_rule_itself() -> None:
+def test_a_rule_copies_ports_methods_and_plain_from_its_conditions() -> None:
     for asked in (Conditions(host=HOST), EVERY_CONDITION):
         rule = the_rule(asked)
         assert (rule.ports, rule.methods, rule.plain) == (asked.ports, asked.methods, asked.plain)
 
 
-def test_a_rule_is_all_that_there_is_about_a_path() -> None:
+def test_a_single_rule_applies_to_every_path() -> None:
     rule = the_rule(EVERY_CONDITION)
     assert rule.about(("/elsewhere",)) == (rule,)
 
 
-def test_any_request_is_meant_by_a_host_with_the_usual_methods_and_all_its_ports() -> None:
+def test_usual_ports_and_standard_methods_mean_any_request() -> None:
     usual = Conditions(host=HOST, ports=USUAL_PORTS, methods=STANDARD)
     assert (usual.of_any_request, EVERY_CONDITION.of_any_request) == (True, False)
     assert [Conditions(host=HOST).takes_port(1), usual.takes_port(1), usual.takes_port(443)] == [True, False, True]
 
 
-def test_the_most_specific_path_comes_first_then_the_first_line() -> None:
+def test_sorts_rules_by_the_most_specific_path_first() -> None:
     paths = [None, (PathKind.PREFIX, "/a"), (PathKind.EXACT, "/a"), (PathKind.PREFIX, "/a/b")]
     rules = [
         the_rule(Conditions(host=HOST, path=None if path is None else parse_path_pattern(*path))) for path in paths
@@ -211,7 +213,7 @@ def test_the_most_specific_path_comes_first_then_the_first_line() -> None:
     ]
 
 
-def test_an_allow_with_mcp_takes_listed_messages_alone() -> None:
+def test_an_allow_with_mcp_matches_only_listed_tools() -> None:
     rule = the_rule(Conditions(host=HOST, mcp=mcp_pattern(["search"], [])))
     deleting = replace(asked(), message=McpMessage(method=CALL, tool="delete"))
     assert matches(rule, replace(asked(), message=McpMessage(method=CALL, tool="search")))
@@ -222,7 +224,7 @@ def test_an_allow_with_mcp_takes_listed_messages_alone() -> None:
     assert not rule.conditions.of_any_request
 
 
-def test_an_allow_with_graphql_takes_listed_operations_alone() -> None:
+def test_an_allow_with_graphql_matches_only_listed_operations() -> None:
     rule = the_rule(Conditions(host=HOST, graphql=operation_pattern({"query": ["viewer"]})))
     reading = Operation(kind="query", fields=frozenset({"viewer"}))
     writing = Operation(kind="mutation", fields=frozenset({"deleteRef"}))

@@ -18,7 +18,7 @@ def the_rule(line: int, *, effect: Effect = Effect.ALLOW, host: str = "a.test", 
     return Rule(effect=effect, conditions=Conditions(host=parse_host_pattern(host)), origin=origin)
 
 
-def test_two_layers_say_what_each_of_them_says() -> None:
+def test_adding_rule_sets_concatenates_their_rules() -> None:
     both = RuleSet(rules=(the_rule(1),)) + RuleSet(rules=(the_rule(2),))
     assert both == RuleSet(rules=(the_rule(1), the_rule(2)))
 
@@ -29,25 +29,25 @@ def test_a_budget_is_for_the_sandbox_or_a_service() -> None:
     assert Budgeted("k", origin, Budget(), "service npm").whose == "the service npm"
 
 
-def test_a_setting_of_the_higher_layer_stands() -> None:
+def test_a_setting_of_the_higher_layer_wins() -> None:
     lower, higher = RuleSet(settings={"block_status": 418, "inspect": False}), RuleSet(settings={"block_status": 403})
     assert (lower + higher).settings == {"block_status": 403, "inspect": False}
     assert (lower + RuleSet()).settings == lower.settings
 
 
-def test_places_of_all_layers_stand() -> None:
+def test_keeps_host_services_of_all_layers() -> None:
     rows = [host_service_row("x", Target(to=f"{name}.test", port=1), ()) for name in "ab"]
     both = RuleSet(host_services=(rows[0],)) + RuleSet(host_services=(rows[1],))
     assert both.host_services == tuple(rows)
 
 
-def test_what_a_narrowing_layer_insists_on_stays() -> None:
+def test_keeps_always_inspects_from_any_layer() -> None:
     insisting, silent = RuleSet(always_inspects=True), RuleSet()
     both = [insisting + silent, silent + insisting, silent + silent]
     assert [rules.always_inspects for rules in both] == [True, True, False]
 
 
-def test_what_a_higher_layer_replaces_are_the_lower_one_s_allows_of_that_very_host() -> None:
+def test_a_replaced_host_drops_lower_allows_of_exactly_that_host() -> None:
     deny, other = the_rule(2, effect=Effect.DENY), the_rule(3, host="*.a.test")
     higher = RuleSet(rules=(the_rule(4),), replaced=frozenset({A_TEST}))
     both = RuleSet(rules=(the_rule(1), deny, other)) + higher
@@ -66,15 +66,15 @@ def test_what_a_higher_layer_replaces_are_the_lower_one_s_allows_of_that_very_ho
         ("*.a.test", "a.test", "a.test"),
         ("*.a.test", "b.ba.test", "b.ba.test"),
         ("*", "203.0.113.7", "203.0.113.7"),
-        # `.a.test` is two in one.
+        # `.a.test` is `a.test` and `*.a.test`.
         ("*.a.test", ".a.test", "a.test"),
         ("a.test", ".a.test", "*.a.test"),
-        # What is wider stays as it is.
+        # Wider patterns stay unchanged.
         ("b.a.test", "*.a.test", "*.a.test"),
         ("*.b.a.test", ".a.test", ".a.test"),
     ],
 )
-def test_a_wildcard_that_replaces_drops_every_lower_allow_it_contains(
+def test_a_replaced_wildcard_drops_every_lower_allow_that_it_contains(
     replaced: str, lower: str, left: str | None
 ) -> None:
     higher = RuleSet(replaced=frozenset({parse_host_pattern(replaced)}))
@@ -82,7 +82,7 @@ def test_a_wildcard_that_replaces_drops_every_lower_allow_it_contains(
     assert [str(rule.conditions.host) for rule in got] == ([left] if left else [])
 
 
-def test_a_host_of_a_list_is_replaced_like_any_other() -> None:
+def test_a_replaced_host_is_removed_from_a_lower_host_list() -> None:
     listed, _ = parse_host_list("a.test\nb.test", name="hosts.txt")
     rule = the_rule(1)
     lower = RuleSet(rules=(replace(rule, conditions=Conditions(host=listed)), the_rule(2, host="c.test")))
@@ -90,12 +90,12 @@ def test_a_host_of_a_list_is_replaced_like_any_other() -> None:
     assert [rule.conditions.host for rule in left] == [listed.without([A_TEST]), parse_host_pattern("c.test")]
 
 
-def test_what_a_higher_layer_replaces_of_a_service_is_what_lower_layers_took_from_it() -> None:
+def test_a_replaced_service_drops_the_rules_of_that_service_in_lower_layers() -> None:
     taken, own = the_rule(1, layer="service x"), the_rule(2, layer="x")
     assert (RuleSet(rules=(taken, own)) + RuleSet(replaced=frozenset({"service x"}))).rules == (own,)
 
 
-def test_restrictions_of_all_layers_hold() -> None:
+def test_keeps_restrictions_of_all_layers() -> None:
     one, other = (Restriction(origin=the_rule(line).origin, rules=(the_rule(line),)) for line in (1, 2))
     both = RuleSet(restrictions=(one,)) + RuleSet(restrictions=(other,), replaced=frozenset({A_TEST}))
     assert both.restrictions == (one, other)

@@ -29,7 +29,7 @@ MANY = (
 )
 
 
-def test_a_few_rules_are_all_looked_at() -> None:
+def test_returns_all_of_a_few_rules_for_any_path() -> None:
     rules = table("exact /a", None)
     assert (rules.about(("/b",)), type(rules)) == (rules, Rules)
 
@@ -43,14 +43,14 @@ def test_a_few_rules_are_all_looked_at() -> None:
         ("/a%40", ["any method a.test/a%40"]),
     ],
 )
-def test_of_many_those_are_looked_at_whose_paths_begin_so(path: str, told: list[str]) -> None:
+def test_selects_rules_by_the_start_of_their_path_when_there_are_many(path: str, told: list[str]) -> None:
     found = [str(rule) for rule in table(*MANY).about(readings(path))]
     assert set(told) <= set(found)
     assert len(found) < len(MANY) - FEW
 
 
 @each("path", ["/", "/a", "/a/", "/a/b", "/a/b/c", "/x/b", "/a%40", "/a;x=1/b", "/3", "/nobody"])
-def test_all_that_match_are_among_them_in_the_order_of_all(path: str) -> None:
+def test_returns_every_rule_that_matches_the_path_in_the_original_order(path: str) -> None:
     many, ways = table(*MANY), readings(path)
     asked = [rule for rule in many if rule.conditions.path is None or any(map(rule.conditions.path.matches, ways))]
     about = many.about(ways)
@@ -58,7 +58,7 @@ def test_all_that_match_are_among_them_in_the_order_of_all(path: str) -> None:
     assert list(about) == [rule for rule in many if rule in about]
 
 
-def test_many_rules_are_found_by_a_name_in_any_case() -> None:
+def test_finds_a_rule_whose_path_is_partly_case_insensitive_among_many() -> None:
     origin = Origin(file="policy.yaml", line=99, layer="project")
     path = parse_path_pattern(PathKind.PREFIX, "/r/Own/x", any_case=(3, 6))
     rule = Rule(effect=Effect.ALLOW, conditions=Conditions(host=HOST, path=path), origin=origin)
@@ -71,12 +71,12 @@ def asked(path: str) -> Request:
     return Request(scheme="https", host="a.test", port=443, method="GET", path=path, query="")
 
 
-def test_one_rule_needs_no_order() -> None:
+def test_returns_a_single_rule_as_a_tuple() -> None:
     (rule,) = table("exact /a")
     assert rules_of_host([rule]) == (rule,)
 
 
-def test_many_denies_are_found_by_a_path_in_any_case() -> None:
+def test_finds_a_case_insensitive_deny_among_many_rules() -> None:
     origin = Origin(file="policy.yaml", line=99, layer="project")
     path = parse_path_pattern(PathKind.PREFIX, "/r/Own%C3%A9", any_case=WHOLE)
     rule = Rule(effect=Effect.DENY, conditions=Conditions(host=HOST, path=path), origin=origin)
@@ -84,6 +84,6 @@ def test_many_denies_are_found_by_a_path_in_any_case() -> None:
     assert rule not in rules_of_host([rule, *table(*MANY)]).about(("/s",))
 
 
-def test_of_many_the_one_that_could_take_a_path_is_found() -> None:
+def test_finds_the_only_rule_for_a_path_among_many_exact_paths() -> None:
     many = table(*(f"exact /{number}" for number in range(FEW + 1)))
     assert [many.about((path,)) for path in ("/3", "/x")] == [(next(r for r in many if str(r).endswith("/3")),), ()]

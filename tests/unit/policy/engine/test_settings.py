@@ -2,11 +2,11 @@ from agent_sandbox.policy.engine.settings import Settings, dump_settings, settin
 from agent_sandbox.policy.match.upstream import Upstream
 
 
-def test_what_nobody_says_has_its_usual_value() -> None:
+def test_unset_settings_have_their_defaults() -> None:
     assert settings_of({}) == Settings(block_status=403, inspect=True, reload="restart")
 
 
-def test_what_is_said_stands() -> None:
+def test_keeps_settings_that_are_set() -> None:
     said = {"block_status": 418, "inspect": False, "reload": "watch"}
     assert settings_of(said) == Settings(block_status=418, inspect=False, reload="watch")
 

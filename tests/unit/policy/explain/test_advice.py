@@ -72,7 +72,7 @@ APPLY = "then: agent-sandbox proxy reload"
         ),
     ],
 )
-def test_a_denial_says_how_to_allow_exactly_this(
+def test_suggests_how_to_allow_exactly_the_denied_request(
     policy_of: PolicyOf, request_of: RequestOf, line: str, advice: str
 ) -> None:
     request = request_of(line)
@@ -96,7 +96,7 @@ def test_a_denial_says_how_to_allow_exactly_this(
         ),
     ],
 )
-def test_a_denied_push_is_advised_by_its_command(
+def test_suggests_the_git_command_for_a_denied_push(
     policy_of: PolicyOf, request_of: RequestOf, line: str, command: str, advice: str
 ) -> None:
     request = request_of(line)
@@ -104,14 +104,14 @@ def test_a_denied_push_is_advised_by_its_command(
     assert got == advice.format(command)
 
 
-def test_a_policy_that_cannot_be_read_is_to_be_mended() -> None:
+def test_suggests_to_fix_a_policy_that_cannot_be_read() -> None:
     policy = Policy.deny_all("broken")
     advice = advise("a.test", decide_connect(policy, host="a.test", port=443))
     assert advice == f"run `agent-sandbox policy check` and fix .devcontainer/policy.yaml, {APPLY}"
 
 
 @each("text", ["", "version: 1", "domains: []", "deny: [b.test]"])
-def test_with_a_policy_that_allows_nothing_yet_the_line_that_would_is_told(
+def test_suggests_a_line_if_the_policy_allows_nothing_yet(
     policy_of: PolicyOf, request_of: RequestOf, text: str
 ) -> None:
     policy, request = policy_of(text), request_of("GET https://a.test/x")
@@ -122,7 +122,7 @@ def test_with_a_policy_that_allows_nothing_yet_the_line_that_would_is_told(
     assert advice == f"add `- a.test` under `domains` in .devcontainer/policy.yaml, {APPLY}"
 
 
-def test_what_a_narrowing_layer_refuses_is_advised_to_whoever_keeps_it(
+def test_names_the_restricting_layer_that_has_to_allow_the_request_too(
     layer_of: Callable[..., Layer], request_of: RequestOf
 ) -> None:
     narrowing = layer_of("tighten: true\ndomains: [b.test]", name="team", file="team.yaml")
@@ -131,7 +131,7 @@ def test_what_a_narrowing_layer_refuses_is_advised_to_whoever_keeps_it(
     assert advise(request, decision) == f"team.yaml:1 has to allow it too, {APPLY}"
 
 
-def test_a_connect_to_another_port_is_advised_by_host(policy_of: PolicyOf) -> None:
+def test_suggests_an_entry_with_the_port_for_a_denied_connect(policy_of: PolicyOf) -> None:
     decision = decide_connect(policy_of(POLICY), host="a.test", port=22)
     advice = advise("a.test", decision, port=22)
     assert advice == f"add `- {{host: a.test, ports: [22]}}` under `domains` in .devcontainer/policy.yaml, {APPLY}"
@@ -147,18 +147,20 @@ def test_a_connect_to_another_port_is_advised_by_host(policy_of: PolicyOf) -> No
         ),
     ],
 )
-def test_a_connect_is_advised_as_a_request_there_would_be(policy_of: PolicyOf, host: str, advice: str) -> None:
+def test_suggests_an_entry_or_a_host_service_for_a_denied_connect_to_an_address(
+    policy_of: PolicyOf, host: str, advice: str
+) -> None:
     assert advise(host, decide_connect(policy_of(POLICY), host=host, port=443)) == advice
 
 
-def test_services_that_would_allow_it_are_told_beside_the_line(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_suggests_matching_services_after_the_line(policy_of: PolicyOf, request_of: RequestOf) -> None:
     request = request_of("GET https://c.test/x")
     advice = advise(request, decide(policy_of(POLICY), request), services=("github", "copilot"))
     line = "add `- GET https://c.test/x` under `allow` in .devcontainer/policy.yaml"
     assert advice == f"{line}, or `- github` under `services`, or `- copilot` under `services`, {APPLY}"
 
 
-def test_a_registry_or_git_server_is_suggested_by_its_service_first(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_suggests_services_before_the_line_if_services_come_first(policy_of: PolicyOf, request_of: RequestOf) -> None:
     request = request_of("GET https://c.test/x")
     decision = decide(policy_of(POLICY), request)
     advice = advise(request, decision, services=("go", "rust"), services_first=True)
@@ -177,9 +179,7 @@ def test_a_registry_or_git_server_is_suggested_by_its_service_first(policy_of: P
         ("GET https://c.test/it's:", "- c.test", "- 'GET https://c.test/it''s:'"),
     ],
 )
-def test_a_line_can_be_put_into_the_file_as_it_is(
-    request_of: RequestOf, line: str, for_host: str, for_request: str
-) -> None:
+def test_quotes_suggested_lines_for_yaml(request_of: RequestOf, line: str, for_host: str, for_request: str) -> None:
     request = request_of(line)
     assert (entry_for_host(request.host, request.port), entry_for_exactly(request)) == (for_host, for_request)
 
@@ -200,7 +200,7 @@ GRAPHQL = "domains: [{host: a.test, rules: [{path: {exact: /graphql}, graphql: {
         (None, PLAINLY),
     ],
 )
-def test_an_operation_is_advised_by_its_name(
+def test_suggests_an_entry_for_a_denied_graphql_mutation_by_its_fields(
     policy_of: PolicyOf, request_of: RequestOf, operation: Operation | None, advice: str
 ) -> None:
     request = replace(request_of("POST https://a.test/graphql"), operation=operation)
@@ -219,7 +219,7 @@ MCP = "domains: [{host: a.test, rules: [{path: {exact: /mcp}, mcp: {tools: [sear
         (McpMessage(method="prompts/get"), "mcp: {methods: [prompts/get]}", "`prompts/get` to `mcp.methods`"),
     ],
 )
-def test_a_tool_is_advised_by_its_name_in_the_rule_that_may_have_a_secret_or_else_in_one_of_its_own(
+def test_suggests_adding_an_mcp_tool_to_the_nearest_rule_or_to_a_new_entry(
     policy_of: PolicyOf, request_of: RequestOf, message: McpMessage, listed: str, wider: str
 ) -> None:
     request = replace(request_of("POST https://a.test/mcp"), message=message)
@@ -241,16 +241,14 @@ def test_a_tool_is_advised_by_its_name_in_the_rule_that_may_have_a_secret_or_els
         (McpMessage(method="tools/delete"), NOT_LISTABLE),
     ],
 )
-def test_a_message_that_no_line_allows_is_advised_with_the_reason(
+def test_explains_why_no_line_can_allow_an_mcp_message(
     policy_of: PolicyOf, request_of: RequestOf, message: McpMessage, advice: str
 ) -> None:
     request = replace(request_of("POST https://a.test/mcp"), message=message)
     assert advise(request, decide(policy_of(MCP), request)) == advice
 
 
-def test_an_operation_at_a_host_service_is_advised_to_be_listed_there(
-    policy_of: PolicyOf, request_of: RequestOf
-) -> None:
+def test_suggests_listing_an_operation_at_its_host_service(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of(
         "host_services: {db: {to: host:81, graphql: {query: [viewer]}}, m: {to: host:82, mcp: {tools: [a]}}}"
     )
@@ -262,14 +260,16 @@ def test_an_operation_at_a_host_service_is_advised_to_be_listed_there(
     assert advise(unclear, decide(policy, unclear)) == NO_MCP
 
 
-def test_the_line_for_an_operation_is_one_of_the_language(request_of: RequestOf, policy_of: PolicyOf) -> None:
+def test_the_suggested_entry_for_a_graphql_operation_allows_the_request(
+    request_of: RequestOf, policy_of: PolicyOf
+) -> None:
     fields = {"a", "_", "n", "Y", "no", "On", "true", "FALSE", "null", "off", "yes"}
     operation = Operation(kind="query", fields=frozenset(fields))
     request = replace(request_of("POST https://[2606:4700::1]/it's*"), operation=operation)
     assert decide(policy_of(f"domains: [{entry_for_body(request).removeprefix('- ')}]"), request).allowed
 
 
-def test_where_a_tool_seems_to_fetch_packages_what_finds_its_registry_is_told(
+def test_suggests_policy_allow_for_a_package_manager_unless_a_service_matches(
     policy_of: PolicyOf, request_of: RequestOf
 ) -> None:
     request = request_of("GET https://c.test/simple/a/")
@@ -299,7 +299,7 @@ def test_where_a_tool_seems_to_fetch_packages_what_finds_its_registry_is_told(
         ("GET http://s.test/x", "use https: secret key in x-key (policy.yaml:1) is sent only over https"),
     ],
 )
-def test_beside_an_entry_with_a_secret_a_line_that_goes_without_is_told_to(
+def test_warns_if_a_suggested_line_would_bypass_secret_injection(
     policy_of: PolicyOf, request_of: RequestOf, line: str, told: str
 ) -> None:
     key = "{request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"

@@ -43,7 +43,7 @@ def test_the_command_names_the_repository_of_the_push(request_of: RequestOf, lin
         ("GET https://github.com/o/r", ""),
     ],
 )
-def test_a_fetch_from_a_server_that_the_policy_names_has_a_command(
+def test_suggests_secret_setup_for_a_fetch_from_a_git_server_of_a_named_service(
     request_of: RequestOf, line: str, command: str
 ) -> None:
     assert git_command(request_of(line), {"github.com": "github"}, {"service github"}) == command

@@ -7,7 +7,7 @@ from agent_sandbox.policy.explain.matching_services import ServiceIndex, matchin
 from agent_sandbox.policy.http.request import Request
 
 
-def test_the_services_that_allow_a_request_are_told_the_narrowest_first(
+def test_lists_up_to_three_services_that_allow_a_request_narrowest_first(
     layer_of: Callable[..., Layer], request_of: Callable[[str], Request], policy_of: Callable[[str], Policy]
 ) -> None:
     policy = policy_of("domains: [x.test]")
@@ -24,7 +24,7 @@ def test_the_services_that_allow_a_request_are_told_the_narrowest_first(
     assert matching_services(request_of("GET https://nobody.test/"), offers, policy) == ()
 
 
-def test_a_service_that_is_named_already_is_not_offered_again(
+def test_does_not_suggest_a_service_that_the_policy_already_names(
     layer_of: Callable[..., Layer], request_of: Callable[[str], Request]
 ) -> None:
     services = {"x": layer_of("domains: [{host: a.test, rules: [{methods: [GET]}]}]", name="service x")}

@@ -27,7 +27,7 @@ type RequestOf = Callable[[str], Request]
         ("OPTIONS https://a.test/:", "OPTIONS https://a.test/:"),
     ],
 )
-def test_an_offer_is_the_rule_that_its_text_says(request_of: RequestOf, line: str, text: str) -> None:
+def test_the_text_of_an_offer_parses_to_its_lasting_conditions(request_of: RequestOf, line: str, text: str) -> None:
     offer = offer_for(request_of(line), NOTHING)
     assert offer
     assert offer.text == text
@@ -44,7 +44,9 @@ def test_a_request_that_no_rule_can_express_is_offered_once(request_of: RequestO
     assert (offer.lasting, offer.text) == (None, "")
 
 
-def test_what_a_rule_allows_is_offered_by_itself(policy_of: Callable[[str], Policy], request_of: RequestOf) -> None:
+def test_offers_only_the_exact_request_if_a_rule_already_allows_it(
+    policy_of: Callable[[str], Policy], request_of: RequestOf
+) -> None:
     policy = policy_of("domains: [a.test, 9.9.9.9]\nsettings: {ask: {about: [writes], uploads: 9}}")
     for line, size, text in (
         ("POST https://9.9.9.9/x", 0, "POST https://9.9.9.9/x"),
@@ -65,7 +67,7 @@ def test_what_a_rule_allows_is_offered_by_itself(policy_of: Callable[[str], Poli
         ("GET https://b.test/x", "GET https://b.test/**", False),
     ],
 )
-def test_what_a_rule_asks_about_is_offered_by_itself(
+def test_offers_only_the_exact_request_if_a_rule_asks_about_it(
     policy_of: Callable[[str], Policy], request_of: RequestOf, line: str, text: str, *, by_rule: bool
 ) -> None:
     offer = offer_for(request_of(line), policy_of("domains: [{host: a.test, ask: true}]"))
@@ -76,5 +78,5 @@ def test_what_a_rule_asks_about_is_offered_by_itself(
 @pytest.mark.parametrize(
     "host", ["9.9.9.9", "10.0.0.1", "[::1]", "169.254.169.254", "localhost", "db.internal", "nas", "x.invalid"]
 )
-def test_a_private_host_or_an_address_is_not_offered(request_of: RequestOf, host: str) -> None:
+def test_does_not_offer_private_hosts_or_addresses(request_of: RequestOf, host: str) -> None:
     assert offer_for(request_of(f"GET http://{host}/"), NOTHING) is None

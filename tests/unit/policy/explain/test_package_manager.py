@@ -23,7 +23,7 @@ APT = replace(PIP, tool="apt", service="debian", clients=("debian apt",), paths=
         ("/", "", None),
     ],
 )
-def test_a_tool_is_known_by_its_word_or_by_what_it_asks_for(
+def test_recognises_a_package_manager_by_user_agent_or_path(
     path: str, agent: str | None, package_manager: PackageManager | None
 ) -> None:
     headers = () if agent is None else (("accept", "*/*"), ("user-agent", agent))
@@ -31,11 +31,11 @@ def test_a_tool_is_known_by_its_word_or_by_what_it_asks_for(
     assert package_manager_of(request, (PIP, APT)) == package_manager
 
 
-def test_without_anybody_to_know_nobody_asks() -> None:
+def test_returns_none_without_known_package_managers() -> None:
     assert (
         package_manager_of(parse_request(scheme="http", host="a.test", port=80, method="GET", target="/"), ()) is None
     )
 
 
-def test_it_says_what_finds_the_registry() -> None:
+def test_names_the_command_that_allows_its_registry() -> None:
     assert PIP.way == "agent-sandbox policy allow pip"

@@ -18,7 +18,7 @@ def told(value: object) -> list[tuple[tuple[int | str, ...], str]]:
     return [(error["loc"], error["type"]) for error in raised.value.errors()]
 
 
-def test_one_value_of_a_parameter_needs_no_list() -> None:
+def test_a_single_query_value_needs_no_list() -> None:
     def policy(value: object) -> PolicySpec:
         rule = {"query": {"exact": {"ref": value}}}
         return PolicySpec.model_validate({"domains": [{"host": "a.test", "rules": [rule]}]})
@@ -27,7 +27,7 @@ def test_one_value_of_a_parameter_needs_no_list() -> None:
 
 
 @pytest.mark.parametrize("kind", ["exact", "prefix", "glob"])
-def test_a_rule_holds_values_not_text(kind: str) -> None:
+def test_parses_hosts_paths_and_queries_to_patterns(kind: str) -> None:
     rule = {"methods": ["GET"], "path": {kind: "/a"}, "query": {"exact": {"ref": "main"}}}
     spec = PolicySpec.model_validate({"domains": [{"host": "*.A.test", "rules": [rule]}]})
     (entry,) = spec.domains
@@ -80,37 +80,37 @@ def test_a_rule_holds_values_not_text(kind: str) -> None:
         ({"reason": "a" * 1001}, [(("reason",), "string_too_long")]),
     ],
 )
-def test_every_problem_of_an_entry_is_told_where_it_stands(entry: dict[str, Any], expected: list[Any]) -> None:
+def test_reports_each_problem_of_an_entry_at_its_location(entry: dict[str, Any], expected: list[Any]) -> None:
     here = [(("domains", 0, *location), kind) for location, kind in expected]
     assert told({"domains": [{"host": "a.test", **entry}]}) == here
 
 
-def test_a_rule_may_be_left_out_of_what_its_entry_asks_about() -> None:
+def test_a_rule_can_opt_out_of_the_ask_of_its_entry() -> None:
     rules = [{"methods": ["GET"]}, {"graphql": {"query": ["a"]}, "ask": False}]
     (entry,) = PolicySpec.model_validate({"domains": [{"host": "a.test", "ask": True, "rules": rules}]}).domains
     assert [entry.ask, *(rule.ask for rule in entry.rules)] == [True, None, False]
 
 
-def test_an_allow_names_public_addresses_alone_a_deny_any() -> None:
+def test_an_allow_accepts_only_public_addresses_and_a_deny_also_private_ones() -> None:
     assert told({"domains": ["203.0.113.7", "10.0.0.1"]}) == [(("domains", 1), "invalid_value")]
     assert len(PolicySpec.model_validate({"deny": ["10.0.0.1"]}).deny) == 1
 
 
-def test_headers_are_a_pattern_and_a_size_is_a_number() -> None:
+def test_parses_headers_to_a_pattern_and_max_body_to_bytes() -> None:
     rules = [{"headers": {"Accept": "x"}, "max_body": "1KB"}, {"methods": ["GET"]}]
     (entry,) = PolicySpec.model_validate({"domains": [{"host": "a.test", "rules": rules}]}).domains
     read = [(rule.header_pattern, rule.max_body) for rule in entry.rules]
     assert read == [(header_pattern({"accept": "x"}), 1000), (None, None)]
 
 
-def test_a_deny_has_no_size() -> None:
+def test_rejects_max_body_in_a_deny() -> None:
     rules = [{"headers": {"accept": "x"}}, {"max_body": "1KB"}]
     assert told({"deny": [{"host": "a.test", "rules": rules}]}) == [
         (("deny", 0, "rules", 1, "max_body"), "invalid_value")
     ]
 
 
-def test_a_host_alone_may_say_whether_it_is_inspected_and_one_with_rules_that_it_is() -> None:
+def test_allows_can_set_inspect_and_denies_cannot() -> None:
     entries = [
         {"host": "a.test", "inspect": False},
         {"host": "a.test", "inspect": True, "rules": [{"methods": ["GET"]}]},
@@ -123,7 +123,7 @@ def place(**keys: object) -> dict[str, object]:
     return {"host_services": {"x": keys}}
 
 
-def test_a_private_place_knows_how_it_is_asked_for() -> None:
+def test_parses_a_host_service_with_its_target_and_methods() -> None:
     (service,) = PolicySpec.model_validate(place(to="host:80", methods=["GET"])).host_services.values()
     assert service.row("x") == host_service_row("x", Target(to="host", port=80), ())
     assert service.methods == ("GET",)
@@ -141,22 +141,22 @@ def test_a_private_place_knows_how_it_is_asked_for() -> None:
         ({"to": "host:80", "path": {"regex": "x"}}, [(("path", "regex"), "extra_forbidden")]),
     ],
 )
-def test_what_is_no_private_place_is_refused_where_it_stands(keys: dict[str, object], expected: list[Any]) -> None:
+def test_reports_an_invalid_host_service_at_its_location(keys: dict[str, object], expected: list[Any]) -> None:
     assert told(place(**keys)) == [(("host_services", "x", *location), kind) for location, kind in expected]
     assert told({"host_services": {"X": {"to": "host:80"}}}) == [(("host_services", "X", "[key]"), "invalid_value")]
 
 
-def test_an_allow_is_no_wildcard_over_strangers_a_deny_may_be() -> None:
+def test_rejects_wildcards_over_public_suffixes_in_an_allow_but_not_in_a_deny() -> None:
     assert told({"domains": ["*.com", "*.example.com"]}) == [(("domains", 0), "invalid_value")]
     assert len(PolicySpec.model_validate({"deny": ["*.com", ".github.io"]}).deny) == 2
 
 
-def test_every_name_may_be_meant_by_one_star() -> None:
+def test_accepts_a_single_star_with_ports_if_allow_all_is_set() -> None:
     (entry,) = PolicySpec.model_validate({"allow_all": True, "domains": [{"host": "*", "ports": [443]}]}).domains
     assert entry.host == EVERY
 
 
-def test_a_rule_on_graphql_is_one_that_some_request_can_match() -> None:
+def test_rejects_a_graphql_rule_that_no_request_can_match() -> None:
     def domains(**rule: object) -> dict[str, object]:
         return {"domains": [{"host": "a.test", "rules": [{"graphql": {"query": ["viewer"]}, **rule}]}]}
 
@@ -165,7 +165,7 @@ def test_a_rule_on_graphql_is_one_that_some_request_can_match() -> None:
     assert told(domains(methods=["GET"])) == [(("domains", 0, "rules", 0), "invalid_value")]
 
 
-def test_a_rule_on_mcp_is_one_that_some_request_can_match() -> None:
+def test_rejects_an_mcp_rule_that_no_request_can_match() -> None:
     def domains(**rule: object) -> dict[str, object]:
         return {"domains": [{"host": "a.test", "rules": [{"mcp": {"tools": ["a"]}, **rule}]}]}
 
@@ -175,7 +175,7 @@ def test_a_rule_on_mcp_is_one_that_some_request_can_match() -> None:
     assert told(domains(graphql={"query": ["a"]})) == [(("domains", 0, "rules", 0), "invalid_value")]
 
 
-def test_every_host_is_an_entry_only_where_all_are_meant_and_never_lets_private_ones_by() -> None:
+def test_rejects_a_single_star_without_allow_all_and_localhost_even_with_allow_all() -> None:
     assert [str(entry.host) for entry in PolicySpec.model_validate({"allow_all": True, "domains": ["*"]}).domains] == [
         "*"
     ]
@@ -184,7 +184,7 @@ def test_every_host_is_an_entry_only_where_all_are_meant_and_never_lets_private_
             PolicySpec.model_validate(refused)
 
 
-def test_a_secret_goes_with_an_allow_that_is_inspected_and_goes_over_https() -> None:
+def test_rejects_transform_in_a_deny_and_with_plain_http_or_passthrough() -> None:
     key = {"request": {"headers": {"X-Key": {"secret": "key", "transform": {"type": "bearer"}}}}}
 
     def domains(**entry: object) -> dict[str, object]:

@@ -34,11 +34,11 @@ def why_not(of: Any, value: object) -> str:  # noqa: ANN401 - a type as pydantic
     return raised.value.errors()[0]["type"]
 
 
-def test_a_text_over_several_lines_is_one_line() -> None:
+def test_joins_a_text_over_several_lines_to_one_line() -> None:
     assert read(Text, "first\n  second\n") == "first second"
 
 
-def test_a_pattern_and_a_short_spelling_are_read_by_the_engines_own_parsers() -> None:
+def test_parses_patterns_sizes_and_short_forms() -> None:
     prefix = read(Annotated[PathPattern, path_of(PathKind.PREFIX)], "/a")
     assert prefix == parse_path_pattern(PathKind.PREFIX, "/a")
     assert read(Method, "GET") == "GET"
@@ -48,7 +48,7 @@ def test_a_pattern_and_a_short_spelling_are_read_by_the_engines_own_parsers() ->
     assert read(Annotated[dict[str, str], written_out(write_out_host)], "a.test") == {"host": "a.test"}
 
 
-def test_one_value_of_a_parameter_is_a_list_of_one() -> None:
+def test_reads_a_single_query_value_as_a_list() -> None:
     assert read(QueryValues, "main") == read(QueryValues, ["main"]) == ("main",)
 
 
@@ -76,9 +76,9 @@ def test_one_value_of_a_parameter_is_a_list_of_one() -> None:
         (Annotated[str, refused("not here", "elsewhere")], "x", "invalid_value"),
     ],
 )
-def test_what_does_not_fit_is_refused(of: Any, value: object, kind: str) -> None:  # noqa: ANN401 - as above
+def test_rejects_invalid_values(of: Any, value: object, kind: str) -> None:  # noqa: ANN401 - as above
     assert why_not(of, value) == kind
 
 
-def test_a_budget_is_what_is_written() -> None:
+def test_parses_a_budget() -> None:
     assert str(BudgetSpec.model_validate({"requests": "5/min"}).value) == "5 requests per min"

@@ -39,11 +39,11 @@ def test_a_rule_lists_operations_by_kind() -> None:
         ),
     ],
 )
-def test_what_can_not_be_meant_is_told_where_it_stands(text: str, expected: str) -> None:
+def test_reports_an_invalid_graphql_condition_at_its_location(text: str, expected: str) -> None:
     assert expected in problems(rule(text))
 
 
-def test_a_deny_has_no_graphql() -> None:
+def test_rejects_graphql_in_a_deny() -> None:
     expected = (
         "p:1:41: `graphql` is not possible in a deny: other fields than those in a list can have the same effect; "
         "remove it; `graphql` belongs in an entry that allows, and what it does not list is denied"
@@ -79,6 +79,6 @@ def test_a_confinement_lists_the_fields_of_each_type() -> None:
     )
 
 
-def test_each_type_that_a_field_leads_to_is_listed() -> None:
+def test_rejects_a_field_whose_type_is_not_listed() -> None:
     with pytest.raises(ValidationError, match="unknown type Other"):
         ConfinedGraphqlSpec.model_validate({"types": {"query": [{"a": "Other"}]}, "scoped": {}}, strict=False)

@@ -35,7 +35,7 @@ def test_a_condition_that_cannot_match_is_reported_where_it_is_written(text: str
     assert expected in problems(rule(text))
 
 
-def test_only_methods_that_a_policy_may_list_are_accepted() -> None:
+def test_rejects_methods_that_a_policy_cannot_list() -> None:
     (problem,) = problems(rule("mcp: {methods: [tools/call]}"))
     assert problem.startswith("p:1:51: invalid value 'tools/call'")
 

@@ -16,7 +16,7 @@ def schema() -> dict[str, Any]:
     return policy_schema()
 
 
-def test_the_schema_knows_every_word_of_the_model(schema: dict[str, Any]) -> None:
+def test_the_schema_has_every_key_and_definition_of_the_model(schema: dict[str, Any]) -> None:
     assert set(schema["properties"]) == set(PolicySpec.model_fields)
     assert schema["additionalProperties"] is False
     assert set(schema["$defs"]) == {
@@ -50,18 +50,18 @@ def test_the_schema_knows_every_word_of_the_model(schema: dict[str, Any]) -> Non
         ("UpstreamSpec", "no_proxy", {"type": "array", "items": {"type": "string"}, "minItems": 1}),
     ],
 )
-def test_what_may_stand_behind_a_key_is_said(
+def test_describes_the_values_of_each_key(
     schema: dict[str, Any], model: str, key: str, expected: dict[str, Any]
 ) -> None:
     assert schema["$defs"][model]["properties"][key] == expected
 
 
-def test_an_entry_may_be_written_in_short_and_a_section_may_be_empty() -> None:
+def test_accepts_short_form_entries_and_empty_sections() -> None:
     domains = {"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/DomainSpec"}]}}
     assert policy_schema()["properties"]["domains"] == {"anyOf": [domains, {"type": "null"}]}
 
 
-def test_the_names_of_services_are_offered_where_they_are_known() -> None:
+def test_lists_the_names_of_known_services() -> None:
     schema = policy_schema(["b", "a"])
     section = {"anyOf": [{"type": "string", "enum": ["a", "b"]}, {"$ref": "#/$defs/ServiceSpec"}]}
     assert schema["properties"]["services"]["anyOf"][0]["items"] == section
@@ -69,7 +69,7 @@ def test_the_names_of_services_are_offered_where_they_are_known() -> None:
     assert "enum" not in policy_schema()["$defs"]["ServiceSpec"]["properties"]["name"]
 
 
-def test_the_older_words_of_a_rule_are_known_in_any_case(schema: dict[str, Any]) -> None:
+def test_accepts_the_deprecated_keys_method_and_scheme(schema: dict[str, Any]) -> None:
     scheme = schema["$defs"]["DenyRuleSpec"]["properties"]["scheme"]
     pattern = "^([Hh][Tt][Tt][Pp]|[Hh][Tt][Tt][Pp][Ss])$"
     assert scheme == {"type": "string", "pattern": pattern, "deprecated": True, "description": "write `schemes`"}
@@ -91,6 +91,6 @@ def test_the_older_words_of_a_rule_are_known_in_any_case(schema: dict[str, Any])
         "[{mcp: {methods: [tools/call]}}]",
     ],
 )
-def test_what_says_nothing_or_two_things_is_marked_by_an_editor_too(schema: dict[str, Any], rules: str) -> None:
+def test_rejects_empty_and_contradictory_rules(schema: dict[str, Any], rules: str) -> None:
     said = {"domains": [{"host": "a.test", "rules": yaml.safe_load(rules)}]}
     assert not Draft202012Validator(schema).is_valid(said)

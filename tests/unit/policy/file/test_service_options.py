@@ -39,11 +39,11 @@ LEAST = dict.fromkeys(("git", "api", "wiki"), ("read",))
         ),
     ],
 )
-def test_what_is_not_named_is_at_its_least_unless_another_is(given: dict[str, Any], chosen: Chosen) -> None:
+def test_defaults_all_options_to_read_unless_any_option_is_given(given: dict[str, Any], chosen: Chosen) -> None:
     assert choose("github", DECLARED, given) == chosen
 
 
-def test_a_rule_without_a_secret_is_left_out_where_there_is_one() -> None:
+def test_a_rule_for_an_unset_secret_does_not_apply_if_the_secret_is_set() -> None:
     declared: Declared = {"login": Auth(host="api.test"), "key": Auth(host="other.test")}
     for given, meets in (({}, True), ({"key": "a"}, True), ({"login": "a"}, False), ({"login": {"name": "a"}}, False)):
         assert choose("x", declared, given).meets({"login": "unset"}) == meets
@@ -159,7 +159,7 @@ def with_auth(**auth: object) -> dict[str, object]:
         ({"git": {"access": True}}, "unknown access 'True'", "known: read, readwrite", ("git", "access")),
     ],
 )
-def test_an_option_that_a_service_does_not_take_is_told(
+def test_reports_an_invalid_service_option_with_a_hint_and_its_location(
     given: dict[str, Any], what: str, hint: str, at: tuple[str | int, ...]
 ) -> None:
     with pytest.raises(InvalidOption) as invalid:
@@ -179,7 +179,7 @@ def test_an_option_that_a_service_does_not_take_is_told(
         ({"repos": "named", "api": "read"}, False),
     ],
 )
-def test_a_rule_is_meant_when_all_that_it_asks_is_chosen(when: dict[str, str], *, meets: bool) -> None:
+def test_a_rule_applies_if_all_options_in_its_when_are_chosen(when: dict[str, str], *, meets: bool) -> None:
     chosen = choose("github", DECLARED, {"repos": ["a/b"], "git": {"access": "readwrite"}})
     assert chosen.meets(when) is meets
     assert choose("github", DECLARED, {}).meets({"repos": "any"})
@@ -198,7 +198,9 @@ def test_a_rule_is_meant_when_all_that_it_asks_is_chosen(when: dict[str, str], *
         (PathKind.PREFIX, "/{repo}/", [], ["/*/*", "/*/*/**"]),
     ],
 )
-def test_a_path_is_one_for_each_repository(kind: PathKind, text: str, repos: list[str], paths: list[str]) -> None:
+def test_expands_a_path_to_one_for_each_repository(
+    kind: PathKind, text: str, repos: list[str], paths: list[str]
+) -> None:
     chosen = choose("github", DECLARED, {"repos": repos} if repos else {})
     assert [str(path) for path in chosen.paths(parse_path_pattern(kind, text), {})] == paths
 
@@ -252,28 +254,28 @@ def test_a_service_can_have_repositories_in_groups(name: str, *, is_one: bool) -
             choose("x", NESTED, {"repos": [name]})
 
 
-def test_only_repositories_with_enough_access_are_reached() -> None:
+def test_reaches_only_repositories_with_enough_access() -> None:
     given = {"repos": ["a/b", {"name": "a/c", "access": "read"}], "git": {"access": "readwrite"}}
     chosen = choose("github", DECLARED, given)
     assert chosen.reached({"git": "read"}) == ("a/b", "a/c")
     assert chosen.reached({"git": "readwrite"}) == ("a/b",)
 
 
-def test_a_repository_is_a_name_or_has_its_access() -> None:
+def test_reads_the_name_of_a_repository_with_or_without_access() -> None:
     assert [repository_name(item) for item in ("a/b", {"name": "c/d", "access": "read"})] == ["a/b", "c/d"]
 
 
-def test_any_repository_may_be_in_groups() -> None:
+def test_any_nested_repository_matches_any_number_of_groups() -> None:
     pattern = parse_path_pattern(PathKind.GLOB, "/{repo}/git-upload-pack")
     assert [str(path) for path in choose("x", NESTED, {}).paths(pattern, {})] == ["/**/git-upload-pack"]
 
 
-def test_a_rule_for_writing_is_not_meant_if_no_repository_can_be_written() -> None:
+def test_a_write_rule_does_not_apply_if_no_repository_has_write_access() -> None:
     chosen = choose("github", DECLARED, {"repos": READ_ONE[:1], "git": {"access": "readwrite"}})
     assert (chosen.meets({"git": "readwrite"}), chosen.meets({"git": "read"})) == (False, True)
 
 
-def test_without_an_option_for_repositories_the_placeholder_is_a_path() -> None:
+def test_the_repository_placeholder_is_literal_without_a_repos_option() -> None:
     pattern = parse_path_pattern(PathKind.EXACT, "/{repo}")
     assert list(choose("github", {"git": DECLARED["git"]}, {}).paths(pattern, {})) == [pattern]
 
@@ -288,19 +290,19 @@ def test_without_an_option_for_repositories_the_placeholder_is_a_path() -> None:
         ("/repos/owner/names/x", False),
     ],
 )
-def test_only_the_name_of_a_repository_is_blind_to_case(reading: str, *, matches: bool) -> None:
+def test_matches_only_the_repository_name_in_any_case(reading: str, *, matches: bool) -> None:
     (path,) = choose("x", DECLARED, {"repos": ["Owner/NAME"]}).paths(
         parse_path_pattern(PathKind.EXACT, "/repos/{repo}/x"), {}
     )
     assert path.matches(reading) is matches
 
 
-def test_a_problem_of_an_option_survives_a_copy() -> None:
+def test_an_invalid_option_error_survives_pickling() -> None:
     copy = pickle.loads(pickle.dumps(InvalidOption("what", "hint", "repos", 1)))  # noqa: S301 - our own
     assert (copy.what, copy.hint, copy.at) == ("what", "hint", ("repos", 1))
 
 
-def test_a_secret_goes_with_the_rules_of_its_option_at_its_host() -> None:
+def test_injects_a_secret_only_for_rules_of_its_option_at_its_host() -> None:
     chosen = choose("github", DECLARED, with_auth(secret="t"))
     basic = injection([Credential(header="authorization", secret="t", kind="basic", username="bot")])
     assert chosen.secret_for("git.test", {"repos": "named", "git": "read"}) == basic
@@ -308,7 +310,7 @@ def test_a_secret_goes_with_the_rules_of_its_option_at_its_host() -> None:
     assert chosen.secret_for("git.test", {"api": "read"}) is None
 
 
-def test_what_a_client_is_given_in_place_of_a_secret_is_replaced() -> None:
+def test_replaces_the_placeholder_of_a_client_shim() -> None:
     shim = {"kind": "git-askpass"}
     chosen = choose("github", DECLARED, with_auth(secret="t", client_shim=shim))
     secret = chosen.secret_for("git.test", {"git": "read"})
@@ -316,7 +318,7 @@ def test_what_a_client_is_given_in_place_of_a_secret_is_replaced() -> None:
     assert secret.existing is Existing.REPLACE
 
 
-def test_a_service_without_repositories_takes_a_secret_as_well() -> None:
+def test_a_service_without_repositories_can_have_a_secret() -> None:
     declared = {"api": Access(levels=("read",), auth=Auth(host="api.test"))}
     chosen = choose("s", declared, {"api": {"access": "read", "auth": {"secret": "t"}}})
     assert chosen.secret_for("api.test", {"api": "read"}) == injection([Credential(header="authorization", secret="t")])
@@ -338,7 +340,7 @@ KEYED: Declared = {
         ({"name": "token", "on_existing_header": "replace"}, Existing.REPLACE),
     ],
 )
-def test_a_secret_of_a_whole_service_goes_with_all_its_rules_at_the_host(value: object, existing: Existing) -> None:
+def test_injects_a_service_wide_secret_for_all_rules_at_its_host(value: object, existing: Existing) -> None:
     chosen = choose("s", KEYED, {"secret": value})
     credential = Credential(
         header="x-api-key", secret="token", kind="raw", env="API_KEY", prefix="sk-", others=("authorization",)
@@ -376,7 +378,7 @@ EITHER = "write `secret: NAME`, or `secret: {name: NAME, on_existing_header: kee
         ),
     ],
 )
-def test_a_secret_of_a_service_is_a_name(value: object, what: str, hint: str, at: tuple[str, ...]) -> None:
+def test_reports_an_invalid_secret_of_a_service(value: object, what: str, hint: str, at: tuple[str, ...]) -> None:
     with pytest.raises(InvalidOption) as invalid:
         choose("s", KEYED, {"secret": value})
     assert (invalid.value.what, invalid.value.hint, invalid.value.at) == (what, hint, at)
@@ -392,7 +394,7 @@ def test_only_a_part_with_a_client_shim_has_a_placeholder() -> None:
         assert (secret.credentials[0].env, secret.credentials[0].also) == (env, ("B_KEY",) if env else ())
 
 
-def test_a_secret_goes_to_each_host_of_the_service_and_no_host_gets_two() -> None:
+def test_injects_a_secret_at_each_of_its_hosts_and_rejects_two_secrets_for_one_host() -> None:
     login = Auth(host="a.test", more_hosts=("b.test",))
     declared: Declared = {"secret": Auth(host="a.test", kind="raw", header="x-key"), "login": login}
     chosen = choose("s", declared, {"login": "t"})

@@ -24,7 +24,7 @@ def told(value: object, known: object) -> list[tuple[tuple[int | str, ...], str,
     return [(error["loc"], error["type"], error.get("ctx", {}).get("at")) for error in raised.value.errors()]
 
 
-def test_a_service_is_one_that_is_known() -> None:
+def test_rejects_unknown_services_and_invalid_options() -> None:
     assert told({"name": "clod"}, ["claude"]) == [(("name",), "word", None)]
     assert told({"name": "x", "merge_mode": "add", "readonly": 1}, ["x"]) == [
         (("merge_mode",), "literal_error", None),
@@ -32,7 +32,7 @@ def test_a_service_is_one_that_is_known() -> None:
     ]
 
 
-def test_a_service_may_be_named_by_another_name_that_the_context_knows() -> None:
+def test_accepts_an_alias_of_a_service_from_the_context() -> None:
     context = {
         "services": ["node"],
         "called": lambda word, names: "node" if (word, names) == ("npm", ["node"]) else None,
@@ -42,7 +42,7 @@ def test_a_service_may_be_named_by_another_name_that_the_context_knows() -> None
         ServiceSpec.model_validate({"name": "pip"}, context=context)
 
 
-def test_options_are_checked_where_the_service_is_at_hand() -> None:
+def test_checks_options_only_if_the_service_definition_is_in_the_context() -> None:
     assert told({"name": "github", "repos": ["a/b", "c"]}, SERVICES) == [((), "invalid_value", ("repos", 1))]
     good = ServiceSpec.model_validate(
         {"name": "github", "repos": ["a/b"], "readonly": True}, context={"services": SERVICES}
@@ -64,19 +64,21 @@ def test_options_are_checked_where_the_service_is_at_hand() -> None:
         ({"when": {"git": "readwrite"}}, False, []),
     ],
 )
-def test_a_rule_comes_to_what_is_chosen(rule: dict[str, Any], methods: object, *, readonly: bool) -> None:
+def test_expands_a_rule_by_the_chosen_options_and_readonly(
+    rule: dict[str, Any], methods: object, *, readonly: bool
+) -> None:
     chosen = choose("github", GITHUB.declared, {}, readonly=readonly)
     assert [variant.methods for variant in variants(HOST, ServiceRuleSpec.model_validate(rule), chosen)] == methods
 
 
-def test_a_rule_is_one_for_each_repository() -> None:
+def test_expands_a_rule_for_each_repository() -> None:
     chosen = choose("github", GITHUB.declared, {"repos": ["a/b", "c/*"]})
     rule = ServiceRuleSpec.model_validate({"path": {"prefix": "/{repo}/"}})
     paths = [str(variant.path and variant.path.pattern) for variant in variants(HOST, rule, chosen)]
     assert paths == ["/a/b/...", "/c/*", "/c/*/**"]
 
 
-def test_a_confined_rule_is_one_for_all_repositories_with_enough_access() -> None:
+def test_expands_a_confined_rule_once_with_all_repositories_with_enough_access() -> None:
     chosen = choose(
         "github",
         GITHUB.declared,
@@ -91,12 +93,12 @@ def test_a_confined_rule_is_one_for_all_repositories_with_enough_access() -> Non
         assert variant.graphql.pattern.confined.repositories == repositories
 
 
-def test_an_entry_without_rules_can_be_read_alone_too() -> None:
+def test_readonly_limits_an_entry_without_rules_to_reading() -> None:
     (rule,) = variants(HOST, RuleSpec(), choose("x", {}, {}, readonly=True))
     assert rule.methods == ("GET", "HEAD")
 
 
-def test_a_secret_goes_with_the_rules_that_ask_for_its_option() -> None:
+def test_adds_a_secret_only_to_rules_that_require_its_option() -> None:
     access = AccessSpec.model_validate(
         {"access": ["read"], "auth": {"host": "a.test", "type": "basic", "username": "bot"}}
     )

@@ -13,13 +13,13 @@ HERE = Origin(file="user/policy.yaml", line=3, layer="user")
 CA = Authorities(name="corp-ca.pem (sha256 0a1b)", pem="...")
 
 
-def test_settings_are_those_that_are_written() -> None:
+def test_returns_only_the_settings_that_are_written() -> None:
     written = {"http1": "mitmproxy", "inspect": False, "reload": "watch"}
     assert SettingsSpec.model_validate(written).values(HERE, None) == written
     assert SettingsSpec().values(HERE, None) == {}
 
 
-def test_what_a_company_puts_between_is_said_as_a_whole_and_by_whom() -> None:
+def test_parses_upstream_settings_with_their_layer_and_origin() -> None:
     written = {"proxy": PROXY, "ca": "corp-ca.pem", "no_proxy": ["b.example", ".a.example", "b.example"]}
     said = SettingsSpec.model_validate({"upstream": written}).values(HERE, CA)
     assert said == {
@@ -47,7 +47,7 @@ def test_what_a_company_puts_between_is_said_as_a_whole_and_by_whom() -> None:
         ({"proxy": None}, "no value"),
     ],
 )
-def test_what_does_nothing_or_makes_no_sense_is_refused(written: dict[str, Any], what: str) -> None:
+def test_rejects_upstream_settings_that_are_invalid_or_have_no_effect(written: dict[str, Any], what: str) -> None:
     with pytest.raises(ValidationError) as caught:
         SettingsSpec.model_validate({"upstream": written})
     assert [error["msg"] for error in caught.value.errors()] == [what]
@@ -65,7 +65,7 @@ def test_what_does_nothing_or_makes_no_sense_is_refused(written: dict[str, Any],
         (False, "", 60, -1),
     ],
 )
-def test_ask_says_which_requests_wait_for_a_person_and_how_long(
+def test_parses_ask_to_what_it_is_about_its_timeout_and_its_upload_threshold(
     written: object, ask: str, timeout: int, uploads: int
 ) -> None:
     values = SettingsSpec.model_validate({"ask": written}).values(HERE, None)
@@ -73,6 +73,6 @@ def test_ask_says_which_requests_wait_for_a_person_and_how_long(
 
 
 @pytest.mark.parametrize("written", [True, None, "everything", {"about": ["unlisted"], "timeout": 0}, {"timeout": 601}])
-def test_ask_rejects_other_values(written: object) -> None:
+def test_rejects_invalid_values_of_ask(written: object) -> None:
     with pytest.raises(ValidationError):
         SettingsSpec.model_validate({"ask": written})

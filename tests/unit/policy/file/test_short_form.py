@@ -30,13 +30,13 @@ from table_tests import each
         ),
     ],
 )
-def test_a_line_is_written_out_as_an_entry(line: str, host: str, ports: list[int], conditions: dict[str, Any]) -> None:
+def test_expands_a_line_to_an_entry(line: str, host: str, ports: list[int], conditions: dict[str, Any]) -> None:
     rule = {"methods": ["GET"], "schemes": [line.split("://", maxsplit=1)[0].split()[1]], **conditions}
     assert write_out_allow(line) == {"host": host, "ports": ports, "rules": [rule]}
 
 
 @each(("line", "methods"), [("GET,POST https://a.test", ["GET", "POST"]), ("GET,,x https://a.test", ["GET", "", "x"])])
-def test_a_line_with_several_methods_is_one_rule(line: str, methods: list[str]) -> None:
+def test_expands_a_line_with_several_methods_to_one_rule(line: str, methods: list[str]) -> None:
     rule = {"methods": methods, "schemes": ["https"]}
     assert write_out_deny(line) == {"host": "a.test", "rules": [rule]}
     assert write_out_allow(line) == {"host": "a.test", "ports": [443], "rules": [{**rule, "path": {"exact": "/"}}]}
@@ -53,7 +53,7 @@ def test_a_deny_without_a_path_is_for_every_path() -> None:
     assert write_out_deny("POST https://a.test") == {"host": "a.test", "rules": [rule]}
 
 
-def test_a_deny_may_be_a_host() -> None:
+def test_a_deny_can_be_a_host() -> None:
     assert write_out_deny("a.test") == write_out_host("a.test") == {"host": "a.test"}
 
 
@@ -64,7 +64,7 @@ def test_a_deny_without_a_method_is_for_every_method() -> None:
 
 
 @each("line", ["ftp://a.test/x", "GET, POST ftp://a.test/"])
-def test_a_deny_of_what_is_no_url_is_refused(line: str) -> None:
+def test_rejects_a_deny_with_an_invalid_url(line: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         write_out_deny(line)
     hint = "write a method and a whole address: `GET https://example.com/path`"
@@ -72,7 +72,7 @@ def test_a_deny_of_what_is_no_url_is_refused(line: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 1, ["a.test"], {"host": "a.test"}])
-def test_what_is_no_line_is_left_to_the_model(value: object) -> None:
+def test_returns_values_that_are_not_lines_unchanged(value: object) -> None:
     assert write_out_host(value) is value
     assert write_out_deny(value) is value
 
@@ -92,7 +92,7 @@ def test_what_is_no_line_is_left_to_the_model(value: object) -> None:
         "",
     ],
 )
-def test_what_is_no_method_and_url_is_refused(line: str) -> None:
+def test_rejects_a_line_that_is_not_a_method_and_url(line: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         write_out_allow(line)
     hint = "write a method and a whole address: `GET https://example.com/path`"
@@ -107,7 +107,7 @@ def test_what_is_no_method_and_url_is_refused(line: str) -> None:
         ("a.test/x?y=1", "GET https://a.test/x?y=1"),
     ],
 )
-def test_an_address_that_lacks_its_scheme_is_shown_with_one(line: str, whole: str) -> None:
+def test_suggests_https_for_a_line_without_a_scheme(line: str, whole: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         write_out_allow(line)
     assert invalid.value.hint == f"write a method and a whole address: `{whole}`"
@@ -129,27 +129,27 @@ RANGE = "name the hosts: a rule cannot allow a range of addresses; one private h
         ("GET|POST https://a.test/x", "write commas between the methods: `GET,POST https://a.test/x`"),
     ],
 )
-def test_a_habit_of_other_tools_gets_the_line_that_is_meant(line: str, hint: str) -> None:
+def test_corrects_syntax_of_other_tools(line: str, hint: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         write_out_allow(line)
     assert (invalid.value.what, invalid.value.hint) == (f"not `METHOD URL`: {line!r}", hint)
 
 
 @each("line", ["a.test", "*.a.test", ".a.test", "bücher.test"])
-def test_a_host_alone_is_sent_to_where_it_goes(line: str) -> None:
+def test_suggests_domains_for_a_host_alone(line: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         write_out_allow(line)
     one = "for one request write a method and a whole address: `GET https://example.com/path`"
     assert invalid.value.hint == f"a host alone goes under `domains`; {one}"
 
 
-def test_a_url_that_lacks_its_method_is_shown_with_one() -> None:
+def test_suggests_a_method_for_a_url_without_a_method() -> None:
     with pytest.raises(InvalidValue) as invalid:
         write_out_allow("https://a.test/x")
     assert invalid.value.hint == "add a method: `GET https://a.test/x`"
 
 
-def test_an_allow_is_a_line() -> None:
+def test_rejects_an_allow_that_is_not_a_line() -> None:
     with pytest.raises(InvalidValue, match="an entry of `allow` has to be one line"):
         write_out_allow({"host": "a.test"})
 
@@ -163,25 +163,25 @@ def test_an_allow_is_a_line() -> None:
         ("x", "x"),
     ],
 )
-def test_one_method_and_one_scheme_are_lists_of_one(rule: object, written_out: object) -> None:
+def test_expands_method_and_scheme_to_lists(rule: object, written_out: object) -> None:
     assert write_out_rule(rule) == written_out
 
 
 @pytest.mark.parametrize("rule", [{}, {"reason": "it is needed"}])
-def test_a_rule_has_a_condition(rule: object) -> None:
+def test_rejects_a_rule_without_a_condition(rule: object) -> None:
     with pytest.raises(InvalidValue) as invalid:
         write_out_rule(rule)
     hint = "add one, such as `methods: [GET]`; to match every request, remove `rules`"
     assert (invalid.value.what, invalid.value.hint) == ("a rule without a condition matches every request", hint)
 
 
-def test_a_rule_says_a_thing_once() -> None:
+def test_rejects_a_rule_with_both_method_and_methods() -> None:
     with pytest.raises(InvalidValue) as invalid:
         write_out_rule({"method": "GET", "methods": ["POST"]})
     assert (invalid.value.what, invalid.value.hint) == ("both `method` and `methods` are set", "keep `methods`")
 
 
-def test_a_fragment_is_refused_for_no_client_sends_it() -> None:
+def test_rejects_a_url_with_a_fragment() -> None:
     with pytest.raises(InvalidValue) as invalid:
         write_out_allow("GET https://a.test/?a=1#b")
     assert (invalid.value.what, invalid.value.hint) == (

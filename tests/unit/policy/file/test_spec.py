@@ -14,18 +14,18 @@ def told(value: object, services: tuple[str, ...] = ()) -> list[tuple[tuple[int 
     return [(error["loc"], error["type"]) for error in raised.value.errors()]
 
 
-def test_nothing_written_is_a_policy_that_says_nothing() -> None:
+def test_an_empty_document_is_an_empty_policy() -> None:
     assert PolicySpec.model_validate({}) == PolicySpec()
 
 
-def test_a_section_whose_lines_are_all_comments_is_empty() -> None:
+def test_a_section_without_a_value_is_empty() -> None:
     sections = dict.fromkeys(("services", "domains", "allow", "deny", "tests", "host_services"))
     assert PolicySpec.model_validate(sections) == PolicySpec(
         services=(), domains=(), allow=(), deny=(), tests=(), host_services={}
     )
 
 
-def test_short_spellings_are_entries_like_the_long_ones() -> None:
+def test_short_form_entries_equal_long_form_entries() -> None:
     short = PolicySpec.model_validate({"services": ["x"], "domains": ["a.test"], "deny": ["b.test"]})
     long = PolicySpec.model_validate(
         {"services": [{"name": "x"}], "domains": [{"host": "a.test"}], "deny": [{"host": "b.test"}]}
@@ -33,7 +33,7 @@ def test_short_spellings_are_entries_like_the_long_ones() -> None:
     assert short == long
 
 
-def test_a_reason_over_several_lines_is_one_line() -> None:
+def test_joins_a_reason_over_several_lines_to_one_line() -> None:
     assert PolicySpec.model_validate({"reason": "first\n  second\n"}).reason == "first second"
 
 
@@ -57,12 +57,12 @@ def test_a_reason_over_several_lines_is_one_line() -> None:
         ([], [((), "model_type")]),
     ],
 )
-def test_what_is_no_policy_is_refused_where_it_stands(value: object, expected: list[Any]) -> None:
+def test_reports_an_invalid_policy_at_its_location(value: object, expected: list[Any]) -> None:
     assert told(value) == expected
 
 
 @pytest.mark.parametrize("section", ["domains", "allow"])
-def test_every_host_is_named_only_where_all_are_meant(section: str) -> None:
+def test_an_allow_accepts_a_single_star_only_with_allow_all(section: str) -> None:
     entries = {"domains": ["*"], "allow": ["GET https://*/"]}[section]
     assert told({section: entries}) == told({section: entries, "allow_all": False}) == [((section, 0), "invalid_value")]
     policy = PolicySpec.model_validate({"allow_all": True, section: entries})
@@ -70,27 +70,27 @@ def test_every_host_is_named_only_where_all_are_meant(section: str) -> None:
     assert [str(entry.host) for entry in PolicySpec.model_validate({"deny": ["*"]}).deny] == ["*"]
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_reports_all_problems_at_once() -> None:
     assert len(told({"version": 2, "domains": ["*a", "*", {"host": "a.test", "prots": [1]}], "x": 1})) == 5
 
 
-def test_a_service_is_one_that_is_known() -> None:
+def test_rejects_an_unknown_service() -> None:
     assert told({"services": ["clod"]}, services=("claude",)) == [(("services", 0, "name"), "word")]
 
 
-def test_below_each_key_stands_the_model_whose_words_are_known_there() -> None:
+def test_every_nested_key_has_a_model() -> None:
     below = {key for key, field in PolicySpec.model_fields.items() if field.annotation not in {int, str, bool}}
     assert below - {"version", "domains_file"} <= set(MODELS)
 
 
-def test_a_policy_offers_no_options_a_service_those_that_it_declares() -> None:
+def test_a_service_declares_options_and_a_policy_has_none() -> None:
     options = {"repos": "repositories", "git": {"access": ["read", "readwrite"]}}
     declared = ServiceFileSpec.model_validate({"options": options}).declared
     assert declared == {"repos": "repositories", "git": Access(levels=("read", "readwrite"))}
     assert PolicySpec().declared == {}
 
 
-def test_a_key_is_either_built_or_reserved() -> None:
+def test_reserved_keys_are_not_keys_of_a_model() -> None:
     built = {(where, key) for where, model in MODELS.items() for key in model.model_fields}
     assert RESERVED_KEYS & built == set()
     assert {where for where, _ in RESERVED_KEYS} <= set(MODELS)

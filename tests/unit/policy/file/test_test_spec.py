@@ -13,17 +13,17 @@ from table_tests import each
     [
         ({"allow": "GET https://a.test/x?y=1"}, (Effect.ALLOW, "GET", "https://a.test/x?y=1")),
         ({"deny": "POST http://[::1]:8080"}, (Effect.DENY, "POST", "http://[::1]:8080")),
-        # What the door would refuse to read is a case like any other: it is denied.
+        # A request that the proxy rejects as ambiguous is a valid case: it is denied.
         ({"deny": "GET https://a.test/../b"}, (Effect.DENY, "GET", "https://a.test/../b")),
     ],
 )
-def test_a_case_is_a_request_and_the_answer_that_is_expected(case: dict[str, Any], expected: object) -> None:
+def test_parses_a_request_and_the_expected_effect(case: dict[str, Any], expected: object) -> None:
     read = TestSpec.model_validate(case)
     assert (read.effect, read.method, read.url) == expected
     assert (read.headers, read.body_size, read.reason) == (None, None, "")
 
 
-def test_a_case_may_name_headers_and_the_size_of_the_body() -> None:
+def test_a_case_can_have_headers_and_a_body_size() -> None:
     case = {"allow": "POST https://a.test/", "headers": {"Accept": "x"}, "body_size": "1KB", "reason": "why"}
     read = TestSpec.model_validate(case)
     assert (read.headers, read.body_size, read.reason) == ({"Accept": "x"}, 1000, "why")
@@ -50,13 +50,13 @@ def test_invalid_test_case_is_rejected_with_its_location(case: dict[str, Any], e
     assert [(error["loc"], error["type"]) for error in raised.value.errors()] == [expected]
 
 
-def test_a_case_may_carry_graphql_which_has_its_own_size() -> None:
+def test_a_case_can_have_graphql_but_not_with_a_body_size() -> None:
     assert TestSpec.model_validate({"allow": "POST https://a.test/", "graphql": "{a}"}).graphql == "{a}"
     with pytest.raises(ValidationError, match="determines the size of the body"):
         TestSpec.model_validate({"allow": "POST https://a.test/", "graphql": "{a}", "body_size": 1})
 
 
-def test_a_case_may_be_an_mcp_message_by_method_and_tool() -> None:
+def test_a_case_can_have_an_mcp_message_but_not_with_graphql() -> None:
     for text in ("tools/call search", "ping", "notifications/initialized"):
         assert TestSpec.model_validate({"allow": "POST https://a.test/", "mcp": text}).mcp == text
     for wrong in ("", "tools/call a b"):

@@ -5,7 +5,7 @@ from policy_specs import problems, read
 from table_tests import each
 
 
-def test_headers_are_read_with_their_secrets() -> None:
+def test_parses_headers_with_their_secrets() -> None:
     text = """\
 domains:
   - host: a.test
@@ -139,7 +139,7 @@ UNOPENED = (
         ("{X: {secrets: s, transform: {type: bearer}}}", "1:62: unknown key 'secrets'; did you mean `secret`?"),
     ],
 )
-def test_what_can_not_be_meant_is_told_where_it_stands(headers: str, expected: str) -> None:
+def test_reports_invalid_headers_at_their_location(headers: str, expected: str) -> None:
     text = f"domains: [{{host: a.test, transform: {{request: {{headers: {headers}}}}}}}]"
     assert f"p:{expected}" in problems(text)
 
@@ -157,7 +157,7 @@ PARAMETERS = "`query` is not a list of parameters; write `query: {key: {secret: 
         ("{query: {key: {secret: s, transform: {type: raw}}}}", "1:73: unknown key 'transform'"),
     ],
 )
-def test_a_secret_in_the_query_has_a_plain_name(request: str, expected: str) -> None:
+def test_reports_missing_headers_and_invalid_query_parameters(request: str, expected: str) -> None:
     text = f"domains: [{{host: a.test, transform: {{request: {request}}}}}]"
     assert any(one.startswith(f"p:{expected}") for one in problems(text)), problems(text)
 
@@ -198,7 +198,7 @@ KEY = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}
         ),
     ],
 )
-def test_a_secret_goes_where_it_can_be_kept(text: str, expected: str) -> None:
+def test_rejects_transform_in_a_deny_and_with_plain_http_or_passthrough(text: str, expected: str) -> None:
     assert expected in problems(text)
 
 

@@ -35,7 +35,7 @@ from table_tests import each
         ("ff02::fb", "multicast"),
     ],
 )
-def test_an_inner_address_is_forbidden_in_each_of_its_forms(address: str, why: str) -> None:
+def test_forbids_non_public_addresses_in_every_form(address: str, why: str) -> None:
     assert why_forbidden(address) == why
 
 
@@ -43,7 +43,7 @@ def test_an_inner_address_is_forbidden_in_each_of_its_forms(address: str, why: s
     "address",
     ["1.1.1.1", "198.51.100.7", "203.0.113.7", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::808:808"],
 )
-def test_a_public_address_may_be_dialled(address: str) -> None:
+def test_allows_public_addresses(address: str) -> None:
     assert why_forbidden(address) is None
 
 
@@ -76,7 +76,7 @@ def test_a_public_address_may_be_dialled(address: str) -> None:
         ("203.0.113.9", False),
     ],
 )
-def test_only_networks_of_ones_own_may_be_lifted_and_no_metadata(address: str, *, liftable: bool) -> None:
+def test_only_private_addresses_that_are_not_cloud_metadata_can_be_opened(address: str, *, liftable: bool) -> None:
     assert is_liftable(address) is liftable
 
 
@@ -94,5 +94,5 @@ def test_only_networks_of_ones_own_may_be_lifted_and_no_metadata(address: str, *
         ("2001:db8::/32", False),
     ],
 )
-def test_a_network_of_metadata_alone_is_none_of_ones_own(network: str, *, holds: bool) -> None:
+def test_only_private_networks_that_are_not_cloud_metadata_can_be_opened(network: str, *, holds: bool) -> None:
     assert is_liftable_network(ip_network(network)) is holds

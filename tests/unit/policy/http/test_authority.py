@@ -14,11 +14,11 @@ from table_tests import each
         ("[2001:DB8::1]:65535", ("2001:db8::1", 65535)),
     ],
 )
-def test_an_authority_is_a_host_and_a_port(text: str, expected: tuple[str, int]) -> None:
+def test_parses_an_authority_to_host_and_port(text: str, expected: tuple[str, int]) -> None:
     assert parse_authority(text, default_port=None) == expected
 
 
-def test_a_port_that_is_left_out_is_the_default() -> None:
+def test_uses_the_default_port_if_there_is_none() -> None:
     assert parse_authority("allowed.test", default_port=80) == ("allowed.test", 80)
 
 

@@ -14,7 +14,7 @@ REQUEST = parse_request(
 )
 
 
-def test_a_body_is_read_as_graphql_and_as_mcp() -> None:
+def test_parses_a_body_as_graphql_and_as_mcp() -> None:
     called = with_body(REQUEST, b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "a"}}')
     assert called.message == McpMessage(method=CALL, tool="a")
     assert called.operation == Operation(doubt="a key other than `query`, `operationName` and `variables`")
@@ -26,7 +26,7 @@ def test_a_body_is_read_as_graphql_and_as_mcp() -> None:
     assert (called.body_size, queried.body_size) == (76, 23)
 
 
-def test_a_head_leaves_open_what_only_the_body_says() -> None:
+def test_the_head_determines_operation_and_message_only_of_an_empty_body() -> None:
     assert with_head(REQUEST) == REQUEST
     empty = with_head(replace(REQUEST, body_size=0))
     assert (empty.operation, empty.message) == (Operation(doubt="no body"), McpMessage(doubt="no body"))

@@ -18,7 +18,7 @@ from table_tests import each
     ("written", "size"),
     [(0, 0), (1234, 1234), ("0B", 0), ("12B", 12), ("500KB", 500_000), ("1MiB", 1_048_576), ("2 GiB", 2_147_483_648)],
 )
-def test_a_size_is_a_number_of_bytes_or_one_with_a_unit(written: object, size: int) -> None:
+def test_parses_a_size_in_bytes_or_with_a_unit(written: object, size: int) -> None:
     assert parse_body_size(written) == size
 
 
@@ -39,7 +39,7 @@ def test_a_size_is_a_number_of_bytes_or_one_with_a_unit(written: object, size: i
         ("1KB\n", r"not a size: '1KB\n'"),
     ],
 )
-def test_what_is_no_size_is_told_with_the_units_that_there_are(written: object, what: str) -> None:
+def test_rejects_an_invalid_size_with_a_hint(written: object, what: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         parse_body_size(written)
     assert (invalid.value.what, invalid.value.hint) == (what, HOW)
@@ -49,7 +49,7 @@ def test_what_is_no_size_is_told_with_the_units_that_there_are(written: object, 
     ("size", "told"),
     [(0, "0B"), (999, "999B"), (1000, "1KB"), (1024, "1KiB"), (1_048_576, "1MiB"), (1_000_001, "1000001B")],
 )
-def test_a_size_is_shown_in_the_unit_that_it_is_a_multiple_of(size: int, told: str) -> None:
+def test_shows_a_size_in_the_largest_unit_that_divides_it(size: int, told: str) -> None:
     assert shown_size(size) == told
     assert parse_body_size(told) == size
 
@@ -62,7 +62,7 @@ def test_a_size_is_shown_in_the_unit_that_it_is_a_multiple_of(size: int, told: s
         ("9/day", Rate(9, 86_400), "9 requests per day"),
     ],
 )
-def test_a_number_of_requests_is_written_per_time(text: str, rate: Rate, shown: str) -> None:
+def test_parses_and_shows_a_number_of_requests_per_time(text: str, rate: Rate, shown: str) -> None:
     assert (parse_count_rate(text), shown_rate("requests", rate)) == (rate, shown)
 
 
@@ -75,7 +75,7 @@ def test_a_number_of_requests_is_written_per_time(text: str, rate: Rate, shown: 
         ("1.5/min", "not a number of requests: '1.5'"),
     ],
 )
-def test_what_is_no_number_of_requests_per_time_is_refused(text: str, what: str) -> None:
+def test_rejects_an_invalid_number_of_requests_per_time(text: str, what: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         parse_count_rate(text)
     hint = "write an amount per min, hour, day, such as `100/min`"
@@ -83,13 +83,13 @@ def test_what_is_no_number_of_requests_per_time_is_refused(text: str, what: str)
 
 
 @each("text", ["0B/day", "1M/day", "5/day", "1MiB", "1MiB/", "/day", "1MiB/day/day"])
-def test_what_is_no_size_per_time_is_refused(text: str) -> None:
+def test_rejects_an_invalid_size_per_time(text: str) -> None:
     with pytest.raises(InvalidValue, match="not a") as invalid:
         parse_size_rate(text)
     assert invalid.value.hint == "write an amount per min, hour, day, such as `50MiB/day`"
 
 
-def test_a_budget_lists_what_is_limited() -> None:
+def test_a_budget_lists_its_limits() -> None:
     budget = Budget(requests=Rate(5, 60), upload=parse_size_rate("50MiB/day"))
     assert str(budget) == "5 requests per min, 50MiB of upload per day"
     assert list(budget.rates()) == [("requests", Rate(5, 60)), ("upload", Rate(52_428_800, 86_400))]

@@ -32,12 +32,12 @@ def test_refuses_target_over_a_limit(target: str, excess: str) -> None:
         "/a" * 100,
         "/a" + "%2Fa" * 99,
         "/?" + "&" * 499,
-        # What is counted in the path is not counted in the query, and the other way round.
+        # Slashes count only in the path, and parameter separators only in the query.
         "/?" + "/" * 1_000,
         "/" + "&;" * 500,
     ],
 )
-def test_takes_target_at_a_limit(target: str) -> None:
+def test_accepts_target_at_a_limit(target: str) -> None:
     assert refusal(lambda: check_target(target)) == ""
 
 
@@ -52,7 +52,7 @@ def test_takes_target_at_a_limit(target: str) -> None:
         ((("x", "a," * 999),), ""),
     ],
 )
-def test_refuses_header_fields_over_a_limit(fields: tuple[tuple[str, str], ...], excess: str) -> None:
+def test_refuses_header_fields_only_over_a_limit(fields: tuple[tuple[str, str], ...], excess: str) -> None:
     assert refusal(lambda: check_fields(fields)) == excess
 
 
@@ -64,12 +64,12 @@ def refusal(check: Callable[[], None]) -> str:
     return ""
 
 
-def test_a_short_target_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_count_parts_of_a_short_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("agent_sandbox.policy.http.bounds._check")
     check_target("/" + "a" * 99)
 
 
-def test_a_body_over_a_limit_is_called_by_the_limit() -> None:
+def test_the_message_for_a_large_body_names_the_limit() -> None:
     assert [too_large(most) for most in (MAX_OPERATION, MAX_MESSAGE)] == [
         "a body of more than 256 KiB",
         "a body of more than 1024 KiB",

@@ -25,7 +25,7 @@ type RequestOf = Callable[[str], Request]
         ("GET https://a.test/o/r.git/git-receive-pack", ""),
     ],
 )
-def test_both_requests_of_a_push_name_its_repository(request_of: RequestOf, line: str, repository: str) -> None:
+def test_finds_the_repository_in_both_requests_of_a_push(request_of: RequestOf, line: str, repository: str) -> None:
     assert pushed_repository(request_of(line)) == repository
 
 
@@ -39,18 +39,18 @@ def test_both_requests_of_a_push_name_its_repository(request_of: RequestOf, line
         ("POST https://a.test/o/r/git-receive-pack", ""),
     ],
 )
-def test_both_requests_of_a_fetch_name_its_repository(request_of: RequestOf, line: str, repository: str) -> None:
+def test_finds_the_repository_in_both_requests_of_a_fetch(request_of: RequestOf, line: str, repository: str) -> None:
     request = request_of(line)
     assert fetched_repository(request) == repository
     assert git_tool(request) == ("git fetch" if repository else "git push" if pushed_repository(request) else "")
 
 
-def test_the_push_goes_to_the_same_repository(request_of: RequestOf) -> None:
+def test_derives_the_push_request_from_the_request_that_starts_the_push(request_of: RequestOf) -> None:
     start = request_of("GET https://a.test:8443/O/r.git/info/refs?service=git-receive-pack")
     assert push_after(start) == request_of("POST https://a.test:8443/O/r.git/git-receive-pack")
 
 
-def test_the_query_of_a_recorded_push_or_fetch_is_known() -> None:
+def test_restores_the_query_of_a_recorded_push_or_fetch() -> None:
     start = "/o/r/info/refs"
     assert with_query(start, "git push") == f"{start}?service=git-receive-pack"
     assert with_query(start, "git fetch") == f"{start}?service=git-upload-pack"

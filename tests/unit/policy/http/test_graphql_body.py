@@ -34,11 +34,11 @@ def asked(headers: tuple[tuple[str, str], ...] = JSON, target: str = "/graphql",
         b'{"query": "query($a: String){viewer{login}}", "variables": {"a": "caf\xc3\xa9 \\ud83d"}}',
     ],
 )
-def test_a_body_of_one_operation_in_json_is_read(body: bytes) -> None:
+def test_parses_a_json_body_with_one_operation(body: bytes) -> None:
     assert read_operation(body) == VIEWER
 
 
-def test_an_operation_is_found_by_its_name() -> None:
+def test_selects_the_operation_by_operation_name() -> None:
     body = {"query": "query A {viewer{login}} mutation B {deleteRef{id}}", "operationName": "B"}
     assert str(read_operation(json.dumps(body).encode())) == "mutation deleteRef"
 
@@ -89,7 +89,7 @@ TWICE = "a duplicate key"
         (b'{"query": "{viewer}"}' + b" " * MAX_BODY, "a body of more than 256 KiB"),
     ],
 )
-def test_any_other_body_leaves_doubt(body: bytes, doubt: str) -> None:
+def test_any_other_body_is_ambiguous(body: bytes, doubt: str) -> None:
     assert Operation(doubt=doubt) == read_operation(body)
 
 
@@ -102,7 +102,7 @@ def test_any_other_body_leaves_doubt(body: bytes, doubt: str) -> None:
         " application/json\t; charset=utf-8 ",
     ],
 )
-def test_json_in_utf_8_may_be_read(value: str) -> None:
+def test_the_content_type_json_in_utf_8_is_not_ambiguous(value: str) -> None:
     assert with_doubt(asked((("accept", "*/*"), ("Content-Type", value)))).operation is None
 
 
@@ -122,18 +122,18 @@ def test_json_in_utf_8_may_be_read(value: str) -> None:
         (*JSON, ("content_encoding", "gzip")),
     ],
 )
-def test_a_body_of_another_kind_or_of_two_leaves_doubt(headers: tuple[tuple[str, str], ...]) -> None:
+def test_another_content_type_or_encoding_is_ambiguous(headers: tuple[tuple[str, str], ...]) -> None:
     assert doubt_of(asked(headers)) == NOT_JSON
 
 
-def test_a_query_string_and_a_long_body_leave_doubt_before_anything_is_read() -> None:
+def test_a_query_string_an_empty_body_and_a_long_body_are_ambiguous_by_the_head() -> None:
     assert doubt_of(asked(target="/graphql?query=mutation{deleteRef}")) == "a query string in addition to the body"
     assert doubt_of(asked(size=MAX_BODY + 1)) == "a body of more than 256 KiB"
     assert doubt_of(asked(size=0)) == "no body"
     assert with_doubt(asked(size=MAX_BODY)).operation is None
 
 
-def test_a_request_is_completed_by_its_body() -> None:
+def test_with_body_sets_operation_and_body_size() -> None:
     body = b'{"query": "{viewer{login}}"}'
     read = with_body(asked(), body)
     assert (read.operation, read.body_size) == (VIEWER, len(body))

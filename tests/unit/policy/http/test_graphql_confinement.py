@@ -39,7 +39,7 @@ def outside(document: str) -> str:
         '{ search(query: "repo:o/app is:open") { id } }',
     ],
 )
-def test_what_stays_within_the_repositories_is_taken(document: str) -> None:
+def test_accepts_operations_within_the_repositories(document: str) -> None:
     assert outside(document) == ""
 
 
@@ -60,14 +60,14 @@ def test_what_stays_within_the_repositories_is_taken(document: str) -> None:
         ("{ search { id } }", "search not limited to one named repository"),
     ],
 )
-def test_the_first_thing_beyond_them_is_named(document: str, place: str | None) -> None:
+def test_names_the_first_field_or_repository_beyond_the_confinement(document: str, place: str | None) -> None:
     if place is None:
         assert read_operation(b'{"query": "%s"}' % document.replace('"', '\\"').encode()).doubt
     else:
         assert outside(document) == place
 
 
-def test_an_operation_that_was_not_read_is_beyond() -> None:
+def test_an_operation_without_parsed_selections_is_beyond_the_confinement() -> None:
     assert beyond(CONFINED, Operation(kind="query")) == "an operation with directives, or nested too deeply"
 
 
@@ -100,7 +100,7 @@ def test_an_operation_that_was_not_read_is_beyond() -> None:
         (f"repo:o/app {'x' * LONGEST_SEARCH}", False),
     ],
 )
-def test_a_search_is_for_one_of_the_repositories(text: str, *, is_within: bool) -> None:
+def test_accepts_a_search_only_for_one_of_the_repositories(text: str, *, is_within: bool) -> None:
     assert CONFINED.names(repository_searched(text)) is is_within
 
 
@@ -143,7 +143,7 @@ def operation_of(document: str) -> Operation:
         ),
     ],
 )
-def test_an_object_is_named_by_an_id_that_is_known(document: str, place: str) -> None:
+def test_accepts_only_known_ids_and_listed_arguments(document: str, place: str) -> None:
     assert beyond(BY_ID, operation_of(document)) == place
 
 
@@ -177,11 +177,11 @@ def test_an_object_is_named_by_an_id_that_is_known(document: str, place: str) ->
         ('{ repository(owner: "o", name: "app") { id } }', None, {}),
     ],
 )
-def test_ids_in_an_answer_belong_to_the_repository_that_it_is_about(
+def test_learns_ids_in_a_response_for_the_repository_of_the_operation(
     document: str, data: object, found: dict[str, str]
 ) -> None:
     assert ids_in(BY_ID, operation_of(document), data) == found
 
 
-def test_of_an_operation_that_was_not_read_no_ids_are_known() -> None:
+def test_learns_no_ids_for_an_operation_without_parsed_selections() -> None:
     assert ids_in(BY_ID, Operation(kind="query"), {"node": {"id": "I_1"}}) == {}

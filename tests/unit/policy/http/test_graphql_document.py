@@ -22,11 +22,11 @@ from table_tests import each
         ("{ __typename __schema { types { name } } }", "query __schema, __typename"),
     ],
 )
-def test_the_fields_at_the_top_are_found_however_they_are_written(document: str, expected: str) -> None:
+def test_finds_top_level_fields_in_any_syntax(document: str, expected: str) -> None:
     assert str(operation_of(document, None)) == expected
 
 
-def test_of_several_operations_the_one_that_is_named_counts() -> None:
+def test_selects_the_named_operation_of_several() -> None:
     document = "query A { a } mutation B { b } { c }"
     assert [str(operation_of(document, name)) for name in ("A", "B")] == ["query a", "mutation b"]
 
@@ -74,7 +74,7 @@ NO_GRAPHQL = "a document that is not GraphQL, or too deep or too long"
         (" " * MAX_LENGTH + "{ a }", None, f"a document of more than {MAX_LENGTH} characters"),
     ],
 )
-def test_what_leaves_doubt_is_told(document: str, name: str | None, doubt: str) -> None:
+def test_rejects_ambiguous_documents(document: str, name: str | None, doubt: str) -> None:
     with pytest.raises(Ambiguous) as raised:
         operation_of(document, name)
     assert doubt == str(raised.value)
@@ -107,13 +107,13 @@ def arguments_of(document: str, **variables: object) -> tuple[tuple[str, str | N
         ("{ a(x: {}) }", {}, ()),
     ],
 )
-def test_an_argument_is_a_text_or_unknown(
+def test_resolves_arguments_to_a_string_or_none(
     document: str, variables: dict[str, object], arguments: tuple[tuple[str, str | None], ...]
 ) -> None:
     assert arguments_of(document, **variables) == arguments
 
 
-def test_fragments_are_read_in_the_place_of_their_names() -> None:
+def test_expands_fragments_in_place() -> None:
     document = "{ a { ...F ... { d } ...on B { x: e } } } fragment F on C { b { c } }"
     below = (
         Selection(name="on C", below=(Selection(name="b", below=(Selection(name="c"),)),)),
@@ -135,5 +135,5 @@ def test_fragments_are_read_in_the_place_of_their_names() -> None:
         f"{{ a {{ {'...F ' * 60} }} }} fragment F on A {{ {'b ' * (MAX_SELECTIONS // 50)} }}",
     ],
 )
-def test_selections_that_cannot_be_compared_are_not_read(document: str) -> None:
+def test_does_not_parse_selections_with_directives_bad_fragments_or_too_much_depth(document: str) -> None:
     assert operation_of(document, None).selections is None

@@ -29,7 +29,7 @@ def asks(kind: str, *fields: str) -> Operation:
         ANY_OPERATION,
     ],
 )
-def test_what_asks_for_listed_fields_alone_is_taken(operation: Operation) -> None:
+def test_accepts_operations_with_only_listed_fields(operation: Operation) -> None:
     assert PATTERN.takes(operation)
 
 
@@ -45,19 +45,21 @@ def test_what_asks_for_listed_fields_alone_is_taken(operation: Operation) -> Non
         (None, "a GraphQL operation that was not read"),
     ],
 )
-def test_what_goes_beyond_the_list_or_leaves_doubt_is_named(operation: Operation | None, difference: str) -> None:
+def test_rejects_and_names_unlisted_fields_and_ambiguous_operations(
+    operation: Operation | None, difference: str
+) -> None:
     assert not PATTERN.takes(operation)
     assert (difference,) == PATTERN.differences(operation)
 
 
-def test_a_pattern_is_within_one_that_lists_as_much_of_each_kind() -> None:
+def test_a_pattern_is_within_a_pattern_that_lists_the_same_fields_for_each_kind() -> None:
     narrow = operation_pattern({"query": ["viewer"]})
     assert narrow.within(PATTERN)
     assert not PATTERN.within(narrow)
     assert not operation_pattern({"mutation": ["viewer"]}).within(PATTERN)
 
 
-def test_a_pattern_and_an_operation_are_told_in_one_spelling() -> None:
+def test_shows_patterns_and_operations_in_canonical_order() -> None:
     assert str(PATTERN) == "mutation addComment and query repository, viewer"
     assert operation_pattern({"query": ["a", "a"]}) == operation_pattern({"query": ["a"]})
     assert str(asks("query", "b", "a")) == "query a, b"
@@ -65,13 +67,13 @@ def test_a_pattern_and_an_operation_are_told_in_one_spelling() -> None:
 
 
 @each("name", ["", "a b", "1a", "a-b", "é", "a" * 101, "*", "a\n"])
-def test_a_field_has_a_name_of_graphql(name: str) -> None:
+def test_rejects_invalid_field_names(name: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         parse_field_name(name)
     assert raised.value.hint == "use a name from the API's schema, such as `repository`"
 
 
-def test_introspection_can_be_named() -> None:
+def test_accepts_introspection_fields() -> None:
     assert parse_field_name("__schema") == "__schema"
 
 
@@ -80,7 +82,7 @@ CONFINED = operation_pattern(
 )
 
 
-def test_a_confined_pattern_takes_what_stays_within_its_repositories() -> None:
+def test_a_confined_pattern_accepts_operations_within_its_repositories() -> None:
     within = Operation(kind="query", fields=frozenset({"viewer"}), selections=(Selection(name="viewer"),))
     assert CONFINED.takes(within)
     assert CONFINED.takes(ANY_OPERATION)
@@ -91,12 +93,12 @@ def test_a_confined_pattern_takes_what_stays_within_its_repositories() -> None:
     assert str(CONFINED) == "query viewer in o/app"
 
 
-def test_a_confined_pattern_is_within_a_list_but_not_the_other_way_round() -> None:
+def test_a_confined_pattern_is_within_a_plain_list_but_not_the_other_way_round() -> None:
     plain = operation_pattern({"query": ["viewer"]})
     assert (CONFINED.within(plain), plain.within(CONFINED), CONFINED.within(CONFINED)) == (True, False, True)
 
 
-def test_a_pattern_is_written_as_data() -> None:
+def test_dumps_a_pattern_as_plain_data() -> None:
     assert PATTERN.written == {"mutation": ["addComment"], "query": ["repository", "viewer"]}
     confined = {"repositories": ["o/app"], "named_by": {}, "types": {"query": {"viewer": ""}}}
     assert CONFINED.written == {"query": ["viewer"], "confined": confined}
@@ -116,7 +118,7 @@ def test_a_confinement_to_more_repositories_is_wider() -> None:
     assert not few.within(Confinement(types=(), scoped=WIDE.scoped, repositories=("team/a",)))
 
 
-def test_it_is_written_with_all_that_it_takes() -> None:
+def test_dumps_a_confinement_with_its_types_and_arguments() -> None:
     assert WIDE.roots == {"query": ("repository", "search")}
     assert WIDE.written == {
         "repositories": ["o/app", "team/*"],
@@ -125,7 +127,7 @@ def test_it_is_written_with_all_that_it_takes() -> None:
     }
 
 
-def test_types_whose_ids_are_learned_are_written() -> None:
+def test_dumps_the_types_whose_ids_are_learned() -> None:
     by_id = replace(WIDE, ids=(("node", ("id",)),), ids_of=("Issue",))
     assert by_id.written["ids_of"] == ["Issue"]
     assert not by_id.within(WIDE)

@@ -19,14 +19,14 @@ def sent(*values: str, mode: str = "Dry") -> Sent:
         (sent("Application/JSON ; charset=utf-8"), (True, True)),
         (sent(" application/json\t"), (True, True)),
         (sent("application/json", "application/json"), (True, True)),
-        # What one server reads as JSON and another as something else: no allow takes it, every deny does.
+        # Servers could read these as JSON or as something else: an allow does not match, a deny does.
         (sent("application/json", "text/html"), (False, True)),
         (sent("application/json, text/html"), (False, True)),
         (sent("application/json;x=, text/html"), (False, True)),
         (sent("text/plain;application/json"), (False, True)),
         (sent('"application/json"'), (False, True)),
         (sent("application/json", mode="dry"), (False, True)),
-        # A server that makes a variable of each header takes these for one, and the last of them may count.
+        # CGI-style servers read these as the same header and may use the last value.
         ([*sent("application/json"), ("X_Mode", "wet")], (False, True)),
         ([*sent("application/json"), ("x_mode", "Dry")], (False, True)),
         ([("content_type", "application/json"), ("X_MODE", "Dry")], (False, True)),
@@ -38,7 +38,7 @@ def sent(*values: str, mode: str = "Dry") -> Sent:
         ([], (False, False)),
     ],
 )
-def test_an_allow_wants_each_header_with_no_other_value_a_deny_wants_it_among_others(
+def test_an_allow_needs_headers_without_other_values_and_a_deny_finds_them_among_others(
     headers: Sent, answers: tuple[bool, bool]
 ) -> None:
     assert (JSON.is_all_of(headers), JSON.is_within(headers)) == answers
@@ -52,17 +52,17 @@ def test_an_allow_wants_each_header_with_no_other_value_a_deny_wants_it_among_ot
         ([("x-mode", "a\x1b"), ("x-mode", "Dry")], ["header content-type (none)", "header x-mode"]),
     ],
 )
-def test_each_header_that_differs_is_named_with_what_was_sent(headers: Sent, told: list[str]) -> None:
+def test_names_each_header_that_differs(headers: Sent, told: list[str]) -> None:
     assert list(JSON.differences(headers)) == told
 
 
 @each("value", ['"a"', "a;b", "a, b", 'x, "a"', "x, a;b", "x;a"])
-def test_a_deny_finds_a_value_that_holds_what_parts_others(value: str) -> None:
+def test_a_deny_finds_a_value_that_contains_separators(value: str) -> None:
     named = value.removeprefix("x").lstrip(",; ")
     assert header_pattern({"x-tag": named}).is_within([("x-tag", value)])
 
 
-def test_a_pattern_reads_as_headers_do() -> None:
+def test_shows_a_pattern_as_headers() -> None:
     assert str(JSON) == "content-type: application/json and x-mode: Dry"
 
 
@@ -100,13 +100,13 @@ def test_a_pattern_reads_as_headers_do() -> None:
         ),
     ],
 )
-def test_a_header_that_no_rule_can_ask_for_is_refused(named: dict[str, str], what: str, hint: str) -> None:
+def test_rejects_headers_that_no_rule_can_match(named: dict[str, str], what: str, hint: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         header_pattern(named)
     assert (invalid.value.what, invalid.value.hint) == (what, hint)
 
 
-def test_headers_that_were_read_answer_every_pattern() -> None:
+def test_parsed_headers_can_be_matched_repeatedly() -> None:
     read = Headers(sent("application/json, text/html"))
     for _ in range(2):
         assert (JSON.is_all_of(read), JSON.is_within(read)) == (False, True)

@@ -16,7 +16,7 @@ from table_tests import each
         ((("content-type", "application/json"), ("content-encoding", "gzip")), False),
     ],
 )
-def test_plain_json_is_announced_once_and_without_an_encoding(
+def test_accepts_only_one_json_content_type_without_a_content_encoding(
     headers: tuple[tuple[str, str], ...], *, plain: bool
 ) -> None:
     assert is_plain_json(headers) is plain

@@ -51,7 +51,7 @@ def call(name: object, **params: object) -> dict[str, Any]:
         (rpc(result={"a": 1}), McpMessage(method=ANSWER, answers=True)),
     ],
 )
-def test_a_message_is_read_by_method_and_tool(said: object, message: McpMessage) -> None:
+def test_parses_a_message_to_method_and_tool(said: object, message: McpMessage) -> None:
     assert read_message(json.dumps(said).encode()) == message
 
 
@@ -86,16 +86,16 @@ def test_a_message_is_read_by_method_and_tool(said: object, message: McpMessage)
         (rpc(result={}, id=None), BAD_ID),
     ],
 )
-def test_what_two_servers_could_read_differently_is_ambiguous(said: object, doubt: str) -> None:
+def test_a_message_that_two_servers_could_read_differently_is_ambiguous(said: object, doubt: str) -> None:
     assert read_message(json.dumps(said).encode()) == McpMessage(doubt=doubt)
 
 
-def test_a_body_is_json_of_limited_size() -> None:
+def test_a_body_that_is_not_json_or_too_large_is_ambiguous() -> None:
     assert read_message(b"{") == McpMessage(doubt="a body that is not JSON in UTF-8")
     assert read_message(b" " * (MAX_BODY + 1)) == McpMessage(doubt=TOO_LONG)
 
 
-def test_the_id_of_a_request_is_known_for_the_response_to_a_denial() -> None:
+def test_keeps_the_id_of_a_request() -> None:
     assert [read_message(json.dumps(one).encode()).id for one in (call("a"), rpc(method="ping", id="x"))] == [1, "x"]
 
 
@@ -119,7 +119,7 @@ def test_the_id_of_a_request_is_known_for_the_response_to_a_denial() -> None:
         (request_of("PUT", JSON), McpMessage(doubt="the method PUT")),
     ],
 )
-def test_a_head_says_what_a_request_without_a_body_is_and_which_bodies_it_rules_out(
+def test_classifies_requests_without_a_body_and_ambiguous_requests_by_the_head(
     request_: Request, message: McpMessage | None
 ) -> None:
     assert with_message_of_head(request_).message == message

@@ -6,12 +6,12 @@ from table_tests import each
 
 
 @pytest.mark.parametrize("text", ["GET", "M-SEARCH", "TRACE", "BREW"])
-def test_a_method_is_what_it_is(text: str) -> None:
+def test_keeps_valid_methods_unchanged(text: str) -> None:
     assert canonical_method(text) == text
 
 
 @each("text", ["get", "Get", "", "GET ", "GET\r\n", "GET/", "1GET", "G" * 33, "GÉT"])
-def test_what_is_no_method_is_doubtful(text: str) -> None:
+def test_an_invalid_method_is_ambiguous(text: str) -> None:
     with pytest.raises(Ambiguous, match="not a method"):
         canonical_method(text)
 

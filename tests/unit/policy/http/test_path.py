@@ -12,7 +12,7 @@ VECTORS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "vec
 
 
 @each("vector", VECTORS)
-def test_a_path_has_one_canonical_form_or_is_doubtful(vector: dict[str, Any]) -> None:
+def test_a_path_has_one_canonical_form_or_is_ambiguous(vector: dict[str, Any]) -> None:
     if "is" in vector:
         assert canonical_path(vector["path"]) == vector["is"], vector["why"]
         assert list(readings(vector["is"])) == vector.get("reads", [vector["is"]]), vector["why"]
@@ -23,12 +23,12 @@ def test_a_path_has_one_canonical_form_or_is_doubtful(vector: dict[str, Any]) ->
 
 
 @each("path", ["", "*", "x", "http://allowed.test/", "?x"])
-def test_a_path_starts_with_a_slash(path: str) -> None:
+def test_rejects_a_path_that_does_not_start_with_a_slash(path: str) -> None:
     with pytest.raises(Ambiguous, match="the path does not start with `/`"):
         canonical_path(path)
 
 
-def test_an_encoded_slash_stands_where_it_is_asked_for_and_is_read_both_ways() -> None:
+def test_keeps_an_encoded_slash_if_allowed_and_reads_it_both_ways() -> None:
     path = canonical_path("/@scope%2fname", encoded_slash=True)
     assert path == "/@scope%2Fname"
     assert readings(path) == ("/@scope%2Fname", "/@scope/name")
@@ -51,9 +51,9 @@ def test_encoded_slash_option_does_not_permit_other_ambiguities(path: str) -> No
         ("/%C3x%FF", "/%c3x%ff"),
     ],
 )
-def test_letters_beyond_ascii_have_a_case_and_what_is_none_stays(reading: str, expected: str) -> None:
+def test_lowers_encoded_non_ascii_letters_and_keeps_invalid_utf_8(reading: str, expected: str) -> None:
     assert in_lower_case(reading) == expected == in_lower_case(expected)
 
 
-def test_segments_stand_between_the_slashes() -> None:
+def test_splits_segments_at_slashes() -> None:
     assert segments_of("/a//b/") == ("", "a", "", "b", "")

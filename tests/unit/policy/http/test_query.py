@@ -24,7 +24,7 @@ PATTERN = query_pattern({"ref": ["main"], "q": ["a b", "é"]})
         ("", (False, False)),
     ],
 )
-def test_an_allow_wants_these_and_no_others_a_deny_wants_them_among_others(
+def test_an_allow_needs_exactly_the_parameters_and_a_deny_finds_them_among_others(
     query: str, answers: tuple[bool, bool]
 ) -> None:
     assert (PATTERN.is_all_of(query), PATTERN.is_within(query)) == answers
@@ -59,16 +59,16 @@ def test_a_deny_finds_a_parameter_as_any_server_reads_it(query: str, expected: b
         ("a=%ff", [("a", "\udcff")]),
     ],
 )
-def test_no_part_of_a_query_goes_unseen(query: str, expected: list[tuple[str, str]]) -> None:
+def test_parses_every_part_of_a_query(query: str, expected: list[tuple[str, str]]) -> None:
     assert parameters_of(query) == expected
 
 
-def test_a_pattern_with_no_parameters_takes_the_empty_query_alone() -> None:
+def test_an_allow_without_parameters_matches_only_the_empty_query() -> None:
     nothing = query_pattern({})
     assert (nothing.is_all_of(""), nothing.is_all_of("x")) == (True, False)
 
 
-def test_a_pattern_reads_like_a_query() -> None:
+def test_shows_a_pattern_as_a_query() -> None:
     assert str(query_pattern({"b": ["2"], "a": ["1\n", "\udcff"]})) == "a=1%0A&a=%FF&b=2"
 
 
@@ -77,7 +77,7 @@ ANSWERS = {"both": (True, True), "deny": (False, True), "neither": (False, False
 
 
 @each("vector", VECTORS)
-def test_a_condition_on_the_query_takes_what_it_says_and_nothing_beside(vector: dict[str, Any]) -> None:
+def test_matches_exactly_the_queries_in_the_vectors(vector: dict[str, Any]) -> None:
     listed = {name: [value] if isinstance(value, str) else value for name, value in vector["exact"].items()}
     pattern = query_pattern(listed)
     asked = [(query, ANSWERS[key]) for key in ANSWERS for query in vector[key]]
@@ -106,7 +106,7 @@ def test_a_condition_on_the_query_takes_what_it_says_and_nothing_beside(vector: 
         ("a=1", "POST", ""),
     ],
 )
-def test_a_method_that_a_query_names_is_found_however_it_is_written(query: str, method: str, named: str) -> None:
+def test_finds_a_method_override_in_a_query_in_any_spelling(query: str, method: str, named: str) -> None:
     assert other_method(query, method) == named
 
 
@@ -114,7 +114,7 @@ def test_a_method_that_a_query_names_is_found_however_it_is_written(query: str, 
     ("query", "shown"),
     [("ref=main&x", "ref=...&..."), ("a=b=c", "a=..."), ("", "..."), ("a=&b", "a=...&..."), ("a%3Db", "...")],
 )
-def test_a_query_is_shown_without_values(query: str, shown: str) -> None:
+def test_shows_a_query_without_values(query: str, shown: str) -> None:
     assert without_values(query) == shown
 
 
@@ -134,5 +134,5 @@ def test_a_query_is_shown_without_values(query: str, shown: str) -> None:
         ("keys=1", False),
     ],
 )
-def test_a_parameter_is_found_however_a_server_reads_it(query: str, *, found: bool) -> None:
+def test_finds_a_parameter_in_any_spelling_that_a_server_accepts(query: str, *, found: bool) -> None:
     assert has_parameter(query, "key") is found

@@ -10,7 +10,7 @@ from table_tests import each
 PLAIN: dict[str, Any] = {"scheme": "https", "host": "allowed.test", "port": 443, "method": "GET", "target": "/api/x"}
 
 
-def test_a_request_is_normalised_once_at_the_door() -> None:
+def test_normalises_host_and_path() -> None:
     got = parse_request(
         scheme="https", host="ALLOWED.test.", port=443, method="GET", target="/%61pi/caf%c3%a9?q=%61#"[:-1]
     )
@@ -20,14 +20,14 @@ def test_a_request_is_normalised_once_at_the_door() -> None:
     assert got == expected
 
 
-def test_headers_and_the_size_of_the_body_are_carried_as_they_are() -> None:
+def test_keeps_headers_and_body_size_unchanged() -> None:
     got = parse_request(**PLAIN, headers=(("Accept", "*/*"),), body_size=3)
     assert (got.headers, got.body_size) == ((("Accept", "*/*"),), 3)
     assert parse_request(**PLAIN).body_size is None
 
 
 @pytest.mark.parametrize(("target", "expected"), [("", "/"), ("?x=1", "/?x=1"), ("/a?", "/a"), ("/a?b?c", "/a?b?c")])
-def test_what_was_decided_is_what_is_forwarded(target: str, expected: str) -> None:
+def test_the_target_is_the_normalised_path_and_query(target: str, expected: str) -> None:
     assert parse_request(**PLAIN | {"target": target}).target == expected
 
 
@@ -40,7 +40,7 @@ def test_what_was_decided_is_what_is_forwarded(target: str, expected: str) -> No
         ({"host": "2001:db8::1", "target": "/?q"}, "https://[2001:db8::1]/?q"),
     ],
 )
-def test_the_url_of_a_request_is_whole(changes: dict[str, Any], url: str) -> None:
+def test_builds_the_full_url(changes: dict[str, Any], url: str) -> None:
     assert parse_request(**PLAIN | changes).url == url
 
 
@@ -71,11 +71,11 @@ def test_the_url_of_a_request_is_whole(changes: dict[str, Any], url: str) -> Non
         ({"target": "/" + "a" * MAX_TARGET}, "the target longer than 32768 characters"),
     ],
 )
-def test_a_request_that_can_be_read_in_two_ways_is_doubtful(changes: dict[str, Any], doubt: str) -> None:
+def test_a_request_that_can_be_read_in_two_ways_is_ambiguous(changes: dict[str, Any], doubt: str) -> None:
     with pytest.raises(Ambiguous) as raised:
         parse_request(**PLAIN | changes)
     assert str(raised.value) == doubt
 
 
-def test_an_encoded_slash_passes_the_door_only_where_a_policy_takes_it() -> None:
+def test_accepts_an_encoded_slash_with_the_option_encoded_slash() -> None:
     assert parse_request(**PLAIN | {"target": "/@scope%2fname"}, encoded_slash=True).path == "/@scope%2Fname"

@@ -4,7 +4,7 @@ from agent_sandbox.policy.match.credential_kind import KINDS, KindName
 from table_tests import each
 
 
-def test_each_kind_has_one_row() -> None:
+def test_the_kinds_match_the_names_in_the_schema() -> None:
     assert tuple(KINDS) == ("bearer", "basic", "raw", "query", "sigv4")
     assert sorted(name for name, kind in KINDS.items() if not kind.in_query) == sorted(typing.get_args(KindName))
 
@@ -19,7 +19,7 @@ def test_each_kind_has_one_row() -> None:
         ("sigv4", "AWS4-HMAC-SHA256 Credential=the secret, bot"),
     ],
 )
-def test_each_kind_writes_the_secret_in_its_form(kind: str, written: str) -> None:
+def test_each_kind_formats_the_secret(kind: str, written: str) -> None:
     assert KINDS[kind].write("the secret", "bot") == written
 
 
@@ -47,11 +47,11 @@ def test_each_kind_reads_the_credential_that_a_client_sends(kind: str, field: st
     assert KINDS[kind].read(field) == credential
 
 
-def test_both_variables_of_an_aws_key_have_a_placeholder() -> None:
+def test_sigv4_adds_the_variable_of_the_aws_secret_key() -> None:
     assert KINDS["sigv4"].more_variables("AWS_ACCESS_KEY_ID") == ("AWS_SECRET_ACCESS_KEY",)
     assert KINDS["bearer"].more_variables("A_KEY") == ()
 
 
-def test_a_signing_key_has_variables_for_its_region() -> None:
+def test_sigv4_has_region_variables_for_an_aws_key() -> None:
     assert KINDS["sigv4"].region_variables("AWS_ACCESS_KEY_ID") == ("AWS_REGION", "AWS_DEFAULT_REGION")
     assert KINDS["sigv4"].region_variables("A_TOKEN") == KINDS["bearer"].region_variables("AWS_ACCESS_KEY_ID") == ()

@@ -42,7 +42,7 @@ from table_tests import each
         ("/a%2Ab/*", "/axb/c", "no"),
     ],
 )
-def test_a_star_stays_in_its_segment_and_two_stars_do_not(glob: str, path: str, expected: str) -> None:
+def test_a_star_matches_within_a_segment_and_two_stars_across_segments(glob: str, path: str, expected: str) -> None:
     assert glob_matches(split_glob(glob), path) == (expected == "yes")
 
 
@@ -57,7 +57,7 @@ def test_a_star_stays_in_its_segment_and_two_stars_do_not(glob: str, path: str, 
         ("/a/**", "/a/b/c", 4),
     ],
 )
-def test_a_glob_tells_how_far_it_goes_along_with_a_path(glob: str, path: str, expected: int) -> None:
+def test_reports_how_far_a_glob_follows_a_path(glob: str, path: str, expected: int) -> None:
     assert glob_follows(split_glob(glob), path) == expected
 
 
@@ -71,7 +71,7 @@ def test_a_glob_tells_how_far_it_goes_along_with_a_path(glob: str, path: str, ex
         ("/a" * 32, "more than 32 segments in a glob"),
     ],
 )
-def test_what_is_no_glob_is_refused_with_its_reason(glob: str, what: str) -> None:
+def test_rejects_an_invalid_glob_with_its_reason(glob: str, what: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         split_glob(glob)
     assert invalid.value.what == what
@@ -79,7 +79,7 @@ def test_what_is_no_glob_is_refused_with_its_reason(glob: str, what: str) -> Non
 
 @pytest.mark.parametrize("text", ["/*a*a*a*a*a*a*a*b", "/**/a/a/a/a/**/a/a/a/a/a/a/**/a/a/a/a/b"])
 @pytest.mark.parametrize("path", ["/" + "a" * 32000, "/a" * 16000])
-def test_no_glob_runs_away_on_a_long_path(text: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matching_a_long_path_takes_linear_time(text: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[int] = []
     after = subject._after
 
@@ -90,7 +90,7 @@ def test_no_glob_runs_away_on_a_long_path(text: str, path: str, monkeypatch: pyt
     monkeypatch.setattr(subject, "_after", counted)
     glob = split_glob(text)
     assert not glob_matches(glob, path)
-    # Each place of the glob is looked at once or twice for each segment, whatever came before.
+    # Each part of the glob is compared at most twice with each segment.
     assert len(steps) <= 2 * len(glob) * len(path.split("/"))
 
 
@@ -113,6 +113,6 @@ def test_no_glob_runs_away_on_a_long_path(text: str, path: str, monkeypatch: pyt
         ("/a*", "/cb", False),
     ],
 )
-def test_two_globs_meet_where_a_path_may_be_in_both(one: str, other: str, *, expected: bool) -> None:
+def test_two_globs_overlap_if_a_path_could_match_both(one: str, other: str, *, expected: bool) -> None:
     ways = [(split_glob(mine), split_glob(theirs)) for mine, theirs in ((one, other), (other, one))]
     assert [globs_meet(mine, theirs) for mine, theirs in ways] == [expected, expected]

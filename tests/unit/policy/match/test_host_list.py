@@ -37,19 +37,19 @@ x_y-z.test"""
         ("comment", False),
     ],
 )
-def test_a_line_is_a_host_as_under_domains(host: str, *, expected: bool) -> None:
+def test_parses_each_line_as_a_host_pattern(host: str, *, expected: bool) -> None:
     listed, invalid = parse_host_list(LIST, name="hosts.txt")
     assert (listed.matches(host), invalid) == (expected, [])
 
 
-def test_a_list_is_known_by_its_file_and_by_what_stands_in_it() -> None:
+def test_identifies_a_list_by_file_name_and_content_hash() -> None:
     one, again, other = (parse_host_list(text, name="hosts.txt")[0] for text in ("a.test", "a.test", "b.test"))
     assert str(one) == "hosts.txt (sha256 52dcf5eeb77a59de2eb7221158d2316a1fce8c55c61ee02f63f378d048feed6c)"
     assert one == again != other
     assert not one.matches("b.test")
 
 
-def test_a_line_that_cannot_be_allowed_is_told_with_its_number() -> None:
+def test_reports_each_line_that_cannot_be_allowed_with_its_number() -> None:
     _, invalid = parse_host_list(
         "a.test\n*.com\n\nhttps://x.test/\n10.0.0.1\n-a.test\nlocalhost\ndb.internal\n", name="hosts.txt"
     )
@@ -65,24 +65,24 @@ def test_a_line_that_cannot_be_allowed_is_told_with_its_number() -> None:
 
 
 @each("line", ["a" * 64 + ".test", ".".join(["a" * 50] * 6), "xn--a.test", "a.xn--a", "a-.test", "1.2"])
-def test_what_looks_plain_and_is_none_is_refused(line: str) -> None:
+def test_rejects_hosts_that_only_look_plain(line: str) -> None:
     assert len(parse_host_list(line, name="x")[1]) == 1
 
 
-def test_a_list_of_nonsense_is_not_read_to_its_end() -> None:
+def test_stops_reading_after_the_maximum_of_invalid_lines() -> None:
     _, invalid = parse_host_list("*\n" * 10 * MAX_INVALID, name="x")
     assert [one.line for one in invalid] == list(range(1, MAX_INVALID + 1))
 
 
 @each("name", ["../hosts.txt", "/etc/hosts", "a/b", "", ".hosts", "a\n", "x" * 101])
-def test_a_list_is_a_file_beside_the_policy(name: str) -> None:
+def test_rejects_a_file_outside_the_directory_of_the_policy(name: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         parse_file_name(name)
     assert caught.value.what == "the host list has to be in the directory of the policy file"
     assert parse_file_name("hosts-1.txt") == "hosts-1.txt"
 
 
-def test_a_list_tells_its_file() -> None:
+def test_a_list_has_its_file_name() -> None:
     listed, _ = parse_host_list("a.test", name="long-hosts.txt")
     assert listed.file == "long-hosts.txt"
 
@@ -94,12 +94,12 @@ def test_a_list_tells_its_file() -> None:
         (".b.test", ["a.test", "x.c.test"]),
         ("*.b.test", ["a.test", "b.test", "x.c.test"]),
         ("*.c.test", ["a.test", "b.test", "x.b.test"]),
-        # A wildcard takes whatever is written below it, too.
+        # A wildcard also removes the patterns below it.
         ("*.test", []),
         ("*", []),
     ],
 )
-def test_what_is_replaced_is_no_longer_in_it(dropped: str, left: list[str]) -> None:
+def test_without_removes_hosts_that_the_pattern_contains(dropped: str, left: list[str]) -> None:
     listed, _ = parse_host_list("a.test\n.b.test\n*.c.test", name="hosts.txt")
     less = listed.without([parse_host_pattern(dropped)])
     hosts = ("a.test", "b.test", "x.b.test", "x.c.test", "d.test")
@@ -109,12 +109,12 @@ def test_what_is_replaced_is_no_longer_in_it(dropped: str, left: list[str]) -> N
 
 
 @pytest.mark.parametrize("other", ["*.a.test", "x.b.test", "c.test", "d.test", ".d.test"])
-def test_what_is_not_written_in_it_is_not_taken_out(other: str) -> None:
+def test_without_ignores_patterns_that_contain_no_listed_host(other: str) -> None:
     listed, _ = parse_host_list("a.test\n.b.test\n*.c.test", name="hosts.txt")
     assert listed.without([parse_host_pattern(other)]) is listed
 
 
-def test_it_does_not_matter_in_how_many_steps_it_is_replaced() -> None:
+def test_without_in_two_steps_equals_without_in_one_step() -> None:
     listed, _ = parse_host_list("a.test\nb.test\nc.test", name="hosts.txt")
     for first, second in permutations(map(parse_host_pattern, ("a.test", "b.test", "*.test", ".test", "*")), 2):
         assert listed.without([second]).without([first]) == listed.without([first, second])

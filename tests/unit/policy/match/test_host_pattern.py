@@ -14,7 +14,7 @@ VECTORS: list[dict[str, Any]] = yaml.safe_load(
 
 
 @each("vector", VECTORS)
-def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any]) -> None:
+def test_matches_exactly_the_hosts_in_the_vectors(vector: dict[str, Any]) -> None:
     if "invalid" in vector:
         with pytest.raises(InvalidValue) as invalid:
             parse_host_pattern(vector["pattern"])
@@ -25,16 +25,16 @@ def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any])
     assert [host for host in hosts if pattern.matches(host)] == vector["takes"]
 
 
-def test_a_pattern_is_shown_in_its_canonical_form() -> None:
+def test_shows_a_pattern_in_canonical_form() -> None:
     patterns = [parse_host_pattern(text) for text in ("*.Example.COM", ".bücher.example", "a.test.")]
     assert [str(pattern) for pattern in patterns] == ["*.example.com", ".xn--bcher-kva.example", "a.test"]
 
 
-def test_two_spellings_of_a_pattern_are_one_value() -> None:
+def test_parses_different_spellings_to_the_same_pattern() -> None:
     assert parse_host_pattern("*.A.test.") == HostPattern(reach=Reach.BELOW, name="a.test")
 
 
-def test_a_network_takes_the_addresses_in_it_that_may_be_lifted() -> None:
+def test_a_network_matches_its_addresses_except_cloud_metadata() -> None:
     pattern = HostPattern(reach=Reach.NETWORK, name="100.64.0.0/10")
     hosts = ("100.64.0.1", "100.127.255.255", "100.100.100.200", "100.128.0.1", "fd00::1", "100.64.test", "test")
     assert (str(pattern), [host for host in hosts if pattern.matches(host)]) == ("100.64.0.0/10", list(hosts[:2]))
@@ -44,7 +44,7 @@ def test_a_network_takes_the_addresses_in_it_that_may_be_lifted() -> None:
     ("pattern", "sample"),
     [("a.test", "a.test"), ("*.a.test", "x.a.test"), (".a.test", "a.test"), ("*", "x.example")],
 )
-def test_a_pattern_can_tell_a_host_that_it_takes(pattern: str, sample: str) -> None:
+def test_the_sample_of_a_pattern_matches_the_pattern(pattern: str, sample: str) -> None:
     read = parse_host_pattern(pattern)
     assert read.sample == sample
     assert read.matches(sample)
@@ -60,5 +60,5 @@ def test_a_pattern_can_tell_a_host_that_it_takes(pattern: str, sample: str) -> N
         ("203.0.113.7", ["203.0.113.7"]),
     ],
 )
-def test_a_pattern_knows_every_pattern_that_contains_it(text: str, containing: list[str]) -> None:
+def test_lists_every_pattern_that_contains_a_pattern(text: str, containing: list[str]) -> None:
     assert [str(one) for one in parse_host_pattern(text).containing()] == containing

@@ -32,7 +32,7 @@ LAN = ip_network("10.1.2.0/24")
         ("fd00::/64", Target(to="", port=None, network=ip_network("fd00::/64"))),
     ],
 )
-def test_a_target_is_one_place_with_its_port_or_a_network(text: str, target: Target) -> None:
+def test_parses_a_target_to_a_host_with_a_port_or_a_network(text: str, target: Target) -> None:
     assert parse_target(text) == target
 
 
@@ -89,7 +89,7 @@ PRIVATE = "10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, fc00::/7"
         ("fe80::/64", "`fe80::/64` is not a private network", f"write one within {PRIVATE}"),
     ],
 )
-def test_every_other_target_is_told_what_is_wrong_with_it(text: str, what: str, hint: str) -> None:
+def test_rejects_invalid_targets_with_reason_and_hint(text: str, what: str, hint: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         parse_target(text)
     assert (invalid.value.what, invalid.value.hint) == (what, hint)
@@ -109,7 +109,7 @@ def test_every_other_target_is_told_what_is_wrong_with_it(text: str, what: str, 
         ("host", "requests to `host` never reach the proxy"),
     ],
 )
-def test_a_name_is_one_word_that_can_stand_in_a_url(name: str, what: str) -> None:
+def test_accepts_only_names_of_one_dns_label_that_reach_the_proxy(name: str, what: str) -> None:
     assert parse_host_service_name("ollama-2") == "ollama-2"
     with pytest.raises(InvalidValue) as invalid:
         parse_host_service_name(name)
@@ -136,11 +136,11 @@ def rows() -> list[HostServiceRow]:
         (("host", 11434), None),
     ],
 )
-def test_a_place_is_asked_for_by_its_name_or_its_address(asked: tuple[str, int], found: HostService | None) -> None:
+def test_finds_a_host_service_by_name_or_address_and_port(asked: tuple[str, int], found: HostService | None) -> None:
     assert find_host_service(rows(), *asked) == found
 
 
-def test_the_highest_layer_says_where_a_place_leads() -> None:
+def test_the_highest_layer_sets_the_target_of_a_host_service() -> None:
     higher = [*rows(), host_service_row("ollama", parse_target("host:11434"), ())]
     other = HostServiceRow(name="x", asked=parse_host_pattern("ollama"), ports=frozenset({11434}), to="db.internal")
     assert find_host_service([*higher, other], "ollama", 11434) == HostService(name="x", to="db.internal", port=11434)

@@ -4,7 +4,7 @@ from table_tests import each
 NAMES = [f"h{number}.test" for number in range(100)]
 
 
-def test_each_name_is_found_and_no_part_of_one_and_no_two_together() -> None:
+def test_contains_only_whole_names() -> None:
     names = host_set(NAMES, about=100)
     assert all(name in names for name in NAMES)
     others = ("h1", "test", "h1.tes", "1.test", "xh1.test", "", "h1.test.")
@@ -12,15 +12,15 @@ def test_each_name_is_found_and_no_part_of_one_and_no_two_together() -> None:
 
 
 @each("about", [0, 1, 15, 16, 1000])
-def test_how_many_are_expected_changes_nothing(about: int) -> None:
+def test_contains_every_name_for_any_size_estimate(about: int) -> None:
     assert all(name in host_set(NAMES, about=about) for name in NAMES)
 
 
-def test_an_empty_set_holds_nothing() -> None:
+def test_an_empty_set_contains_nothing() -> None:
     assert [host for host in ("", "a.test", "\n") if host in host_set([], about=0)] == []
 
 
-def test_how_many_there_are_is_counted() -> None:
+def test_len_returns_the_number_of_names() -> None:
     assert (len(host_set(NAMES, about=10)), len(host_set([], about=0))) == (100, 0)
 
 
@@ -37,11 +37,11 @@ def test_how_many_there_are_is_counted() -> None:
         ("s3.*.test", ""),
     ],
 )
-def test_a_name_is_found_by_what_describes_it(described: str, expected: str) -> None:
+def test_finds_a_name_by_a_pattern_with_a_star(described: str, expected: str) -> None:
     names = host_set([*NAMES, "s3.eu.a.test", "s3-us.a.test.x", "x.s3-us.a.test", "s3-us.a.test"], about=100)
     assert names.like(described) == expected
 
 
 @each(("ending", "expected"), [(".a.test", True), (".eu.a.test", True), ("eu.a.test", True), (".us.a.test", False)])
-def test_whether_any_name_ends_so_is_known(ending: str, expected: bool) -> None:  # noqa: FBT001 - a case
+def test_reports_whether_any_name_has_a_suffix(ending: str, expected: bool) -> None:  # noqa: FBT001 - a case
     assert host_set([*NAMES, "s3.eu.a.test", "x.us.a.test.x"], about=100).any_ends_in(ending) is expected

@@ -19,7 +19,7 @@ TOKEN = Credential(header="authorization", secret="forge.token", kind="basic", u
 KEY = Credential(header="x-key", secret="key")
 
 
-def test_all_of_it_is_told_by_the_headers() -> None:
+def test_shows_secrets_and_headers_in_canonical_order() -> None:
     told = "secret forge.token in authorization as 'bot' and secret key in x-key"
     assert str(injection([KEY, TOKEN])) == told
     assert str(injection([KEY, TOKEN], existing=Existing.REPLACE)) == f"{told} replacing what is sent"
@@ -32,7 +32,7 @@ def test_a_credential_is_a_bearer_token_unless_another_kind_is_named() -> None:
     assert (KEY.row.name, TOKEN.row.name) == ("bearer", "basic")
 
 
-def test_a_secret_in_the_query_is_written_in_its_own_section() -> None:
+def test_dumps_a_query_secret_in_its_own_section() -> None:
     both = injection([KEY, Credential(header="key", secret="k", kind="query", env="A_KEY")], existing=Existing.KEEP)
     assert str(both) == "secret k in ?key and secret key in x-key unless another credential is sent"
     assert both.written == {
@@ -47,7 +47,7 @@ def test_a_secret_in_the_query_is_written_in_its_own_section() -> None:
 
 @pytest.mark.parametrize("existing", Existing)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_written_reads_back_as_it_was(existing: Existing, kind: str) -> None:
+def test_round_trips_injections_of_every_kind(existing: Existing, kind: str) -> None:
     shimmed = Credential(
         header=KINDS[kind].header or "x-api-key",
         secret="key",
@@ -64,7 +64,7 @@ def test_what_is_written_reads_back_as_it_was(existing: Existing, kind: str) -> 
     assert TransformSpec.model_validate(both.written).injection == both
 
 
-def test_it_is_written_in_the_words_of_the_language() -> None:
+def test_dumps_an_injection_as_transform() -> None:
     assert injection([TOKEN]).written == {
         "request": {
             "headers": {
@@ -78,12 +78,12 @@ def test_it_is_written_in_the_words_of_the_language() -> None:
 @pytest.mark.parametrize(
     "name", ["a", "github.agent-sandbox.push_token", "..a", "A" * 100, "npm_token_for_publishing", "sk-of-the-team-2"]
 )
-def test_a_name_of_a_secret_is_one_of_a_file(name: str) -> None:
+def test_accepts_secret_names(name: str) -> None:
     assert parse_secret_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "-a", "a/b", "a b", "é", "a\n", "A" * 101])
-def test_other_names_are_refused(name: str) -> None:
+def test_rejects_invalid_secret_names(name: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         parse_secret_name(name)
     assert raised.value.hint == "use letters, digits, `.`, `_` and `-`, such as `github.token`"
@@ -92,7 +92,7 @@ def test_other_names_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "value", ["ghp_0123456789abcdef", "github_pat_11ABCDEFG0123456789_x", "sk-ant-api03-0123456789"]
 )
-def test_a_secret_in_place_of_its_name_is_refused_and_not_repeated(value: str) -> None:
+def test_rejects_a_secret_in_place_of_its_name_without_printing_the_secret(value: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         parse_secret_name(value)
     assert raised.value.what == "this is a secret, not the name of one"
@@ -102,7 +102,7 @@ def test_a_secret_in_place_of_its_name_is_refused_and_not_repeated(value: str) -
 @pytest.mark.parametrize(
     "name", ["ANTHROPIC_API_KEY", "GH_TOKEN", "A_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET", "X_PAT"]
 )
-def test_a_variable_for_a_placeholder_is_named_like_a_credential(name: str) -> None:
+def test_accepts_placeholder_variables_that_are_named_like_credentials(name: str) -> None:
     assert parse_variable(name) == name
 
 
@@ -110,7 +110,7 @@ def test_a_variable_for_a_placeholder_is_named_like_a_credential(name: str) -> N
     "name",
     ["PATH", "LD_PRELOAD", "HTTPS_PROXY", "NODE_OPTIONS", "BASH_ENV", "_KEY", "a_KEY", "A KEY", "A_KEY\n", "1_KEY"],
 )
-def test_no_variable_that_changes_what_programs_do_gets_a_placeholder(name: str) -> None:
+def test_rejects_placeholder_variables_that_are_not_named_like_credentials(name: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         parse_variable(name)
     assert raised.value.hint == (
@@ -119,7 +119,7 @@ def test_no_variable_that_changes_what_programs_do_gets_a_placeholder(name: str)
     )
 
 
-def test_a_placeholder_begins_with_few_letters_that_mean_nothing_to_a_shell() -> None:
+def test_a_placeholder_prefix_is_short_and_safe_in_a_shell() -> None:
     assert parse_prefix("sk-ant-api03-") == "sk-ant-api03-"
     for text in ("", "a b", "$(x)", '"', "a" * 41, "a\n"):
         with pytest.raises(InvalidValue, match="not the beginning of a placeholder"):

@@ -32,7 +32,7 @@ def call(tool: str, *, answers: bool = False) -> McpMessage:
         (SEARCH, None, ("an MCP message that was not read",)),
     ],
 )
-def test_a_message_is_compared_with_the_lists(
+def test_accepts_listed_messages_and_names_the_difference_of_others(
     pattern: McpPattern, message: McpMessage | None, differences: tuple[str, ...]
 ) -> None:
     assert pattern.differences(message) == differences
@@ -54,13 +54,13 @@ def test_any_message_matches_every_pattern() -> None:
         (SEARCH, mcp_pattern(["search"], ["prompts/list"]), False),
     ],
 )
-def test_a_pattern_is_within_one_that_lists_at_least_as_much(
+def test_a_pattern_is_within_a_pattern_that_lists_at_least_as_much(
     narrow: McpPattern, wide: McpPattern, *, within: bool
 ) -> None:
     assert narrow.within(wide) is within
 
 
-def test_a_pattern_is_written_as_its_lists() -> None:
+def test_shows_and_dumps_a_pattern_as_its_lists() -> None:
     assert str(SEARCH) == "tools read_*, search and methods prompts/list"
     assert SEARCH.written == {"tools": ["read_*", "search"], "methods": ["prompts/list"]}
     assert mcp_pattern(["a", "a"], []).written == {"tools": ["a"]}

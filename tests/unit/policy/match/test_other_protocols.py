@@ -12,6 +12,6 @@ def test_refuses_the_port_of_another_protocol(ports: list[int], what: str) -> No
     assert (invalid.value.what, invalid.value.hint) == (f"{what}, and only HTTP and TLS leave the sandbox", HINT)
 
 
-def test_accepts_ports_where_http_is_usual_and_any_port_whose_scheme_is_named() -> None:
+def test_accepts_usual_http_ports_and_any_port_with_a_scheme() -> None:
     require_http([80, 443, 3000, 5000, 8080, 9090, 11434, None], ())
     require_http(PROTOCOLS, ["http"])

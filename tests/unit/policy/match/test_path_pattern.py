@@ -20,7 +20,7 @@ def the_pattern(vector: dict[str, Any]) -> PathPattern:
 
 
 @each("vector", VECTORS)
-def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any]) -> None:
+def test_matches_exactly_the_paths_in_the_vectors(vector: dict[str, Any]) -> None:
     pattern = the_pattern(vector)
     paths = [*vector["takes"], *vector["leaves"]]
     assert [path for path in paths if pattern.matches(readings(path)[0])] == vector["takes"]
@@ -45,19 +45,19 @@ def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any])
         (PathKind.EXACT, "/a/**", "a `*` is not a wildcard in exact: '/a/**'"),
     ],
 )
-def test_what_is_no_pattern_is_refused_with_its_reason(kind: PathKind, text: str, what: str) -> None:
+def test_rejects_an_invalid_pattern_with_its_reason(kind: PathKind, text: str, what: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         parse_path_pattern(kind, text)
     assert invalid.value.what == what
 
 
-def test_a_pattern_reads_as_it_is_meant() -> None:
+def test_shows_a_prefix_with_an_ellipsis() -> None:
     texts = [(PathKind.EXACT, "/a"), (PathKind.PREFIX, "/a"), (PathKind.PREFIX, "/a/"), (PathKind.GLOB, "/a/*")]
     patterns = [str(parse_path_pattern(kind, text)) for kind, text in texts]
     assert patterns == ["/a", "/a/...", "/a/...", "/a/*"]
 
 
-def test_exact_is_more_specific_than_longer_than_shorter() -> None:
+def test_ranks_exact_paths_above_long_prefixes_above_short_prefixes() -> None:
     texts = [(PathKind.PREFIX, "/a"), (PathKind.EXACT, "/a"), (PathKind.PREFIX, "/a/b")]
     ranked = sorted((parse_path_pattern(kind, text) for kind, text in texts), key=lambda pattern: pattern.specificity)
     assert [(pattern.kind, pattern.text) for pattern in ranked] == [
@@ -68,7 +68,7 @@ def test_exact_is_more_specific_than_longer_than_shorter() -> None:
 
 
 @pytest.mark.parametrize(("kind", "text"), [("exact", "/r/Own/x"), ("prefix", "/r/Own"), ("glob", "/r/Own/*")])
-def test_a_part_of_a_path_may_stand_in_any_case(kind: str, text: str) -> None:
+def test_matches_a_part_of_a_path_in_any_case(kind: str, text: str) -> None:
     pattern = parse_path_pattern(PathKind(kind), text, any_case=(3, 6))
     readings = ("/r/own/x", "/r/OWN/x", "/R/own/x")
     assert [reading for reading in readings if pattern.matches(reading)] == ["/r/own/x", "/r/OWN/x"]
@@ -86,7 +86,7 @@ def test_a_part_of_a_path_may_stand_in_any_case(kind: str, text: str) -> None:
         ("prefix", "/", "/X"),
     ],
 )
-def test_all_of_a_path_may_stand_in_any_case(kind: str, text: str, reading: str) -> None:
+def test_matches_a_whole_path_in_any_case(kind: str, text: str, reading: str) -> None:
     pattern = parse_path_pattern(PathKind(kind), text, any_case=WHOLE)
     assert pattern == parse_path_pattern(PathKind(kind), text).in_any_case()
     assert pattern.matches(readings(reading)[0])

@@ -22,17 +22,17 @@ from table_tests import each
         "localhost.localdomain",
     ],
 )
-def test_a_name_that_no_public_name_server_answers_for_can_only_be_private(host: str) -> None:
+def test_names_outside_the_public_dns_are_private(host: str) -> None:
     assert why_private(host) == "can only be a private host"
 
 
 @each("host", ["example.com", "local.example.com", "internal.test", "arpa.test", "203.0.113.7"])
-def test_other_hosts_may_be_public(host: str) -> None:
+def test_other_hosts_can_be_public(host: str) -> None:
     assert why_private(host) is None
 
 
 @pytest.mark.parametrize(("host", "kind"), [("10.0.0.1", "private"), ("::1", "unspecified, loopback or v4-compatible")])
-def test_a_private_address_is_told_by_its_kind(host: str, kind: str) -> None:
+def test_names_the_kind_of_a_private_address(host: str, kind: str) -> None:
     assert why_private(host) == f"is not a public address ({kind})"
 
 
@@ -49,5 +49,5 @@ def test_a_private_address_is_told_by_its_kind(host: str, kind: str) -> None:
         ("100.100.100.200", NOTHING_LIFTS),
     ],
 )
-def test_what_reaches_a_private_host_is_told(host: str, hint: str) -> None:
+def test_suggests_how_to_allow_a_private_host(host: str, hint: str) -> None:
     assert how_to_name(host, 80) == hint

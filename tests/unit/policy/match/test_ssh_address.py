@@ -26,7 +26,7 @@ def test_recognises_ssh_addresses_of_repositories(text: str, address: str | None
     assert (https_address(text), repository_of(text)) == (address, repository)
 
 
-def test_refuses_an_ssh_address_with_what_to_write_instead() -> None:
+def test_rejects_an_ssh_address_and_suggests_what_to_write() -> None:
     require_no_ssh("a.test")
     with pytest.raises(InvalidValue) as invalid:
         require_no_ssh("git@a.test:o/r.git")

@@ -28,7 +28,7 @@ AROUND = tuple(map(parse_host_pattern, (".near.example", "198.51.100.7")))
         ("http://host:3128", UpstreamProxy(tls=False, host="host", port=3128)),
     ],
 )
-def test_a_proxy_is_a_scheme_a_host_and_a_port(written: str, means: UpstreamProxy) -> None:
+def test_parses_a_proxy_url_to_scheme_host_and_port(written: str, means: UpstreamProxy) -> None:
     assert parse_upstream_proxy(written) == means
     assert parse_upstream_proxy(str(means)) == means
 
@@ -49,7 +49,7 @@ def test_a_proxy_is_a_scheme_a_host_and_a_port(written: str, means: UpstreamProx
         ("http://[fd00:ec2::254]:80", "fd00:ec2::254 cannot be the upstream proxy (private)", ""),
     ],
 )
-def test_what_is_no_proxy_is_refused_with_what_to_write(written: str, what: str, hint: str) -> None:
+def test_rejects_an_invalid_proxy_with_a_hint(written: str, what: str, hint: str) -> None:
     with pytest.raises(InvalidValue) as invalid:
         parse_upstream_proxy(written)
     assert invalid.value.what.startswith(what)
@@ -65,14 +65,14 @@ def test_proxy_url_with_credentials_is_rejected_without_printing_them(text: str)
     assert "hunter2" not in invalid.value.what + invalid.value.hint
 
 
-def test_a_host_goes_through_the_proxy_unless_it_is_left_out() -> None:
+def test_uses_the_proxy_for_hosts_that_are_not_in_no_proxy() -> None:
     upstream = Upstream(layer="user", proxy=PROXY, no_proxy=AROUND)
     hosts = ("far.example", "near.example", "x.near.example", "198.51.100.7")
     assert [upstream.proxy_for(host) for host in hosts] == [PROXY, None, None, None]
     assert Upstream(layer="user", ca=CA).proxy_for("far.example") is None
 
 
-def test_what_it_means_is_said_in_words_and_as_data() -> None:
+def test_shows_and_dumps_upstream_settings() -> None:
     whole = Upstream(layer="user", proxy=PROXY, no_proxy=AROUND, ca=CA)
     assert str(whole) == (
         "all allowed requests go through http://proxy.corp.example:3128, except .near.example, 198.51.100.7; "
@@ -90,13 +90,13 @@ def test_what_it_means_is_said_in_words_and_as_data() -> None:
     assert (str(alone), alone.dumped()["proxy"]) == ("corp-ca.pem (sha256 0a1b) can sign for every host", None)
 
 
-def test_certificates_lie_beside_the_policy() -> None:
+def test_ca_has_to_be_in_the_directory_of_the_policy() -> None:
     assert parse_ca_name("corp-ca.pem") == "corp-ca.pem"
     with pytest.raises(InvalidValue, match="`ca` has to be in the directory of the policy file"):
         parse_ca_name("../corp-ca.pem")
 
 
-def test_certificates_tell_the_file_that_they_are_from() -> None:
+def test_authorities_have_their_file_name() -> None:
     assert (
         Authorities(name="corp.pem (sha256 00)", pem="").file == Authorities(name="corp.pem", pem="").file == "corp.pem"
     )

@@ -37,7 +37,7 @@ def pattern(text: str) -> HostPattern:
         ("*", ["*"]),
     ],
 )
-def test_what_takes_in_all_of_a_host_is_its_own_and_what_stands_above(
+def test_finds_the_tables_of_a_host_and_of_patterns_that_contain_the_host(
     policy_of: PolicyOf, host: str, expected: list[str]
 ) -> None:
     tables = by_host(
@@ -46,12 +46,12 @@ def test_what_takes_in_all_of_a_host_is_its_own_and_what_stands_above(
     assert list(tables.taking(pattern(host))) == expected
 
 
-def test_what_has_the_other_effect_is_not_among_them(policy_of: PolicyOf) -> None:
+def test_leaves_out_rules_of_the_other_effect(policy_of: PolicyOf) -> None:
     tables = by_host(policy_of(POLICY).index, Effect.DENY, len)
     assert (list(tables.taking(pattern("d.test"))), list(tables.taking(pattern("a.test")))) == ([1], [])
 
 
-def test_of_a_list_of_hosts_a_host_finds_what_holds_it_and_a_list_itself(policy_of: PolicyOf) -> None:
+def test_finds_a_host_list_by_a_host_in_the_list_or_by_the_list_itself(policy_of: PolicyOf) -> None:
     listed, _ = parse_host_list("*.a.test", name="hosts.txt")
     (rule, *_) = policy_of(POLICY).rules.rules
     index = build_index([replace(rule, conditions=Conditions(host=listed))])

@@ -20,7 +20,7 @@ def domains(*entries: str) -> str:
 
 
 def secret(*, name: str = "s", header: str = "X", kind: str = "bearer", existing: str = "fail") -> str:
-    """An entry that puts a secret in."""
+    """Return an entry that injects a secret."""
     headers = f"{{{header}: {{secret: {name}, transform: {{type: {kind}}}}}}}"
     return f"{{host: a.test, transform: {{request: {{headers: {headers}, on_existing_header: {existing}}}}}}}"
 
@@ -112,14 +112,14 @@ def secret(*, name: str = "s", header: str = "X", kind: str = "bearer", existing
         ),
     ],
 )
-def test_what_becomes_reachable_is_told_and_the_other_way_round_it_stops(
+def test_lists_what_opens_and_the_same_as_stops_in_the_other_direction(
     policy_of: PolicyOf, old: str, new: str, opens: list[str]
 ) -> None:
     assert told(difference(policy_of(old), policy_of(new)).opens) == opens
     assert told(difference(policy_of(new), policy_of(old)).stops) == opens
 
 
-def test_what_a_deny_takes_back_is_told_beside_and_bounded(policy_of: PolicyOf) -> None:
+def test_lists_up_to_three_denies_as_exceptions_of_a_change(policy_of: PolicyOf) -> None:
     deny = "".join(f"  - {{host: a.test, rules: [{{path: {{exact: /{n}}}}}]}}\n" for n in range(5))
     ((change,), stops) = (
         difference(policy_of("version: 1"), policy_of(f"domains: [a.test]\ndeny:\n{deny}  - b.test\n")).opens,
@@ -140,7 +140,7 @@ CEILING = "tighten: true\ndomains: [{}]"
         ("a.test", "'*.x.test'", ["ceiling layer project"], ["ceiling layer project"]),
     ],
 )
-def test_a_layer_that_only_narrows_counts(
+def test_lists_changes_of_a_restricting_layer(
     layer_of: LayerOf, before: str, after: str, opens: list[str], stops: list[str]
 ) -> None:
     rules = layer_of("domains: [a.test, b.test]")
@@ -149,7 +149,7 @@ def test_a_layer_that_only_narrows_counts(
     assert (told(got.opens), told(got.stops)) == (opens, stops)
 
 
-def test_what_only_a_narrowing_layer_would_take_opens_nothing(layer_of: LayerOf) -> None:
+def test_a_rule_that_a_restriction_does_not_allow_opens_nothing(layer_of: LayerOf) -> None:
     restriction = layer_of(CEILING.format("a.test"))
     old, new = (
         compile_policy([restriction, layer_of(text)], {}) for text in ("domains: [a.test]", "domains: [a.test, b.test]")
@@ -157,7 +157,7 @@ def test_what_only_a_narrowing_layer_would_take_opens_nothing(layer_of: LayerOf)
     assert difference(old, new).opens == ()
 
 
-def test_a_private_place_that_leads_elsewhere_is_told(policy_of: PolicyOf) -> None:
+def test_lists_a_host_service_with_a_new_target(policy_of: PolicyOf) -> None:
     old, new = policy_of("host_services: {db: {to: host:80}}"), policy_of("host_services: {x: {to: db:80}}")
     assert told(difference(old, new).opens) == ["target db:80 leads to db, before to host"]
     assert difference(old, old).opens == ()
@@ -187,7 +187,7 @@ UPSTREAM = domains("a.test") + "settings: {{upstream: {{proxy: 'http://{}.corp.e
         (UPSTREAM.format("proxy"), f"# said again\n{UPSTREAM.format('proxy')}", [], []),
     ],
 )
-def test_what_a_company_puts_between_is_a_difference(
+def test_lists_changes_of_upstream_proxy_and_ca(
     policy_of: PolicyOf, old: str, new: str, opens: list[str], stops: list[str]
 ) -> None:
     found = difference(policy_of(old), policy_of(new))
@@ -195,7 +195,7 @@ def test_what_a_company_puts_between_is_a_difference(
     assert {str(change.origin) for change in found.opens} <= {"policy.yaml:3"}
 
 
-def test_a_budget_of_the_sandbox_that_is_gone_or_other_is_a_difference(policy_of: PolicyOf) -> None:
+def test_lists_a_removed_or_changed_budget_of_the_sandbox(policy_of: PolicyOf) -> None:
     one, other, none = (
         policy_of(domains("a.test") + text)
         for text in ("settings: {budget: {requests: 1/min}}", "settings: {budget: {requests: 2/min}}", "")
@@ -205,7 +205,7 @@ def test_a_budget_of_the_sandbox_that_is_gone_or_other_is_a_difference(policy_of
     assert told(difference(one, other).stops) == ["budget budget of 2 requests per min"]
 
 
-def test_a_budget_of_a_service_that_is_gone_is_a_difference(layer_of: LayerOf) -> None:
+def test_lists_a_removed_budget_of_a_service(layer_of: LayerOf) -> None:
     services = {"x": replace(layer_of("domains: [a.test]"), name="service x")}
     old, new = (
         compile_policy([layer_of(f"services: [{{name: x{text}}}]")], services)
@@ -238,14 +238,14 @@ ASKS = "{host: a.test, rules: [{path: {prefix: /X}, ask: true}]}"
         ),
     ],
 )
-def test_who_is_asked_no_longer_or_newly_is_a_difference(
+def test_lists_rules_that_start_or_stop_asking(
     policy_of: PolicyOf, old: str, new: str, opens: list[str], stops: list[str]
 ) -> None:
     found = difference(policy_of(f"domains: [{old}]"), policy_of(f"domains: [{new}]"))
     assert (told(found.opens), told(found.stops)) == (opens, stops)
 
 
-def test_an_entry_without_its_budget_opens_something(policy_of: PolicyOf) -> None:
+def test_lists_an_entry_that_lost_its_budget(policy_of: PolicyOf) -> None:
     old, new = policy_of("domains: [{host: a.test, budget: {requests: 1/min}}]"), policy_of("domains: [a.test]")
     assert len(difference(old, new).opens) == 1
     assert difference(new, old).opens == ()

@@ -31,7 +31,7 @@ def pattern(text: str) -> HostPattern:
         ("10.0.0.0/8", "10.1.0.0/16", "together"),
     ],
 )
-def test_hosts_are_apart_where_none_can_be_in_both(one: str, other: str, expected: str) -> None:
+def test_host_patterns_are_disjoint_if_no_host_matches_both(one: str, other: str, expected: str) -> None:
     assert (
         hosts_apart(pattern(one), pattern(other)) == hosts_apart(pattern(other), pattern(one)) == (expected == "apart")
     )
@@ -48,15 +48,13 @@ def test_hosts_are_apart_where_none_can_be_in_both(one: str, other: str, expecte
         ("{host: a.test, rules: [{path: {exact: /other}}]}", "together"),
     ],
 )
-def test_rules_are_apart_where_hosts_ports_schemes_or_methods_prove_it(
-    policy_of: PolicyOf, entry: str, expected: str
-) -> None:
+def test_rules_are_disjoint_by_hosts_ports_schemes_or_methods(policy_of: PolicyOf, entry: str, expected: str) -> None:
     rule = "{host: a.test, ports: [443], rules: [{methods: [POST], schemes: [https], path: {exact: /x}}]}"
     (one, other) = policy_of(f"domains:\n  - {rule}\n  - {entry}").rules.rules
     assert apart(one.conditions, other.conditions) == (expected == "apart")
 
 
-def test_a_list_of_hosts_may_hold_any_name_and_no_network() -> None:
+def test_a_host_list_is_disjoint_from_unlisted_hosts_and_networks_but_not_wildcards() -> None:
     listed, _ = parse_host_list("a.test", name="hosts.txt")
     others = [pattern(text) for text in ("a.test", "b.test", ".b.test", "*")]
     assert [hosts_apart(listed, other) for other in others] == [False, True, False, False]

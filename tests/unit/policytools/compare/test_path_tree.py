@@ -62,14 +62,14 @@ PATHS = (
         ("exact /A/b", ["", "/**", "/*/b"]),
     ],
 )
-def test_rules_are_found_by_a_path_that_they_take_in(path: str | None, expected: list[str]) -> None:
+def test_finds_rules_whose_path_covers_the_given_path(path: str | None, expected: list[str]) -> None:
     assert found(tree_of(*map(asking, PATHS)), asking(path)) == expected
 
 
 @pytest.mark.parametrize(
     ("any_case", "expected"), [(WHOLE, ["/exact", "/%C3%89/...", "/a*"]), ((1, 6), ["/exact", "/a*"])]
 )
-def test_rules_whose_paths_count_in_any_case_are_found_in_each(any_case: tuple[int, int], expected: list[str]) -> None:
+def test_finds_rules_with_case_insensitive_paths_in_any_case(any_case: tuple[int, int], expected: list[str]) -> None:
     texts = {PathKind.EXACT: "/exact", PathKind.PREFIX: "/%C3%89", PathKind.GLOB: "/a*"}
     patterns = [
         parse_path_pattern(kind, text, any_case=None if any_case != WHOLE and "%" in text else any_case)
@@ -80,7 +80,7 @@ def test_rules_whose_paths_count_in_any_case_are_found_in_each(any_case: tuple[i
     assert [path for one in asked for path in found(tree, one)] == expected
 
 
-def test_a_query_and_headers_are_asked_for_by_the_same_or_by_none() -> None:
+def test_finds_rules_with_the_same_query_or_headers_or_none() -> None:
     asked = (asking("prefix /"), asking("prefix /", x="1"), asking("prefix /", x="2"), asking("prefix /", header="h"))
     tree = tree_of(*asked)
     assert found(tree, asking("exact /")) == ["/..."]

@@ -33,7 +33,7 @@ ASKED = Conditions(
 
 
 @pytest.mark.parametrize(("few", "about"), [(3, [5, 6, 7]), (2, [5, 7])])
-def test_of_a_host_that_has_many_rules_those_are_found_whose_paths_may_take_it_in(
+def test_preselects_rules_by_path_only_for_a_host_with_many_rules(
     policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch, few: int, about: list[int]
 ) -> None:
     monkeypatch.setattr(rule_cover, "FEW", few)
@@ -42,5 +42,5 @@ def test_of_a_host_that_has_many_rules_those_are_found_whose_paths_may_take_it_i
     assert [rule.origin.line for rule in rules.covering(ASKED)] == [5]
 
 
-def test_only_rules_of_the_effect_are_found(policy_of: PolicyOf) -> None:
+def test_finds_only_rules_of_the_given_effect(policy_of: PolicyOf) -> None:
     assert [rule.origin.line for rule in Wider(policy_of(POLICY).index, Effect.DENY).covering(ASKED)] == [12]

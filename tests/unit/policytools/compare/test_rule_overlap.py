@@ -45,13 +45,13 @@ def lines(policy: Policy, host: HostPattern, methods: str = "") -> list[int]:
         ("10.1.0.0/16", "", [12]),
     ],
 )
-def test_rules_that_meet_may_speak_of_some_of_the_same_requests(
+def test_finds_rules_that_could_match_the_same_requests(
     policy_of: PolicyOf, host: str, methods: str, expected: list[int]
 ) -> None:
     pattern = HostPattern(reach=Reach.NETWORK, name=host) if "/" in host else parse_host_pattern(host)
     assert lines(policy_of(POLICY), pattern, methods) == expected
 
 
-def test_a_list_of_hosts_meets_what_speaks_of_one_in_it_and_every_wildcard(policy_of: PolicyOf) -> None:
+def test_a_host_list_overlaps_rules_for_its_hosts_and_wildcards(policy_of: PolicyOf) -> None:
     listed, _ = parse_host_list("x.test\na-x.test", name="hosts.txt")
     assert lines(policy_of(POLICY), listed) == [4, 5, 6, 8, 10]

@@ -28,7 +28,7 @@ def test_adds_one_line_to_the_section(text: str, expected: str, line: int) -> No
     assert (edited.text, edited.line) == (expected, line)
 
 
-def test_a_file_of_unusual_form_is_left_to_the_user() -> None:
+def test_refuses_to_edit_a_file_with_an_unsupported_layout() -> None:
     with pytest.raises(UserError) as raised:
         add_service("{domains: [a.test], services}\n", "go", READ)
     what = "policy.yaml: cannot add the service go to this file automatically; add `- go` under `services` by hand"

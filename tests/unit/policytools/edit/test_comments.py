@@ -30,7 +30,7 @@ deny: []
 
 
 @pytest.mark.parametrize("loader", [document.LOADER, yaml.SafeLoader])
-def test_a_comment_is_what_no_token_holds(loader: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_comments_outside_of_tokens(loader: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document, "LOADER", loader)
     found = comments_by_line(TEXT)
     assert {line: comment.text for line, comment in found.items()} == {
@@ -56,5 +56,5 @@ def test_a_text_without_comments_has_none() -> None:
 @each(
     ("line", "expected"), [(2, "head one"), (6, ""), (7, "three"), (10, "above twice in flow"), (14, ""), (19, "under")]
 )
-def test_a_remark_stands_on_a_line_or_directly_above_and_not_beside_another_entry(line: int, expected: str) -> None:
+def test_remarks_are_comments_on_the_line_or_directly_above(line: int, expected: str) -> None:
     assert " ".join(remarks(comments_by_line(TEXT), line)) == expected

@@ -40,7 +40,7 @@ def problem(read: Readers, line: str, text: str = TEXT) -> Problem:
     return found
 
 
-def test_the_rule_goes_in_and_its_line_is_told(read: Readers) -> None:
+def test_adds_the_rule_and_returns_its_line(read: Readers) -> None:
     got = result(read, "allow POST https://b.test/new")
     expected = TEXT.replace("deny:", "  - POST https://b.test/new\ndeny:")
     assert got == Edited(text=expected, line=9)
@@ -53,29 +53,29 @@ def test_the_rule_goes_in_and_its_line_is_told(read: Readers) -> None:
         ("allow HEAD https://a.test/v1/**", "GET, HEAD a.test/v1/...", 5),
         ("allow HEAD https://a.test/**", "", 0),
         ("allow POST https://a.test/?x=1", "POST a.test?x=1", 6),
-        ("allow POST https://a.test/", "", 0),  # any query is more than one
+        ("allow POST https://a.test/", "", 0),  # matches any query, not only `x=1`
         ("allow GET https://b.test/*", "GET, HEAD https://b.test/*", 8),
         ("allow GET https://b.test:8443/*", "", 0),
         ("allow GET http://b.test/a", "", 0),
         ("deny DELETE https://b.test/c", "DELETE https://b.test/c", 10),
         ("deny DELETE https://b.test", "", 0),
-        ("deny GET https://c.test/", "", 0),  # nothing allows it now; from then on nothing ever will
+        ("deny GET https://c.test/", "", 0),  # nothing allows it yet; the deny also beats future allows
     ],
 )
-def test_what_a_rule_says_already_changes_nothing(read: Readers, line: str, rule: str, origin: int) -> None:
+def test_does_not_add_a_rule_that_an_existing_rule_covers(read: Readers, line: str, rule: str, origin: int) -> None:
     got = result(read, line)
     standing = (str(got.rule), got.rule.origin.line) if isinstance(got, AlreadyCovered) else ("", 0)
     assert standing == (rule, origin)
 
 
-def test_an_allow_that_a_deny_beats_is_refused_with_its_line(read: Readers) -> None:
+def test_refuses_an_allow_that_a_deny_overrules_and_names_the_deny(read: Readers) -> None:
     got = problem(read, "allow DELETE https://b.test/c")
     what = "DELETE https://b.test/c is denied by policy.yaml:10 (DELETE https://b.test/c), and a deny always wins"
     hint = "narrow or remove that entry; nothing was changed"
     assert got == Problem(where="policy.yaml", what=what, hint=hint)
 
 
-def test_a_deny_that_takes_a_part_away_is_told(read: Readers) -> None:
+def test_lists_denies_that_overrule_a_part_of_the_new_allow(read: Readers) -> None:
     got = result(read, "allow DELETE https://b.test/*")
     assert [str(rule) for rule in got.beaten_by] == ["DELETE https://b.test/c"] if isinstance(got, Edited) else False
     got = result(read, "allow DELETE https://b.test:8443/*", TEXT.replace("b.test/c", "b.test:99/c"))
@@ -83,7 +83,7 @@ def test_a_deny_that_takes_a_part_away_is_told(read: Readers) -> None:
     assert got.beaten_by == ()
 
 
-def test_a_deny_whose_query_no_request_can_have_is_none_to_tell(read: Readers) -> None:
+def test_ignores_a_deny_whose_query_is_too_long_for_a_request(read: Readers) -> None:
     text = TEXT.replace("b.test/c", f"b.test/c?{'x' * 33_000}")
     got = result(read, "allow DELETE https://b.test/c", text)
     assert isinstance(got, Edited)
@@ -96,7 +96,7 @@ def test_file_with_an_unsupported_layout_is_not_edited(read: Readers) -> None:
     assert problem(read, "allow GET https://b.test/", "{allow}\n") == expected
 
 
-def test_what_the_new_text_says_is_read_before_it_is_believed(layer_of: LayerOf) -> None:
+def test_refuses_an_edit_whose_result_does_not_parse_or_lacks_the_rule(layer_of: LayerOf) -> None:
     texts: list[str] = []
 
     def forgetful(text: str) -> Layer:
@@ -110,7 +110,7 @@ def test_what_the_new_text_says_is_read_before_it_is_believed(layer_of: LayerOf)
         assert problem(read, "allow GET https://b.test/", "").hint.endswith("by hand")
 
 
-def test_an_allow_that_something_around_the_file_denies_is_refused(layer_of: LayerOf) -> None:
+def test_refuses_an_allow_that_the_effective_policy_still_denies(layer_of: LayerOf) -> None:
     closed = Policy.deny_all("the organisation allows nothing")
     read = Readers(file="policy.yaml", layer=layer_of, policy=lambda _: closed)
     what = "GET https://b.test/ would still be denied: the organisation allows nothing"
@@ -118,12 +118,12 @@ def test_an_allow_that_something_around_the_file_denies_is_refused(layer_of: Lay
     assert problem(read, "allow GET https://b.test/", "") == expected
 
 
-def test_an_allow_beyond_a_restriction_allows_nothing(layer_of: LayerOf) -> None:
+def test_refuses_an_allow_beyond_a_restriction(layer_of: LayerOf) -> None:
     restriction = layer_of("tighten: true\ndomains: [b.test]\n")
     read = Readers(file="policy.yaml", layer=layer_of, policy=lambda layer: compile_policy([restriction, layer], {}))
     what = problem(read, "allow GET https://a.test/v1/x").what
     assert what.startswith("GET https://a.test/v1/x would still be denied: ")
 
 
-def test_a_file_that_is_no_policy_is_not_touched(read: Readers) -> None:
+def test_does_not_edit_an_invalid_policy_file(read: Readers) -> None:
     assert problem(read, "allow GET https://b.test/", "allow: [x\n").where == "policy.yaml:2:1"

@@ -15,5 +15,5 @@ from table_tests import each
         ({"exact": {}}, "{exact: {}}"),
     ],
 )
-def test_a_value_is_written_so_that_it_is_read_back(value: object, expected: str) -> None:
+def test_quotes_values_where_yaml_needs_quotes(value: object, expected: str) -> None:
     assert flow(value) == expected

@@ -34,7 +34,7 @@ HOSTS: Values = {"domains": [{"host": "a.test", "rules": [{"methods": ["GET"]}]}
         ("settings:\n  sign_commits: other # x\n", "settings:\n  sign_commits: git.key # x\n", 2),
     ],
 )
-def test_a_setting_is_added_and_all_else_stays(text: str, expected: str, line: int) -> None:
+def test_adds_a_setting_and_keeps_the_rest_of_the_file(text: str, expected: str, line: int) -> None:
     edited = merge(text, SIGN, READ)
     assert edited is not None
     assert (edited.text, edited.line) == (expected, line)
@@ -64,19 +64,19 @@ def test_a_setting_is_added_and_all_else_stays(text: str, expected: str, line: i
         ),
     ],
 )
-def test_entries_are_added_unless_they_are_there(text: str, expected: str) -> None:
+def test_adds_entries_that_the_file_does_not_have(text: str, expected: str) -> None:
     edited = merge(text, HOSTS, READ)
     assert edited is not None
     assert edited.text == expected
 
 
 @each("text", ["settings:\n  sign_commits: git.key\n", "settings: {sign_commits: git.key}\n"])
-def test_a_file_that_has_all_of_it_is_not_changed(text: str) -> None:
+def test_does_not_change_a_file_that_already_has_the_setting(text: str) -> None:
     assert merge(text, SIGN, READ) is None
 
 
 @each("text", ["{version: 1}\n", "settings: null\n"])
-def test_an_unusual_form_is_left_to_the_user(text: str) -> None:
+def test_refuses_to_edit_a_file_with_an_unsupported_layout(text: str) -> None:
     with pytest.raises(UserError) as refused:
         merge(text, SIGN, READ)
     assert str(refused.value) == (
@@ -84,6 +84,6 @@ def test_an_unusual_form_is_left_to_the_user(text: str) -> None:
     )
 
 
-def test_what_the_policy_rejects_is_not_written() -> None:
+def test_does_not_write_values_that_the_policy_rejects() -> None:
     with pytest.raises(UserError, match="not a secret name"):
         merge("version: 1\n", {"settings": {"sign_commits": "a b"}}, READ)

@@ -22,7 +22,7 @@ from table_tests import each
         ("GET https://a.test:8443/{id}?x={y}", "GET https://a.test:8443/*?x={y}"),
     ],
 )
-def test_a_variable_becomes_a_star(route: str, pattern: str) -> None:
+def test_converts_route_variables_to_stars(route: str, pattern: str) -> None:
     assert as_pattern(route) == pattern
 
 
@@ -42,5 +42,5 @@ def test_a_variable_becomes_a_star(route: str, pattern: str) -> None:
         "*.example.com",
     ],
 )
-def test_other_paths_stay(text: str) -> None:
+def test_keeps_other_paths_unchanged(text: str) -> None:
     assert as_pattern(text) == text

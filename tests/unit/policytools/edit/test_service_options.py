@@ -40,13 +40,13 @@ READ = Readers(file="policy.yaml", layer=layer, policy=lambda layer: compile_pol
         ("services: [rust]\n", "services: [rust, {name: api, secret: api.key}]\n", 1),
     ],
 )
-def test_a_service_gets_its_secret_and_all_else_stays(text: str, expected: str, line: int) -> None:
+def test_sets_a_secret_and_keeps_the_rest_of_the_file(text: str, expected: str, line: int) -> None:
     edited = set_service_options(text, "api", {"secret": "api.key"}, READ)
     assert edited is not None
     assert (edited.text, edited.line) == (expected, line)
 
 
-def test_a_service_with_a_secret_is_not_changed() -> None:
+def test_does_not_change_a_service_that_already_has_the_secret() -> None:
     assert set_service_options("services: [{name: api, secret: own}]\n", "api", {"secret": "own"}, READ) is None
 
 
@@ -84,14 +84,14 @@ REPOS = {"repos": ["o/app", {"name": "o/lib", "access": "read"}], "git": {"acces
         ("", "services:\n  - {name: api, repos: [o/app, {name: o/lib, access: read}], git: {access: readwrite}}\n"),
     ],
 )
-def test_a_service_gets_its_options_and_all_comments_stay(text: str, expected: str) -> None:
+def test_sets_options_and_keeps_all_comments(text: str, expected: str) -> None:
     edited = set_service_options(text, "api", REPOS, READ)
     assert edited is not None
     assert edited.text == expected
     assert set_service_options(edited.text, "api", REPOS, READ) is None
 
 
-def test_a_long_entry_is_written_on_several_lines() -> None:
+def test_writes_a_long_entry_on_several_lines() -> None:
     options = {**REPOS, "api": {"access": "readwrite", "auth": {"secret": "token"}}}
     lines = (
         "name: api  # x\n    repos: [o/app, {name: o/lib, access: read}]\n    git: {access: readwrite}\n"
@@ -106,7 +106,7 @@ def test_a_long_entry_is_written_on_several_lines() -> None:
         assert edited.text == expected
 
 
-def test_a_file_that_cannot_be_edited_is_left_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_what_to_write_by_hand_if_the_file_cannot_be_edited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_options, "MAX_STEPS", 0)
     with pytest.raises(UserError) as raised:
         set_service_options("services: [api]\n", "api", {"secret": "api.key"}, READ)

@@ -46,7 +46,7 @@ AT_PORT = (
         ),
     ],
 )
-def test_a_line_is_a_rule_and_a_request_that_it_takes(words: tuple[str, ...], text: str, rule: str, url: str) -> None:
+def test_parses_a_line_to_a_rule_and_a_matching_request(words: tuple[str, ...], text: str, rule: str, url: str) -> None:
     got = read_short_rule(Effect.ALLOW, words)
     assert (got.text, str(got.rule), got.request.url, got.section) == (text, rule, url, "allow")
 
@@ -61,7 +61,7 @@ def test_a_whole_host_can_be_denied(host: str, url: str) -> None:
 
 
 @pytest.mark.parametrize(("host", "url"), [("a.test", "https://a.test/"), ("*.a.test", "https://x.a.test/")])
-def test_a_host_by_itself_is_the_shortest_entry_of_domains(host: str, url: str) -> None:
+def test_a_host_alone_is_an_entry_of_domains(host: str, url: str) -> None:
     got = read_short_rule(Effect.ALLOW, (host,))
     assert (got.text, str(got.rule), got.request.url, got.section) == (host, f"any method {host}", url, "domains")
 
@@ -135,7 +135,7 @@ HOW = "write a method and a whole address: `GET https://example.com/path`"
         (Effect.ALLOW, f"GET https://a.test/?{'x' * 33_000}", "the target longer than 32768 characters", ""),
     ],
 )
-def test_what_is_no_rule_says_why(effect: Effect, text: str, what: str, hint: str) -> None:
+def test_rejects_an_invalid_rule_with_reason_and_hint(effect: Effect, text: str, what: str, hint: str) -> None:
     with pytest.raises(UserError) as caught:
         read_short_rule(effect, (text,))
     assert caught.value.problems == (Problem(where=text, what=what, hint=hint),)

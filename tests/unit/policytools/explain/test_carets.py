@@ -32,9 +32,7 @@ def entry(host: str, path: str = "") -> str:
         ("GET https://a.test/", "", ""),
     ],
 )
-def test_a_caret_stands_under_each_part_that_differs(
-    request_of: RequestOf, line: str, parts: str, expected: str
-) -> None:
+def test_marks_each_part_that_differs(request_of: RequestOf, line: str, parts: str, expected: str) -> None:
     assert carets(request_of(line), parts.split(), None) == expected.rstrip()
 
 
@@ -47,7 +45,7 @@ def test_a_caret_stands_under_each_part_that_differs(
         ("GET https://b.example/", entry("b.test"), "            ^^^^^^^^^"),
     ],
 )
-def test_of_a_host_what_both_end_in_is_not_pointed_at(
+def test_does_not_mark_the_common_suffix_of_the_hosts(
     policy_of: PolicyOf, request_of: RequestOf, line: str, rule: str, expected: str
 ) -> None:
     asked = policy_of(rule).rules.rules[0].conditions
@@ -65,7 +63,7 @@ def test_of_a_host_what_both_end_in_is_not_pointed_at(
         ("GET https://a.test/v1/a%40b/y", "{glob: /v1/*/z}", "                            ^"),
     ],
 )
-def test_of_a_path_the_segments_that_a_rule_goes_along_with_are_not_pointed_at(
+def test_does_not_mark_path_segments_that_match_the_rule(
     policy_of: PolicyOf, request_of: RequestOf, line: str, path: str, expected: str
 ) -> None:
     asked = policy_of(entry("a.test", path)).rules.rules[0].conditions

@@ -36,20 +36,20 @@ def near(answer: Explanation) -> list[tuple[int, tuple[str, ...]]]:
     return [(miss.rule.origin.line, miss.differs) for miss in answer.misses]
 
 
-def test_an_allowed_request_has_its_rule_and_whatever_else_matched(policy_of: PolicyOf) -> None:
+def test_an_allowed_request_lists_the_deciding_rule_and_other_matching_rules(policy_of: PolicyOf) -> None:
     got = asked(policy_of(POLICY), "GET https://api.test/v1/open")
     assert (got.decision.effect, [rule.origin.line for rule in got.matched]) == (Effect.ALLOW, [7, 5])
     assert (got.misses, got.carets, got.remedy) == ((), "", None)
 
 
-def test_a_denied_request_has_the_deny_first_and_what_it_overrules(policy_of: PolicyOf) -> None:
+def test_a_denied_request_lists_the_deny_first_and_then_overruled_allows(policy_of: PolicyOf) -> None:
     got = asked(policy_of(POLICY), "POST https://exact.test/admin")
     assert [(str(rule.effect), rule.origin.line) for rule in got.matched] == [("deny", 12), ("allow", 10)]
     assert (got.misses, got.carets) == ((), "")
     assert got.remedy == Remedy(in_the_way="a deny always wins: remove or narrow the entry at policy.yaml:12")
 
 
-def test_the_nearest_misses_come_first_and_are_bounded(policy_of: PolicyOf) -> None:
+def test_lists_up_to_three_nearest_rules_nearest_first(policy_of: PolicyOf) -> None:
     got = asked(policy_of(POLICY), "POST https://api.test/v2/x")
     assert got.reason == "host api.test is allowed, path /v2/x is not"
     assert near(got) == [
@@ -71,36 +71,36 @@ def test_the_nearest_misses_come_first_and_are_bounded(policy_of: PolicyOf) -> N
         ("GET https://other.example/", []),
     ],
 )
-def test_a_host_that_nobody_names_is_told_of_its_parent_its_children_and_its_likes(
+def test_an_unlisted_host_gets_rules_of_its_parent_subdomains_and_similar_names(
     policy_of: PolicyOf, line: str, expected: list[tuple[int, tuple[str, ...]]]
 ) -> None:
     assert near(asked(policy_of(POLICY), line))[:2] == expected
 
 
 @each("line", ["GET https://a.test/", "GET https://a.test.test/", "GET https://aa.test/"])
-def test_what_a_deny_takes_back_whole_is_no_miss(policy_of: PolicyOf, line: str) -> None:
+def test_an_allow_that_a_deny_covers_entirely_is_not_a_nearest_rule(policy_of: PolicyOf, line: str) -> None:
     got = asked(policy_of("allow: [GET https://a.test/x]\ndeny: [GET https://a.test/x]"), line)
     assert (got.misses, got.reason.startswith("no rule allows host ")) == ((), True)
 
 
-def test_a_host_that_nobody_names_is_pointed_at(policy_of: PolicyOf) -> None:
+def test_marks_an_unlisted_host_with_carets(policy_of: PolicyOf) -> None:
     assert asked(policy_of(POLICY), "GET https://other.example/").carets == "            ^^^^^^^^^^^^^"
     assert asked(policy_of(POLICY), "GET https://b.a.api.test/v1/").carets == "            ^^^"
 
 
-def test_names_are_compared_only_where_there_are_few(policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compares_similar_names_only_up_to_a_limit(policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explaining, "MAX_COMPARED", 0)
     assert near(asked(policy_of(POLICY), "GET https://exakt.test/")) == []
 
 
-def test_what_is_ambiguous_is_denied_and_nothing_allows_it(policy_of: PolicyOf) -> None:
+def test_an_ambiguous_request_is_denied_without_a_remedy(policy_of: PolicyOf) -> None:
     got = asked(policy_of(POLICY), "GET https://api.test/a/../b")
     assert (got.decision.effect, got.decision.cause) == (Effect.DENY, Cause.REQUEST)
     assert got.reason == "ambiguous: the path contains a dot segment"
     assert (got.matched, got.misses, got.remedy) == ((), (), None)
 
 
-def test_a_policy_that_allows_nothing_yet_is_told_what_to_add(policy_of: PolicyOf) -> None:
+def test_a_policy_that_allows_nothing_yet_gets_a_line_to_add(policy_of: PolicyOf) -> None:
     got = asked(policy_of("version: 1"), "GET https://api.test/")
     assert got.reason == "policy.yaml allows nothing yet"
     assert got.remedy == Remedy(section="allow", line="- GET https://api.test/")
@@ -126,7 +126,7 @@ host_services: {ollama: {to: host:11434}}
         ("GET https://c.test/", ("it counts against the budget at policy.yaml:5: 5 requests per min",)),
     ],
 )
-def test_an_allowed_request_has_notes_on_what_else_there_is_to_know(
+def test_an_allowed_request_has_notes_on_passthrough_limits_targets_and_budgets(
     policy_of: PolicyOf, line: str, notes: tuple[str, ...]
 ) -> None:
     assert asked(policy_of(NOTED), line).notes == notes

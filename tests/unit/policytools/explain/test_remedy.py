@@ -42,7 +42,7 @@ BELOW_ROOT = "rules: [{methods: [GET], schemes: [https], path: {prefix: '/'}}]"
         ("GET https://c.test:81/" + ("a" * 50 + "/") * 25, "domains", "- {host: c.test, ports: [81]}"),
     ],
 )
-def test_the_narrowest_line_that_works_is_told(
+def test_suggests_the_narrowest_line_that_allows_the_request(
     policy_of: PolicyOf, request_of: RequestOf, line: str, section: str, expected: str
 ) -> None:
     request = request_of(line)
@@ -61,7 +61,7 @@ def test_the_narrowest_line_that_works_is_told(
         ("GET https://10.0.0.1/", "add it under `host_services`: `NAME: {to: 10.0.0.1:443}`"),
     ],
 )
-def test_where_no_line_helps_it_says_what_stands_in_the_way(
+def test_names_the_obstacle_if_no_line_can_allow_the_request(
     policy_of: PolicyOf, request_of: RequestOf, line: str, what: str
 ) -> None:
     request = request_of(line)
@@ -70,7 +70,7 @@ def test_where_no_line_helps_it_says_what_stands_in_the_way(
 
 
 @pytest.mark.parametrize(("line", "section"), [("GET https://a.test/", ""), ("GET https://b.test/", "allow")])
-def test_a_layer_that_only_narrows_is_named_beside_the_line(
+def test_names_the_restricting_layer_that_has_to_allow_the_request_too(
     layer_of: LayerOf, request_of: RequestOf, line: str, section: str
 ) -> None:
     request = request_of(line)
@@ -80,16 +80,14 @@ def test_a_layer_that_only_narrows_is_named_beside_the_line(
     assert (got.section, got.in_the_way) == (section, "policy.yaml:1 has to allow it too")
 
 
-def test_no_line_is_offered_for_a_project_that_only_narrows(layer_of: LayerOf, request_of: RequestOf) -> None:
+def test_suggests_no_line_for_a_project_that_only_restricts(layer_of: LayerOf, request_of: RequestOf) -> None:
     request = request_of("GET https://a.test/")
     policy = compile_policy([layer_of("tighten: true\ndomains: [a.test]")], {})
     got = remedy(policy, request, decide(policy, request), dict)
     assert got == Remedy(in_the_way=ONLY_NARROWS.format("policy.yaml:1"))
 
 
-def test_the_services_that_allow_the_request_are_named_the_narrowest_first(
-    policy_of: PolicyOf, request_of: RequestOf
-) -> None:
+def test_lists_services_that_allow_the_request_narrowest_first(policy_of: PolicyOf, request_of: RequestOf) -> None:
     request = request_of("GET https://c.test/")
     texts = {
         "wide": "domains: [c.test, e.test]",
@@ -117,7 +115,7 @@ ONE = "methods: [POST], schemes: [https], path: {exact: '/graphql'}, graphql: {m
         ("/a;b", Operation(kind="query", fields=frozenset({"node"})), Remedy(in_the_way=PLAINLY)),
     ],
 )
-def test_for_an_operation_the_line_names_it_and_never_opens_them_all(
+def test_suggests_a_line_for_one_graphql_operation_never_for_all(
     policy_of: PolicyOf, request_of: RequestOf, path: str, operation: Operation, expected: Remedy
 ) -> None:
     request = replace(request_of(f"POST https://a.test{path}"), operation=operation)
@@ -140,21 +138,23 @@ LISTED = "methods: [POST], schemes: [https], path: {exact: '/mcp'}, mcp: {tools:
         (None, Remedy(in_the_way="it depends on the MCP message: pass it with --mcp 'tools/call search'")),
     ],
 )
-def test_for_a_tool_the_line_names_it_and_never_all_tools(
+def test_suggests_a_line_for_one_mcp_tool_never_for_all(
     policy_of: PolicyOf, request_of: RequestOf, message: McpMessage | None, expected: Remedy
 ) -> None:
     request, policy = replace(request_of("POST https://a.test/mcp"), message=message), policy_of(MCP)
     assert remedy(policy, request, decide(policy, request), lambda: offered({})) == expected
 
 
-def test_a_tool_of_a_host_service_is_added_to_its_list(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_suggests_adding_a_tool_to_the_list_of_its_host_service(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("host_services: {m: {to: host:82, mcp: {tools: [a]}}}")
     request = replace(request_of("POST http://m:82/"), message=McpMessage(method=CALL, tool="b"))
     got = remedy(policy, request, decide(policy, request), dict)
     assert got == Remedy(in_the_way="add it to the list at policy.yaml:1")
 
 
-def test_what_looks_like_a_registry_is_told_with_what_resolves_it(policy_of: PolicyOf, request_of: RequestOf) -> None:
+def test_suggests_a_package_manager_for_a_likely_registry_unless_a_service_matches(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
     policy, request = policy_of("version: 1"), request_of("GET https://a.test/simple/requests/")
     got = remedy(policy, request, decide(policy, request), dict)
     assert got.package_manager
@@ -164,9 +164,7 @@ def test_what_looks_like_a_registry_is_told_with_what_resolves_it(policy_of: Pol
     assert (got.package_manager, got.services) == (None, ("python",))
 
 
-def test_beside_an_entry_with_a_secret_the_line_is_told_to_go_without(
-    policy_of: PolicyOf, request_of: RequestOf
-) -> None:
+def test_warns_if_the_line_would_bypass_secret_injection(policy_of: PolicyOf, request_of: RequestOf) -> None:
     key = "{request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"
     policy = policy_of(f"domains: [{{host: a.test, transform: {key}, rules: [{{methods: [GET]}}]}}]")
     post, clear = request_of("POST https://a.test/"), request_of("GET http://a.test/")

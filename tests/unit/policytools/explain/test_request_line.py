@@ -27,7 +27,7 @@ NOTHING = Policy.deny_all("x")
         ("https://example.org/a#b", "example.org", 443, "/a"),
     ],
 )
-def test_a_url_is_read_as_a_client_would_send_it(url: str, host: str, port: int, target: str) -> None:
+def test_normalises_a_url_as_a_client_would_send_it(url: str, host: str, port: int, target: str) -> None:
     got = read_request(NOTHING, RequestLine(method="GET", url=url))
     assert (got.host, got.port, got.target) == (host, port, target)
     assert isinstance(got, Request)
@@ -42,14 +42,14 @@ def test_a_url_is_read_as_a_client_would_send_it(url: str, host: str, port: int,
         ("https:/example.org", "https://host/path"),
     ],
 )
-def test_what_is_no_url_is_a_problem(url: str, hint: str) -> None:
+def test_rejects_an_invalid_url_with_a_hint(url: str, hint: str) -> None:
     with pytest.raises(UserError) as error:
         read_request(NOTHING, RequestLine(method="GET", url=url))
     assert str(error.value) == f"{url}: not an http or https URL; write it as {hint}"
 
 
 @pytest.mark.parametrize("url", ["https://me@example.org/", "https://example.org:0/", "https:///a", "https://a b/"])
-def test_a_doubtful_authority_is_ambiguous(url: str) -> None:
+def test_an_invalid_authority_is_ambiguous(url: str) -> None:
     with pytest.raises(Ambiguous):
         read_request(NOTHING, RequestLine(method="GET", url=url))
 
@@ -85,14 +85,14 @@ def test_explain_takes_exactly_one_request(words: tuple[str, ...], message: str)
     assert str(error.value) == message
 
 
-def test_ssh_address_is_shown_as_https() -> None:
+def test_suggests_the_https_url_for_an_ssh_address() -> None:
     with pytest.raises(UserError) as error:
         read_request(NOTHING, RequestLine(method="GET", url="git@a.test:o/r.git"))
     hint = "git uses https in the sandbox: https://a.test/o/r.git"
     assert str(error.value) == f"git@a.test:o/r.git: not an http or https URL; {hint}"
 
 
-def test_headers_and_the_size_of_the_body_go_along() -> None:
+def test_keeps_headers_and_body_size() -> None:
     header, size = read_header("Accept: a:b"), read_size("1KiB")
     line = RequestLine(method="GET", url="https://a.test/", headers=(header,), body_size=size)
     got = read_request(NOTHING, line)
@@ -101,14 +101,14 @@ def test_headers_and_the_size_of_the_body_go_along() -> None:
     assert read_size("300") == 300
 
 
-def test_what_is_no_header_or_no_size_is_a_problem() -> None:
+def test_rejects_an_invalid_header_or_body_size() -> None:
     with pytest.raises(UserError, match=r"^accept: not a header; write it as `content-type: application/json`$"):
         read_header("accept")
     with pytest.raises(UserError, match=r"^1 ton: not a body size; write a number of bytes, or a number with B, "):
         read_size("1 ton")
 
 
-def test_a_graphql_document_is_read_as_the_body_that_clients_make_of_it() -> None:
+def test_wraps_a_graphql_document_in_a_json_body() -> None:
     line = RequestLine(method="POST", url="https://a.test/", graphql='{ viewer(a: "b") { login } }')
     got = read_request(NOTHING, line)
     assert got.operation is not None
@@ -116,7 +116,7 @@ def test_a_graphql_document_is_read_as_the_body_that_clients_make_of_it() -> Non
     assert (got.headers, got.body_size) == ((("content-type", "application/json"),), 43)
 
 
-def test_what_a_document_is_said_to_be_sent_as_counts() -> None:
+def test_a_given_content_type_overrides_json_for_a_graphql_document() -> None:
     headers = (("content-type", "text/plain"),)
     got = read_request(NOTHING, RequestLine(method="POST", url="https://a.test/", headers=headers, graphql="{a}"))
     assert got.operation is not None
@@ -143,7 +143,7 @@ def test_what_a_document_is_said_to_be_sent_as_counts() -> None:
         (RequestLine(method="POST", url="https://a.test/"), None),
     ],
 )
-def test_an_mcp_message_is_read_as_the_body_that_clients_send(line: RequestLine, message: McpMessage | None) -> None:
+def test_parses_mcp_messages_and_streams_as_clients_send_them(line: RequestLine, message: McpMessage | None) -> None:
     policy = replace(NOTHING, asks_messages=True)
     got = read_request(policy, line)
     assert got.message == message

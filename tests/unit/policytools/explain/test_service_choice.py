@@ -72,7 +72,7 @@ READ, WRITE = "{access: read}", "{access: readwrite}"
         ),
     ],
 )
-def test_the_least_that_lets_it_pass_is_chosen_and_what_was_chosen_stays(
+def test_chooses_the_least_options_that_allow_the_request_and_keeps_existing_options(
     request_of: RequestOf, line: str, entry: str, expected: str
 ) -> None:
     assert chosen(request_of(line), entry) == [expected]
@@ -86,14 +86,16 @@ def test_the_least_that_lets_it_pass_is_chosen_and_what_was_chosen_stays(
 @each(
     ("line", "entry"),
     [
-        ("DELETE https://a.test/o/n/push", ""),  # whatever is chosen
+        ("DELETE https://a.test/o/n/push", ""),  # no option allows DELETE
         ("GET https://b.test/o/n", ""),
-        ("PUT https://a.test/files/o/n", ""),  # no matter of a repository, and pushing to all would be too much
+        ("PUT https://a.test/files/o/n", ""),  # names no repository, and push access to all is too wide
         ("POST https://a.test/o/n/push", f"{{name: x, repos: [o/n], git: {READ}, readonly: true}}"),
-        ("GET https://a.test/o/*/refs", ""),  # no name of a repository, and to the policy all of an owner
+        ("GET https://a.test/o/*/refs", ""),  # not a repository; in a policy, `o/*` means all of an owner
     ],
 )
-def test_what_no_option_or_far_too_much_would_allow_has_no_choice(request_of: RequestOf, line: str, entry: str) -> None:
+def test_offers_no_choice_if_no_option_or_only_a_far_too_wide_option_allows_the_request(
+    request_of: RequestOf, line: str, entry: str
+) -> None:
     assert chosen(request_of(line), entry) == []
 
 
@@ -105,14 +107,14 @@ def test_what_no_option_or_far_too_much_would_allow_has_no_choice(request_of: Re
         (f"{{name: x, repos: [o/n], git: {READ}}}", Origin(file="policy.yaml", line=1, layer="project"), False),
     ],
 )
-def test_what_it_stands_in_place_of_is_told_and_whether_others_are_closed(
+def test_reports_which_entry_a_choice_replaces_and_whether_it_closes_other_repositories(
     request_of: RequestOf, entry: str, instead_of: Origin | None, *, closes: bool
 ) -> None:
     (got,) = chosen_for(request_of("POST https://a.test/o/n/push"), layer(entry), SERVICES)
     assert (got.instead_of, got.closes_others) == (instead_of, closes)
 
 
-def test_a_secret_that_was_chosen_is_never_left_out(request_of: RequestOf) -> None:
+def test_keeps_a_chosen_secret(request_of: RequestOf) -> None:
     auth = "auth: {host: a.test, type: bearer}"
     forge = FORGE.replace("git: {access: [read, readwrite]", f"git: {{access: [read, readwrite], {auth}")
     secretive = {"x": service(forge)}
@@ -122,7 +124,7 @@ def test_a_secret_that_was_chosen_is_never_left_out(request_of: RequestOf) -> No
     assert choice.line == "- {name: x, repos: [o/n], git: {access: readwrite, auth: {secret: token}}}"
 
 
-def test_a_secret_whose_name_is_no_text_to_yaml_is_told_in_quotes(request_of: RequestOf) -> None:
+def test_quotes_a_secret_name_that_yaml_would_not_read_as_text(request_of: RequestOf) -> None:
     forge = FORGE.replace("git: {access: [read, readwrite]", "git: {access: [read], auth: {host: a.test, type: bearer}")
     secretive = {"x": service(forge)}
     entry = '{name: x, repos: [o/m], git: {access: read, auth: {secret: "123"}}, api: {access: read}}'

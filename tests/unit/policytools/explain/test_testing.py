@@ -22,7 +22,7 @@ tests:
 """
 
 
-def test_the_cases_of_a_policy_have_their_lines(layer_of: LayerOf) -> None:
+def test_reads_the_cases_of_a_policy_with_their_lines(layer_of: LayerOf) -> None:
     first, second = cases_of(layer_of(POLICY))
     assert first == Case(
         origin=Origin(file="policy.yaml", line=4, layer="project"),
@@ -33,7 +33,7 @@ def test_the_cases_of_a_policy_have_their_lines(layer_of: LayerOf) -> None:
     assert second.line == RequestLine(method="POST", url="https://b.test/", headers=(("accept", "x"),), body_size=1024)
 
 
-def test_a_file_of_cases_is_the_same_list() -> None:
+def test_reads_cases_from_a_file() -> None:
     (case,) = read_cases("# what has to work\n- {allow: GET https://a.test/, reason: x}\n", file="cases.yaml")
     assert (str(case.origin), case.expected, str(case.line)) == ("cases.yaml:2", Effect.ALLOW, "GET https://a.test/")
 
@@ -51,13 +51,13 @@ def test_a_file_of_cases_is_the_same_list() -> None:
         ("- [", "c:2:1: invalid YAML: "),
     ],
 )
-def test_what_is_no_list_of_cases_is_told_with_its_line(text: str, told: str) -> None:
+def test_rejects_an_invalid_list_of_cases_with_its_line(text: str, told: str) -> None:
     with pytest.raises(UserError) as raised:
         read_cases(text, file="c")
     assert str(raised.value)[: len(told)] == told
 
 
-def test_only_a_case_that_failed_is_explained(policy_of: PolicyOf) -> None:
+def test_lists_nearest_rules_only_for_failed_cases(policy_of: PolicyOf) -> None:
     cases = read_cases("- deny: GET https://b.a.test/\n- allow: GET https://b.a.test/x", file="c")
     held, failed = run_cases(policy_of(POLICY), cases)
     assert [(one.came.reason, bool(one.came.misses)) for one in (held, failed)] == [
@@ -66,7 +66,7 @@ def test_only_a_case_that_failed_is_explained(policy_of: PolicyOf) -> None:
     ]
 
 
-def test_every_case_is_tried_and_explained(policy_of: PolicyOf) -> None:
+def test_runs_every_case(policy_of: PolicyOf) -> None:
     cases = read_cases(
         "- allow: GET https://a.test/\n- allow: GET https://b.test/\n- deny: GET https://a.test/..", file="c"
     )
@@ -75,7 +75,7 @@ def test_every_case_is_tried_and_explained(policy_of: PolicyOf) -> None:
     assert outcomes[1].came.reason == "no rule allows host b.test"
 
 
-def test_one_request_has_one_answer_however_it_is_written(policy_of: PolicyOf) -> None:
+def test_rejects_contradictory_cases_for_the_same_request_in_any_spelling(policy_of: PolicyOf) -> None:
     text = """\
 - allow: GET https://a.test/x
 - deny: GET https://A.test/%78

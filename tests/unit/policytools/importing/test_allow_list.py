@@ -13,7 +13,7 @@ from table_tests import each
         ("GET https://a.test/x", ["GET https://a.test/x"]),
         ("get  https://a.test/x  # why", ["GET https://a.test/x"]),
         ("GET,POST https://a.test/x", ["GET https://a.test/x", "POST https://a.test/x"]),
-        # A URL without a path is its root, and a star takes whatever follows.
+        # A URL without a path means `/`, and a final star matches any rest.
         ("GET https://a.test", ["GET https://a.test/"]),
         ("GET https://a.test/*", ["GET https://a.test/**"]),
         ("GET https://a.test/v1/*", ["GET https://a.test/v1/**"]),
@@ -27,7 +27,7 @@ from table_tests import each
         ("# GET https://a.test/x", []),
     ],
 )
-def test_a_line_is_entries_of_the_short_form(line: str, expected: list[str]) -> None:
+def test_converts_a_line_to_short_form_entries(line: str, expected: list[str]) -> None:
     got = import_allowlist(line, file="list")
     assert (got.allow, got.notes) == (expected, [])
 
@@ -42,19 +42,19 @@ def test_a_line_is_entries_of_the_short_form(line: str, expected: list[str]) -> 
         "https://*.a.test/*/x",
     ],
 )
-def test_a_path_below_every_subdomain_is_left_out(url: str) -> None:
+def test_leaves_out_a_path_on_a_host_wildcard(url: str) -> None:
     got = import_allowlist(f"GET https://a.test/\nGET {url}\n", file="list")
     assert got.allow == ["GET https://a.test/"]
     assert got.notes == [left_out("list:2", WILD.format(f"'{url}'"))]
 
 
-def test_a_line_that_stands_twice_is_one_entry() -> None:
+def test_merges_duplicate_lines() -> None:
     assert import_allowlist("GET https://a.test/\r\nGET https://a.test\r\n", file="list").allow == [
         "GET https://a.test/"
     ]
 
 
-def test_what_means_less_here_is_said() -> None:
+def test_notes_what_the_imported_line_allows_less() -> None:
     got = import_allowlist("\n* https://a.test/a/*/b\n", file="list")
     methods = ("DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT")
     assert got.allow == [f"{method} https://a.test/a/*/b" for method in methods]
@@ -64,7 +64,7 @@ def test_what_means_less_here_is_said() -> None:
     ]
 
 
-def test_a_file_of_hosts_is_led_to_where_such_files_go() -> None:
+def test_suggests_domains_file_for_a_host_list() -> None:
     with pytest.raises(UserError) as caught:
         import_allowlist("# hosts\na.test\n*.b.test  # all\n", file="list")
     hint = "a host list needs no import: put it next to the policy file, and name it there with `domains_file`"
@@ -74,7 +74,7 @@ def test_a_file_of_hosts_is_led_to_where_such_files_go() -> None:
     ]
 
 
-def test_every_line_that_is_none_is_told_at_once() -> None:
+def test_reports_all_invalid_lines_at_once() -> None:
     lines = ("GTE https://a.test/", "GET https://a.test/", "https://a.test/", "GET a.test/x", "GET https://a.test/?a=*")
     with pytest.raises(UserError) as caught:
         import_allowlist("\n".join(lines), file="list")
@@ -86,7 +86,7 @@ def test_every_line_that_is_none_is_told_at_once() -> None:
     ]
 
 
-def test_a_line_that_is_none_is_told_once_and_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_each_invalid_line_once_across_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allow_list, "TOGETHER", 2)
     lines = ("GET https://a.test/1", "GET,POST https://a.test//x*", "GET https://a.test/2", "GET https://a.test:0/")
     with pytest.raises(UserError) as caught:

@@ -21,13 +21,13 @@ def notes(found: Imported) -> list[tuple[str, str]]:
     return [(note.where, note.what) for note in found.notes]
 
 
-def test_a_host_alone_stays_one_and_a_wildcard_takes_its_apex() -> None:
+def test_keeps_plain_hosts_and_extends_wildcards_to_their_apex() -> None:
     found = imported('domains:\n  - A.test\n  - "*.b.test"\n')
     assert found.text() == f'{HEADER}\nversion: 1\n\ndomains:\n  - a.test\n  - ".b.test"\n'
     assert notes(found) == GENERAL
 
 
-def test_rules_are_taken_over_one_by_one() -> None:
+def test_imports_valid_rules_and_leaves_out_invalid_rules() -> None:
     text = """\
 domains:
   - host: a.test
@@ -48,7 +48,7 @@ domains:
     ]
 
 
-def test_what_our_language_has_no_host_for_is_left_out() -> None:
+def test_leaves_out_unsupported_hosts_and_keys() -> None:
     found = imported('domains: ["*.com", a.test]\nother: 1\n')
     assert found.domains == ["a.test"]
     what = "left out: `.com` matches every name that anyone registers below `com`"
@@ -63,30 +63,30 @@ def test_what_our_language_has_no_host_for_is_left_out() -> None:
         ("*.bücher.example", "api.xn--bcher-kva.example."),
     ],
 )
-def test_a_wildcard_and_a_narrower_host_meet_in_any_spelling(wide: str, narrow: str) -> None:
+def test_compares_wildcards_and_hosts_in_canonical_form(wide: str, narrow: str) -> None:
     found = imported(f'domains: ["{wide}", {{host: "{narrow}", rules: [{{methods: [GET]}}]}}]')
     assert found.domains == [{"host": "api.xn--bcher-kva.example", "rules": [{"methods": ["GET"]}]}]
 
 
 @pytest.mark.parametrize("entry", [".a.test", "{host: .a.test, rules: [{methods: [GET]}]}"])
-def test_a_host_that_begins_with_a_dot_matched_nothing_and_is_left_out(entry: str) -> None:
+def test_leaves_out_hosts_that_begin_with_a_dot(entry: str) -> None:
     found = imported(f"domains: [{entry}]")
     assert found.domains == []
     assert found.notes == [left_out("f:1", old_policy.NO_HOST.format("'.a.test'"))]
 
 
-def test_a_section_that_is_dropped_counts_as_left_out() -> None:
+def test_notes_an_unsupported_section_as_left_out() -> None:
     found = imported("domains: [a.test]\ndeny: [a.test]\n")
     assert left_out("f:2", "`deny` is not supported") in found.notes
 
 
-def test_a_value_that_is_missing_is_not_the_word_none() -> None:
+def test_does_not_read_null_as_the_text_none() -> None:
     found = imported("domains: [{host: a.test, rules: [{query: {exact: {x: null}}}]}]")
     assert found.domains == []
     assert [note.left_out for note in found.notes] == [True]
 
 
-def test_a_later_file_adds_to_an_earlier_one_or_replaces_what_it_says_of_a_host() -> None:
+def test_a_later_file_adds_hosts_or_replaces_rules_of_a_host() -> None:
     lower = "domains: [a.test, b.test]"
     higher = "domains: [{host: a.test, merge_mode: replace, rules: [{methods: [GET, HEAD]}]}, c.test]"
     found = imported(lower, higher)
@@ -104,14 +104,14 @@ def test_a_later_file_adds_to_an_earlier_one_or_replaces_what_it_says_of_a_host(
         ("- {host: a.test, rules: [{path: {exact: /..}}]}", "a.test"),
     ],
 )
-def test_a_wildcard_that_would_open_a_narrower_host_is_left_out(narrow: str, host: str) -> None:
+def test_leaves_out_a_wildcard_that_would_widen_a_narrower_host(narrow: str, host: str) -> None:
     found = imported(f'domains:\n  - "*.a.test"\n  {narrow}\n')
     told = [what for where, what in notes(found) if where == "f:2"]
     assert told == (["left out: " + old_policy.SHADOWED.format(".a.test", host)] if host else [])
     assert (".a.test" in found.domains) == (not host)
 
 
-def test_an_exact_host_stands_over_the_wildcard_of_a_service() -> None:
+def test_an_exact_host_replaces_the_rules_of_a_service() -> None:
     found = imported(
         "services: [github]\ndomains: [{host: api.github.com, rules: [{methods: [GET, HEAD]}]}, github.com]"
     )
@@ -119,7 +119,7 @@ def test_an_exact_host_stands_over_the_wildcard_of_a_service() -> None:
     assert found.domains == [{"host": "api.github.com", "merge_mode": "replace", "rules": rules}, "github.com"]
 
 
-def test_every_problem_of_every_file_is_told_at_once() -> None:
+def test_reports_all_problems_of_all_files_at_once() -> None:
     with pytest.raises(UserError) as caught:
         imported("domains: [{host: a.test}, 3]", "domains: [{host: a.test, merge_mode: {}, rules: [{}]}]\n", "- a\n")
     assert [str(problem) for problem in caught.value.problems] == [
@@ -131,7 +131,7 @@ def test_every_problem_of_every_file_is_told_at_once() -> None:
     ]
 
 
-def test_what_wants_a_secret_goes_over_https_alone() -> None:
+def test_limits_rules_with_a_secret_to_https() -> None:
     transform = "{request: {headers: {X-Key: {secret: k, transform: {type: bearer}}}}}"
     rules = "[{schemes: [http, https], methods: [GET]}]"
     found = imported(f"domains:\n  - {{host: a.test, transform: {transform}, rules: {rules}}}\n")
@@ -139,7 +139,7 @@ def test_what_wants_a_secret_goes_over_https_alone() -> None:
     assert notes(found)[:2] == [("f:2", BY_NAME), ("f:2", OVER_TLS)]
 
 
-def test_a_host_that_is_none_here_is_left_out_beside_a_wildcard_that_contains_it() -> None:
+def test_leaves_out_invalid_hosts_and_keeps_a_wildcard_that_contains_them() -> None:
     replaced = '{host: "*.b d.test", merge_mode: replace, rules: [{methods: [GET]}]}'
     found = imported(f'services: [github]\ndomains: ["*.a.test", b d.a.test, {replaced}]')
     assert found.domains == [".a.test"]

@@ -23,7 +23,7 @@ def notes(found: Imported) -> list[tuple[str, str]]:
     return [(note.where, note.what) for note in found.notes]
 
 
-def test_a_service_that_we_have_keeps_its_name() -> None:
+def test_keeps_the_name_of_a_shipped_service() -> None:
     found = imported("services:\n  - GitHub\n")
     assert (found.services, found.domains) == (["github"], [])
     hosts = "github.com, .github.com, githubusercontent.com, .githubusercontent.com"
@@ -31,19 +31,19 @@ def test_a_service_that_we_have_keeps_its_name() -> None:
     assert notes(found) == [("f:2", f"`github` allowed every request to {hosts}; {ours}")]
 
 
-def test_a_service_that_we_do_not_have_is_its_hosts() -> None:
+def test_replaces_a_service_that_is_not_shipped_by_its_hosts() -> None:
     found = imported("services: [factory, {name: pi}]")
     assert (found.services, found.domains, found.notes) == ([], ["api.factory.ai", "api.workos.com"], [])
     found = imported("services: [{name: factory, readonly: true}]")
     assert found.domains[0] == {"host": "api.factory.ai", "rules": [{"methods": ["GET", "HEAD"]}]}
 
 
-def test_a_later_entry_may_replace_an_earlier_one_of_its_name() -> None:
+def test_a_later_entry_can_replace_an_earlier_entry_of_the_same_name() -> None:
     found = imported("services: [vscode, github, {name: github, merge_mode: replace}]")
     assert found.services == ["vscode", {"name": "github", "merge_mode": "replace"}]
 
 
-def test_a_service_that_is_named_twice_stands_there_once() -> None:
+def test_imports_a_service_once_and_notes_a_different_second_entry() -> None:
     entry = "{name: vscode, readonly: true}"
     found = imported(f"services:\n- {entry}\n- {entry}\n- vscode\n")
     assert found.services == [{"name": "vscode", "readonly": True}]
@@ -51,13 +51,13 @@ def test_a_service_that_is_named_twice_stands_there_once() -> None:
     assert "f:3" not in dict(notes(found))
 
 
-def test_options_that_the_service_does_not_take_leave_it_out() -> None:
+def test_leaves_out_a_service_with_invalid_options() -> None:
     found = imported("services: [{name: github, repos: [a/b], git: {access: read, auth: {secret: [x]}}}]")
     assert found.services == []
     assert ("f:1", "left out: `auth` needs a secret") in notes(found)
 
 
-def test_credentials_are_taken_over_and_said_to_wait() -> None:
+def test_imports_secret_names_with_a_note() -> None:
     auth = "{secret: token, client_shim: {kind: git-askpass}}"
     text = f"services:\n- name: github\n  repos: [a/b]\n  git:\n    access: readwrite\n    auth: {auth}\n"
     services, found = Services(known=KNOWN), Imported()
@@ -68,7 +68,7 @@ def test_credentials_are_taken_over_and_said_to_wait() -> None:
 
 
 @pytest.mark.parametrize(("readonly", "access"), [("true", "read"), ("false", "readwrite")])
-def test_surfaces_are_git_and_api(readonly: str, access: str) -> None:
+def test_converts_surfaces_to_git_and_api_access(readonly: str, access: str) -> None:
     services = Services(known=KNOWN)
     entry = f"{{name: github, readonly: {readonly}, repos: [a/b], surfaces: [api, git]}}"
     services.read(read_old(f"services: [{entry}]", file="f"), Imported(), [])
@@ -76,25 +76,25 @@ def test_surfaces_are_git_and_api(readonly: str, access: str) -> None:
     assert dict(services.entries[0].value) == expected
 
 
-def test_a_service_that_our_language_does_not_take_is_left_out_and_said_to_be() -> None:
+def test_leaves_out_a_service_with_an_unsupported_merge_mode() -> None:
     found = imported("services: [{name: github, merge_mode: other}]")
     assert found.services == []
     assert notes(found) == [("f:1", "left out: invalid value 'other'")]
 
 
-def test_a_service_that_nobody_knows_is_left_out_and_the_others_are_taken() -> None:
+def test_leaves_out_unknown_services_and_imports_the_others() -> None:
     found = imported("services: [nonesuch, vscode]")
     assert found.services == ["vscode"]
     what = UNKNOWN.format("'nonesuch'", ", ".join(sorted(old_hosts())))
     assert [note for note in found.notes if note.left_out] == [left_out("f:1", what)]
 
 
-def test_what_is_no_service_is_refused() -> None:
+def test_rejects_a_service_with_an_unknown_key() -> None:
     problems = ("f:1: unknown key `x`; known: api, git, merge_mode, name, readonly, repos, surfaces",)
     imported("services: [nonesuch, {name: github, x: 1}]", problems=problems)
 
 
-def test_a_service_whose_readonly_is_no_flag_is_refused() -> None:
+def test_rejects_a_service_whose_readonly_is_not_a_boolean() -> None:
     hint = "write `readonly: true`, or remove it"
     imported(
         'services: [{name: github, readonly: "yes"}]',

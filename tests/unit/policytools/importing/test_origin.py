@@ -17,7 +17,7 @@ hosts = st.lists(st.sampled_from(["", "."]).flatmap(lambda dot: NAMES.map(lambda
 
 
 @given(hosts)
-def test_what_is_narrower_is_found_by_going_through_all_of_it_once(names: list[str]) -> None:
+def test_finds_the_same_narrower_hosts_as_a_pairwise_comparison(names: list[str]) -> None:
     found = narrower([Record(host=name, where="") for name in names])
     expected = {wide: {name for name in names if is_below(name, wide)} for wide in names}
     assert {wide: {*found.get(wide, {})} for wide in names} == expected
@@ -47,7 +47,7 @@ RECORDS = (record(".a.test"), record("b.a.test", "GET", "HEAD"), record(".c.a.te
         ("e.test", []),
     ],
 )
-def test_of_all_hosts_that_match_the_most_specific_one_governs(host: str, governing: list[str]) -> None:
+def test_the_most_specific_matching_host_governs(host: str, governing: list[str]) -> None:
     assert [one.host for one in Origin(RECORDS).governing(parse_host_pattern(host))] == governing
 
 
@@ -65,11 +65,11 @@ def test_of_all_hosts_that_match_the_most_specific_one_governs(host: str, govern
         ({"host": "e.test", "rules": [{"methods": ["POST"]}]}, True),
     ],
 )
-def test_what_may_have_been_denied_is_refused(entry: object, refused: bool) -> None:  # noqa: FBT001 - a case
+def test_refuses_rules_that_the_old_policy_could_have_denied(entry: object, refused: bool) -> None:  # noqa: FBT001 - a case
     (asked,) = conditions_of([entry])
     assert Origin(RECORDS).refuses(asked) is refused
 
 
-def test_the_host_below_a_wildcard_that_was_denied_more_is_named() -> None:
+def test_names_the_narrower_host_that_a_wildcard_would_widen() -> None:
     (asked,) = conditions_of([".a.test"])
     assert Origin(RECORDS).refused_below(asked) == "b.a.test"

@@ -4,18 +4,18 @@ from agent_sandbox.policytools.importing.reading import read_old
 from agent_sandbox.problems import UserError
 
 
-def test_parts_are_read_with_their_lines() -> None:
+def test_reads_sections_with_their_lines() -> None:
     old = read_old("services: [x]\ndomains:\n  - a.test\n", file="old.yaml")
     assert (old.section("services"), old.section("domains"), old.section("other")) == (["x"], ["a.test"], [])
     assert (old.where("domains", 0), old.where("domains", 9), old.where()) == ("old.yaml:3", "old.yaml:3", "old.yaml:1")
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "domains:\n"])
-def test_an_empty_file_says_nothing(text: str) -> None:
+def test_an_empty_file_has_empty_sections(text: str) -> None:
     assert read_old(text, file="old.yaml").section("domains") == []
 
 
-def test_everything_of_a_wrong_shape_is_remembered() -> None:
+def test_collects_all_values_of_the_wrong_type_as_problems() -> None:
     old = read_old("domains: x\nrules: {a: 1, z: 2}\nhost: 3\nmethods: [' ']\n", file="old.yaml")
     assert old.section("domains") == []
     old.mapping(old.value["rules"], frozenset("ab"), "rules")
@@ -40,7 +40,7 @@ def test_everything_of_a_wrong_shape_is_remembered() -> None:
         ("a: [\n", "old.yaml:2:1: invalid YAML: "),
     ],
 )
-def test_what_is_no_plain_yaml_is_refused(text: str, problem: str) -> None:
+def test_rejects_invalid_yaml_and_anchors(text: str, problem: str) -> None:
     with pytest.raises(UserError) as caught:
         read_old(text, file="old.yaml")
     assert str(caught.value.problems[0]).startswith(problem)
@@ -56,7 +56,7 @@ def test_what_is_no_plain_yaml_is_refused(text: str, problem: str) -> None:
         ("{a: b}", "`host` has to be text, not a mapping; write `host: example.com`"),
     ],
 )
-def test_what_is_no_text_says_what_stands_there_and_what_to_write(written: str, problem: str) -> None:
+def test_reports_a_value_that_is_not_text_with_a_hint(written: str, problem: str) -> None:
     old = read_old(f"domains: []\nhost: {written}\n", file="old.yaml")
     assert old.word(old.value["host"], "host") == ""
     assert [str(one) for one in old.problems] == [f"old.yaml:2: {problem}"]
@@ -69,7 +69,7 @@ def test_a_flag_is_true_or_false(written: str, flag: bool) -> None:  # noqa: FBT
 
 
 @pytest.mark.parametrize(("written", "shown"), [('"yes"', "'yes'"), ("1", "`1`"), ("null", "an empty value")])
-def test_what_is_no_flag_is_refused(written: str, shown: str) -> None:
+def test_rejects_a_flag_that_is_not_a_boolean(written: str, shown: str) -> None:
     old = read_old(f"readonly: {written}\n", file="old.yaml")
     assert old.flag(old.value["readonly"], "readonly") is False
     hint = "write `readonly: true`, or remove it"

@@ -14,13 +14,13 @@ from table_tests import each
         ("{methods: [GET], method: put}", {"methods": ["GET", "PUT"]}),
         ("path: {prefix: /a/}", {"path": {"prefix": "/a/"}}),
         ("query: {exact: {a: [b, c]}}", {"query": {"exact": {"a": ["b", "c"]}}}),
-        # There a query is written as in a URL.
+        # The old format writes queries as in a URL.
         ('query: {exact: {token: ["%2B"]}}', {"query": {"exact": {"token": ["+"]}}}),
         ("query: {exact: {q: a+b%20c}}", {"query": {"exact": {"q": ["a b c"]}}}),
         ("query: {exact: {a: x, '%61': [z]}}", {"query": {"exact": {"a": ["x", "z"]}}}),
     ],
 )
-def test_a_rule_is_written_in_our_words(text: str, rule: object) -> None:
+def test_converts_a_rule_to_the_policy_language(text: str, rule: object) -> None:
     old, found = read_old(text, file="f"), Imported()
     assert (old_rule(old, dict(old.value), (), found), old.problems, found.notes) == (rule, [], [])
 
@@ -32,7 +32,7 @@ def test_a_rule_is_written_in_our_words(text: str, rule: object) -> None:
         ("methods: [GET, trace]", {"methods": ["GET"]}, "left out: CONNECT and TRACE, which a rule cannot allow"),
     ],
 )
-def test_what_means_less_here_is_said(text: str, rule: object, what: str) -> None:
+def test_notes_what_the_imported_rule_allows_differently(text: str, rule: object, what: str) -> None:
     old, found = read_old(text, file="f"), Imported()
     assert old_rule(old, dict(old.value), (), found) == rule
     assert found.notes == [Note(where="f:1", what=what)]
@@ -48,13 +48,13 @@ def test_what_means_less_here_is_said(text: str, rule: object, what: str) -> Non
         ("hots: a", "f:1: unknown key `hots`; known: method, methods, path, query, scheme, schemes"),
     ],
 )
-def test_a_rule_that_says_nothing_is_refused(text: str, problem: str) -> None:
+def test_rejects_empty_and_invalid_rules(text: str, problem: str) -> None:
     old = read_old(text, file="f")
     old_rule(old, dict(old.value), (), Imported())
     assert [str(one) for one in old.problems] == [problem]
 
 
-def test_a_rule_that_is_none_here_is_noted_and_left_out() -> None:
+def test_leaves_out_an_unsupported_rule_with_a_note() -> None:
     record, found = Record(host="a.test", where="f:1"), Imported()
     record.add({"path": {"exact": "/a/../b"}}, "f:2", found)
     record.add({"methods": ["GET"]}, "f:3", found)
@@ -62,7 +62,7 @@ def test_a_rule_that_is_none_here_is_noted_and_left_out() -> None:
     assert found.notes == [left_out("f:2", "the path contains a dot segment: '/a/../b'")]
 
 
-def test_a_record_is_an_entry() -> None:
+def test_converts_a_record_to_an_entry() -> None:
     record = Record(host="a.test", where="")
     assert record.value([None]) == "a.test"
     assert record.value([{"methods": ["GET"]}]) == {"host": "a.test", "rules": [{"methods": ["GET"]}]}
@@ -70,7 +70,7 @@ def test_a_record_is_an_entry() -> None:
     assert record.value([None]) == {"host": "a.test", "merge_mode": "replace"}
 
 
-def test_a_record_takes_what_one_of_its_rules_takes() -> None:
+def test_a_record_covers_conditions_that_one_of_its_rules_covers() -> None:
     some, every = Record(host="a.test", where=""), Record(host="a.test", where="")
     some.add({"methods": ["GET"]}, "", Imported())
     every.add(None, "", Imported())

@@ -20,7 +20,7 @@ def written(found: Imported, section: str) -> Any:  # noqa: ANN401 - whatever st
     return yaml.safe_load(found.text()).get(section)
 
 
-def test_a_wildcard_that_replaces_is_written_so_and_replaces_what_our_service_opens() -> None:
+def test_keeps_merge_mode_replace_for_a_wildcard_over_hosts_of_a_service() -> None:
     rule = "{methods: [GET], path: {prefix: /v1/models}}"
     found = imported(
         f"services: [codex]\ndomains: [{{host: '*.openai.com', merge_mode: replace, rules: [{rule}]}}]",
@@ -29,8 +29,8 @@ def test_a_wildcard_that_replaces_is_written_so_and_replaces_what_our_service_op
     assert written(found, "deny") is None
 
 
-def test_a_wildcard_that_would_take_more_than_it_replaced_is_written_for_each_host() -> None:
-    # There the service's own hosts stood beside the wildcard, and here the wildcard would replace them.
+def test_splits_a_replacing_wildcard_that_would_replace_too_much() -> None:
+    # The old policy kept the service's own hosts; here the wildcard would replace them.
     found = imported(
         'services: [gemini]\ndomains: [{host: "*.googleapis.com", merge_mode: replace, rules: [{methods: [PUT]}]}]'
     )
@@ -41,7 +41,7 @@ def test_a_wildcard_that_would_take_more_than_it_replaced_is_written_for_each_ho
     ]
 
 
-def test_a_host_that_our_service_opens_besides_is_denied_and_said_to_be() -> None:
+def test_denies_hosts_that_the_shipped_service_would_newly_allow() -> None:
     found = imported("services: [vscode]")
     hosts = ["*.vscode-unpkg.net", "vscode.download.prss.microsoft.com"]
     assert written(found, "deny") == hosts
@@ -50,33 +50,33 @@ def test_a_host_that_our_service_opens_besides_is_denied_and_said_to_be() -> Non
     ]
 
 
-def test_a_service_that_was_for_reading_alone_writes_nothing() -> None:
+def test_denies_post_for_a_service_that_was_readonly() -> None:
     found = imported("services: [{name: github, readonly: true}]")
     posts = [{"methods": ["POST"]}]
     hosts = ("api.github.com", "github.com")
     assert written(found, "deny") == [{"host": host, "rules": posts} for host in hosts]
 
 
-def test_a_service_with_a_wildcard_of_which_less_was_allowed_is_left_out() -> None:
+def test_leaves_out_a_service_whose_wildcard_would_allow_more_than_before() -> None:
     found = imported("services: [vscode]\ndomains: [{host: a.gallery.vsassets.io, rules: [{methods: [PUT]}]}]")
     assert written(found, "services") is None
     assert left_out("f:1", WIDER.format("vscode", "*.gallery.vsassets.io")) in found.notes
 
 
-def test_a_host_whose_only_rule_is_none_here_is_denied() -> None:
+def test_denies_a_host_of_a_service_whose_only_rule_is_unsupported() -> None:
     text = "services: [codex]\ndomains: [{host: chatgpt.com, merge_mode: replace, rules: [{path: {exact: /..}}]}]"
     assert written(imported(text), "deny") == ["chatgpt.com"]
 
 
-def test_a_service_that_was_named_whole_and_for_single_repositories_is_left_out() -> None:
-    # There the repositories alone counted at their hosts.
+def test_leaves_out_a_service_named_both_with_and_without_repositories() -> None:
+    # In the old policy, only the repositories counted at their hosts.
     found = imported("services: [github, {name: github, repos: [o/r], git: {access: read}, api: {access: read}}]")
     assert written(found, "services") is None
     assert left_out("f:1", WIDER.format("github", "api.github.com")) in found.notes
 
 
 @pytest.mark.parametrize(("host", "there"), [("*.api.anthropic.com", ".api.anthropic.com"), ("api.anthropic.com", "")])
-def test_of_several_entries_for_a_host_one_replaces(host: str, there: str) -> None:
+def test_only_the_first_of_several_entries_for_a_host_replaces(host: str, there: str) -> None:
     entries = "".join(f"  - {{host: '{host}', rules: [{{methods: [{method}]}}]}}\n" for method in ("GET", "PUT"))
     found = imported(f"services: [claude]\ndomains:\n{entries}")
     get, put = [{"methods": ["GET"]}], [{"methods": ["PUT"]}]
@@ -86,5 +86,5 @@ def test_of_several_entries_for_a_host_one_replaces(host: str, there: str) -> No
         {"host": "api.anthropic.com", "rules": put},
         *beside,
     ]
-    # A policy that says it twice does not load.
+    # A policy with two replacing entries for a host does not load.
     parse_layer(found.text(), name="project", file="p", shown="p", services=SERVICES)

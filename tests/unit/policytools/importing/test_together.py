@@ -10,7 +10,7 @@ DOTTED: Rule = {"path": {"exact": "/a/../b"}}
 
 
 def taken(*rules: Rule | None, before: list[Note] | None = None) -> tuple[list[list[Rule | None]], Imported]:
-    """Return what was taken over of records that want a rule each, the second the one of all, and the notes."""
+    """Import one rule into each record; the second record replaces. Return the imported rules and the result."""
     records = [
         Record(host=f"h{number}.test", where=f"f:{number}", replaces=number == 1) for number in range(len(rules))
     ]
@@ -23,15 +23,13 @@ def taken(*rules: Rule | None, before: list[Note] | None = None) -> tuple[list[l
     return [[one.rule for one in record.taken] for record in records], found
 
 
-def test_each_record_gets_what_it_wants() -> None:
+def test_gives_each_record_its_rule() -> None:
     records, found = taken(None, READ, None)
     assert (records, found.notes) == ([[None], [READ], [None]], [])
 
 
 @pytest.mark.parametrize("many", [1, 2, 500])
-def test_what_is_none_here_is_noted_in_its_place_and_all_else_is_taken_over(
-    monkeypatch: pytest.MonkeyPatch, many: int
-) -> None:
+def test_notes_an_unsupported_rule_in_order_and_imports_the_others(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
     monkeypatch.setattr(together, "TOGETHER", many)
     first, second = Note(where="f:0", what="first"), Note(where="f:1", what="second")
     records, found = taken(READ, DOTTED, None, before=[first, second])
@@ -39,7 +37,7 @@ def test_what_is_none_here_is_noted_in_its_place_and_all_else_is_taken_over(
     assert found.notes == [first, left_out("f:1", "the path contains a dot segment: '/a/../b'"), second]
 
 
-def test_what_a_rule_comes_to_is_the_same_alone_and_among_many() -> None:
+def test_a_batch_gives_the_same_result_as_single_rules() -> None:
     record = Record(host="a.test", where="f:1", replaces=True)
     wanted = [Wanted(record=record, rule=rule, where="f:1", after=0) for rule in (READ, None, {"schemes": ["https"]})]
     take_over(wanted, Imported())

@@ -1,4 +1,4 @@
-"""Findings, as short as they can be told: the line and what was found."""
+"""Fixtures that return findings as pairs of line and text."""
 
 from collections.abc import Callable, Iterable
 from textwrap import dedent
@@ -25,7 +25,7 @@ def layer(text: str, name: str) -> Layer:
 
 @pytest.fixture
 def subject_of() -> SubjectOf:
-    """Return what makes a subject of a file, beside services and an organisation's layer."""
+    """Return a factory of subjects, optionally with services and an organisation's layer."""
 
     def subject(
         text: str, *, services: dict[str, str] | None = None, organisation: str = "", hosts: str = ""
@@ -44,7 +44,7 @@ def subject_of() -> SubjectOf:
 
 @pytest.fixture
 def find(subject_of: SubjectOf) -> Find:
-    """Return what runs one check on a file."""
+    """Return a function that runs one check on a file."""
 
     def run(check: Check, text: str, **beside: object) -> list[tuple[int, str]]:
         return [(finding.line, finding.what) for finding in check(subject_of(text, **beside))]

@@ -34,13 +34,13 @@ domains:
         ("x", 12, "no"),
     ],
 )
-def test_a_finding_is_accepted_by_name_with_a_reason_on_the_line_or_above(
+def test_accepts_a_finding_by_check_name_and_reason_on_the_line_or_above(
     subject_of: SubjectOf, check: str, line: int, expected: str
 ) -> None:
     assert is_accepted(subject_of(TEXT), check, line) == (expected == "yes")
 
 
-def test_an_acceptance_that_accepts_nothing_is_found(subject_of: SubjectOf) -> None:
+def test_finds_acceptances_without_a_reason_or_with_an_unknown_check(subject_of: SubjectOf) -> None:
     found = list(bad_acceptance(subject_of(TEXT), ("x", "y")))
     assert [(finding.line, finding.what) for finding in found] == [
         (7, "this `accepted` has no reason"),

@@ -32,11 +32,11 @@ ITEMS = {"rules": [{"methods": ["GET"], "path": {"prefix": "/items/"}}]}
             "DELETE https://a.test/v1/x",
         ),
         ({"rules": [{"schemes": ["http"], "query": {"exact": {"q": "1"}}}]}, [GET], "DELETE http://a.test/?q=1"),
-        # What a body does is not tried.
+        # Bodies are not tried.
         ({"rules": [{"graphql": {"query": ["viewer"]}}]}, [], ""),
     ],
 )
-def test_a_request_shows_what_one_takes_and_the_others_do_not(
+def test_finds_a_request_that_one_rule_matches_and_the_others_do_not(
     wide: dict[str, Any], narrow: list[dict[str, Any]], request: str
 ) -> None:
     assert first(wide, *narrow) == request

@@ -44,11 +44,11 @@ def test_below_suffix_finds_only_wildcards_over_several_tenants(pattern: str, su
         ("bucket.s3.eu-west-1.amazonaws.com", "s3.*.amazonaws.com", "no"),
     ],
 )
-def test_a_pattern_is_a_host_of_a_list_or_takes_it_in(pattern: str, host: str, expected: str) -> None:
+def test_host_like_finds_hosts_and_patterns_that_include_a_listed_host(pattern: str, host: str, expected: str) -> None:
     assert bool(host_like(parse_host_pattern(pattern), host)) == (expected == "yes")
 
 
-def test_every_name_of_the_lists_is_a_host_and_stands_there_once() -> None:
+def test_every_listed_name_is_a_canonical_host_and_unique() -> None:
     suffixes = [suffix for group in tenants() for suffix in group.suffixes]
     hosts = [host for group in uploads() for host in group.hosts]
     stores = [host for of_provider in buckets().values() for host in of_provider]
@@ -58,18 +58,18 @@ def test_every_name_of_the_lists_is_a_host_and_stands_there_once() -> None:
         assert len(set(names)) == len(names) > 10
 
 
-def test_every_group_says_what_why_and_how() -> None:
+def test_every_tenant_group_has_texts_and_uploads_are_asked_about_writes_or_any() -> None:
     assert [group for group in tenants() if not (group.what and group.why and group.fix)] == []
     assert {group.asked for group in uploads() if group.what and group.why} == {"writes", "any"}
 
 
 def spelled(name: str) -> set[str]:
-    """Return what a name of the lists may be in a policy, what stands above that, and what nearly is one."""
+    """Return host names that match a listed name, their parents, and names that almost match."""
     names = {name.replace("*", star) for star in ("eu", "", "a.b")}
     return {"", *names, *(f"x{one}" for one in names), *(one.partition(".")[2] for one in names)}
 
 
-def test_what_is_found_by_its_end_is_what_comparing_with_each_finds() -> None:
+def test_tenants_below_finds_the_same_as_a_comparison_with_each_suffix() -> None:
     every = [(group, suffix) for group in tenants() for suffix in group.suffixes]
     for name in {spelling for _, suffix in every for spelling in spelled(suffix)}:
         for pattern in (HostPattern(reach=reach, name=name) for reach in (Reach.EXACT, Reach.BELOW)):
@@ -77,7 +77,7 @@ def test_what_is_found_by_its_end_is_what_comparing_with_each_finds() -> None:
             assert tenants_below(pattern) == min(below, key=lambda one: one[1].count("."), default=None)
 
 
-def test_a_host_that_is_like_one_of_a_list_may_be_listed() -> None:
+def test_may_be_listed_is_true_for_every_pattern_that_host_like_finds() -> None:
     hosts = {host for named in (*buckets().values(), *(group.hosts for group in uploads())) for host in named}
     for pattern in (HostPattern(reach=Reach.EXACT, name=name) for host in hosts for name in spelled(host)):
         assert may_be_listed(pattern) or not any(host_like(pattern, host) for host in hosts)

@@ -15,7 +15,7 @@ tests: [{allow: GET https://pastebin.com/}]
 """
 
 
-def test_all_findings_come_by_line_and_accepted_ones_do_not(subject_of: SubjectOf) -> None:
+def test_lists_findings_by_line_without_accepted_findings(subject_of: SubjectOf) -> None:
     found = [(one.finding.line, one.check) for one in lint(subject_of(TEXT))]
     assert found == [(2, "tenant-wildcard"), (4, "unexplained-wildcard"), (5, "never-matches")]
 
@@ -24,6 +24,6 @@ def test_a_file_with_nothing_to_find_has_no_findings(subject_of: SubjectOf) -> N
     assert lint(subject_of("domains: [a.example]")) == ()
 
 
-def test_the_checks_know_each_others_names(subject_of: SubjectOf) -> None:
+def test_the_hint_for_a_bad_acceptance_lists_all_checks(subject_of: SubjectOf) -> None:
     (one,) = lint(subject_of("# accepted: nonsense, x"))
     assert (one.check, one.finding.fix.rpartition(" are ")[2]) == ("bad-acceptance", ", ".join(CHECKS))

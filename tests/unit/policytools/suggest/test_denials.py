@@ -12,14 +12,14 @@ NOON = "2026-01-02T12:00:00.000Z"
 EARLIER = "2026-01-02T10:00:00.000Z"
 
 
-def test_what_was_denied_for_want_of_a_rule_is_counted() -> None:
+def test_counts_requests_that_no_rule_allowed() -> None:
     lines = (denied("GET https://a.test/x", at="12:00:00"), denied("GET https://a.test/x", cause="request"))
     ((request, seen),) = read_denials(lines).requests.items()
     assert (request.method, request.url) == ("GET", "https://a.test/x")
     assert seen == Seen(count=2, first=EARLIER, last=NOON, example="GET a.test/x")
 
 
-def test_lines_that_say_the_same_are_counted_as_each_would_be() -> None:
+def test_counts_records_of_the_same_request_together() -> None:
     lines = [denied("GET https://a.test/x", at=at, tool=tool) for at, tool in (("12:00:00", ""), ("10:00:00", "pip"))]
     lines += [denied("GET https://a.test/", event="health")] * 2
     assert list(read_denials(lines).requests.values()) == [
@@ -50,7 +50,7 @@ def test_lines_that_say_the_same_are_counted_as_each_would_be() -> None:
         (denied("GET https://a.test/", event="malformed"), denials.NO_REQUEST),
     ],
 )
-def test_what_else_was_denied_is_counted_by_its_reason(line: str, why: str) -> None:
+def test_counts_other_denials_by_reason(line: str, why: str) -> None:
     found = read_denials([line])
     assert (found.requests, list(found.others)) == ({}, [why])
 
@@ -67,7 +67,7 @@ def test_what_else_was_denied_is_counted_by_its_reason(line: str, why: str) -> N
         (denied("CONNECT https://a.test", event="malformed", host="", method=""), "because"),
     ],
 )
-def test_an_example_says_the_port_unless_the_scheme_does(line: str, example: str) -> None:
+def test_an_example_has_the_port_unless_it_is_the_default_of_the_scheme(line: str, example: str) -> None:
     (seen,) = read_denials([line]).others.values()
     assert seen.example == example
 
@@ -91,24 +91,24 @@ ENTRY = "{host: a.test, ports: [443], rules: [{methods: [POST], schemes: [https]
         ("ambiguous", "MCP that no rule lists"),
     ],
 )
-def test_a_denied_tool_call_is_left_out_with_the_line_that_would_allow_it(message: str, why: str) -> None:
+def test_leaves_out_a_denied_tool_call_with_the_line_that_would_allow_the_call(message: str, why: str) -> None:
     assert [*read_denials([denied("POST https://a.test/mcp", cause="operation", mcp=message)]).others] == [why]
 
 
-def test_a_denied_tool_call_to_a_host_service_is_added_to_its_list() -> None:
+def test_suggests_adding_a_denied_tool_call_to_the_list_of_its_host_service() -> None:
     line = denied("POST http://tools:81/mcp", port=81, cause="operation", mcp="tools/call delete")
     why = "MCP that no rule lists; to allow tools/call delete, add it to the list under `host_services`"
     assert [*read_denials([line]).others] == [why]
 
 
-def test_so_many_tools_are_told_apart_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_the_number_of_tools_counted_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(denials, "MOST_MESSAGES", 1)
     lines = [denied("POST https://a.test/mcp", cause="operation", mcp=f"tools/call {name}") for name in "abcab"]
     counts = [(why[:47], seen.count) for why, seen in read_denials(lines).others.items()]
     assert counts == [("MCP that no rule lists; to allow tools/call a, ", 2), ("MCP that no rule lists", 3)]
 
 
-def test_a_host_that_led_where_nothing_may_go_is_remembered() -> None:
+def test_remembers_hosts_that_resolved_to_a_forbidden_address() -> None:
     found = read_denials([denied("GET https://a.test/", cause="address")])
     assert (found.closed, list(found.others)) == ({"a.test"}, [denials.REASONS["address"]])
 
@@ -116,23 +116,23 @@ def test_a_host_that_led_where_nothing_may_go_is_remembered() -> None:
 @pytest.mark.parametrize(
     "line", [denied("GET https://a.test/", event="health"), denied("GET https://a.test/", decision="allow"), "", "\n"]
 )
-def test_other_lines_are_passed_over(line: str) -> None:
+def test_ignores_other_records_and_empty_lines(line: str) -> None:
     assert read_denials([line]) == denials.Denials()
 
 
 @each("line", ["x", "[]", "{}", "3", "[" * 60_000, '{"port": ' + "9" * 5_000 + "}"])
-def test_what_is_no_line_of_a_log_is_counted(line: str) -> None:
+def test_counts_unreadable_lines(line: str) -> None:
     assert read_denials([line]) == denials.Denials(unreadable=1)
 
 
-def test_foreign_words_are_shown_escaped_and_bounded_and_a_foreign_time_is_none() -> None:
+def test_escapes_and_truncates_examples_and_drops_invalid_times() -> None:
     line = denied("GET https://a.test/", cause="", path="/\x1b[31m\n" + "x" * 500, time="now\x1b")
     (seen,) = read_denials([line]).others.values()
     assert seen == Seen(count=1, example=f"GET a.test/\\x1b[31m\\n{'x' * 67}...")
     assert json.dumps(seen.example).isascii()
 
 
-def test_more_requests_than_a_person_can_look_at_are_no_longer_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_the_number_of_requests_counted_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(denials, "MOST_REQUESTS", 2)
     lines = [denied(f"GET https://a.test/{number}") for number in (1, 2, 3, 1)]
     found = read_denials(lines)
@@ -141,21 +141,21 @@ def test_more_requests_than_a_person_can_look_at_are_no_longer_told_apart(monkey
     read_denials([denied(f"GET https://{name}.test/", cause="address") for name in "abc"])
 
 
-def test_every_cause_is_one_that_a_rule_mends_or_has_its_reason() -> None:
+def test_every_cause_can_be_fixed_by_a_rule_or_has_a_reason() -> None:
     assert {str(cause) for cause in Cause} - WITHOUT_A_RULE - REASONS.keys() == set()
 
 
-def test_what_the_proxy_answered_itself_is_passed_over() -> None:
+def test_ignores_requests_that_the_proxy_answered_itself() -> None:
     line = denied("POST http://agent-sandbox.internal/sign-commit", cause="")
     assert (read_denials([line]).others, read_denials([line]).requests) == ({}, {})
     allowed = {**json.loads(line), "decision": "allow", "time": NOON}
     assert read_traffic([json.dumps(allowed)], since=EARLIER).allowed == {}
-    # These are decided by the policy.
+    # The policy decides these.
     for url in ("https://agent-sandbox.internal/", "http://agent-sandbox.internal:81/"):
         assert read_denials([denied(f"POST {url}")]).requests
 
 
-def test_traffic_has_all_requests_since_a_time() -> None:
+def test_read_traffic_returns_requests_since_the_given_time() -> None:
     lines = [
         denied("GET https://early.test/", at="09:00:00"),
         denied("GET https://a.test/"),
@@ -179,7 +179,7 @@ def test_traffic_has_all_requests_since_a_time() -> None:
     assert (found.closed, found.unreadable) == ({"inside.test"}, 1)
 
 
-def test_allowed_and_refused_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_the_number_of_allowed_and_refused_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(denials, "MOST_REQUESTS", 2)
     for more in ({"decision": "allow", "rule": "policy.yaml:3"}, {"cause": "rule"}):
         found = read_traffic([denied(f"GET https://{name}.test/", **more) for name in "abcda"], since="")

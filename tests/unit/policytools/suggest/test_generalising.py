@@ -7,7 +7,7 @@ WORDS = [f"/p/{word}" for word in ["one", "two", "three", "four", "five", "six",
 @each(
     ("paths", "expected"),
     [
-        # Evidence: three values that hold digits, all else the same.
+        # A star needs three values with digits, all else the same.
         (["/a/1", "/a/2", "/a/3"], ["/a/*"]),
         (["/a/1", "/a/2"], ["/a/1", "/a/2"]),
         (["/a/1", "/a/2", "/b/3"], ["/a/1", "/a/2", "/b/3"]),
@@ -15,36 +15,36 @@ WORDS = [f"/p/{word}" for word in ["one", "two", "three", "four", "five", "six",
         (["/a/1", "/a/2", "/a/admin"], ["/a/1", "/a/2", "/a/admin"]),
         (["/a/1/", "/a/2/", "/a/3/"], ["/a/*/"]),
         (["/a/", "/a/1", "/a/2"], ["/a/", "/a/1", "/a/2"]),
-        # Or ten of any kind.
+        # Or ten values of any kind.
         (WORDS, ["/p/*"]),
         (WORDS[:9], sorted(WORDS[:9])),
-        # What all values begin and end with stays.
+        # A common prefix and suffix of the values stay.
         (["/job-1.json", "/job-2.json", "/job-30.json"], ["/job-*.json"]),
         (["/10", "/11", "/12"], ["/*"]),
         (["/a-1-", "/a-1-1-", "/a-2-"], ["/a-*-"]),
         (["/a1.a1.", "/a1.", "/a1.b1.a1."], ["/*"]),
-        # Two places, where each is alike.
+        # Two stars need every combination of values.
         ([f"/{one}/x/{two}" for one in "123" for two in "456"], ["/*/x/*"]),
         ([f"/{one}/x/{one}" for one in "123"], ["/1/x/1", "/2/x/2", "/3/x/3"]),
-        # A path of more segments than a glob may have stays as it is.
+        # A path with more segments than a glob can have stays unchanged.
         ([f"{'/a' * 40}/{one}" for one in "123"], [f"{'/a' * 40}/{one}" for one in "123"]),
     ],
 )
-def test_a_star_stands_on_evidence_alone(paths: list[str], expected: list[str]) -> None:
+def test_uses_a_star_only_with_enough_different_values(paths: list[str], expected: list[str]) -> None:
     assert [found.text for found in generalise(paths, words=True)] == expected
 
 
-def test_words_make_no_star_where_they_are_not_to() -> None:
+def test_does_not_generalise_words_with_words_false() -> None:
     assert [found.text for found in generalise(WORDS, words=False)] == sorted(WORDS)
 
 
-def test_a_pattern_says_what_its_stars_stand_for() -> None:
+def test_a_pattern_keeps_the_values_of_its_stars() -> None:
     (found,) = generalise([f"/{one}/x/{two}" for one in "123" for two in "456"], words=False)
     assert found.values == {1: frozenset("123"), 3: frozenset("456")}
     assert len(found.paths) == 9
 
 
-def test_stars_are_as_few_as_a_rule_may_have() -> None:
+def test_uses_no_more_stars_than_a_rule_can_have() -> None:
     paths = [f"/{'/'.join(['1'] * at + [str(one)] + ['1'] * (9 - at))}" for at in range(10) for one in range(3)]
     assert max(found.text.count("*") for found in generalise(paths, words=False)) <= 8
 

@@ -18,7 +18,9 @@ from table_tests import each
         ),
     ],
 )
-def test_what_is_to_be_known_of_a_host_is_told(scheme: str, host: str, said: list[str]) -> None:
+def test_warns_about_plain_http_addresses_international_names_and_upload_hosts(
+    scheme: str, host: str, said: list[str]
+) -> None:
     assert list(careful(scheme, host, read_short_rule(Effect.ALLOW, (f"POST https://{host}/**",)).alone)) == said
 
 
@@ -34,7 +36,7 @@ def test_what_is_to_be_known_of_a_host_is_told(scheme: str, host: str, said: lis
         ("198.51.100.7", False),
     ],
 )
-def test_a_name_that_looks_random_carries_a_warning(host: str, warned: bool) -> None:  # noqa: FBT001 - a row
+def test_warns_about_names_that_look_random(host: str, warned: bool) -> None:  # noqa: FBT001 - a row
     said = careful("https", host, read_short_rule(Effect.ALLOW, (f"GET https://{host}/x",)).alone)
     assert ("a part of the name looks random: it can carry data out" in said) == warned
 
@@ -50,7 +52,7 @@ def test_a_name_that_looks_random_carries_a_warning(host: str, warned: bool) -> 
         ("docs.example.com", ""),
     ],
 )
-def test_a_name_that_anyone_could_get_carries_a_warning(host: str, suffix: str) -> None:
+def test_warns_about_names_that_anyone_can_get(host: str, suffix: str) -> None:
     rule = read_short_rule(Effect.ALLOW, (f"GET https://{host}/x",))
     found = [warning for warning in careful("https", host, rule.alone) if warning.startswith("anyone can get")]
     expected = f"anyone can get a name below {suffix}: check that this one is not a stranger's"

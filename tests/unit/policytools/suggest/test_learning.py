@@ -16,7 +16,7 @@ LONG = "a1" * 65
 
 @pytest.fixture
 def learned(policy_of: PolicyOf) -> Callable[..., Learned]:
-    """Return what is learned from these lines of a log; the service `github` could be named."""
+    """Return a function that learns from log lines; known services are `github` and `statuspage`."""
 
     def from_lines(*lines: str, text: str = "domains: [listed.test]") -> Learned:
         offers = {"github": policy_of("domains: [github.com]"), "statuspage": policy_of("domains: [status.test]")}
@@ -32,7 +32,7 @@ def entries(of: Learned) -> list[tuple[str, str, int]]:
     return [(entry.section, entry.text, entry.seen.count) for entry in of.entries]
 
 
-def test_package_managers_and_git_servers_become_services_and_the_rest_rules(learned: LearnedFrom) -> None:
+def test_learns_services_for_package_managers_and_git_and_rules_for_the_rest(learned: LearnedFrom) -> None:
     found = learned(
         denied("GET https://a.test/"),
         denied("GET https://a.test/"),
@@ -52,12 +52,12 @@ def test_package_managers_and_git_servers_become_services_and_the_rest_rules(lea
     assert [entry.is_resolved for entry in found.entries] == [False, True, False, False]
 
 
-def test_an_entry_of_a_service_needs_no_warning_and_a_rule_keeps_its_own(learned: LearnedFrom) -> None:
+def test_service_entries_have_no_warnings_and_rules_keep_theirs(learned: LearnedFrom) -> None:
     found = learned(denied("PUT https://npm.test/-/npm/v1/x", tool="npm"), denied("PUT https://a.test/"))
     assert [(entry.text, len(entry.warnings)) for entry in found.entries] == [("node", 0), ("PUT https://a.test/", 1)]
 
 
-def test_a_long_part_of_a_path_is_left_out_and_no_star_allows_it(learned: LearnedFrom) -> None:
+def test_leaves_out_paths_with_long_segments_and_uses_no_star_that_allows_them(learned: LearnedFrom) -> None:
     items = [denied(f"GET https://a.test/i/{number}") for number in range(3)]
     assert entries(learned(*items)) == [("allow", "GET https://a.test/i/*", 3)]
     found = learned(*items, denied(f"GET https://a.test/i/{LONG}"), denied(f"GET https://a.test/i/{LONG}"))
@@ -65,7 +65,7 @@ def test_a_long_part_of_a_path_is_left_out_and_no_star_allows_it(learned: Learne
     assert {why: seen.count for why, seen in found.left_out.items()} == {TOO_LONG: 2}
 
 
-def test_many_hosts_below_one_domain_carry_a_warning(learned: LearnedFrom) -> None:
+def test_warns_about_many_hosts_below_one_domain(learned: LearnedFrom) -> None:
     several = [denied(f"GET https://x{number}.leak.example.co.uk/") for number in range(6)]
     found = learned(*several, denied("GET https://a.test/"))
     warning = "more than 5 hosts below example.co.uk were requested: their names can carry data out"
@@ -73,7 +73,7 @@ def test_many_hosts_below_one_domain_carry_a_warning(learned: LearnedFrom) -> No
     assert [entry.warnings for entry in learned(*several[:5]).entries] == [()] * 5
 
 
-def test_a_replay_counts_what_passes_and_names_what_does_not(learned: LearnedFrom, policy_of: PolicyOf) -> None:
+def test_a_replay_counts_passing_requests_and_lists_failing_requests(learned: LearnedFrom, policy_of: PolicyOf) -> None:
     found = learned(
         denied("GET https://listed.test/", decision="allow", rule="policy.yaml:1"),
         denied("GET https://a.test/"),
@@ -92,7 +92,7 @@ def test_a_replay_counts_what_passes_and_names_what_does_not(learned: LearnedFro
     assert {request.host: why for request, why in result.failing.items()} == {"b.test": "no rule allows host b.test"}
 
 
-def test_a_replay_names_what_was_left_out_and_would_pass(learned: LearnedFrom, policy_of: PolicyOf) -> None:
+def test_a_replay_lists_left_out_requests_that_would_pass(learned: LearnedFrom, policy_of: PolicyOf) -> None:
     found = learned(denied(f"GET https://a.test/i/{LONG}"))
     assert [request.path for request in replay(found, policy_of("domains: [a.test]")).leaking] == [f"/i/{LONG}"]
 
@@ -107,7 +107,7 @@ REQUESTS = st.tuples(
 
 
 @given(st.lists(REQUESTS, max_size=12))
-def test_no_entry_allows_what_was_left_out_and_all_entries_allow_the_rest(
+def test_learned_entries_allow_all_requests_except_those_left_out(
     asked: list[tuple[str, str, list[str], str]],
 ) -> None:
     own = _layer("deny: [denied.test]")

@@ -15,7 +15,7 @@ ADDRESS = "the name resolves to an address that the sandbox cannot reach"
 
 @pytest.fixture
 def found(policy_of: PolicyOf) -> Callable[..., Suggestions]:
-    """Return what is suggested for these denied requests."""
+    """Return a function that makes suggestions for denied requests."""
 
     def suggestions(*asked: str, text: str = "domains: [other.test]") -> Suggestions:
         return suggest(read_denials(map(denied, asked)), policy_of(text), {})
@@ -44,17 +44,17 @@ def left(of: Suggestions) -> list[str]:
         ("PROPFIND https://203.0.112.7/", "PROPFIND https://203.0.112.7/"),
     ],
 )
-def test_a_request_is_proposed_as_it_was_asked(found: Found, asked: str, line: str) -> None:
+def test_suggests_a_denied_request_as_it_was_sent(found: Found, asked: str, line: str) -> None:
     got = found(asked)
     assert (lines(got), left(got)) == ([line], [])
 
 
-def test_an_address_of_version_six_stands_in_brackets(policy_of: PolicyOf) -> None:
+def test_writes_an_ipv6_address_in_brackets(policy_of: PolicyOf) -> None:
     line = denied("GET https://a.test/", host="2606:4700::1")
     assert lines(suggest(read_denials([line]), policy_of(""), {})) == ["GET https://[2606:4700::1]/"]
 
 
-def test_the_most_asked_for_comes_first_and_head_counts_with_its_get(found: Found) -> None:
+def test_lists_the_most_frequent_request_first_and_counts_head_with_get(found: Found) -> None:
     got = found("GET https://b.test/", "GET https://a.test/", "HEAD https://a.test/")
     assert [(proposal.rule.text, proposal.seen.count) for proposal in got.proposals] == [
         ("GET https://a.test/", 2),
@@ -62,7 +62,7 @@ def test_the_most_asked_for_comes_first_and_head_counts_with_its_get(found: Foun
     ]
 
 
-def test_values_in_one_place_become_a_star_for_one_method_of_one_host(found: Found) -> None:
+def test_generalises_values_to_a_star_for_one_method_of_one_host(found: Found) -> None:
     got = found(*(f"POST https://a.test/i/{number}" for number in (1, 2, 3)), "POST https://b.test/i/4")
     assert lines(got) == ["POST https://a.test/i/*", "POST https://b.test/i/4"]
     assert got.proposals[0].values == (("1", "2", "3"),)
@@ -83,18 +83,18 @@ def test_values_in_one_place_become_a_star_for_one_method_of_one_host(found: Fou
         ("GET https://a.test/a%2Fb", "the short form cannot express it"),
     ],
 )
-def test_what_is_not_proposed_says_why(found: Found, asked: str, why: str) -> None:
+def test_gives_a_reason_for_each_request_that_is_not_suggested(found: Found, asked: str, why: str) -> None:
     got = found(asked, text="domains: [other.test]\ndeny: [denied.test]")
     assert (lines(got), left(got)) == ([], [why])
 
 
-def test_a_name_that_was_refused_at_dial_is_never_proposed(policy_of: PolicyOf) -> None:
+def test_never_suggests_a_name_that_resolved_to_a_forbidden_address(policy_of: PolicyOf) -> None:
     log = [denied("GET https://a.test/"), denied("GET https://a.test/x", cause="address")]
     got = suggest(read_denials(log), policy_of(""), {})
     assert (lines(got), got.left_out[ADDRESS].count) == ([], 2)
 
 
-def test_what_is_beyond_a_restriction_is_not_proposed(layer_of: Callable[[str], Layer]) -> None:
+def test_does_not_suggest_requests_beyond_a_restriction(layer_of: Callable[[str], Layer]) -> None:
     policy = compile_policy([layer_of("tighten: true\ndomains: [b.test]"), layer_of("domains: [b.test]")], {})
     got = suggest(read_denials([denied("GET https://a.test/")]), policy, {})
     assert (lines(got), left(got)) == ([], ["denied by a restricting layer"])
@@ -117,12 +117,12 @@ def test_what_is_beyond_a_restriction_is_not_proposed(layer_of: Callable[[str], 
         ("GET https://_a.xn--bcher-kva.example/", ("the host is displayed as _a.bücher.example: check each letter",)),
     ],
 )
-def test_what_a_person_should_know_stands_beside_it(found: Found, asked: str, warnings: tuple[str, ...]) -> None:
+def test_suggestions_have_warnings(found: Found, asked: str, warnings: tuple[str, ...]) -> None:
     (proposal,) = found(asked).proposals
     assert proposal.warnings == warnings
 
 
-def test_a_service_that_lets_all_of_it_pass_stands_beside_the_rule(policy_of: PolicyOf) -> None:
+def test_suggests_services_that_allow_all_requests_of_a_suggestion(policy_of: PolicyOf) -> None:
     asked = [f"GET https://a.test/x/{number}" for number in (1, 2, 3)]
     denials = read_denials(map(denied, [*asked, "POST https://a.test/x/1"]))
     offers = {
@@ -137,7 +137,7 @@ def test_a_service_that_lets_all_of_it_pass_stands_beside_the_rule(policy_of: Po
     ]
 
 
-def test_what_looks_like_a_registry_stands_beside_what_resolves_it(policy_of: PolicyOf) -> None:
+def test_suggests_a_package_manager_for_a_likely_registry_unless_a_service_matches(policy_of: PolicyOf) -> None:
     log = [
         denied("GET https://a.test/a", tool="npm"),
         denied("GET https://b.test/simple/b/"),
@@ -149,7 +149,7 @@ def test_what_looks_like_a_registry_stands_beside_what_resolves_it(policy_of: Po
         assert [proposal.package_manager and proposal.package_manager.service for proposal in got.proposals] == resolved
 
 
-def test_what_verify_asks_is_no_wish(policy_of: PolicyOf) -> None:
+def test_does_not_suggest_requests_of_verify(policy_of: PolicyOf) -> None:
     hosts = ("agent-sandbox.invalid", "198.51.100.1", "2001:db8::1")
     log = [denied("GET https://a.test/", host=host) for host in hosts]
     log.append(denied("GET https://a.test/", host="agent-sandbox.invalid", event="connect"))
@@ -157,7 +157,7 @@ def test_what_verify_asks_is_no_wish(policy_of: PolicyOf) -> None:
     assert (lines(got), {why: seen.count for why, seen in got.left_out.items()}) == ([], {RESERVED: 4})
 
 
-def test_no_star_allows_a_request_that_was_refused(policy_of: PolicyOf) -> None:
+def test_suggests_no_star_that_allows_a_refused_request(policy_of: PolicyOf) -> None:
     asked = [denied(f"GET https://a.test/i/{number}/x") for number in range(4)]
     refused = denied("GET https://a.test/i/999/x", cause="rule")
     got = suggest(read_denials([*asked, refused]), policy_of(""), {})

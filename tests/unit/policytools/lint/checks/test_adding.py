@@ -33,7 +33,7 @@ def told(text: str) -> list[tuple[int, str]]:
     return [(one.line, one.what) for one in found(text)]
 
 
-def test_a_wildcard_beside_a_service_of_single_repositories_is_found_with_a_request_and_its_remedy() -> None:
+def test_finds_a_wildcard_that_widens_a_service_limited_to_repositories() -> None:
     what = (
         "`*.github.com` also allows DELETE https://api.github.com/repos/o/r, which service `github` at line 1 does not"
     )
@@ -77,7 +77,7 @@ def test_a_wildcard_beside_a_service_of_single_repositories_is_found_with_a_requ
         ),
     ],
 )
-def test_what_is_allowed_beyond_the_narrower_rules_is_found(text: str, line: int, what: str) -> None:
+def test_finds_requests_allowed_beyond_narrower_rules(text: str, line: int, what: str) -> None:
     assert (line, what) in told(text)
 
 
@@ -91,30 +91,30 @@ def test_what_is_allowed_beyond_the_narrower_rules_is_found(text: str, line: int
         f"services: [codex]\ndomains: [{{host: '*.openai.com', rules: [{MODELS}]}}]\n",
         f"services: [codex]\ndomains: [{{host: '*.openai.com', merge_mode: replace, rules: [{MODELS}]}}]\n",
         f"services: [codex]\ndomains: [{{host: api.openai.com, merge_mode: replace, rules: [{MODELS}]}}]\n",
-        # No such service is known elsewhere.
+        # The older product has no service `rust`.
         "services: [rust]\ndomains: [{host: index.crates.io, rules: [{methods: [POST]}]}]\n",
-        # What is denied is not allowed.
+        # A deny removes the difference.
         f'{SCOPED}domains: ["*.github.com"]\ndeny: [api.github.com, github.com]\n',
         'allow_all: true\ndomains: ["*", {host: a.test, rules: [{methods: [GET]}]}]\n',
-        # One request a line is an addition, and looks like no limit.
+        # A short form line is an addition and does not look like a limit.
         'domains: ["*.a.test"]\nallow: [GET https://b.a.test/]\n',
     ],
 )
-def test_what_adds_up_to_the_same_is_none(text: str) -> None:
+def test_ignores_entries_that_do_not_widen_narrower_rules(text: str) -> None:
     assert told(text) == []
 
 
-def test_of_many_entries_below_a_wildcard_one_is_told() -> None:
+def test_reports_one_finding_for_many_entries_below_a_wildcard() -> None:
     entries = "".join(f"  - {{host: h{number}.a.test, rules: [{{methods: [GET]}}]}}\n" for number in range(50))
     assert [line for line, _ in told(f'domains:\n  - "*.a.test"\n{entries}')] == [2]
 
 
-def test_no_more_is_compared_than_is_worth_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_the_number_of_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adding, "MAX_COMPARED", 0)
     assert len(told(f'{SCOPED}domains: ["*.github.com", "*.a.test", {{host: b.a.test, rules: [{MODELS}]}}]\n')) <= 1
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_no_example_of_the_documents_is_misread(example: Path) -> None:
+def test_finds_nothing_in_the_documented_examples(example: Path) -> None:
     text = example.read_text("utf-8")
     assert told(text) == []

@@ -24,7 +24,7 @@ deny:
 """
 
 
-def test_a_deny_whose_requests_are_allowed_over_the_other_scheme_is_found(find: Find) -> None:
+def test_finds_denies_whose_requests_are_allowed_over_the_other_scheme(find: Find) -> None:
     what = "`{0} https://{1}` is denied, and `{0} http://{1}` is allowed by policy.yaml:{2}".format
     assert find(half_denied, TEXT) == [
         (9, what("POST", "www.example.com/admin/**", 3)),

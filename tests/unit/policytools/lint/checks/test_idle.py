@@ -10,7 +10,7 @@ type Find = Callable[..., list[tuple[int, str]]]
 
 
 @pytest.mark.parametrize("host", ["*.internal.invalid", "a.onion"])
-def test_a_name_that_leads_nowhere_is_found(find: Find, host: str) -> None:
+def test_finds_hosts_that_can_never_be_reached(find: Find, host: str) -> None:
     ((line, what),) = find(never_matches, f'domains:\n  - "{host}"')
     assert (line, what.partition(":")[0]) == (2, f"`{host}` can never be reached")
 
@@ -24,7 +24,7 @@ def test_a_name_that_leads_nowhere_is_found(find: Find, host: str) -> None:
         ("app-192-168-1-5.sslip.io", "192.168.1.5"),
     ],
 )
-def test_a_public_name_that_leads_to_a_private_address_is_found(find: Find, host: str, address: str) -> None:
+def test_finds_public_names_that_resolve_to_private_addresses(find: Find, host: str, address: str) -> None:
     found = find(never_matches, f"domains:\n  - {host}")
     assert found == [(2, f"`{host}` can never be reached: it leads to {address}")]
 
@@ -33,7 +33,7 @@ def test_a_public_name_that_leads_to_a_private_address_is_found(find: Find, host
     "host",
     ["example.com", "internal.example.com", "*.local.example.org", "9.9.9.9.nip.io", "999.1.1.1.nip.io", "a.sslip.io"],
 )
-def test_other_names_may_be_reached(find: Find, host: str) -> None:
+def test_ignores_other_names(find: Find, host: str) -> None:
     assert find(never_matches, f'domains:\n  - "{host}"\ndeny: [localhost]') == []
 
 
@@ -58,14 +58,14 @@ domains:
         ("x.a.test", []),
     ],
 )
-def test_what_an_organisation_allows_nothing_of_is_found(find: Find, entry: str, lines: list[int]) -> None:
+def test_finds_entries_of_which_the_organisation_allows_nothing(find: Find, entry: str, lines: list[int]) -> None:
     found = find(never_matches, f"domains:\n  - {entry}", organisation=ORGANISATION)
     assert [
         line for line, what in found if what.endswith("can never be used: layer organisation allows none of it")
     ] == lines
 
 
-def test_a_layer_that_only_narrows_is_not_measured_by_itself(find: Find) -> None:
+def test_does_not_compare_a_restricting_layer_with_itself(find: Find) -> None:
     assert find(never_matches, f"{ORGANISATION}  - b.test") == []
 
 
@@ -86,7 +86,7 @@ deny:
 """
 
 
-def test_an_allow_of_which_a_deny_takes_back_all_is_found(find: Find) -> None:
+def test_finds_allows_that_a_deny_covers_entirely(find: Find) -> None:
     assert find(hidden_by_deny, HIDDEN) == [
         (4, "`POST b.test` is never allowed: the deny at policy.yaml:10 covers it"),
         (5, "`any method *.c.test` is never allowed: the deny at policy.yaml:11 covers it"),
@@ -110,7 +110,7 @@ domains:
 """
 
 
-def test_an_allow_that_another_takes_in_is_found(find: Find) -> None:
+def test_finds_allows_that_another_allow_covers(find: Find) -> None:
     assert find(covered, COVERED, services={"s": "domains: [e.test, {host: f.test, rules: [{methods: [GET]}]}]"}) == [
         (5, "`GET, HEAD a.test` adds nothing: policy.yaml:4 allows all of it (`any method a.test`)"),
         (6, "`any method b.test/v1/x` adds nothing: policy.yaml:6 allows all of it (`any method b.test/v1/...`)"),
@@ -120,13 +120,13 @@ def test_an_allow_that_another_takes_in_is_found(find: Find) -> None:
     ]
 
 
-def test_of_many_rules_each_that_another_takes_in_is_found(find: Find, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_the_same_covered_allows_when_a_host_has_many_rules(find: Find, monkeypatch: pytest.MonkeyPatch) -> None:
     few = find(covered, COVERED, services={"s": ""})
     monkeypatch.setattr(rule_cover, "FEW", 0)
     assert find(covered, COVERED, services={"s": ""}) == few
 
 
-def test_with_a_secret_and_without_are_two_things(find: Find) -> None:
+def test_a_rule_without_a_secret_does_not_cover_the_same_rule_with_a_secret(find: Find) -> None:
     key = "{request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"
     assert find(covered, f"domains:\n- {{host: a.test, transform: {key}}}\n- a.test\n") == []
     twice = f"- {{host: a.test, transform: {key}}}\n"

@@ -30,7 +30,7 @@ GISTS = "api.github.com accepts gists and snippets from anyone with a token"
         ("{host: api.github.com, rules: [{methods: [PATCH], path: {exact: /gists/1}}]}", GISTS),
     ],
 )
-def test_a_host_that_takes_something_from_anybody_is_found(find: Find, entry: str, what: str) -> None:
+def test_finds_hosts_where_anyone_can_upload_or_collect_data(find: Find, entry: str, what: str) -> None:
     assert find(upload_host, f"domains:\n  - {entry}") == [(2, what)]
 
 
@@ -44,7 +44,7 @@ def test_a_host_that_takes_something_from_anybody_is_found(find: Find, entry: st
         "example.com",
     ],
 )
-def test_reading_there_and_writing_elsewhere_is_fine(find: Find, entry: str) -> None:
+def test_ignores_reading_from_upload_hosts_and_writing_elsewhere(find: Find, entry: str) -> None:
     assert find(upload_host, f"domains:\n  - {entry}\ndeny: [pastebin.com]") == []
 
 
@@ -67,7 +67,7 @@ def test_reading_there_and_writing_elsewhere_is_fine(find: Find, entry: str) -> 
         ),
     ],
 )
-def test_an_object_store_as_a_whole_is_found(find: Find, entry: str, what: str) -> None:
+def test_finds_entries_for_every_bucket_of_an_object_store(find: Find, entry: str, what: str) -> None:
     ((line, found),) = find(shared_store, f"domains:\n  - {entry}")
     assert (line, found[: len(what)]) == (2, what)
 
@@ -82,11 +82,11 @@ def test_an_object_store_as_a_whole_is_found(find: Find, entry: str, what: str) 
         "example.com",
     ],
 )
-def test_one_bucket_is_fine(find: Find, entry: str) -> None:
+def test_ignores_entries_for_one_bucket(find: Find, entry: str) -> None:
     assert find(shared_store, f"domains:\n  - {entry}") == []
 
 
-def test_a_registry_that_takes_files_from_anybody_is_found_at_the_service(find: Find) -> None:
+def test_finds_a_resolved_service_that_fetches_from_an_upload_host(find: Find) -> None:
     reading = "domains: [{host: transfer.sh, rules: [{methods: [GET]}]}, {host: a.test, rules: [{methods: [GET]}]}]"
     what = "service `node` fetches from transfer.sh, which accepts files from anyone"
     assert find(upload_registry, "services:\n  - s\n  - node\n", services={"node": reading, "s": reading}) == [
@@ -94,7 +94,7 @@ def test_a_registry_that_takes_files_from_anybody_is_found_at_the_service(find: 
     ]
 
 
-def test_hosts_of_a_list_are_looked_at_like_others(find: Find) -> None:
+def test_checks_hosts_of_a_host_list(find: Find) -> None:
     text = "version: 1\ndomains_file: hosts.txt"
     hosts = "example.com\npastebin.com\n*.uguu.se\ns3.eu-west-1.amazonaws.com\n"
     assert find(upload_host, text, hosts=hosts) == [(2, "pastebin.com accepts pastes from anyone")]
@@ -107,7 +107,7 @@ def test_hosts_of_a_list_are_looked_at_like_others(find: Find) -> None:
     ("budget", "suggested"),
     [("", True), ("budget: {upload: 1KiB/day}, ", False), ("budget: {download: 1KiB/day}, ", True)],
 )
-def test_a_budget_is_suggested_where_uploads_have_none(
+def test_suggests_an_upload_budget_if_there_is_none(
     subject_of: Callable[..., Subject],
     budget: str,
     suggested: bool,  # noqa: FBT001

@@ -18,21 +18,21 @@ SHARED = "domains:\n  - host: a.test\n    rules:\n      - query: {{exact: {}}}\n
         ('{"%71": x}', '`"%71": x` matches only `%2571=x`, not `%71=x`'),
     ],
 )
-def test_words_that_are_written_as_in_a_url_are_found(find: Find, exact: str, what: str) -> None:
+def test_finds_percent_encoded_query_parameters(find: Find, exact: str, what: str) -> None:
     assert find(encoded_query, SHARED.format(exact)) == [(4, what)]
 
 
 @pytest.mark.parametrize("exact", ['{token: "a b"}', "{discount: 100%}", "{x: [a, b]}", '{x: "%zz"}', "{}"])
-def test_words_as_they_read_are_none(find: Find, exact: str) -> None:
+def test_ignores_decoded_query_parameters(find: Find, exact: str) -> None:
     assert find(encoded_query, SHARED.format(exact)) == []
 
 
-def test_a_deny_and_a_private_place_are_looked_at_too(find: Find) -> None:
+def test_checks_denies_and_host_services_too(find: Find) -> None:
     deny = "deny:\n  - {host: a.test, rules: [{query: {exact: {x: '%2B'}}}]}\n"
     place = "host_services:\n  tracker: {to: 'host:80', query: {exact: {x: '%2B'}}}\n"
     what = '`x: "%2B"` matches only `x=%252B`, not `x=%2B`'
     assert find(encoded_query, deny + place) == [(2, what), (4, what)]
 
 
-def test_a_line_of_allow_is_a_url_and_has_been_decoded(find: Find) -> None:
+def test_ignores_short_form_lines_which_are_decoded_as_urls(find: Find) -> None:
     assert find(encoded_query, "allow:\n  - GET https://a.test/?x=%252B\n  - GET https://a.test/?y=%2B\n") == []

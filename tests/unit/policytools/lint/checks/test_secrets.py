@@ -17,20 +17,20 @@ domains:
 """
 
 
-def test_a_services_is_found_once_where_it_is_named(find: Find) -> None:
+def test_finds_a_wildcard_secret_of_a_service_once_where_the_service_is_named(find: Find) -> None:
     found = find(wide_secret, "services: [t, s]", services={"t": "domains: [e.test]", "s": SERVICE})
     assert found == [(1, "secret key in x-key would be sent to every host of `*.d.test`")]
 
 
-def test_what_another_layer_puts_in_is_its_own(find: Find) -> None:
+def test_ignores_secrets_that_another_layer_injects(find: Find) -> None:
     assert find(wide_secret, "domains: [a.test]", organisation=f"{TEXT}tighten: false") == []
 
 
-def test_a_secret_for_a_wildcard_is_found(find: Find) -> None:
+def test_finds_a_secret_for_a_wildcard(find: Find) -> None:
     assert find(wide_secret, TEXT) == [(4, "secret key in x-key would be sent to every host of `.c.test`")]
 
 
-def test_a_secret_that_a_request_need_not_have_is_found(find: Find) -> None:
+def test_finds_a_rule_with_a_secret_that_is_also_allowed_without_the_secret(find: Find) -> None:
     entries = (
         f"{{host: a.test, transform: {KEY}, rules: [{{methods: [GET]}}]}}",
         f"{{host: b.test, transform: {KEY}}}",

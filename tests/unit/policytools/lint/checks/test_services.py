@@ -11,14 +11,14 @@ type Find = Callable[..., list[tuple[int, str]]]
 SERVICES = {"s": "domains: [{host: a.test, rules: [{methods: [GET]}]}]", "t": "domains: [b.test, c.test]"}
 
 
-def test_a_service_that_adds_nothing_is_found(find: Find) -> None:
+def test_finds_a_service_that_adds_nothing(find: Find) -> None:
     text = "services:\n  - s\n  - t\ndomains: [a.test, b.test]\n"
     what = "service `{}` adds nothing: other rules already deny or allow all of it".format
     assert find(unused_service, text, services=SERVICES) == [(2, what("s"))]
     assert find(unused_service, f"{text}deny: [c.test]\n", services=SERVICES) == [(2, what("s")), (3, what("t"))]
 
 
-def test_a_service_without_rules_is_no_finding(find: Find) -> None:
+def test_ignores_a_service_without_allows(find: Find) -> None:
     assert find(unused_service, "services: [s]", services={"s": "deny: [a.test]"}) == []
 
 
@@ -36,7 +36,7 @@ def test_a_service_without_rules_is_no_finding(find: Find) -> None:
         ("github", []),
     ],
 )
-def test_writing_to_any_repository_is_found(service: str, found: list[tuple[int, str]]) -> None:
+def test_finds_write_access_to_any_repository(service: str, found: list[tuple[int, str]]) -> None:
     known = shipped_services()
     text = f"services:\n  - {service}\n"
     own = parse_layer(text, name="project", file="f", shown="f", services=known)

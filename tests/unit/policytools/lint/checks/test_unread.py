@@ -27,16 +27,16 @@ domains:
 """
 
 
-def test_http_that_is_asked_for_by_name_is_found(find: Find) -> None:
+def test_finds_rules_that_name_plain_http(find: Find) -> None:
     what = "{} is allowed over plain http".format
     assert find(plain_http, PLAIN) == [(7, what("b.test")), (9, what("c.test"))]
 
 
-def test_a_host_that_is_not_inspected_says_why(find: Find) -> None:
+def test_finds_passthrough_without_a_reason_or_comment(find: Find) -> None:
     assert find(uninspected, OPAQUE) == [(3, "requests to a.test are not inspected (`inspect: false`)")]
 
 
-def test_all_of_a_graphql_api_is_found_by_its_address(find: Find) -> None:
+def test_finds_graphql_endpoints_without_listed_operations(find: Find) -> None:
     text = """
     allow:
       - POST https://a.test/graphql
@@ -51,7 +51,7 @@ def test_all_of_a_graphql_api_is_found_by_its_address(find: Find) -> None:
     assert find(unlisted_graphql, text) == [(3, what("a.test/graphql")), (5, what("a.test/x/*/GraphQL"))]
 
 
-def test_mcp_without_a_path_is_found(find: Find) -> None:
+def test_finds_mcp_rules_without_a_path(find: Find) -> None:
     text = """
     domains:
       - {host: a.test, rules: [{mcp: {tools: [search]}}]}

@@ -17,6 +17,6 @@ type Find = Callable[..., list[tuple[int, str]]]
         ("", []),
     ],
 )
-def test_rules_want_tests_and_a_list_of_hosts_does_not(find: Find, text: str, lines: list[int]) -> None:
+def test_finds_files_with_rules_but_without_tests(find: Find, text: str, lines: list[int]) -> None:
     expected = [(line, "the file has rules but no `tests`") for line in lines]
     assert find(no_tests, text, services={"s": ""}) == expected
