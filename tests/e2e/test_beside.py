@@ -1,4 +1,4 @@
-"""A service that cannot run: `up` says why in one message, `status` names it, and all others run on with their data."""
+"""A service that cannot run: `up` prints why, `status` lists it, and the other services run on with their data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from real_stacks import Project, Projects
 
 BUILD = {"build": {"dockerfile": "service.Dockerfile"}}
-# Its user is root, if a service does not name another one.
+# The image's user is root; services can name another user.
 DOCKERFILE = "FROM debian:trixie-slim\nRUN mkdir /data && chown 1000:1000 /data\n"
 KEPT = {
     **BUILD,
@@ -28,7 +28,7 @@ KEPT = {
 LOGS = "  hint: agent-sandbox logs bad shows the whole output\n"
 ROOT = "  hint: a service has no capabilities, not even as root: name the user it runs as with `user` under `beside: "
 PULL = "  hint: the Docker engine pulls it, not the sandbox: is its registry reachable from the Docker host?\n"
-# Each with what `up` says, and the line of `status` about it.
+# For each: the service, the error of `up`, and the line in `status`.
 BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "cannot be pulled": (
         {"image": "127.0.0.1:1/none:1"},
@@ -60,7 +60,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 def declare(project: Project, **more: dict[str, Any]) -> None:
-    """Write a project file with the service that works and more services, and trust it."""
+    """Write a project file with the working service and `more` services, and trust it."""
     file = {"version": 1, "agents": ["claude"], "beside": {"kept": KEPT, **more}}
     (project.path / ".devcontainer" / "sandbox.yaml").write_text(json.dumps(file))
     trust(project.path)
@@ -79,7 +79,7 @@ def box(projects: Projects) -> Iterator[Project]:
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_service_that_cannot_run_is_explained_and_stops_nothing_else(box: Project, kind: str) -> None:
+def test_up_explains_a_service_that_cannot_run_and_the_others_keep_running(box: Project, kind: str) -> None:
     service, said, listed = BAD[kind]
     before = box.containers()["kept"]["Id"]
     data = run("docker", "exec", before, "cat", "/data/kept").stdout
@@ -95,7 +95,7 @@ def test_a_service_that_cannot_run_is_explained_and_stops_nothing_else(box: Proj
     assert run("docker", "exec", before, "cat", "/data/kept").stdout == data
 
 
-def test_without_the_service_all_is_well_again(box: Project) -> None:
+def test_all_containers_are_healthy_once_the_broken_service_is_removed(box: Project) -> None:
     declare(box)
     assert " is up; " in box.sandbox("up").stderr  # it has a new stack file
     found = box.containers()

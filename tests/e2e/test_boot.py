@@ -1,4 +1,4 @@
-"""What a person finds inside: own dotfiles, shell snippets, git over https, certificates, the right uid."""
+"""The user's environment in the sandbox: dotfiles, shell snippets, git over https, certificates and the uid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OWNER = 1234  # neither root nor the image's usual 1000
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's home on the host, with dotfiles and shell snippets for the sandbox."""
+    """A home directory on the host machine, with dotfiles and shell snippets for the sandbox."""
     folder = tmp_path_factory.mktemp("home")
     ours = folder / ".config" / "agent-sandbox"
     files = {
@@ -37,7 +37,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def mine(projects: Projects, home: Path) -> Project:
-    """A stack in a directory of another user's, with that user's dotfiles."""
+    """A stack in a directory that another user owns, with that user's dotfiles."""
     project = projects.make("mine", "claude", owner=OWNER, home=home)
     project.sandbox("up")
     return project
@@ -49,7 +49,7 @@ def test_dev_has_the_uid_of_the_workspaces_owner(mine: Project) -> None:
     assert (mine.path / "made" / "inside").stat().st_uid == OWNER
 
 
-def test_dotfiles_are_linked_and_the_sandboxs_own_settings_stay(mine: Project) -> None:
+def test_links_dotfiles_except_git_and_the_sandboxs_own_settings(mine: Project) -> None:
     look = "cd; readlink .zshrc .config/tool/settings.ini; ls -d .git .config/agent-sandbox/shell.d/*"
     links = mine.exec("sh", "-c", look, check=False)
     assert [
@@ -72,7 +72,7 @@ def test_shell_snippets_run_before_the_users_zshrc(mine: Project) -> None:
         "https://allowed.test/owner/repo.git",
     ],
 )
-def test_git_goes_over_https_whatever_the_url_says(mine: Project, url: str) -> None:
+def test_git_uses_https_for_ssh_urls_too(mine: Project, url: str) -> None:
     mine.allow("allowed.test")
     mine.sandbox("proxy", "reload")
     before = len(mine.internet.requests("allowed.test"))
@@ -96,12 +96,12 @@ def test_clients_trust_the_proxy_without_a_flag(mine: Project, client: str) -> N
     assert f'"path": "/{client}"' in mine.exec("sh", "-c", CLIENTS[client]).stdout
 
 
-def test_the_systems_own_trust_store_holds_the_ca(mine: Project) -> None:
+def test_the_system_trust_store_contains_the_ca(mine: Project) -> None:
     clean = ("env", "-i", "PATH=/usr/bin:/bin")
     assert mine.exec(*clean, "sh", "-c", CLIENTS["openssl"]).stdout.endswith(": OK\n")
 
 
-def test_both_spellings_of_the_proxy_variables_are_set_in_every_process(mine: Project) -> None:
+def test_exec_and_pid_1_have_both_spellings_of_the_proxy_variables(mine: Project) -> None:
     names = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"]
     env = dict(entry.split("=", 1) for entry in mine.exec("env", "-0").stdout.split("\0") if entry)
     assert [name for name in names if not env.get(name)] == []
@@ -122,7 +122,7 @@ def test_state_caches_and_history_outlive_the_containers(mine: Project) -> None:
     assert mine.exec("mine").stdout == "kept\n"
 
 
-def test_programs_in_the_agents_home_replace_none_that_the_checks_run(mine: Project) -> None:
+def test_programs_in_the_agents_home_do_not_shadow_those_that_the_checks_run(mine: Project) -> None:
     plant = "for f; do printf '#!/bin/sh\\necho planted\\n' >~/.local/bin/$f && chmod +x ~/.local/bin/$f; done"
     mine.exec("sh", "-c", plant, "sh", *PLANTED)
     for program in PLANTED:

@@ -1,4 +1,4 @@
-"""What must go on working: real clients, through the real stack, with and without proxy variables (docs/clients.md)."""
+"""Real clients through the real stack, with and without proxy variables (docs/clients.md)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from real_stacks import Internet, Project, Projects
 
-# A client that hangs takes minutes. On two busy cores, Gradle takes 20 s to start; yarn always tries again.
+# A client that hangs takes minutes. On two busy cores, Gradle takes 20 s to start; yarn always retries.
 SECONDS = 60
 
 
 @pytest.fixture(scope="module")
 def box(projects: Projects, internet: Internet) -> Iterator[Project]:
-    """A stack whose agent's container has all the clients."""
+    """A stack whose agent container has all the clients."""
     image = clients_image()
     start_bazaar(internet)
     project = projects.make("clients", "claude")
@@ -44,19 +44,19 @@ def named(rows: list[Client]) -> pytest.MarkDecorator:
 
 
 @named([*clients()])
-def test_it_works_with_proxy_variables(box: Project, client: Client) -> None:
+def test_client_works_with_proxy_variables(box: Project, client: Client) -> None:
     ran = run_client(box, client, WORK, proxied=True)
     assert (ran.code, client.says in ran.said) == (0, True), ran.said
 
 
 @named([client for client in clients() if not client.without])
-def test_it_works_without_proxy_variables(box: Project, client: Client) -> None:
+def test_client_works_without_proxy_variables(box: Project, client: Client) -> None:
     ran = run_client(box, client, WORK, proxied=False)
     assert (ran.code, client.says in ran.said) == (0, True), ran.said
 
 
 @named([*clients()])
-def test_it_is_told_no_and_nothing_gets_out(box: Project, client: Client) -> None:
+def test_client_shows_the_denial_and_nothing_gets_out(box: Project, client: Client) -> None:
     before = len(box.internet.events())
     ran = run_client(box, client, "denied.test", proxied=True)
     assert client.denied in ran.said, ran.said
@@ -66,7 +66,7 @@ def test_it_is_told_no_and_nothing_gets_out(box: Project, client: Client) -> Non
 
 
 @named([client for client in clients() if client.unknown])
-def test_it_finds_no_such_name_without_proxy_variables(box: Project, client: Client) -> None:
+def test_client_without_proxy_variables_cannot_resolve_a_denied_host(box: Project, client: Client) -> None:
     before = len(box.internet.events())
     ran = run_client(box, client, "denied.test", proxied=False)
     assert client.unknown in ran.said, ran.said
@@ -91,7 +91,7 @@ git ls-remote origin main | grep "$(git rev-parse HEAD)"
 """
 
 
-def test_git_clones_and_pushes_with_a_token_that_it_never_has(box: Project) -> None:
+def test_git_clones_and_pushes_with_an_injected_token(box: Project) -> None:
     box.write_policy(FORGE)
     trust(box.path)
     box.sandbox("proxy", "reload")

@@ -1,4 +1,4 @@
-"""The clock that the proxy goes by is wrong by a year, either way: a library tells it another time than the kernel."""
+"""The proxy's clock is a year ahead or behind: a preloaded library returns another time than the kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RIGHT = "+0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
-    """A clock, what the agent then says of the proxy's certificate, and the proxy of a server's."""
+    """A wrong clock, and the certificate errors of the agent (`ours`) and of the proxy (`theirs`)."""
 
     offset: str
     off: str
@@ -39,7 +39,7 @@ BEHIND = Wrong(offset="-365d", off="365 days behind", ours=LATE, theirs=EARLY)
 
 @pytest.fixture(scope="module")
 def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that says what time it is for the proxy."""
+    """The file with the offset of the proxy's clock."""
     folder = tmp_path_factory.mktemp("clock")
     folder.chmod(0o755)
     (folder / "offset").write_text(RIGHT)
@@ -48,7 +48,7 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stack(projects: Projects, clock: Path) -> Iterator[Project]:
-    """A stack whose proxy goes by that file."""
+    """A stack whose proxy reads its clock offset from that file."""
     run("docker", "build", "--quiet", f"--build-arg=BASE={proxy_image()}", "--tag", IMAGE, LAB / "clock")
     project = projects.make("clock", "claude")
     override = json.loads(project.override.read_text())
@@ -75,7 +75,7 @@ def restart_proxy(stack: Project) -> None:
 
 
 def told(stack: Project) -> list[str]:
-    """Return what `status` says is closed."""
+    """Return the `closed` lines of `status`."""
     lines = stack.sandbox("status").stdout.splitlines()
     return [line.removeprefix("closed  ") for line in lines if line.startswith("closed")]
 
@@ -86,7 +86,7 @@ def assert_well(stack: Project) -> None:
 
 
 def assert_closed(stack: Project, wrong: Wrong) -> None:
-    """No TLS succeeds on either side, each side says why, and what is denied has its line as ever."""
+    """TLS fails on both sides, each side reports why, and denied requests still have their audit record."""
     before = stack.internet.requests("allowed.test")
     code, said = stack.curl("https://allowed.test/")
     assert (code, f"SSL certificate problem: {wrong.ours}" in said) == (0, True), said
@@ -101,7 +101,7 @@ def assert_closed(stack: Project, wrong: Wrong) -> None:
 
 
 @pytest.mark.parametrize("wrong", [AHEAD, BEHIND], ids=["ahead", "behind"])
-def test_a_clock_that_is_wrong_for_a_while_closes_tls_and_needs_nobody_once_it_is_right(
+def test_tls_fails_while_the_proxys_clock_is_wrong_and_recovers_without_a_restart(
     stack: Project, clock: Path, wrong: Wrong
 ) -> None:
     assert_well(stack)
@@ -112,7 +112,7 @@ def test_a_clock_that_is_wrong_for_a_while_closes_tls_and_needs_nobody_once_it_i
 
 
 @pytest.mark.parametrize("wrong", [AHEAD, BEHIND], ids=["ahead", "behind"])
-def test_a_proxy_that_starts_while_its_clock_is_wrong_works_again_when_it_starts_in_time(
+def test_a_proxy_started_with_a_wrong_clock_works_after_a_restart_with_the_right_time(
     stack: Project, clock: Path, wrong: Wrong
 ) -> None:
     clock.write_text(wrong.offset)

@@ -1,4 +1,4 @@
-"""A clone on a real engine: the agent commits in a volume, and its commits come back."""
+"""Clones on a real Docker engine: the agent commits in a volume, and `fetch` brings the commits back."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def project(tmp_path: Path) -> Iterator[Path]:
     agent_sandbox("destroy", "--path", "fix-1", "--yes", cwd=folder, check=False)
 
 
-# Each leaves a commit on its branch; the first one also what must not come back, and what only is easily lost.
+# Each clone commits on its branch. The first one also adds names that `fetch` must refuse or escape, and a stash.
 WORK = f"""
 set -e
 printf 'all:\\n\\ttrue\\n' >Makefile; git add Makefile; {COMMIT} 'by NAME'
@@ -73,7 +73,7 @@ class Ten:
 
 @pytest.fixture
 def ten(project: Path, tmp_path: Path) -> Iterator[Ten]:
-    """Start all of them."""
+    """Start all ten clones."""
     run(*HOST_GIT, "commit", "--quiet", "--allow-empty", "--message=second", cwd=project)
     kinds = {"shallow": ("--depth=1",), "partial": ("--filter=blob:none",)}
     projects = {"many": project, **{name: tmp_path / name for name in kinds}}
@@ -89,7 +89,7 @@ def ten(project: Path, tmp_path: Path) -> Iterator[Ten]:
         started.of_all("destroy", "--path", "NAME", "--yes", check=False)
 
 
-def test_ten_clones_at_once_work_and_give_everything_back(ten: Ten) -> None:
+def test_ten_clones_run_at_once_and_their_work_is_fetched(ten: Ten) -> None:
     listed = json.loads(ten.sandbox("many-1", "ls", "--json").stdout)["stacks"]
     ours = {one["clone"]["name"]: one for one in listed if one["clone"] and one["clone"]["name"] in ten.clones}
     assert {name: one["state"] for name, one in ours.items()} == dict.fromkeys(ten.clones, "running")
@@ -126,7 +126,7 @@ def test_ten_clones_at_once_work_and_give_everything_back(ten: Ten) -> None:
     assert running in ten.sandbox("many-1", "down").stderr
 
 
-def test_a_clone_for_one_run_is_fetched_and_removed_unless_work_would_be_lost(project: Path) -> None:
+def test_run_rm_fetches_and_removes_its_clone_unless_work_would_be_lost(project: Path) -> None:
     commit = "git -c user.name=x -c user.email=x@example.com commit --allow-empty"
     script = project / "setup.sh"
     script.write_text(f"#!/bin/sh\n{commit} --message=work\necho all: >Makefile\n")
@@ -154,7 +154,7 @@ def test_a_clone_for_one_run_is_fetched_and_removed_unless_work_would_be_lost(pr
     assert_ctrl_c_ends_a_fetch(project, f"{of_clones[0]['name']}_workspace")
 
 
-# Git waits for the end of such a filter even after a signal.
+# Git waits for this filter to end, even after a signal.
 ENDLESS = """
 git config filter.slow.process "trap '' INT TERM HUP; while :; do sleep 1; done"
 echo 'a.txt filter=slow' >.git/info/attributes

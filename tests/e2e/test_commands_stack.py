@@ -1,4 +1,4 @@
-"""Our own commands on a real engine: what they pass on, what they say when something is in the way."""
+"""Our commands on a real Docker engine: what they pass on, and their errors when something is wrong."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def test_exec_passes_the_exit_code_on(claude: Project, code: int) -> None:
     assert claude.sandbox("exec", "--", "sh", "-c", f"exit {code}", check=False).returncode == code
 
 
-def test_exec_hands_options_on_and_keeps_output_clean(claude: Project) -> None:
+def test_exec_passes_options_on_and_prints_nothing_itself(claude: Project) -> None:
     done = claude.sandbox("exec", "printf", "%s|", "--json", "-f", "a b")
     assert (done.stdout, done.stderr) == ("--json|-f|a b|", "")
 
 
-def test_exec_is_dev_without_any_capability(claude: Project) -> None:
+def test_exec_runs_as_dev_without_capabilities(claude: Project) -> None:
     done = claude.sandbox("exec", "sh", "-c", "id -u; grep CapBnd /proc/self/status")
     assert done.stdout.split() == ["1000", "CapBnd:", "0000000000000000"]
 
 
-def test_run_is_the_agents_own_command_with_its_exit_code(claude: Project) -> None:
+def test_run_starts_the_agents_command_and_returns_its_exit_code(claude: Project) -> None:
     done = claude.sandbox("run", "--", "--version")
     assert done.stdout.split()[0][0].isdigit()
     assert claude.sandbox("run", "--", "--no-such-option", check=False).returncode == 1
@@ -70,7 +70,7 @@ def test_run_needs_no_other_command_first(projects: Projects) -> None:
         agent_sandbox("destroy", "--yes", cwd=fresh)
 
 
-def test_one_run_in_a_sandbox_of_its_own_leaves_a_summary_and_nothing_else(projects: Projects) -> None:
+def test_run_rm_prints_a_summary_and_leaves_no_stack(projects: Projects) -> None:
     fresh = projects.folder / "once"
     fresh.mkdir()
     agent_sandbox("init", "claude", cwd=fresh)
@@ -95,7 +95,7 @@ def test_one_run_in_a_sandbox_of_its_own_leaves_a_summary_and_nothing_else(proje
     assert "(Claude Code)" in json.loads(again.stdout)["result"]
 
 
-def test_shell_has_a_terminal_of_the_same_size_when_its_caller_has_one(claude: Project) -> None:
+def test_shell_has_a_terminal_of_the_callers_size(claude: Project) -> None:
     controller, shell = _on_a_terminal(claude, "shell")
     os.write(controller, b"tty; stty size; echo $TERM/$COLORTERM; exit 5\n")
     said = b"".join(iter(lambda: _read(controller), b""))
@@ -105,7 +105,7 @@ def test_shell_has_a_terminal_of_the_same_size_when_its_caller_has_one(claude: P
 
 
 def _on_a_terminal(project: Project, *words: str) -> tuple[int, subprocess.Popen[bytes]]:
-    """Start a command whose controlling terminal is a new one, and return the terminal's other end."""
+    """Start a command at a new terminal; return the terminal's controlling end and the process."""
     controller, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (31, 97))
     outside = os.environ | {"TERM": "no-such-terminal", "COLORTERM": "truecolor"}
@@ -115,7 +115,7 @@ def _on_a_terminal(project: Project, *words: str) -> tuple[int, subprocess.Popen
     return controller, started
 
 
-def test_signals_reach_what_exec_runs_which_decides_on_the_exit_code(claude: Project) -> None:
+def test_exec_forwards_signals_and_returns_the_exit_code_of_its_command(claude: Project) -> None:
     script = "echo ready; trap 'exit 9' TERM; while :; do sleep 0.05; done"
     for command, number, code in ((("sh", "-c", script), signal.SIGTERM, 9), (("yes",), signal.SIGINT, 130)):
         argv = (*SANDBOX, "exec", "--", *command)
@@ -127,7 +127,7 @@ def test_signals_reach_what_exec_runs_which_decides_on_the_exit_code(claude: Pro
             assert started.wait(timeout=20) == code
 
 
-def test_a_terminal_that_closes_ends_what_exec_runs(claude: Project) -> None:
+def test_closing_the_terminal_ends_the_command_that_exec_runs(claude: Project) -> None:
     controller, started = _on_a_terminal(claude, "exec", "--", "sh", "-c", "echo rea''dy; exec sleep 4321")
     while b"ready" not in _read(controller):
         pass
@@ -136,7 +136,7 @@ def test_a_terminal_that_closes_ends_what_exec_runs(claude: Project) -> None:
     assert claude.exec("pgrep", "-f", "sleep 4321", check=False).stdout == ""
 
 
-def test_a_command_whose_output_is_read_no_further_ends_with_the_code_of_a_broken_pipe(claude: Project) -> None:
+def test_exec_ends_its_command_and_exits_with_141_when_its_output_pipe_closes(claude: Project) -> None:
     pipe = f"{shlex.join(SANDBOX)} exec -- yes | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = run("bash", "-c", pipe, cwd=claude.path)
     assert (done.stdout, done.stderr) == ("y\n141\n", "")
@@ -144,7 +144,7 @@ def test_a_command_whose_output_is_read_no_further_ends_with_the_code_of_a_broke
 
 
 PORT = 4000
-# Sends a gigabyte before it reads, and ends its own half first.
+# Sends a gigabyte before it reads, and closes its sending half first.
 LISTENER = f"""
 import socket
 with socket.create_server(("127.0.0.1", {PORT})) as server:
@@ -169,7 +169,7 @@ with socket.create_server(("127.0.0.1", {PORT})) as server:
 
 @contextlib.contextmanager
 def listening(project: Project, program: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a program inside that prints a line when it listens; yield its process."""
+    """Run a program in the sandbox, wait until it listens, and yield its process."""
     argv = (*SANDBOX, "exec", "--", "python3", "-I", "-c", program)
     with subprocess.Popen(argv, cwd=project.path, stdout=subprocess.PIPE, text=True) as listener:
         assert listener.stdout
@@ -179,7 +179,7 @@ def listening(project: Project, program: str) -> Iterator[subprocess.Popen[str]]
 
 @contextlib.contextmanager
 def forwarded(project: Project) -> Iterator[tuple[subprocess.Popen[str], socket.socket]]:
-    """Relay the port; yield the process, and a connection to the port."""
+    """Relay the port; yield the relay's process and a connection to the port."""
     argv = (*SANDBOX, "ports", f"0:{PORT}")
     with subprocess.Popen(argv, cwd=project.path, stderr=subprocess.PIPE, text=True) as relay:
         assert relay.stderr
@@ -189,7 +189,7 @@ def forwarded(project: Project) -> Iterator[tuple[subprocess.Popen[str], socket.
         relay.send_signal(signal.SIGINT)
 
 
-def test_a_listener_that_sends_a_gigabyte_before_it_reads_gets_all_that_was_sent_to_it(claude: Project) -> None:
+def test_ports_relays_everything_to_a_listener_that_sends_a_gigabyte_first(claude: Project) -> None:
     garbage = os.urandom(3 << 20)
     with listening(claude, LISTENER) as listener, forwarded(claude) as (_, connection):
         sending = threading.Thread(target=connection.sendall, args=(garbage,))
@@ -204,7 +204,7 @@ def test_a_listener_that_sends_a_gigabyte_before_it_reads_gets_all_that_was_sent
 def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 1024)
-    except OSError:  # Linux says so when the other end has closed
+    except OSError:  # Linux raises this when the other end has closed
         return b""
 
 
@@ -215,7 +215,7 @@ def test_up_again_changes_nothing(claude: Project) -> None:
     assert {service: one["Id"] for service, one in claude.containers().items()} == before
 
 
-def test_status_knows_when_the_policy_on_disk_is_another(claude: Project) -> None:
+def test_status_reports_a_policy_that_was_edited_since_it_was_loaded(claude: Project) -> None:
     good = claude.policy.read_text()
     claude.sandbox("proxy", "reload")
     assert json.loads(claude.sandbox("status", "--json").stdout)["policy"]["state"] == "current"
@@ -245,7 +245,7 @@ def test_cp_copies_both_ways_and_follows_no_link_of_the_agent(claude: Project, t
         ["not copied: link: symbolic links are not copied", f"copied 1 file (5 B) to {tmp_path}"],
     )
     assert (tmp_path / "out" / "f").read_text() == "made\n"
-    # What the agent left in the project for its owner to name.
+    # A symbolic link that the agent leaves in the project for the user to copy.
     claude.exec("ln", "-sfn", "/etc", "/workspace/leads-out")
     done = claude.sandbox("cp", "leads-out/hostname", "box:/tmp/", check=False)
     assert done.stderr == "error: leads-out: is a symbolic link, and links are not followed; it leads to /etc\n"
@@ -267,7 +267,7 @@ SESSION = {
         "usage": {"input_tokens": 1000, "output_tokens": 500, "cache_read_input_tokens": 3000},
     },
 }
-# A database that was closed: to open it, SQLite writes beside it.
+# A closed database. SQLite writes files next to it when it opens it.
 DATABASE = """
 import contextlib, json, pathlib, sqlite3
 folder = pathlib.Path.home() / ".local/share/opencode"
@@ -298,7 +298,7 @@ def test_usage_counts_the_tokens_of_all_agents_and_leaves_their_state_alone(clau
     claude.exec("sh", "-c", f"rm -r {folder} ~/.local/share/opencode")
 
 
-def test_doctor_has_nothing_to_mend_here(claude: Project) -> None:
+def test_doctor_reports_no_failure_for_a_healthy_stack(claude: Project) -> None:
     report = json.loads(claude.sandbox("doctor", "--json").stdout)
     assert [check for check in report["checks"] if check["status"] == "fail"] == []
     assert {"engine", "compose", "buildx", "policy", "images", "owner", "subnet"} <= {
@@ -306,7 +306,7 @@ def test_doctor_has_nothing_to_mend_here(claude: Project) -> None:
     }
 
 
-def test_proxy_logs_show_decisions_and_not_the_stacks_own_questions(claude: Project) -> None:
+def test_proxy_logs_show_decisions_without_health_checks(claude: Project) -> None:
     claude.curl("http://denied.test/for-the-log")
     time.sleep(0.2)  # the log is written in batches
     said = claude.sandbox("proxy", "logs", "--denied").stdout
@@ -314,12 +314,12 @@ def test_proxy_logs_show_decisions_and_not_the_stacks_own_questions(claude: Proj
     assert "agent-sandbox-health" not in said
 
 
-def test_a_proxy_that_is_restarted_decides_again_when_the_command_returns(claude: Project) -> None:
+def test_proxy_restart_returns_when_the_proxy_decides_again(claude: Project) -> None:
     claude.sandbox("proxy", "restart")
     assert claude.curl("http://denied.test/")[0] == 403
 
 
-def test_a_proxy_that_was_started_with_a_broken_policy_is_made_anew_by_up(claude: Project) -> None:
+def test_up_recreates_a_proxy_that_started_with_an_invalid_policy(claude: Project) -> None:
     good = claude.policy.read_text()
     claude.policy.write_text("version: 7\n")
     claude.compose("restart", "proxy")
@@ -337,7 +337,7 @@ def test_a_proxy_that_was_started_with_a_broken_policy_is_made_anew_by_up(claude
     assert claude.curl("https://api.anthropic.com/")[0] == 200
 
 
-def test_what_needs_a_running_stack_says_how_to_start_one(down: Project) -> None:
+def test_commands_that_need_a_running_stack_print_how_to_start_it(down: Project) -> None:
     for command in (("shell",), ("exec", "true"), ("logs",), ("proxy", "reload"), ("proxy", "logs")):
         done = down.sandbox(*command, check=False)
         assert (done.returncode, done.stderr.splitlines()[1:]) == (1, ["  hint: agent-sandbox up"])
@@ -345,7 +345,7 @@ def test_what_needs_a_running_stack_says_how_to_start_one(down: Project) -> None
 
 @pytest.fixture
 def taken(down: Project) -> Iterator[str]:
-    """Take the subnet of a stack that is not up."""
+    """Use the subnet of a stack that is not up for another network."""
     config = json.loads(down.compose("config", "--format=json").stdout)
     subnet = config["networks"]["sandbox"]["ipam"]["config"][0]["subnet"]
     name = "agent-sandbox-test-taken"
@@ -354,7 +354,7 @@ def taken(down: Project) -> Iterator[str]:
     remove_network(name)
 
 
-def test_a_subnet_that_is_taken_is_named_by_up_and_by_doctor(down: Project, taken: str) -> None:
+def test_up_and_doctor_report_a_subnet_that_is_in_use(down: Project, taken: str) -> None:
     done = down.sandbox("up", check=False)
     assert done.returncode == 1
     assert "the stack's subnet is in use by another Docker network" in done.stderr
@@ -363,7 +363,7 @@ def test_a_subnet_that_is_taken_is_named_by_up_and_by_doctor(down: Project, take
     down.sandbox("destroy", "--yes")
 
 
-def test_a_service_that_can_not_start_gives_its_reason(down: Project) -> None:
+def test_up_prints_why_a_container_cannot_start(down: Project) -> None:
     compose = down.path / ".devcontainer" / "docker-compose.yml"
     before = compose.read_text()
     compose.write_text(before.replace("/usr/local/lib/agent-sandbox/firewall", "/usr/local/lib/nowhere"))
@@ -377,9 +377,9 @@ def test_a_service_that_can_not_start_gives_its_reason(down: Project) -> None:
     assert "/usr/local/lib/nowhere" in done.stderr
 
 
-def test_ctrl_c_in_a_build_ends_it_and_tags_nothing(down: Project) -> None:
+def test_ctrl_c_ends_a_build_and_tags_no_image(down: Project) -> None:
     names = [f"--filter=reference=agent-sandbox/{name}" for name in ("base", "claude", "proxy")]
-    images = ("docker", "image", "ls", "--quiet", "--no-trunc", *names)  # another worker may build others
+    images = ("docker", "image", "ls", "--quiet", "--no-trunc", *names)  # another test worker can build others
     before = {*run(*images).stdout.split()}
     assert before
     build = subprocess.Popen(
@@ -397,11 +397,11 @@ def test_ctrl_c_in_a_build_ends_it_and_tags_nothing(down: Project) -> None:
     assert {*run(*images).stdout.split()} == before
 
 
-# An image that is built on one of ours has our label; a volume can have any.
+# An image that is built on one of ours inherits our label; a volume can have any label.
 FORGED = "FROM scratch\nLABEL agent-sandbox.digest=forged\n"
 
 
-def test_prune_finds_nothing_of_others_and_nothing_that_is_used(claude: Project) -> None:
+def test_prune_lists_nothing_of_other_software_and_nothing_in_use(claude: Project) -> None:
     name = json.loads(claude.sandbox("status", "--json").stdout)["project"]
     volumes = {"agent-sandbox_forged": "com.docker.compose.project=agent-sandbox", "forged": f"agent-sandbox={name}"}
     run("docker", "build", "--tag", "agent-sandbox-test-forged", "-", piped=FORGED)
@@ -421,11 +421,11 @@ def test_prune_finds_nothing_of_others_and_nothing_that_is_used(claude: Project)
     assert not names & {"agent-sandbox-test-forged:latest", *used}
 
 
-def test_destroy_leaves_nothing_on_the_engine_and_every_file_and_ends_relayed_ports(down: Project) -> None:
+def test_destroy_removes_all_docker_objects_keeps_all_files_and_ends_port_relays(down: Project) -> None:
     files = sorted(path.name for path in (down.path / ".devcontainer").iterdir())
     down.sandbox("up")
     name = json.loads(down.sandbox("status", "--json").stdout)["project"]
-    # What an agent that was here before has left: no file names it any more.
+    # The volume of a former agent, which no file names any more.
     run("docker", "volume", "create", f"--label=com.docker.compose.project={name}", f"{name}_state-former")
     with listening(down, HOLDER), forwarded(down) as (relay, connection):
         connection.sendall(b"x")

@@ -1,4 +1,4 @@
-"""A stack in a company: the only way out is a proxy that wants credentials, and the company signs for every server."""
+"""A company network: an upstream proxy with a password is the only way out, and a company CA signs for all servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ settings:
 
 @pytest.fixture(scope="module")
 def company(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start the company's proxy: in the company's own network, which is internal, and in the stand-in's."""
+    """Start the upstream proxy: in the company's network, which is internal, and in the stand-in's network."""
     folder = tmp_path_factory.mktemp("company")
     shutil.copy(LAB / "upstream_proxy_container.py", folder)
     folder.chmod(0o755)
@@ -45,7 +45,7 @@ def company(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(scope="module")
 def home(internet: Internet, projects: Projects) -> Path:
-    """A home with a policy of the user's own, and no credentials yet."""
+    """A home directory with a user policy and no credentials yet."""
     home = projects.folder / "home"
     folder = home / ".config" / "agent-sandbox"
     folder.mkdir(parents=True)
@@ -66,14 +66,12 @@ def project(company: str, home: Path, projects: Projects) -> Project:
 
 
 def asked() -> list[tuple[str, bool]]:
-    """Return what the company's proxy was asked for, and whether it knew by whom."""
+    """Return each request to the upstream proxy, and whether it had the right credentials."""
     lines = map(json.loads, run("docker", "logs", COMPANY).stdout.splitlines())
     return [(line["asked"], line["known"]) for line in lines]
 
 
-def test_all_that_is_allowed_goes_through_the_company_s_proxy_and_nothing_else_does(
-    project: Project, home: Path
-) -> None:
+def test_allowed_requests_and_no_others_go_through_the_upstream_proxy(project: Project, home: Path) -> None:
     tunnel, before = f"CONNECT {HOST}:443 HTTP/1.1", len(project.internet.requests(HOST))
     status, body = project.curl(f"https://{HOST}/unknown")
     assert (status, "the upstream proxy requires credentials" in body) == (502, True)

@@ -1,4 +1,4 @@
-"""`make demo` shows the main job, with an engine and without one."""
+"""`make demo` shows an allowed and a denied request, with and without a Docker engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine import ROOT, run
 DENIED = re.compile(r"example\.com.*policy\.yaml", re.DOTALL)
 
 
-def test_with_an_engine_it_is_the_real_stack() -> None:
+def test_shows_the_real_stack_with_a_docker_engine() -> None:
     shown = run(sys.executable, ROOT / "scripts" / "demo.py").stdout
     assert "this is the real stack" in shown
     assert "(Claude Code)" in shown
@@ -19,7 +19,7 @@ def test_with_an_engine_it_is_the_real_stack() -> None:
     assert '{"host": "example.com"' in shown
 
 
-def test_without_one_it_is_the_proxy_and_says_so() -> None:
+def test_reports_a_missing_docker_engine_and_still_shows_decisions() -> None:
     shown = run(sys.executable, ROOT / "scripts" / "demo.py", env={"DOCKER_HOST": "unix:///nonexistent.sock"}).stdout
     assert "No Docker engine answers" in shown
     assert '{"host": "api.anthropic.com"' in shown
@@ -27,7 +27,7 @@ def test_without_one_it_is_the_proxy_and_says_so() -> None:
     assert '{"host": "example.com"' in shown
 
 
-def test_the_first_day_says_what_it_needs() -> None:
+def test_first_day_prints_its_requirements_without_a_docker_engine() -> None:
     without = {"DOCKER_HOST": "unix:///nonexistent.sock"}
     done = run(sys.executable, ROOT / "scripts" / "demo.py", "--day", env=without, check=False)
     said = "the first day needs Linux, root and a Docker engine, to set up a separate machine\n"

@@ -1,4 +1,4 @@
-"""What VS Code's "Reopen in Container" does, by the command line that it is made of."""
+"""What VS Code's "Reopen in Container" does, run with the Dev Container CLI."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def devcontainer(tmp_path_factory: pytest.TempPathFactory) -> tuple[str | Path, ...]:
-    """The real client, at the version that the lock file names, without a network: it would ask its maker for news."""
+    """The real CLI at the locked version. It runs without a network, because it would check for updates."""
     folder = tmp_path_factory.mktemp("devcontainer-cli")
     for name in ("package.json", "package-lock.json"):
         shutil.copy(ROOT / "tests" / "e2e" / "devcontainer-cli" / name, folder)
@@ -44,7 +44,7 @@ def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontain
         outcome["remoteWorkspaceFolder"],
     )
 
-    # The setup script ran behind the policy, before the editor is told that the container is ready.
+    # The setup script ran under the policy, before `devcontainer up` reported success.
     assert (project.path / "ran").read_text() == "dev 403\n"
 
     inside = (*devcontainer, "exec", "--workspace-folder", project.path)
@@ -65,7 +65,7 @@ def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontain
 
 
 def with_setup(project: Path) -> None:
-    """Have a setup script that says who ran it, and what it got from a host that the policy does not name."""
+    """Write a setup script that records its user and the status of a request to a host that is not allowed."""
     (project / ".devcontainer").mkdir()
     (project / ".devcontainer" / "sandbox.yaml").write_text("setup: setup.sh\n")
     answer = '$(curl -so /dev/null -w "%{http_code}" http://denied.test/)'
@@ -92,7 +92,7 @@ def test_devcontainer_uses_the_container_that_up_started(
 
 
 def add_override(project: Project) -> None:
-    """Lead the egress of the editor's way in to the stand-in too."""
+    """Connect the stack that the editor starts to the stand-in for the internet."""
     config = project.path / ".devcontainer" / "devcontainer.json"
     text = config.read_text()
     assert '"compose.yaml"' in text
@@ -100,14 +100,14 @@ def add_override(project: Project) -> None:
     trust(project.path)
 
 
-def test_two_clones_open_side_by_side_from_what_is_checked_in(
+def test_two_clones_open_side_by_side_from_the_committed_files(
     projects: Projects, devcontainer: tuple[str | Path, ...]
 ) -> None:
     git = ("git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "safe.directory=*")
     original = projects.make("app", "claude", fill=repository)
     run(*git, "add", "--all", cwd=original.path)
     run(*git, "commit", "--quiet", "--message=app", cwd=original.path)
-    bundle = original.path.with_name("app.bundle")  # of this user, whom git lets clone it
+    bundle = original.path.with_name("app.bundle")  # owned by the user who runs the tests, so git can clone it
     run(*git, "bundle", "create", bundle, "--all", cwd=original.path)
     path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for name in ("review", "fix"):
@@ -120,7 +120,7 @@ def test_two_clones_open_side_by_side_from_what_is_checked_in(
         plant(clone.path)
 
     review, fix = projects.made[-2:]
-    # At a terminal, the first try asks and then works. Without one, it says what to do.
+    # At a terminal, the first start asks for trust and then works. Without one, it prints what to do.
     editor = TypedShell(
         [*map(str, devcontainer), "up", "--workspace-folder", "."], {**os.environ, **path}, review.path, columns=200
     )
@@ -149,7 +149,7 @@ def repository(path: Path) -> None:
 
 
 def plant(clone: Path) -> None:
-    """Put an override beside the stack, and try to make git offer the files of one clone."""
+    """Write an override file, and a git exclude file that would make git list the clone's own files."""
     override = {"services": {"agent": {"hostname": "planted", "privileged": True}}}
     (clone / ".devcontainer" / "compose.override.yaml").write_text(json.dumps(override))
     (clone / ".git" / "info" / "exclude").write_text(

@@ -1,4 +1,4 @@
-"""Every command of the docs is run: a line `$ ...` on the host in a project, a line `dev@agent:...$ ...` inside."""
+"""Run every command of the docs: `$ ...` on the host machine in a project, `dev@agent:...$ ...` in the sandbox."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from engine import ROOT, run
 if TYPE_CHECKING:
     from real_stacks import Project, Projects
 
-# What needs no engine is run by tests/house/test_tool_examples.py, which compares what it prints as well.
+# tests/house/test_tool_examples.py runs the pages that need no Docker engine, and compares the output too.
 ELSEWHERE_PAGES = {*TOOL_PAGES}
 DOCS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - ELSEWHERE_PAGES)
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TRANSCRIPT = re.compile(r"^<!-- transcript -->\n```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
-# What differs from run to run: the suffix of a stack's name, and a policy's digest.
+# These differ from run to run: the suffix of a stack's name, and a policy's digest.
 VARIABLE = re.compile(r"(?<=my-project-)[0-9a-f]{8}|(?<=digest )[0-9a-f]{12}")
 HOST, INSIDE = re.compile(r"^\$ (.*)$"), re.compile(r"^dev@agent:\S*\$ (.*)$")
 
-# Commands that another test runs, or that nobody can run twice.
+# Commands that another test runs, or that no test can run, with the reason.
 ELSEWHERE = {
     "pipx install .": "tests/house/test_wheel.py builds the wheel that pipx installs and checks its contents",
     "pip install git+https://github.com/OWNER/agent-sandbox@v0.1.0": "the same; OWNER is for the reader to fill in",
@@ -96,7 +96,7 @@ PAGES = [page for page in DOCS if commands(page)]
 
 @pytest.fixture(scope="module")
 def stack(projects: Projects) -> Project:
-    """A stack of Claude Code's, whose policy allows what the pages show."""
+    """A stack for Claude Code."""
     project = projects.make("documented", "claude")
     project.sandbox("up")
     return project
@@ -104,7 +104,7 @@ def stack(projects: Projects) -> Project:
 
 @pytest.fixture(scope="module")
 def other(projects: Projects) -> Project:
-    """A stack of Copilot CLI's."""
+    """A stack for Copilot CLI."""
     project = projects.make("documented", "copilot")
     project.sandbox("up")
     return project
@@ -131,7 +131,7 @@ def test_readme_transcript_shows_what_the_commands_print(projects: Projects, tmp
         where = tmp_path if command.startswith("agent-sandbox init") else project.path
         printed = run("sh", "-c", f"exec 2>&1; {command}", cwd=where, env={"PATH": path}).stdout
         lines = iter(VARIABLE.sub("", printed).splitlines())
-        # The page may leave lines out, where it says `...`; what it shows is there, in this order.
+        # The page can leave lines out, marked with `...`. All lines that it shows must be printed, in this order.
         if not all(VARIABLE.sub("", line) in lines for line in shown if line != "..."):
             wrong.append((command, printed))
     assert wrong == []

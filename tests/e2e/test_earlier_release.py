@@ -1,7 +1,7 @@
-"""A project that an earlier release rendered works with this one, unchanged.
+"""A project that an earlier release rendered works with this release, unchanged.
 
-`earlier_release/` holds what `init claude` wrote before the source tree was split into rooms. Names and addresses in it
-are derived from the project's directory, so the test uses the same one.
+`earlier_release/` contains what `init claude` wrote before the source tree was split into rooms. Names and addresses in
+the files are derived from the project's directory, so the test uses the same directory.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_works_with_a_project_of_an_earlier_release(earlier: Project) -> None:
     assert {name: (earlier.path / place).exists() for name, place in FILES.items()} == dict.fromkeys(FILES, True)
 
 
-def test_init_updates_what_an_earlier_release_wrote_and_keeps_the_policy(earlier: Project) -> None:
+def test_init_updates_the_files_of_an_earlier_release_and_keeps_the_policy(earlier: Project) -> None:
     policy = earlier.policy.read_text()
     (earlier.path / ".env").write_text((RENDERED / "env").read_text())
     done = agent_sandbox("init", cwd=earlier.path)

@@ -1,4 +1,4 @@
-"""The engine ends under a stack, in each way that an engine can: on a machine that is the test's own."""
+"""The Docker engine is killed, stopped or powered off under a running stack, on a separate test machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from real_stacks import Project
 
-# One who tries both ways all the time, and notes what came of it in the workspace: past the proxy, and through it.
+# Tries both ways in a loop, past the proxy and through it, and writes the results to the workspace.
 TRYING = f"""
 while :; do
     echo $(for way in "--noproxy {STANDIN_ADDRESS} {STANDIN_ADDRESS}" denied.test; do
@@ -26,8 +26,8 @@ while :; do
 done
 """
 DENIED, NOTHING = "000 403", "000 000"
-# How the engine ends and starts again, and whether its containers go on meanwhile: it ends those once it is back, and
-# takes that for somebody's wish. So it starts none of them again.
+# How the engine ends and starts again, and whether its containers run on meanwhile. If they do, the engine stops them
+# when it is back, counts that as stopped by a user, and starts none of them again.
 ENDINGS: dict[str, tuple[Callable[[Machine], None], Callable[[Machine], None], bool]] = {
     "is killed": (Machine.kill_engine, Machine.start_engine, True),
     "is stopped": (Machine.stop_engine, Machine.start_engine, False),
@@ -37,14 +37,14 @@ ENDINGS: dict[str, tuple[Callable[[Machine], None], Callable[[Machine], None], b
 
 @pytest.fixture(scope="module")
 def images() -> tuple[str, ...]:
-    """Have the engine that is used otherwise build the stack's images: what is small is taken over soon."""
+    """Build the stack's images on the ordinary engine: only small images, which load fast into the other one."""
     proxy = proxy_image()
     return proxy, proxy.replace("/proxy:", "/base:"), proxy.replace("/proxy:", "/copilot:")
 
 
 @pytest.fixture(scope="module")
 def machine(images: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """A machine whose engine has these images; from now on, all commands go to that engine."""
+    """A machine whose engine has these images. From here on, all commands use that engine."""
     machine = Machine(tmp_path_factory.mktemp("machine"))
     try:
         machine.load(*images)
@@ -57,7 +57,7 @@ def machine(images: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def stack(machine: Machine, images: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A stack that runs there, beside a stand-in for the internet that is always on."""
+    """A stack on that machine, next to a stand-in for the internet that restarts with the engine."""
     assert machine.host
     internet = start_internet(tmp_path_factory.mktemp("internet"), image=images[0])
     run("docker", "update", "--restart=always", internet.name)
@@ -71,25 +71,25 @@ def stack(machine: Machine, images: tuple[str, ...], tmp_path_factory: pytest.Te
 
 
 def tried(stack: Project) -> list[str]:
-    """Return what came of each try."""
+    """Return the result of each try."""
     return (stack.path / "tries").read_text().splitlines()
 
 
 def states(stack: Project) -> dict[str, str]:
-    """Return what `status` says of each service."""
+    """Return the health or state of each container, as `status` reports it."""
     found = json.loads(stack.sandbox("status", "--json").stdout)["services"]
     return {one["service"]: one["health"] if one["state"] == "running" else one["state"] for one in found}
 
 
 def wait_for_the_proxy(stack: Project) -> None:
-    """Wait until the proxy is healthy, which nobody has started."""
+    """Wait until the proxy is healthy, without starting it."""
     deadline = time.monotonic() + 20
     while (found := states(stack))["proxy"] != "healthy":
         assert time.monotonic() < deadline, found
 
 
 @pytest.mark.parametrize("how", ENDINGS)
-def test_an_engine_that_ends_opens_nothing_and_up_mends_what_does_not_come_back(
+def test_nothing_gets_out_when_the_docker_engine_ends_and_up_repairs_the_stack(
     machine: Machine, stack: Project, how: str
 ) -> None:
     end, begin, goes_on = ENDINGS[how]

@@ -1,4 +1,4 @@
-"""Tools that heed no proxy variable: they reach what the policy allows, by name, and nothing else."""
+"""Tools that ignore the proxy variables: they reach allowed hosts by name, and nothing else."""
 
 from __future__ import annotations
 
@@ -39,14 +39,16 @@ def open_project(projects: Projects) -> Project:
 
 
 def unproxied(project: Project, *command: str) -> tuple[int, str]:
-    """Run a command for which there is no proxy."""
+    """Run a command without proxy variables."""
     done = project.exec("env", *UNSET, "NO_PROXY=*", "no_proxy=*", *command, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("scheme", ["https", "http"])
 @pytest.mark.parametrize("client", FETCH)
-def test_a_client_without_a_proxy_reaches_what_is_allowed(open_project: Project, client: str, scheme: str) -> None:
+def test_clients_that_ignore_the_proxy_variables_reach_allowed_hosts(
+    open_project: Project, client: str, scheme: str
+) -> None:
     path = f"/{client.replace(' ', '-').replace('/', '-')}-{scheme}"
     code, said = unproxied(open_project, *FETCH[client], f"{scheme}://allowed.test{path}")
     assert code == 0, said
@@ -56,7 +58,7 @@ def test_a_client_without_a_proxy_reaches_what_is_allowed(open_project: Project,
 
 
 @pytest.mark.parametrize("client", FETCH)
-def test_a_client_without_a_proxy_finds_no_other_name(open_project: Project, client: str) -> None:
+def test_dns_denies_other_names_to_clients_that_ignore_the_proxy_variables(open_project: Project, client: str) -> None:
     before = len(open_project.internet.requests("denied.test"))
     code, _ = unproxied(open_project, *FETCH[client], "https://denied.test/")
     assert code != 0
@@ -66,7 +68,7 @@ def test_a_client_without_a_proxy_finds_no_other_name(open_project: Project, cli
     assert {line["decision"] for line in asked} == {"deny"}
 
 
-def test_a_client_of_http3_is_refused_at_once(open_project: Project) -> None:
+def test_refuses_http3_at_once(open_project: Project) -> None:
     assert "HTTP3" in open_project.exec("curl", "--version").stdout
     timed = ("-w", "%{time_total}\n", "--max-time", "9")
     code, said = unproxied(open_project, "curl", "--http3-only", "-sS", *timed, "https://allowed.test/")
@@ -74,14 +76,14 @@ def test_a_client_of_http3_is_refused_at_once(open_project: Project) -> None:
     assert float(said.split()[0]) < 2, said
 
 
-def test_a_name_that_is_given_another_address_gets_nowhere_new(open_project: Project) -> None:
+def test_refuses_connections_to_an_allowed_name_at_another_address(open_project: Project) -> None:
     code, _ = unproxied(
         open_project, "curl", "-sS", "--max-time", "5", "--connect-to", f"::{STANDIN_ADDRESS}:", "https://allowed.test/"
     )
     assert code == 7
 
 
-def test_a_denied_name_at_the_proxys_own_address_hears_why(open_project: Project) -> None:
+def test_a_request_for_a_denied_name_at_the_proxys_address_gets_the_reason(open_project: Project) -> None:
     resolver = open_project.exec("cat", "/etc/resolv.conf").stdout
     proxy = resolver.split()[1]
     code, said = unproxied(
@@ -92,7 +94,7 @@ def test_a_denied_name_at_the_proxys_own_address_hears_why(open_project: Project
     assert resolver == f"nameserver {proxy}\noptions timeout:2 attempts:2\n"
 
 
-def test_the_agent_reads_what_it_may_reach_with_and_without_a_proxy(open_project: Project) -> None:
+def test_agent_sandbox_internal_shows_what_is_allowed_with_and_without_a_proxy(open_project: Project) -> None:
     url = "http://agent-sandbox.internal/"
     code, said = unproxied(open_project, "curl", "-sS", url)
     assert code == 0
@@ -105,7 +107,7 @@ def test_the_agent_reads_what_it_may_reach_with_and_without_a_proxy(open_project
     assert found["denials"][0]["to_allow"].startswith("add `- GET https://denied.test/page` under `allow`")
 
 
-def test_the_resolver_is_not_the_agents_to_change(open_project: Project) -> None:
+def test_the_agent_cannot_change_resolv_conf(open_project: Project) -> None:
     done = open_project.exec("sh", "-c", "echo nameserver 198.51.100.130 > /etc/resolv.conf", check=False)
     assert done.returncode != 0
     assert "Permission denied" in done.stderr
@@ -125,5 +127,5 @@ def test_other_name_servers_are_refused_at_once(
     assert done.stderr.splitlines()[-1] in {
         "ConnectionRefusedError: [Errno 111] Connection refused",
         "OSError: [Errno 101] Network is unreachable",
-        "PermissionError: [Errno 1] Operation not permitted",  # the rule says no before a packet is made
+        "PermissionError: [Errno 1] Operation not permitted",  # the rule refuses it before a packet is made
     }

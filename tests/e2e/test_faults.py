@@ -1,4 +1,4 @@
-"""What an unlucky hour does to a stack: it stays closed, works again by itself, or says in `status` what does it."""
+"""Faults in a running stack: nothing gets out, and it recovers by itself or `status` shows what repairs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from real_stacks import STANDIN_ADDRESS, trust
 if TYPE_CHECKING:
     from real_stacks import Project, Projects
 
-# Takes the proxy's memory until the kernel ends a process, and has that be the proxy itself.
+# Use up the proxy's memory until the kernel kills a process, and make that the proxy.
 HOG = """
 import contextlib
 import os
@@ -31,7 +31,7 @@ FILL = "dd if=/dev/zero of=/state/log/filler bs=64k 2>&1; true"
 
 @pytest.fixture(scope="module")
 def stack(projects: Projects) -> Project:
-    """A stack whose log has a volume of one megabyte, and which the engine checks every five seconds."""
+    """A stack with a log volume of one megabyte and a health check every five seconds."""
     project = projects.make("faults", "claude")
     override = json.loads(project.override.read_text())
     small = {"type": "tmpfs", "device": "tmpfs", "o": "size=1m,uid=10001,gid=10001"}
@@ -45,25 +45,25 @@ def stack(projects: Projects) -> Project:
 
 
 def status(project: Project) -> dict[str, Any]:
-    """Return what `status` tells a program."""
+    """Return the JSON output of `status`."""
     found: dict[str, Any] = json.loads(project.sandbox("status", "--json").stdout)
     return found
 
 
 def in_proxy(project: Project, script: str) -> None:
-    """Run a script in the proxy's container, as the proxy's user."""
+    """Run a script in the proxy container, as the proxy's user."""
     project.compose("exec", "-T", "proxy", "sh", "-c", script)
 
 
 def assert_closed(project: Project) -> None:
-    """Nothing gets out, directly or through what may be left of the proxy."""
+    """Nothing gets out, directly or through the proxy."""
     for url, options in ((f"http://{STANDIN_ADDRESS}/", ("--noproxy", "*")), ("http://denied.test/", ())):
         assert project.curl(url, "--max-time", "6", *options)[0] in {0, 403}
     assert project.internet.requests("denied.test") == []
 
 
 def assert_well(project: Project) -> None:
-    """What is allowed works, what is not is denied, and nobody had to do anything."""
+    """Allowed requests succeed and others are denied."""
     project.wait_until_it_answers("https://allowed.test/", 200)
     assert project.curl("http://denied.test/")[0] == 403
 
@@ -74,10 +74,10 @@ def status_after_a_long_line(project: Project) -> str:
     return project.sandbox("status").stdout
 
 
-def test_a_log_volume_that_is_full_opens_nothing_loses_lines_and_says_so(stack: Project) -> None:
+def test_a_full_log_volume_opens_nothing_and_status_reports_lost_records(stack: Project) -> None:
     in_proxy(stack, FILL)
     assert_well(stack)
-    # Long ones: what is left of the last page takes a few short lines, the health check's among them.
+    # Long requests: a few short records, such as the health check's, still fit into the last page.
     stack.exec("sh", "-c", f"for n in $(seq 20); do curl -s -o /dev/null http://denied.test/{'x' * 1500}; done")
     time.sleep(0.2)  # lines are written in batches
     assert status(stack)["log"]["dropped"] > 0
@@ -90,7 +90,7 @@ def test_a_log_volume_that_is_full_opens_nothing_loses_lines_and_says_so(stack: 
     assert "records lost; it is written again" in stack.sandbox("status").stdout
 
 
-def test_a_proxy_that_runs_out_of_memory_is_closed_meanwhile_and_comes_back_by_itself(stack: Project) -> None:
+def test_a_proxy_that_runs_out_of_memory_lets_nothing_out_and_restarts_by_itself(stack: Project) -> None:
     before = stack.containers()["proxy"]["RestartCount"]
     stack.compose("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-c", HOG, check=False)
     assert_closed(stack)
@@ -100,7 +100,7 @@ def test_a_proxy_that_runs_out_of_memory_is_closed_meanwhile_and_comes_back_by_i
     assert "restarted once" in stack.sandbox("status").stdout
 
 
-def test_a_ca_that_is_lost_is_made_anew_and_not_trusted_until_up(stack: Project) -> None:
+def test_a_lost_ca_is_recreated_and_not_trusted_until_the_next_up(stack: Project) -> None:
     volume = next(
         one["Name"] for one in stack.containers()["proxy"]["Mounts"] if one["Destination"] == "/state/private"
     )
@@ -117,7 +117,7 @@ def test_a_ca_that_is_lost_is_made_anew_and_not_trusted_until_up(stack: Project)
     assert status(stack)["cut_off"] == ""
 
 
-def test_a_firewall_that_is_started_again_alone_leaves_the_agent_without_a_network(stack: Project) -> None:
+def test_restarting_only_the_firewall_leaves_the_agent_without_a_network(stack: Project) -> None:
     run("docker", "restart", "--time", "1", stack.containers()["firewall"]["Id"])
     assert_closed(stack)
     told = "the agent has no network: the firewall restarted without it"
@@ -126,13 +126,13 @@ def test_a_firewall_that_is_started_again_alone_leaves_the_agent_without_a_netwo
     assert_well(stack)
 
 
-def test_after_the_engine_was_restarted_no_agent_runs_before_the_rules_are_loaded(stack: Project) -> None:
+def test_a_killed_agent_container_cannot_start_again_before_its_firewall(stack: Project) -> None:
     found = {name: one["Id"] for name, one in stack.containers().items()}
     policies = {name: one["HostConfig"]["RestartPolicy"]["Name"] for name, one in stack.containers().items()}
-    # The engine starts by itself what is alone on its way out, and nothing that the agent has a part in.
+    # The engine restarts the proxy by itself, but not the firewall or the agent.
     assert policies == {"proxy": "unless-stopped", "firewall": "no", "agent": "no"}
     run("docker", "kill", *found.values())
-    # And whoever starts them by hand, in the wrong order: no network is there to be in.
+    # Started by hand in the wrong order, the agent container has no network to join.
     early = run("docker", "start", found["agent"], check=False)
     assert (early.returncode, "cannot join network of a non running container" in early.stderr) == (1, True)
     run("docker", "start", found["proxy"])
@@ -143,7 +143,7 @@ def test_after_the_engine_was_restarted_no_agent_runs_before_the_rules_are_loade
     assert_well(stack)
 
 
-def test_a_policy_that_the_proxy_may_not_read_denies_all_and_is_named(stack: Project) -> None:
+def test_denies_requests_and_names_the_policy_file_that_the_proxy_cannot_read(stack: Project) -> None:
     stack.policy.chmod(0o600)
     try:
         stack.compose("restart", "proxy")
@@ -157,7 +157,7 @@ def test_a_policy_that_the_proxy_may_not_read_denies_all_and_is_named(stack: Pro
     assert_well(stack)
 
 
-def test_another_container_in_the_agents_network_is_told_and_neither_reaches_the_other(stack: Project) -> None:
+def test_status_reports_a_foreign_container_that_the_agent_cannot_reach(stack: Project) -> None:
     network = f"{status(stack)['project']}_sandbox"
     run("docker", "network", "connect", network, stack.internet.name)
     try:
@@ -172,7 +172,7 @@ def test_another_container_in_the_agents_network_is_told_and_neither_reaches_the
 
 
 @pytest.mark.parametrize("service", ["firewall", "agent", "proxy"])
-def test_a_container_that_joins_the_stacks_namespace_is_told_by_status_doctor_and_verify(
+def test_status_doctor_and_verify_report_a_container_that_joins_a_network_namespace(
     stack: Project, service: str
 ) -> None:
     joined = stack.containers()[service]
@@ -204,7 +204,7 @@ def test_up_works_after_the_firewall_was_paused_and_unpaused(stack: Project) -> 
     ids = {name: one["Id"] for name, one in stack.containers().items()}
     stack.compose("pause", "firewall")
     stack.compose("unpause", "firewall")
-    # The engine stopped checking it meanwhile, and has not begun again.
+    # The engine stops health checks during a pause, and has not run the next one yet.
     assert stack.containers()["firewall"]["State"]["Health"]["Status"] == "unhealthy"
     said = stack.sandbox("up").stderr
     assert "waiting for the next health check of firewall, which was paused" in said
@@ -212,7 +212,7 @@ def test_up_works_after_the_firewall_was_paused_and_unpaused(stack: Project) -> 
     assert_well(stack)
 
 
-def test_up_goes_on_with_a_stack_that_is_paused(stack: Project) -> None:
+def test_up_unpauses_a_paused_stack(stack: Project) -> None:
     ids = {name: one["Id"] for name, one in stack.containers().items()}
     stack.compose("pause")
     assert "closed  proxy, firewall, agent: not running: agent-sandbox up" in stack.sandbox("status").stdout
@@ -221,7 +221,7 @@ def test_up_goes_on_with_a_stack_that_is_paused(stack: Project) -> None:
     assert_well(stack)
 
 
-def test_nobody_can_connect_the_agent_itself_to_another_network(stack: Project) -> None:
+def test_docker_refuses_to_connect_the_agent_container_to_another_network(stack: Project) -> None:
     agent = stack.containers()["agent"]["Id"]
     done = run("docker", "network", "connect", stack.internet.name, agent, check=False)
     assert (done.returncode, "sharing network namespace" in done.stderr) == (1, True), done.stderr

@@ -28,7 +28,7 @@ def machine() -> Iterator[UsersMachine]:
 
 @pytest.fixture(scope="module")
 def asked(machine: UsersMachine, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
-    """Take every step; return what the outside was asked for, as (host, path)."""
+    """Take every step; return the requests that reached the internet, as (host, path)."""
     shell = sit_down(machine, tmp_path_factory.mktemp("ann"))
     try:
         for step in steps():
@@ -39,10 +39,10 @@ def asked(machine: UsersMachine, tmp_path_factory: pytest.TempPathFactory) -> li
     return [(line["host"], line["path"]) for line in lines if line["event"] == "request"]
 
 
-def test_every_step_of_the_first_day_shows_what_it_should(asked: list[tuple[str, str]]) -> None:
+def test_every_step_shows_the_expected_text_and_the_branch_is_pushed(asked: list[tuple[str, str]]) -> None:
     assert ("github.com", "/ann/express/git-receive-pack") in asked
 
 
-def test_the_second_container_downloads_nothing_again(asked: list[tuple[str, str]]) -> None:
+def test_no_package_is_downloaded_twice(asked: list[tuple[str, str]]) -> None:
     archives = [path for _, path in asked if path.endswith(".tgz")]
     assert len(archives) == len({*archives}) == 71

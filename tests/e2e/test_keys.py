@@ -1,4 +1,4 @@
-"""What you hold on your machine stays there: row X1 of the attack list, for the keys that nobody has handed in."""
+"""Keys on the host machine do not reach the sandbox: row X1 of the attack list, for keys that are not secrets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = (
     ".aws/credentials", ".claude/.credentials.json", ".config/gh/hosts.yml", ".git-credentials", ".netrc", ".npmrc",
     ".ssh/id_ed25519",
 )  # fmt: skip
-# Every file of the container and all that its processes were started with; with the names of what holds the key.
+# Search every file of the container and the environment of every process; print where the key is.
 SEARCH = f"""
 cd /proc; for p in [0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep -q {KEY} && echo environ of $p; done
 grep -rl --devices=skip --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev -e {KEY} / 2>/dev/null
@@ -32,7 +32,7 @@ true
 
 @pytest.fixture
 def project(projects: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A running stack of somebody whose home and environment hold keys."""
+    """A running stack of a user with keys in the home directory and the environment."""
     for name in VARIABLES:
         monkeypatch.setenv(name, KEY)
     for name in FILES:
@@ -45,12 +45,12 @@ def project(projects: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def held_inside(project: Project, service: str) -> list[str]:
-    """Return where the key is in a service's container, as root sees it."""
+    """Search a container as root; return where the key is."""
     inside = ("exec", "-T", "--privileged", "--user", "root", service, "sh", "-c", SEARCH)
     return project.compose(*inside).stdout.splitlines()
 
 
-def test_no_key_of_the_hosts_is_in_a_container_an_image_a_file_or_a_log(project: Project) -> None:
+def test_no_key_of_the_host_machine_is_in_a_container_an_image_or_a_log(project: Project) -> None:
     project.exec("curl", "-s", "https://api.anthropic.com/")
     containers = project.containers()
     said = {
@@ -63,7 +63,7 @@ def test_no_key_of_the_hosts_is_in_a_container_an_image_a_file_or_a_log(project:
     }
     assert [where for where, text in said.items() if KEY in text] == []
     assert [(service, where) for service in containers for where in held_inside(project, service)] == []
-    # It would be found: here is one that somebody has put into the project, and one in a process.
+    # Check the search itself: put one key into the project and one into a process.
     (project.path / "config.ini").write_text(KEY)
     project.exec("sh", "-c", f"KEY={KEY} sleep 60 >/dev/null 2>&1 &")
     found = held_inside(project, "agent")

@@ -1,6 +1,6 @@
-"""Each language that `init --with` installs builds and runs a program inside. `make languages` tries all, in one image.
+"""Each language that `init --with` installs builds and runs a program in the sandbox.
 
-Each change tries Go, in test_project_file.py.
+`make languages` tests all of them in one image. Every change tests only Go, in test_project_file.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from real_stacks import Project, Projects
 
-# A project's files, and a command that prints `hello` and then the version of what manages its packages.
+# A project's files, and a command that prints `hello` and then the version of the package manager.
 EXAMPLES: dict[str, tuple[dict[str, str], str]] = {
     "c": (
         {"hello.c": '#include <stdio.h>\nint main(void) { puts("hello"); }\n'},
@@ -71,7 +71,7 @@ def all_languages(projects: Projects) -> Iterator[Project]:
 
 
 @pytest.mark.parametrize("language", TRIED)
-def test_a_program_is_built_and_runs(all_languages: Project, language: str) -> None:
+def test_a_program_in_each_language_builds_and_runs(all_languages: Project, language: str) -> None:
     files, command = EXAMPLES[language]
     writes = "".join(f'mkdir -p "$(dirname {name})"; cat >{name} <<\\EOF\n{text}EOF\n' for name, text in files.items())
     script = f"mkdir -p {language}; cd {language}; {writes}{command}"

@@ -1,4 +1,4 @@
-"""The user's own layer, in the running stack of a project that says otherwise."""
+"""A deny in the user's layer, in the running stack of a project whose own policy allows the host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 HOST = "api.anthropic.com"
 
 
-def test_what_the_user_denies_is_denied_in_every_project_until_the_file_says_otherwise(projects: Projects) -> None:
+def test_a_deny_of_the_user_layer_applies_to_a_project_until_it_is_removed(projects: Projects) -> None:
     home = projects.folder / "home"
     layer = home / ".config" / "agent-sandbox" / "policy.yaml"
     layer.parent.mkdir(parents=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from real_stacks import Project, Projects
 
 
-def test_a_reload_takes_a_good_policy_and_keeps_the_last_good_one_when_the_new_one_is_bad(claude: Project) -> None:
+def test_reload_loads_a_valid_policy_and_keeps_it_when_the_next_policy_is_invalid(claude: Project) -> None:
     good = claude.policy.read_text()
     assert claude.curl("http://allowed.test/")[0] == 403
     claude.allow("allowed.test")
@@ -43,14 +43,14 @@ def test_a_reload_takes_a_good_policy_and_keeps_the_last_good_one_when_the_new_o
     assert claude.curl("http://allowed.test/")[0] == 403
 
 
-def test_an_agent_that_restarts_comes_back_behind_the_same_wall(claude: Project) -> None:
+def test_a_restarted_agent_container_is_still_behind_the_firewall(claude: Project) -> None:
     claude.compose("restart", "--timeout", "1", "agent")
     direct = claude.exec("curl", "--noproxy", "*", "-sS", "--max-time", "5", f"http://{STANDIN_ADDRESS}/", check=False)
     assert direct.returncode == 7
     assert claude.wait_until_it_answers("https://api.anthropic.com/", 200)
 
 
-def test_a_proxy_killed_in_mid_stream_closes_the_way_and_comes_back(claude: Project) -> None:
+def test_nothing_gets_out_after_the_proxy_is_killed_and_it_works_once_started_again(claude: Project) -> None:
     proxy = claude.containers()["proxy"]["Id"]
     stream = subprocess.Popen(
         [
@@ -90,7 +90,7 @@ def test_server_sent_events_arrive_one_by_one(claude: Project) -> None:
     assert min(gaps) > 0.2e9
 
 
-def test_two_projects_of_one_name_stand_side_by_side(projects: Projects, claude: Project) -> None:
+def test_two_projects_with_the_same_name_run_side_by_side(projects: Projects, claude: Project) -> None:
     other = projects.make("app", "claude")
     other.sandbox("up")
     assert claude.path.name == other.path.name
@@ -112,7 +112,7 @@ def test_two_projects_of_one_name_stand_side_by_side(projects: Projects, claude:
     assert claude.curl("https://api.anthropic.com/")[0] == 200
 
 
-def test_status_tells_the_state_and_the_last_denials(claude: Project) -> None:
+def test_status_prints_the_state_and_the_last_denials(claude: Project) -> None:
     claude.curl("http://denied.test/status")
     time.sleep(0.2)  # the log is written in batches
     text = claude.sandbox("status").stdout
@@ -138,7 +138,7 @@ def test_a_request_to_a_proxy_that_is_gone_fails_within_two_seconds(projects: Pr
 
 
 def test_a_person_answers_a_request_while_it_waits(claude: Project) -> None:
-    """`watch` in one terminal, the agent in another: once, then for the project, and nothing inside can answer."""
+    """`watch` in one terminal, the agent in another: allowed once, then for the project. The agent cannot answer."""
     good, host = claude.policy.read_text(), "denied.test"
     claude.write_policy("version: 1\nservices: [claude] # mine\nsettings: {ask: unlisted}\n")
     claude.sandbox("proxy", "reload")
@@ -161,7 +161,7 @@ def test_a_person_answers_a_request_while_it_waits(claude: Project) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_person_answers_on_the_page_in_a_browser(program: str, claude: Project, tmp_path: Path) -> None:
-    """`agent-sandbox ui --ask`: the same request is allowed once, and denied when nobody looks any more."""
+    """`agent-sandbox ui --ask`: the request is allowed once, and denied after the page is closed."""
     with on_page(claude, program, tmp_path) as browser, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(claude.curl, "http://denied.test/page")
         sees_on_page(browser, "http://denied.test/page")
@@ -175,8 +175,8 @@ def test_a_person_answers_on_the_page_in_a_browser(program: str, claude: Project
     assert claude.curl("http://denied.test/page")[0] == 403
 
 
-def test_a_task_is_learned_while_it_works_and_traffic_has_all_of_it(claude: Project) -> None:
-    """Allowed meanwhile, written without what an attacker asked for, and in force: the log is asked about it."""
+def test_learning_writes_allows_for_a_task_and_traffic_lists_its_requests(claude: Project) -> None:
+    """`learn` allows the requests meanwhile, writes no rule for an attacker's upload, and `traffic` finds them all."""
     good, host = claude.policy.read_text(), "denied.test"
     build = f"https://{host}/logs/5d41402abc4b2a76b9719d911017c592/raw"
     try:
@@ -213,7 +213,7 @@ def test_a_task_is_learned_while_it_works_and_traffic_has_all_of_it(claude: Proj
 
 
 class Watching:
-    """`agent-sandbox watch --plain`, with somebody who reads and types."""
+    """`agent-sandbox watch --plain`, with a scripted person who reads and types."""
 
     def __init__(self, project: Project) -> None:
         argv = (sys.executable, "-P", "-m", "agent_sandbox", "watch", "--plain")
@@ -222,13 +222,13 @@ class Watching:
         )
 
     def __enter__(self) -> Self:
-        """Wait until it is connected: before that, no request waits for it."""
+        """Wait until it is connected: before that, requests do not wait for an answer."""
         while not self._line().startswith("connected; "):
             pass
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
+        """End the program."""
         self._type("q")
         self._program.wait(20)
         for pipe in (self._program.stdin, self._program.stdout):
@@ -236,7 +236,7 @@ class Watching:
             pipe.close()
 
     def answers(self, host: str, letter: str, *, after: str = "") -> None:
-        """Wait for the question about a host, and for a note about it if there is to be one, and answer it."""
+        """Wait for the question about a host, and for the line `after` if given, and answer it."""
         while not ((line := self._line()).startswith("? ") and host in line):
             pass
         while after and after not in self._line():

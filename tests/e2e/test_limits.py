@@ -1,4 +1,4 @@
-"""An agent that uses up all it may: its limits hold, and the proxy answers all the while."""
+"""An agent that uses up a resource: its limits hold, and the proxy keeps answering."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from real_stacks import Project, Projects
 
 MIB = 1 << 20
-# What is taken, and the most of it that there is to be had.
+# Each resource, and the most that the agent can take of it.
 BURNS = {
     "processes": 200,
     "memory": 512,
-    "processors": 125,  # hundredths: one, and what a short measurement may be off
+    "processors": 125,  # hundredths: one processor, and the error of a short measurement
     "descriptors": 16_384,
     "connections": 3000,
     "shared_memory": 64,
@@ -28,7 +28,7 @@ BURNS = {
 
 @pytest.fixture(scope="module")
 def small(projects: Projects) -> Project:
-    """A stack whose agent may use little."""
+    """A stack whose agent has low limits."""
     project = projects.make("small", "claude", "--memory", "512m", "--cpus", "1", "--pids", "200")
     project.allow("allowed.test")
     project.sandbox("up")
@@ -36,14 +36,14 @@ def small(projects: Projects) -> Project:
 
 
 def ask(project: Project, url: str) -> tuple[int, bool]:
-    """Ask from the agent's own network, in a container whose limits are its own; tell if it was quick."""
+    """Send a request from the firewall container, which has its own limits; return the status and if it was fast."""
     curl = "curl --proxy http://$AGENT_SANDBOX_PROXY -sS -o /dev/null -w '%{http_code} %{time_total}' --max-time 10"
     done = project.compose("exec", "-T", "firewall", "sh", "-c", f"{curl} {url}", check=False)
     status, seconds = done.stdout.split()
     return int(status), float(seconds) < 2
 
 
-def test_limits_are_in_force(small: Project) -> None:
+def test_containers_run_with_the_configured_limits(small: Project) -> None:
     held = {name: one["HostConfig"] for name, one in small.containers().items()}
     agent = held["agent"]
     assert (agent["Memory"], agent["MemorySwap"], agent["PidsLimit"]) == (512 * MIB, 512 * MIB, 200)
@@ -57,7 +57,7 @@ def test_limits_are_in_force(small: Project) -> None:
 
 
 @pytest.mark.parametrize("what", BURNS)
-def test_an_agent_that_uses_up_all_it_may_stops_nobody_else(small: Project, what: str) -> None:
+def test_the_proxy_keeps_answering_while_the_agent_uses_up_a_resource(small: Project, what: str) -> None:
     with burning(small, what) as taken:
         assert 0 < taken <= BURNS[what]
         assert ask(small, "http://allowed.test/") == (200, True)
@@ -70,9 +70,9 @@ def test_an_agent_that_uses_up_all_it_may_stops_nobody_else(small: Project, what
 
 
 def taken_outside(project: Project, what: str) -> int:
-    """Take all of something outside of the stack, as the agent's user with a desktop's limits; return how much it was.
+    """Use up a resource outside the stack, as the agent's user with a desktop's limits; return how much it got.
 
-    In a container of another kind, which has no user namespace: to the kernel it is the user's own process.
+    It runs in a container without a user namespace, so the kernel sees a process of the user.
     """
     ulimits = ("--ulimit=memlock=8388608", "--ulimit=msgqueue=819200", "--ulimit=sigpending=30000")
     image = project.containers()["agent"]["Config"]["Image"]
@@ -82,7 +82,7 @@ def taken_outside(project: Project, what: str) -> int:
 
 
 @pytest.mark.parametrize("what", ["signals", "message_queues", "locked_memory"])
-def test_what_the_kernel_counts_for_a_user_is_mostly_left_to_the_users_own_programs(small: Project, what: str) -> None:
+def test_the_agent_leaves_most_of_the_users_kernel_limits_to_other_programs(small: Project, what: str) -> None:
     alone = taken_outside(small, what)
     with burning(small, what) as taken:
         assert 0 < taken < alone

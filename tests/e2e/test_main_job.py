@@ -1,4 +1,4 @@
-"""What a user does, from `init` to an edited policy, on a real engine."""
+"""The main steps of a user, from `init` to an edited policy, on a real Docker engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def app(projects: Projects) -> Project:
-    """A project taken up by plain `docker compose`, as the README says."""
+    """A project whose stack was started with plain `docker compose`."""
     project = projects.make("my project's äpp", "claude")
     project.compose("up", "--detach", "--wait")
     return project
@@ -23,14 +23,14 @@ def test_the_agents_cli_is_on_the_path_of_the_user_dev(app: Project) -> None:
     assert "(Claude Code)" in app.exec("claude", "--version").stdout
 
 
-def test_what_the_policy_allows_passes(app: Project) -> None:
+def test_forwards_requests_that_the_policy_allows(app: Project) -> None:
     status, body = app.curl("https://api.anthropic.com/")
     assert (200, "api.anthropic.com" in body) == (status, True)
     assert [request["path"] for request in app.internet.requests("api.anthropic.com")][-1:] == ["/"]
 
 
 @pytest.mark.parametrize("scheme", ["https", "http"])
-def test_what_it_does_not_name_is_a_403_that_says_how_to_allow_it(app: Project, scheme: str) -> None:
+def test_a_denial_is_a_403_that_shows_how_to_allow_the_request(app: Project, scheme: str) -> None:
     before = app.internet.requests("example.com")
     status, body = app.curl(f"{scheme}://example.com/")
     assert status == 403
@@ -45,7 +45,7 @@ def test_what_it_does_not_name_is_a_403_that_says_how_to_allow_it(app: Project, 
     assert app.internet.requests("example.com") == before
 
 
-def test_an_edited_policy_holds_after_a_restart_of_the_proxy(app: Project) -> None:
+def test_a_restarted_proxy_loads_the_edited_policy_and_denies_if_it_is_invalid(app: Project) -> None:
     text = app.policy.read_text()
     app.policy.write_text(text.replace("\ndomains:", "\ndomains:\n  - example.com"))
     app.compose("restart", "proxy")

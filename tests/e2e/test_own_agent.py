@@ -1,4 +1,4 @@
-"""An agent of the user's own: its image is built from one manifest, and weakens nothing."""
+"""An agent that the user defines: its image is built from one manifest, and has no setuid file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ semver 1.2.3
 """
 
 
-def test_an_agent_of_the_users_own_is_built_checked_and_has_nothing_setuid(tmp_path: Path) -> None:
+def test_an_agent_of_the_user_builds_passes_its_check_and_has_no_setuid_file(tmp_path: Path) -> None:
     folder = tmp_path / "agent-sandbox" / "agents" / "own-agent-of-a-test"
     folder.mkdir(parents=True)
     (folder / "agent.yaml").write_text(MANIFEST)

@@ -1,4 +1,4 @@
-"""A project that has its own Compose stack and its own `.env`, beside the sandbox."""
+"""A project that has its own Compose stack and its own `.env` besides the sandbox."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_both_stacks_run_side_by_side_and_the_users_files_stay_as_they_are(folde
     assert {name: (path / name).read_bytes() for name in before} == before
 
 
-def test_an_env_that_the_agent_writes_leads_nothing_elsewhere(folder: Path) -> None:
+def test_an_env_file_that_the_agent_writes_does_not_change_the_stack(folder: Path) -> None:
     path = folder / "no-env"
     own_files(path, env=None)
     agent_sandbox("init", "claude", cwd=path)
@@ -89,7 +89,7 @@ def test_an_env_that_the_agent_writes_leads_nothing_elsewhere(folder: Path) -> N
         " where agent-sandbox does not find it"
     )
     assert (refused.returncode, refused.stderr.splitlines()[0]) == (1, f"error: {path}: {what}")
-    # Another init protects it, and still does not use it.
+    # The next `init` protects the file, and still does not use it.
     agent_sandbox("init", cwd=path)
     agent_sandbox("up", "--quiet", cwd=path)
     assert sorted(compose(path, "--file", STACK, "ps", "--services").split()) == OURS

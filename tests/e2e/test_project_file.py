@@ -1,4 +1,4 @@
-"""What a project file says is what the sandbox is made of, and nothing that it adds weakens the walls."""
+"""The sandbox is built as the project file says, and nothing that the file adds weakens its protections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from real_stacks import Project, Projects
 
-# Each line of the Dockerfile tries to leave something behind that lends rights, or that replaces what the walls run.
+# Each line of the Dockerfile adds a file that would raise privileges, or replaces a program of the sandbox.
 FILES = {
     ".devcontainer/sandbox.yaml": """\
 version: 1
@@ -47,7 +47,7 @@ beside:
     image: REGISTRY_IMAGE
     shm_size: 128m
 """,
-    # It listens on a port that it does not declare, too.
+    # It also listens on a port that it does not expose.
     ".devcontainer/db.Dockerfile": """\
 FROM debian:trixie-slim
 RUN apt-get update && apt-get install -y --no-install-recommends postgresql python3
@@ -88,7 +88,7 @@ for folder, _, names in os.walk("/usr"):
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[Registry]:
-    """A registry on loopback, from which one of the services comes."""
+    """A registry on loopback that serves the image of one of the services."""
     with Registry("waits") as one:
         yield one
         run("docker", "image", "rm", "--force", one.image, check=False)
@@ -112,13 +112,13 @@ def box(projects: Projects, registry: Registry) -> Iterator[Project]:
     run("docker", "image", "rm", "--force", made, *own, check=False)
 
 
-def test_a_language_a_tool_and_the_projects_own_dockerfile_are_inside(box: Project) -> None:
+def test_installs_the_packages_and_tools_and_runs_the_dockerfile(box: Project) -> None:
     said = box.exec("sh", "-ec", "go run main.go 2>&1; uv --version; my-tool; claude --version").stdout.splitlines()
     assert (said[0], said[1].split()[0], said[2]) == ("built inside", "uv", "made here")
     assert box.curl("http://denied.test/")[0] == 403
 
 
-def test_an_image_of_a_registry_is_pulled_once_and_always_by_the_same_digest(box: Project, registry: Registry) -> None:
+def test_pins_the_image_of_a_service_to_the_digest_of_its_first_pull(box: Project, registry: Registry) -> None:
     inspected = ("docker", "image", "inspect", "--format", "{{index .RepoDigests 0}}", registry.image)
     digest = registry.tag
     assert run(*inspected).stdout.strip().endswith(f"@{digest}")
@@ -134,12 +134,12 @@ def test_an_image_of_a_registry_is_pulled_once_and_always_by_the_same_digest(box
     assert run(*inspected).stdout.strip().endswith(f"@{digest}")
 
 
-def test_the_setup_script_ran_once_as_dev_behind_the_policy(box: Project) -> None:
+def test_the_setup_script_runs_once_as_dev_under_the_policy(box: Project) -> None:
     box.sandbox("up")
     assert (box.path / "ran").read_text() == "dev\n403\n"
 
 
-def test_nothing_that_it_adds_lends_rights_or_replaces_a_wall(box: Project) -> None:
+def test_a_dockerfile_adds_no_setuid_file_or_ca_and_replaces_no_sandbox_program(box: Project) -> None:
     assert box.exec("python3", "-c", LENDERS, user="root").stdout == ""
     images = {name: one["Config"]["Image"].split(":")[0] for name, one in box.containers().items()}
     assert images == {
@@ -155,7 +155,7 @@ def test_nothing_that_it_adds_lends_rights_or_replaces_a_wall(box: Project) -> N
     assert box.exec("sh", "-ec", planted, check=False).stdout == ""
 
 
-# The agent tries each; none may show what is hidden, on this machine or inside.
+# The agent tries each of these. None must show or change the masked files on the host machine.
 LIFT = """
 exec 2>&1
 cat .env.local config/keys/key
@@ -165,7 +165,7 @@ echo mine >config/keys/mine; echo mine >.env.local
 """
 
 
-def test_a_mask_cannot_be_lifted_from_inside(box: Project) -> None:
+def test_the_agent_cannot_read_or_change_masked_paths(box: Project) -> None:
     said = box.exec("sh", "-c", f"{LIFT}find . -name key -o -name other; true").stdout
     assert "hidden" not in said.replace("config/keys", "")
     assert (box.path / ".env.local").read_text() == "hidden\n"
@@ -173,7 +173,7 @@ def test_a_mask_cannot_be_lifted_from_inside(box: Project) -> None:
     assert box.exec("cat", "config/keys/mine").stdout == "mine\n"
 
 
-def test_a_mount_can_be_read_and_a_variable_is_set(box: Project) -> None:
+def test_a_mount_is_read_only_and_a_variable_is_set(box: Project) -> None:
     said = box.exec("sh", "-c", "cat ../shared-lib/lib.txt; touch /shared-lib/x 2>&1; echo $DATABASE_URL").stdout
     assert said.splitlines() == [
         "shared",
@@ -185,7 +185,7 @@ def test_a_mount_can_be_read_and_a_variable_is_set(box: Project) -> None:
 SETTINGS = "/home/dev/.claude/.claude.json"
 
 
-def test_an_agent_starts_the_mcp_servers_of_the_project_and_one_that_the_policy_denies_is_told(box: Project) -> None:
+def test_an_agent_starts_the_mcp_servers_and_status_shows_how_to_allow_a_denied_server(box: Project) -> None:
     lines = box.exec("claude", "mcp", "list").stdout.splitlines()
     connected = {line.partition(":")[0] for line in lines if line.endswith("Connected")}
     assert connected == {"mine"}
@@ -196,7 +196,7 @@ def test_an_agent_starts_the_mcp_servers_of_the_project_and_one_that_the_policy_
     assert "\nHTTPS_PROXY=http://" in bare
 
 
-# Everything that a start writes, or reads, is in the agent's hands.
+# The agent controls every file that a start of its container reads or writes.
 PLANT = """
 cd ~/.claude
 echo '{"mcpServers": {"mine": {"command": "planted"}}}' >/workspace/host.json
@@ -206,7 +206,7 @@ mkfifo .agent-sandbox-mcp.json
 """
 
 
-def test_what_the_agent_puts_in_place_of_its_mcp_settings_reaches_nothing_else(box: Project) -> None:
+def test_a_symlink_in_place_of_the_mcp_settings_changes_no_project_file(box: Project) -> None:
     box.exec("sh", "-c", PLANT)
     before = {path: path.read_bytes() for path in box.path.rglob("*") if path.is_file()}
     box.compose("restart", "--timeout=0", "agent")
@@ -217,7 +217,7 @@ def test_what_the_agent_puts_in_place_of_its_mcp_settings_reaches_nothing_else(b
     box.exec("sh", "-c", "rm ~/.claude/.claude.json ~/.claude/.agent-sandbox-mcp.json")
 
 
-def test_a_database_beside_it_is_used_by_its_name_and_keeps_its_data(box: Project) -> None:
+def test_a_database_beside_the_sandbox_is_reached_by_name_and_keeps_its_data(box: Project) -> None:
     psql = "psql --host db --username app --tuples-only --no-align"
     box.exec("sh", "-ec", f"createdb --host db --username app shop; {psql} shop -c 'create table t as select 42 as x'")
     box.compose("rm", "--stop", "--force", "db")
@@ -226,7 +226,7 @@ def test_a_database_beside_it_is_used_by_its_name_and_keeps_its_data(box: Projec
     assert box.exec("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://web:7000/").stdout == "200"
 
 
-def test_nothing_else_of_the_services_is_reached_from_inside(box: Project) -> None:
+def test_the_agent_reaches_only_the_exposed_ports_of_services(box: Project) -> None:
     assert tried(box, "agent", "db:5432 db:6379 db:22 web:7000 web:5432 web:22") == {
         "db:5432": "connected",
         "db:6379": "refused",
@@ -238,7 +238,7 @@ def test_nothing_else_of_the_services_is_reached_from_inside(box: Project) -> No
     box.sandbox("verify", "--full", "--capture", f"{STANDIN_ADDRESS}:22")
 
 
-def test_from_a_service_only_what_it_links_to_is_reached_as_root_too(box: Project) -> None:
+def test_a_service_reaches_only_the_services_it_links_to_even_as_root(box: Project) -> None:
     found = box.containers()
     networks = [one for name in ("firewall", "proxy") for one in found[name]["NetworkSettings"]["Networks"].values()]
     own = [f"{one['IPAddress']}:{port}" for one in networks for port in (8000, 8080)]
@@ -257,14 +257,14 @@ def test_the_probe_finds_no_way_out_of_a_service_as_root(box: Project) -> None:
         argv = ("python3", "-", "--full", "--json", "--capture", f"{STANDIN_ADDRESS}:22", *groups)
         said = in_service(box, service, *argv, piped=(ROOT / "images" / "agent" / "probe.py").read_text())
         found = json.loads(said)["probes"]
-        # In a service's own container, the probe is not told what the service links to.
+        # In the container of a service, the probe does not know which services it links to.
         expected = {"neighbours and the gateway"} if service == "web" else set()
         assert {one["tried"] for one in found if one["verdict"] == "LEAK"} == expected
         assert len(found) > 20
     assert box.internet.events()[before:] == []
 
 
-def test_a_service_has_no_capability_and_sees_no_other_volume(box: Project) -> None:
+def test_services_have_no_capabilities_and_mount_only_their_own_volumes(box: Project) -> None:
     for service in ("db", "web"):
         status = in_service(box, service, "grep", "-E", "^(Cap...|NoNewPrivs)", "/proc/self/status").split()
         assert {*status[1:10:2]} == {"0000000000000000"}
@@ -276,7 +276,7 @@ def test_a_service_has_no_capability_and_sees_no_other_volume(box: Project) -> N
     assert mounts == {"db": [f"{name}_beside.db.data"], "web": []}
 
 
-def test_a_service_whose_rules_are_flushed_still_reaches_no_other(box: Project) -> None:
+def test_a_service_with_flushed_firewall_rules_reaches_no_other_container(box: Project) -> None:
     flush = "iptables -P INPUT ACCEPT; iptables -P OUTPUT ACCEPT; iptables -F"
     box.compose("exec", "-T", "--user", "root", "firewall.db", "sh", "-c", flush)
     web = box.containers()["firewall.web"]["NetworkSettings"]["Networks"].values()
@@ -287,7 +287,7 @@ def test_a_service_whose_rules_are_flushed_still_reaches_no_other(box: Project) 
     box.compose("up", "--detach", "--force-recreate", "--wait", "firewall.db", "db")
 
 
-def test_an_edit_makes_a_new_image_and_the_same_text_makes_none(box: Project) -> None:
+def test_up_builds_only_after_an_edit_and_keeps_the_container_if_the_build_fails(box: Project) -> None:
     before = box.containers()["agent"]["Id"]
     assert "building" not in box.sandbox("up").stderr
     assert box.containers()["agent"]["Id"] == before
@@ -317,7 +317,7 @@ for place in sys.argv[1].split():
 
 
 def tried(box: Project, service: str, places: str) -> dict[str, str]:
-    """Return what became of a connection to each place from a container, made by root unless it is the agent's."""
+    """Connect to each place from a container, as root except in the agent container; return the outcomes."""
     argv = ("python3", "-c", CONNECT, places)
     said = box.exec(*argv).stdout if service == "agent" else in_service(box, service, *argv)
     return dict(line.split(" ", 1) for line in said.splitlines())

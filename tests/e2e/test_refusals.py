@@ -1,4 +1,4 @@
-"""What the firewall of a real stack refuses is counted, and the agent neither reads, clears nor floods the record."""
+"""The firewall counts the connections that it refuses, and the agent cannot read, clear or flood the counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def refused(project: Project) -> dict[tuple[str, str | None, int | None], int]:
-    """Return the count of each destination."""
+    """Return the number of refusals per destination."""
     lines = project.sandbox("logs", "--firewall", "--json").stdout.splitlines()
     rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
     return {(row["protocol"], row["address"], row["port"]): row["count"] for row in rows}
@@ -32,7 +32,7 @@ def proxy_address(project: Project) -> str:
 
 @pytest.fixture
 def fresh(projects: Projects) -> Iterator[Project]:
-    """A stack whose record is empty."""
+    """A stack without any counted refusal."""
     project = projects.make("fresh", "claude")
     project.sandbox("up")
     yield project
@@ -85,7 +85,7 @@ def test_each_refused_destination_is_counted_and_nothing_else(fresh: Project) ->
     assert refused(fresh).items() >= {("udp", STANDIN_ADDRESS, 53): 1}.items()
 
 
-# As root inside, which has no capability: what nft, iptables and the kernel's own interface say.
+# Ways to read or clear the counts: nft, our own program, and the kernel's netlink interface.
 READERS = (
     ("nft", "list", "ruleset"),
     ("nft", "flush", "ruleset"),
@@ -101,7 +101,7 @@ READERS = (
 
 
 @pytest.mark.parametrize("user", ["dev", "root"])
-def test_agent_neither_reads_nor_clears_the_record(claude: Project, user: str) -> None:
+def test_agent_can_neither_read_nor_clear_the_refusal_counts(claude: Project, user: str) -> None:
     claude.exec("bash", "-c", f"exec 3<>/dev/tcp/{STANDIN_ADDRESS}/22", check=False)
     before = refused(claude)
     for argv in READERS:
@@ -126,21 +126,21 @@ print(time.monotonic() - started)
 """
 
 
-def test_flood_is_collapsed_and_costs_nothing(fresh: Project) -> None:
+def test_flood_of_refusals_is_counted_in_few_rows_and_keeps_earlier_counts(fresh: Project) -> None:
     fresh.exec("bash", "-c", f"exec 3<>/dev/tcp/{STANDIN_ADDRESS}/22", check=False)
     spent = float(fresh.exec("python3", "-c", FLOOD, "203.0.113.9").stdout)
     found = refused(fresh)
     assert spent < 20
     assert len(found) <= 3 * 256
     assert sum(found.values()) == 20_001
-    assert found["tcp", STANDIN_ADDRESS, 22] == 1  # what came before is kept
+    assert found["tcp", STANDIN_ADDRESS, 22] == 1  # the earlier refusal is kept
     assert found["tcp", "203.0.113.9", None] > 9_000
     assert found["udp", None, None] > 9_000
     assert len(fresh.sandbox("status").stdout.splitlines()) < 20
     assert fresh.sandbox("verify").stdout.splitlines()[-1].endswith(" none got out")
 
 
-def test_agents_denials_during_a_stopped_verification_are_the_agents(fresh: Project) -> None:
+def test_denials_of_the_agent_while_verify_is_stopped_count_as_the_agents(fresh: Project) -> None:
     fresh.allow("allowed.test")
     stop = "until pkill -STOP -f '[p]robe.py'; do sleep 0.01; done"
     waiting = subprocess.Popen(("docker", "compose", "exec", "-T", "agent", "sh", "-c", stop), cwd=fresh.path)
@@ -148,7 +148,7 @@ def test_agents_denials_during_a_stopped_verification_are_the_agents(fresh: Proj
     verifying = subprocess.Popen(verify, cwd=fresh.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     waiting.wait(30)
     try:
-        # The probe is the agent's user, but not of its group: it cannot be traced, nor can its sockets be taken.
+        # The probe has the agent's user but another group: the agent can neither trace it nor take its sockets.
         seen = fresh.exec("sh", "-c", "cat /proc/$(pgrep -f '[p]robe.py' | head -1)/environ", check=False)
         assert (seen.returncode, seen.stdout) == (1, "")
         assert fresh.curl("http://denied.test/")[0] == 403
@@ -163,7 +163,7 @@ def test_agents_denials_during_a_stopped_verification_are_the_agents(fresh: Proj
     assert found["requests"]["starts"] > 40
 
 
-def test_firewall_holds_where_refusals_cannot_be_counted(projects: Projects) -> None:
+def test_firewall_works_and_commands_say_so_when_refusals_cannot_be_counted(projects: Projects) -> None:
     project = projects.make("uncounted", "claude")
     project.sandbox("up")
     override = project.path.parent / "uncounted.json"
@@ -179,5 +179,5 @@ def test_firewall_holds_where_refusals_cannot_be_counted(projects: Projects) -> 
     log = project.compose("logs", "firewall").stdout
     assert "agent-sandbox: what the firewall refuses is not counted: nft could not load the sets" in log
     assert "agent-sandbox: refused connections to other networks are not counted" in log
-    # Then verify cannot prove which denials are its own, so all are counted.
+    # `verify` cannot prove which denials are its own here, so all are counted.
     assert json.loads(project.sandbox("status", "--json").stdout)["requests"]["denied"] > 40

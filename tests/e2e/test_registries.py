@@ -50,7 +50,7 @@ def fill(project: Path) -> None:
 
 @pytest.fixture(scope="module")
 def box(projects: Projects, internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A stack as `init` and `up` leave it, with nothing in its policy that a person wrote."""
+    """A stack after `init` and `up`, with the policy as `init` wrote it."""
     image = clients_image()
     start_bazaar(internet)
     home = tmp_path_factory.mktemp("home")
@@ -76,13 +76,13 @@ def test_packages_install_at_the_first_try(box: Project, name: str) -> None:
     assert (done.returncode, install.says in done.stdout) == (0, True), done.stdout
 
 
-def test_no_password_of_a_registry_is_in_the_policy_or_in_the_container(box: Project) -> None:
+def test_no_registry_password_is_in_the_sandbox_files_or_the_container_settings(box: Project) -> None:
     texts = [path.read_text() for path in (box.path / ".devcontainer").rglob("*") if path.is_file()]
     assert [SECRET in text for text in (*texts, json.dumps(box.containers()))] == [False] * (len(texts) + 1)
     assert any(WORK in text for text in texts)
 
 
-def test_git_is_offered_no_registry(box: Project) -> None:
+def test_git_status_lists_no_file_of_the_resolved_registries(box: Project) -> None:
     status = ["git", "-c", "safe.directory=*", "-C", str(box.path), "status", "--porcelain", "-uall"]
     offered = [
         line[3:] for line in subprocess.run(status, check=True, capture_output=True, text=True).stdout.splitlines()

@@ -1,4 +1,4 @@
-"""A secret of the user's: what the server gets, and that nothing else holds it. In order, on one stack."""
+"""Secrets: the server gets the value, and nothing else contains it. The tests run in order, on one stack."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ domains:
 """
 URL = f"https://{HOST}/"
 SET = f"agent-sandbox secret set {NAME}"
-# Where an agent could find what somebody has left: its own files, what is shared with it, memory that looks like files.
+# Where an agent could find a leftover value: its own files, shared files and in-memory file systems.
 PLACES = ("/home", "/workspace", "/tmp", "/run", "/etc", "/var", "/root", "/usr/local", "/dev/shm")  # noqa: S108 - a container's
 PROCESSES = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline"
 
 
 @pytest.fixture(scope="module")
 def project(projects: Projects) -> Project:
-    """A stack whose policy wants one secret for two hosts, and that has none."""
+    """A stack whose policy needs one secret for two hosts. The secret is not set."""
     project = projects.make("secrets", "claude")
     project.write_policy(POLICY)
     project.sandbox("up")
@@ -46,7 +46,7 @@ def project(projects: Projects) -> Project:
 
 @pytest.fixture(scope="module")
 def value() -> str:
-    """What nothing but the server may see; the proxy's own files, too, hold it nowhere else."""
+    """The value of the secret, which only the server is allowed to see."""
     return secrets.token_urlsafe(32)
 
 
@@ -62,19 +62,19 @@ def bound(project: Project, value: str) -> Project:
 
 
 def sent(project: Project, host: str = HOST) -> list[str | None]:
-    """Return what each request to a host was authorised by, those of other tests among them."""
+    """Return the Authorization header of each request to a host, including those of other tests."""
     headers = ({key.lower(): value for key, value in one["headers"].items()} for one in project.internet.requests(host))
     return [one.get("authorization") for one in headers]
 
 
 def traces(value: str, where: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the places whose text holds a value, plain or encoded."""
+    """Return the places whose text contains a value, plain or encoded."""
     forms = (value, base64.b64encode(value.encode()).decode().rstrip("="))
     return [place for place, text in where if any(form in text for form in forms)]
 
 
 def said(project: Project) -> Iterator[tuple[str, str]]:
-    """Yield all that the engine, compose and our own commands say of a stack."""
+    """Yield everything that Docker, Compose and our own commands print about a stack."""
     yield "docker inspect", json.dumps(project.containers())
     yield "docker compose config", project.compose("config").stdout
     yield "docker compose logs", project.compose("logs").stdout
@@ -92,7 +92,7 @@ def said(project: Project) -> Iterator[tuple[str, str]]:
 
 
 def on_the_host(project: Project) -> Iterator[tuple[str, str]]:
-    """Yield each file of the project and of what was trusted."""
+    """Yield each file of the project and of our state directory."""
     for folder in (project.path, Path(os.environ["XDG_STATE_HOME"])):
         for file in folder.rglob("*"):
             if file.is_file():
@@ -100,7 +100,7 @@ def on_the_host(project: Project) -> Iterator[tuple[str, str]]:
 
 
 def files_with(project: Project, text: str, user: str) -> list[str]:
-    """Return the files in the agent's container that hold a text, which grep reads: its arguments would be a trace."""
+    """Return the files in the agent container with a text. It is piped to grep: an argument would itself be a trace."""
     grep = ("exec", "-T", "--user", user, "agent", "grep", "-rlasF", "-f", "-", *PLACES)
     return run("docker", "compose", *grep, cwd=project.path, check=False, piped=f"{text}\n").stdout.splitlines()
 
@@ -112,7 +112,7 @@ def volumes(project: Project) -> list[str]:
     return run("docker", "volume", "ls", "--quiet", "--filter", label).stdout.split()
 
 
-def test_what_is_wanted_and_not_there_is_denied_and_told(project: Project) -> None:
+def test_denies_requests_that_need_an_unset_secret_and_lists_how_to_set_it(project: Project) -> None:
     before = len(sent(project))
     assert project.curl(URL)[0] == 403
     assert len(sent(project)) == before
@@ -132,7 +132,7 @@ def test_the_server_gets_the_secret_and_the_agent_does_not(bound: Project, value
     assert value not in bound.exec("curl", "-sS", "--verbose", URL).stderr
 
 
-def test_another_host_gets_nothing_whatever_the_policy_says(bound: Project) -> None:
+def test_denies_hosts_that_the_secret_is_not_bound_to_and_plain_http(bound: Project) -> None:
     before = len(sent(bound)), len(sent(bound, OTHER))
     assert bound.curl(f"https://{OTHER}/")[0] == 403
     assert bound.curl(f"http://{HOST}/")[0] == 403
@@ -143,14 +143,14 @@ def test_another_host_gets_nothing_whatever_the_policy_says(bound: Project) -> N
     assert rest == ["", f"policy.yaml:5 needs {NAME} for {OTHER}: {both}"]
 
 
-def test_nothing_that_can_be_asked_holds_a_trace_of_it(bound: Project, value: str) -> None:
+def test_no_command_output_log_or_file_on_the_host_machine_contains_the_secret(bound: Project, value: str) -> None:
     assert bound.curl(URL)[0] == 200
     assert traces(value, said(bound)) == []
     assert traces(value, on_the_host(bound)) == []
 
 
 @pytest.mark.parametrize("user", ["dev", "root"])
-def test_nothing_in_the_agents_container_holds_a_trace_of_it(bound: Project, value: str, user: str) -> None:
+def test_no_process_or_file_in_the_agent_container_contains_the_secret(bound: Project, value: str, user: str) -> None:
     told = bound.exec("sh", "-c", PROCESSES, user=user, check=False).stdout
     assert "HTTPS_PROXY=" in told
     assert traces(value, [("processes", told)]) == []
@@ -158,7 +158,7 @@ def test_nothing_in_the_agents_container_holds_a_trace_of_it(bound: Project, val
     assert files_with(bound, value, user) == []
 
 
-def test_only_the_proxy_mounts_it_and_only_its_user_may_look(bound: Project) -> None:
+def test_only_the_proxy_mounts_the_secrets_and_only_its_user_can_read_them(bound: Project) -> None:
     mounted = {
         service: [one["Destination"] for one in container["Mounts"] if one.get("Name", "").endswith("_secrets")]
         for service, container in bound.containers().items()
@@ -173,14 +173,14 @@ def uses(project: Project) -> tuple[int, str]:
     return row["uses"], row["last_use"]
 
 
-def test_each_use_is_in_the_log_and_counted(bound: Project) -> None:
+def test_the_use_of_a_secret_is_in_the_audit_log(bound: Project) -> None:
     assert bound.curl(URL)[0] == 200
     logged = [one["secrets"] for one in bound.traffic() if "secrets" in one]
     (use,) = logged[-1]
     assert (use.pop("age_s") >= 0, use) == (True, {"secret": NAME, "kind": "bearer", "source": "stored"})
 
 
-def test_a_proxy_that_was_restarted_has_it_still(bound: Project, value: str) -> None:
+def test_a_restarted_proxy_keeps_the_secret_and_its_use_count(bound: Project, value: str) -> None:
     logged = len([one for one in bound.traffic() if "secrets" in one])
     bound.compose("restart", "proxy")
     count, last = uses(bound)
@@ -189,7 +189,7 @@ def test_a_proxy_that_was_restarted_has_it_still(bound: Project, value: str) -> 
     assert sent(bound)[-1] == f"Bearer {value}"
 
 
-def test_set_again_it_has_another_value_from_the_next_request_on(bound: Project, value: str) -> None:
+def test_a_new_value_is_injected_from_the_next_request_on(bound: Project, value: str) -> None:
     other = secrets.token_urlsafe(32)
     bound.sandbox("secret", "set", NAME, "--host", HOST, piped=other)
     assert bound.curl(URL)[0] == 200
@@ -197,7 +197,7 @@ def test_set_again_it_has_another_value_from_the_next_request_on(bound: Project,
     assert traces(value, said(bound)) == []
 
 
-def test_what_is_no_value_changes_nothing(bound: Project) -> None:
+def test_rejects_a_value_that_is_too_short_and_keeps_the_old_value(bound: Project) -> None:
     before = sent(bound)[-1]
     with pytest.raises(CommandError, match="it has fewer than 8 characters") as refused:
         bound.sandbox("secret", "set", NAME, "--host", HOST, piped="hunter2\n")
@@ -206,7 +206,7 @@ def test_what_is_no_value_changes_nothing(bound: Project) -> None:
     assert sent(bound)[-1] == before
 
 
-def test_a_secret_that_was_removed_goes_nowhere(bound: Project) -> None:
+def test_denies_requests_that_need_a_removed_secret(bound: Project) -> None:
     done = bound.sandbox("secret", "remove", NAME)
     removed, needed = done.stderr.splitlines()
     assert (done.stdout, removed) == ("", f"{NAME} is removed: the proxy no longer injects it")
@@ -219,7 +219,7 @@ def test_a_secret_that_was_removed_goes_nowhere(bound: Project) -> None:
         bound.sandbox("secret", "remove", NAME)
 
 
-def test_destroy_removes_what_there_was(bound: Project, value: str) -> None:
+def test_destroy_removes_all_volumes_and_with_them_the_secrets(bound: Project, value: str) -> None:
     bound.sandbox("secret", "set", NAME, "--host", HOST, piped=value)
     assert any(name.endswith("_secrets") for name in volumes(bound))
     bound.sandbox("destroy", "--yes")
@@ -238,7 +238,7 @@ ME = "me@example.com"
 
 @pytest.fixture(scope="module")
 def keyed(projects: Projects, value: str) -> Project:
-    """A stack for Claude Code with an API key, for which the agent has only a placeholder."""
+    """A stack for Claude Code with an API key. The agent has only a placeholder."""
     project = projects.make("keyed", "claude")
     project.write_policy(KEYED)
     project.sandbox("up")
@@ -247,7 +247,7 @@ def keyed(projects: Projects, value: str) -> Project:
 
 
 def keys(project: Project) -> list[str | None]:
-    """Return the key of each request to the API."""
+    """Return the x-api-key header of each request to the API."""
     headers = ({key.lower(): value for key, value in one["headers"].items()} for one in project.internet.requests(API))
     return [one.get("x-api-key") for one in headers]
 
@@ -269,14 +269,14 @@ def test_every_way_into_the_sandbox_exports_the_placeholder(keyed: Project) -> N
     assert keyed.exec("zsh", "-c", f"{VARIABLE}=own zsh -c 'printenv {VARIABLE}'").stdout == "own\n"
 
 
-def test_claude_code_holds_a_conversation_with_a_key_that_it_never_has(keyed: Project, value: str) -> None:
+def test_claude_code_holds_a_conversation_with_an_injected_key(keyed: Project, value: str) -> None:
     before = len(keys(keyed))
     said = keyed.exec("zsh", "-c", "claude -p 'say hi' --dangerously-skip-permissions").stdout
     assert "Hello from the stand-in." in said
     assert set(keys(keyed)[before:]) == {value}
 
 
-def test_the_placeholder_goes_to_no_other_host_and_no_other_key_to_the_api(keyed: Project) -> None:
+def test_denies_the_placeholder_to_other_hosts_and_other_keys_to_the_api(keyed: Project) -> None:
     before = len(keys(keyed)), len(keyed.internet.requests(OTHER))
     mine = placeholder(keyed)
     status, body = keyed.curl(f"https://{OTHER}/", "-H", f"x-api-key: {mine}")
@@ -295,7 +295,7 @@ def test_a_search_of_the_sandbox_finds_the_placeholder_and_no_key(keyed: Project
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory, value: str) -> Path:
-    """A file of the user's with the key, out of the project."""
+    """The user's file with the key, outside the project."""
     file = tmp_path_factory.mktemp("vault") / "key"
     file.write_text(f"{value}\n")
     file.chmod(0o600)
@@ -306,7 +306,7 @@ def status_of_a_request(project: Project) -> tuple[int, str]:
     return project.curl(f"https://{API}/v1/models", "-H", "Accept: application/json")
 
 
-def test_a_source_is_fetched_into_memory_and_rotated_without_a_restart(
+def test_a_value_from_a_source_stays_in_memory_and_rotates_without_a_restart(
     keyed: Project, source: Path, value: str
 ) -> None:
     keyed.sandbox("secret", "set", "the.key", "--host", API, "--from", f"file:{source}")
@@ -322,13 +322,13 @@ def test_a_source_is_fetched_into_memory_and_rotated_without_a_restart(
     assert traces(other, [*said(keyed), *on_the_host(keyed)]) == []
 
 
-def test_a_secret_can_be_tested(keyed: Project) -> None:
+def test_secret_test_prints_the_servers_status_and_fails_over_plain_http(keyed: Project) -> None:
     assert keyed.sandbox("secret", "test", "the.key").stderr == f"{API} answers 200\n"
     denied = keyed.sandbox("secret", "test", "the.key", "--url", f"http://{API}/v1/models", check=False)
     assert (denied.returncode, denied.stderr.startswith(f"error: http://{API}/v1/models: ")) == (1, True)
 
 
-def test_a_source_that_fails_is_a_502_and_a_line_of_status(keyed: Project, source: Path) -> None:
+def test_requests_get_a_502_and_status_shows_it_when_a_source_fails(keyed: Project, source: Path) -> None:
     before = len(keys(keyed))
     source.chmod(0o644)
     with pytest.raises(CommandError, match="other users may open the file"):
@@ -341,7 +341,7 @@ def test_a_source_that_fails_is_a_502_and_a_line_of_status(keyed: Project, sourc
     assert len(keys(keyed)) == before
 
 
-def test_a_proxy_that_was_restarted_has_no_value_until_its_source_is_asked(keyed: Project, source: Path) -> None:
+def test_a_restarted_proxy_answers_502_until_the_source_is_fetched_again(keyed: Project, source: Path) -> None:
     source.chmod(0o600)
     keyed.sandbox("secret", "sync")
     keyed.compose("restart", "proxy")
@@ -354,7 +354,7 @@ def test_a_proxy_that_was_restarted_has_no_value_until_its_source_is_asked(keyed
 
 @pytest.fixture
 def signing_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A key of the user's with which git signs, and who the user is."""
+    """The user's signing key, and git settings that name the key and the user."""
     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key"))
     settings = f"[user]\n\temail = {ME}\n\tname = Me\n\tsigningKey = {tmp_path}/key.pub\n"
     (tmp_path / "gitconfig").write_text(f"{settings}[gpg]\n\tformat = ssh\n[safe]\n\tdirectory = *\n")
@@ -382,7 +382,7 @@ def test_commits_are_signed_with_a_key_that_the_sandbox_never_has(keyed: Project
     assert f"git.signing-key  agent-sandbox.internal  ssh-sign  from ssh-key:{signing_key}; used once" in listed
 
 
-def test_destroy_forgets_the_sources(keyed: Project) -> None:
+def test_destroy_deletes_the_stored_sources(keyed: Project) -> None:
     folder = Path(os.environ["XDG_STATE_HOME"]) / "agent-sandbox" / "secrets"  # other tests' projects have files there
     before = {*folder.iterdir()}
     keyed.sandbox("destroy", "--yes")

@@ -1,4 +1,4 @@
-"""A project that somebody else has made: nothing of it is taken up before the user has said yes."""
+"""A project that another person made: no setting of it is used before the user trusts it."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ EVIL = "version: 1\nservices: [claude]\ndomains: [evil.test]\n"
 
 
 def bring_policy(path: Path) -> None:
-    """Put a policy into a directory before `init`: as a clone has it."""
+    """Write a policy before `init`, as if it came with a clone."""
     (path / ".devcontainer").mkdir()
     (path / ".devcontainer" / "policy.yaml").write_text(EVIL)
 
 
 @pytest.fixture(scope="module")
 def cloned(projects: Projects) -> Project:
-    """A project whose policy came with it. What the lab says yes to is taken back: nobody has looked at it."""
+    """A project that came with a policy. The trust that the lab records is revoked."""
     project = projects.make("cloned", "claude", fill=bring_policy)
     project.sandbox("trust", "--revoke")
     return project
 
 
 def mounted(project: Project) -> str:
-    """Return all that the engine has of the project."""
+    """Return the ids of the project's containers."""
     name = json.loads(project.sandbox("status", "--json").stdout)["project"]
     return run("docker", "ps", "--all", "--quiet", f"--filter=label=com.docker.compose.project={name}").stdout
 
 
 def answered(project: Project, typed: bytes, *argv: str) -> tuple[int, str]:
-    """Run our command at a terminal at which somebody types."""
+    """Run our command with this input at a terminal; return its exit code and stderr."""
     controller, terminal = pty.openpty()
     os.write(controller, typed)
     done = subprocess.run(
@@ -59,7 +59,9 @@ def answered(project: Project, typed: bytes, *argv: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("command", [("up",), ("build",), ("shell",), ("exec", "true"), ("proxy", "restart")])
-def test_without_a_terminal_it_is_refused_and_says_what_to_do(cloned: Project, command: tuple[str, ...]) -> None:
+def test_commands_refuse_an_untrusted_project_without_a_terminal_and_print_a_hint(
+    cloned: Project, command: tuple[str, ...]
+) -> None:
     done = cloned.sandbox(*command, check=False)
     fingerprint = json.loads(cloned.sandbox("trust", "--json").stdout)["fingerprint"]
     assert done.returncode == 1
@@ -70,7 +72,7 @@ def test_without_a_terminal_it_is_refused_and_says_what_to_do(cloned: Project, c
     assert mounted(cloned) == ""
 
 
-def test_a_person_who_says_no_starts_nothing(cloned: Project) -> None:
+def test_answering_no_starts_nothing(cloned: Project) -> None:
     code, said = answered(cloned, b"n\n", "up")
     assert (code, "Trust this? [y/N] " in said, mounted(cloned)) == (1, True, "")
 
@@ -81,7 +83,7 @@ def test_the_fingerprint_of_other_settings_starts_nothing(cloned: Project) -> No
     assert "fingerprint mismatch: the settings are not those of" in done.stderr
 
 
-def test_a_fingerprint_is_enough_where_nobody_sits(cloned: Project) -> None:
+def test_the_right_fingerprint_starts_the_stack_without_a_terminal(cloned: Project) -> None:
     fingerprint = json.loads(cloned.sandbox("trust", "--json").stdout)["fingerprint"]
     cloned.sandbox("up", "--yes", fingerprint)
     assert cloned.curl("https://api.anthropic.com/")[0] == 200
@@ -91,7 +93,7 @@ def test_a_fingerprint_is_enough_where_nobody_sits(cloned: Project) -> None:
     assert cloned.containers()["agent"]["Id"] == before
 
 
-def test_what_narrows_is_taken_unasked_and_what_widens_is_not(cloned: Project) -> None:
+def test_reload_asks_for_trust_when_the_policy_widens_and_not_when_it_narrows(cloned: Project) -> None:
     cloned.policy.write_text("version: 1\nservices: [claude]\n")
     cloned.sandbox("proxy", "reload")
     cloned.policy.write_text("version: 1\nservices: [claude]\ndomains: [worse.test]\n")
@@ -103,7 +105,7 @@ def test_what_narrows_is_taken_unasked_and_what_widens_is_not(cloned: Project) -
     cloned.sandbox("proxy", "reload")
 
 
-def test_a_stack_that_has_been_changed_is_shown_and_meanwhile_the_trusted_one_is_used(cloned: Project) -> None:
+def test_up_shows_a_changed_compose_file_and_exec_keeps_using_the_trusted_stack(cloned: Project) -> None:
     file = cloned.path / COMPOSE
     before = file.read_text()
     body = before.partition("\n")[2].partition("\n")[2].replace("    init: true\n", "    init: true\n    pid: host\n")
@@ -111,7 +113,7 @@ def test_a_stack_that_has_been_changed_is_shown_and_meanwhile_the_trusted_one_is
     assert (provenance_of(file.read_text()), body in before) == (
         Provenance.OURS,
         False,
-    )  # a digest that anybody can make
+    )  # anybody can write a valid digest
     done = cloned.sandbox("up", check=False)
     assert (done.returncode, "\n+    pid: host\n" in done.stderr) == (1, True)
     assert cloned.sandbox("exec", "true").returncode == 0
@@ -120,7 +122,7 @@ def test_a_stack_that_has_been_changed_is_shown_and_meanwhile_the_trusted_one_is
     cloned.sandbox("up")
 
 
-def test_a_stack_that_the_agent_puts_below_is_not_taken_for_the_projects(cloned: Project) -> None:
+def test_commands_ignore_a_stack_that_the_agent_writes_to_a_subdirectory(cloned: Project) -> None:
     below = cloned.path / "vendor" / "lib"
     text = (cloned.path / COMPOSE).read_text().replace("name: cloned-", "name: other-")
     text = text.replace(stack_name("", str(cloned.path)).removeprefix("project"), stack_name("", str(below))[7:])
@@ -134,7 +136,7 @@ def test_a_stack_that_the_agent_puts_below_is_not_taken_for_the_projects(cloned:
     assert (done.returncode, f"{below} asks for this:" in done.stderr) == (1, True)
 
 
-def test_a_compose_file_that_the_agent_can_write_is_read_only_as_it_was_looked_at(cloned: Project) -> None:
+def test_up_shows_a_compose_file_that_the_agent_changed_after_it_was_trusted(cloned: Project) -> None:
     env = cloned.path / ".env"
     before = env.read_text()
     more = cloned.path / "more.yml"
@@ -152,7 +154,7 @@ def test_a_compose_file_that_the_agent_can_write_is_read_only_as_it_was_looked_a
     trust(cloned.path)
 
 
-def test_a_yes_can_be_taken_back_and_what_runs_is_still_found_by_its_name(cloned: Project) -> None:
+def test_revoked_trust_stops_up_and_the_running_stack_is_still_found(cloned: Project) -> None:
     assert f"{cloned.path}\n" in cloned.sandbox("trust", "--list").stdout
     cloned.sandbox("trust", "--revoke")
     assert cloned.sandbox("up", check=False).returncode == 1

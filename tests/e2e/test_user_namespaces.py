@@ -1,4 +1,4 @@
-"""An engine that maps users (userns-remap), on a machine of the test's own: a stack works there, and takes less."""
+"""A Docker engine that maps users (userns-remap), on a separate test machine: stacks work and share fewer limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from real_stacks import Project
 
 OWNER, OUTSIDE = 1000, 301_000
-# Everybody is somebody else outside; or everybody but the project's owner.
+# All users are mapped; or all but the project's owner.
 MAPPINGS = {
     "all": "daemon:300000:65536\n",
     "but-the-owner": "daemon:300000:1000\ndaemon:1000:1\ndaemon:301001:64535\n",
@@ -30,14 +30,14 @@ MAPPINGS = {
 
 @pytest.fixture(scope="module")
 def images() -> tuple[str, ...]:
-    """Have the engine that is used otherwise build the images."""
+    """Build the images on the ordinary engine."""
     proxy = proxy_image()
     return proxy, proxy.replace("/proxy:", "/base:"), proxy.replace("/proxy:", "/copilot:")
 
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """A folder that other users reach, as they do not reach pytest's own."""
+    """A directory that other users can read, unlike pytest's own."""
     with TemporaryDirectory(prefix="agent-sandbox-test-") as made:
         Path(made).chmod(0o755)
         yield Path(made)
@@ -64,14 +64,14 @@ def stack(request: pytest.FixtureRequest, images: tuple[str, ...], folder: Path)
 
 
 def owner_check(project: Project) -> dict[str, str]:
-    """Return what the doctor says of the project's owner."""
+    """Return doctor's check of the project's owner."""
     checks = json.loads(project.sandbox("doctor", "--json", check=False).stdout)["checks"]
     found: dict[str, str] = next(one for one in checks if one["name"] == "owner")
     return found
 
 
 def let_in(project: Project) -> None:
-    """Do what the doctor says, where dev cannot write."""
+    """Run the command that doctor suggests if dev cannot write the project."""
     found = owner_check(project)
     if found["status"] == "fail":
         assert project.exec("test", "-w", ".", check=False).returncode == 1
@@ -79,7 +79,7 @@ def let_in(project: Project) -> None:
     assert owner_check(project)["status"] == "ok"
 
 
-def test_a_stack_works_where_users_are_mapped_and_dev_writes_the_project(stack: Project) -> None:
+def test_a_stack_works_with_mapped_users_and_dev_can_write_the_project(stack: Project) -> None:
     let_in(stack)
     stack.exec("sh", "-c", "mkdir made; echo inside >made/file; git init --quiet repository; git -C repository status")
     file = stack.path / "made" / "file"
@@ -92,7 +92,7 @@ def test_a_stack_works_where_users_are_mapped_and_dev_writes_the_project(stack: 
 
 
 def outside(what: str, image: str) -> int:
-    """Take all of something as the project's owner, in a container of the ordinary engine: no user namespace there."""
+    """Use up a resource as the project's owner, in a container of the ordinary engine, without a user namespace."""
     argv = ("--user=1000:1000", "--network=none", "--entrypoint=python3", image, "-c", BURNING, what)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("DOCKER_HOST")
@@ -100,10 +100,12 @@ def outside(what: str, image: str) -> int:
 
 
 @pytest.mark.parametrize("what", ["inotify_instances", "descriptors_in_flight"])
-def test_what_the_agent_takes_there_the_user_still_has(stack: Project, images: tuple[str, ...], what: str) -> None:
+def test_the_users_kernel_limits_are_separate_except_descriptors_of_an_unmapped_owner(
+    stack: Project, images: tuple[str, ...], what: str
+) -> None:
     mapped = owner_check(stack)["what"].startswith(f"dev is uid {OUTSIDE} ")
     with burning(stack, what) as taken:
         assert taken > 0
-        # Descriptors in flight are counted for whoever owns the files, in any namespace.
+        # The kernel counts descriptors in flight by the user id outside the namespace.
         left = outside(what, images[1])
         assert (left >= taken) is (mapped or what == "inotify_instances")

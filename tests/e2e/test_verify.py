@@ -1,4 +1,4 @@
-"""`verify` on a real stack: green as it is, and red as soon as one wall is taken away."""
+"""`verify` on a real stack: passes on an intact stack, and fails when one protection is removed."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ if TYPE_CHECKING:
 
 
 def leaks(project: Project, *options: str) -> set[str]:
-    """Return what got out, by `group: what was tried`."""
+    """Return the probes that found a leak, as `group: what was tried`."""
     done = project.sandbox("verify", "--json", *options, check=False)
     found: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == (0 if found["ok"] else 1)
     return {f"{one['group']}: {one['tried']}" for one in found["probes"] if one["verdict"] == "LEAK"}
 
 
-def test_every_way_out_is_closed_and_nothing_reached_the_internet(claude: Project) -> None:
+def test_full_run_finds_no_leak_and_nothing_reaches_the_internet(claude: Project) -> None:
     before = len(claude.internet.events())
     done = claude.sandbox("verify", "--full", "--capture", f"{STANDIN_ADDRESS}:22")
     assert done.stdout.splitlines()[-1].endswith(" tried, none got out")
     assert claude.internet.events()[before:] == []
 
 
-def test_each_group_tries_something(claude: Project) -> None:
+def test_full_run_has_probes_of_every_group(claude: Project) -> None:
     found = json.loads(claude.sandbox("verify", "--full", "--json").stdout)["probes"]
     assert {one["group"] for one in found} == {"direct", "names", "network", "proxy", "privileges", "sockets", "walls"}
     assert len(found) > 80
 
 
-def test_the_quick_part_takes_no_two_seconds(claude: Project) -> None:
+def test_quick_run_takes_less_than_a_second(claude: Project) -> None:
     found = json.loads(claude.sandbox("verify", "--json").stdout)["probes"]
     assert sum(one["ms"] for one in found) < 1000
 
 
 @pytest.fixture
 def flushed(claude: Project) -> Iterator[Project]:
-    """The stack without its rules: its network is all that holds."""
+    """The stack without firewall rules: only the internal network protects it."""
     flush = "iptables -P INPUT ACCEPT; iptables -P OUTPUT ACCEPT; iptables -F"
     claude.compose("exec", "-T", "--user", "root", "firewall", "sh", "-c", flush)
     yield claude
     claude.compose("up", "--detach", "--force-recreate", "--wait", "firewall", "agent")
 
 
-def test_rules_that_were_flushed_are_seen(flushed: Project) -> None:
-    # The network holds, but nothing refuses at once what it does not carry.
+def test_reports_leaks_when_the_firewall_rules_are_flushed(flushed: Project) -> None:
+    # The internal network lets nothing out, but nothing refuses these connections at once.
     assert leaks(flushed) == {
         "direct: tcp 198.51.100.1:443",
         "direct: udp 198.51.100.1:53",
@@ -65,21 +65,21 @@ def test_rules_that_were_flushed_are_seen(flushed: Project) -> None:
 
 @pytest.fixture
 def ordinary(claude: Project) -> Iterator[Project]:
-    """The stack with another network besides its own: its rules are all that holds."""
+    """The stack with a second, ordinary network: only the firewall rules protect it."""
     firewall = claude.containers()["firewall"]["Id"]
     run("docker", "network", "connect", claude.internet.name, firewall)
     yield claude
     run("docker", "network", "disconnect", claude.internet.name, firewall)
 
 
-def test_another_network_is_seen(ordinary: Project) -> None:
+def test_reports_a_leak_when_the_firewall_is_connected_to_another_network(ordinary: Project) -> None:
     assert leaks(ordinary) == {"direct: another network"}
     (mending,) = json.loads(ordinary.sandbox("status", "--json").stdout)["connected"]
     assert mending.startswith(f"docker network disconnect {ordinary.internet.name} ")
 
 
 def probe_in_another_container(project: Project, *options: str) -> set[str]:
-    """Run the probe, by its file alone, in a container that nothing locks in, on the stand-in's network."""
+    """Run the probe from its source in an ordinary container on the stand-in's network."""
     source = project.exec("cat", "/usr/local/lib/agent-sandbox/probe.py").stdout
     image = project.containers()["agent"]["Config"]["Image"]
     done = run(
@@ -90,7 +90,7 @@ def probe_in_another_container(project: Project, *options: str) -> set[str]:
     return {f"{one['group']}: {one['tried']}" for one in json.loads(done.stdout)["probes"] if one["verdict"] == "LEAK"}
 
 
-def test_an_ordinary_container_leaks_and_its_listener_heard_it(claude: Project) -> None:
+def test_reports_leaks_in_an_ordinary_container_that_reach_the_capture_address(claude: Project) -> None:
     before = len(claude.internet.events())
     found = probe_in_another_container(claude, "--capture", f"{STANDIN_ADDRESS}:22")
     assert {
@@ -100,7 +100,7 @@ def test_an_ordinary_container_leaks_and_its_listener_heard_it(claude: Project) 
     assert [event["event"] for event in claude.internet.events()[before:]] != []
 
 
-def test_no_agent_starts_behind_a_wall_that_does_not_hold(claude: Project) -> None:
+def test_the_start_check_reports_an_extra_capability_of_the_agent_container(claude: Project) -> None:
     privileged = {"services": {"agent": {"cap_add": ["NET_RAW"]}}}
     override = claude.path.parent / "weaker.json"
     override.write_text(json.dumps(privileged))

@@ -1,4 +1,4 @@
-"""The walls of a running stack, each tried from inside and each alone."""
+"""The protections of a running stack, each tested from inside and each on its own."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def process_status(project: Project, *, user: str | None = None) -> dict[str, st
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-def test_the_attacks_run_in_an_image_of_the_projects_own_and_with_masks(claude: Project) -> None:
+def test_these_tests_run_in_a_project_image_with_masks(claude: Project) -> None:
     assert claude.containers()["agent"]["Config"]["Image"].startswith("agent-sandbox/project:")
     assert claude.exec("sh", "-ec", "tree --version >/dev/null; cat masked.env; ls -A masked").stdout == ""
     mounts = {mount["Destination"] for mount in claude.containers()["agent"]["Mounts"]}
     assert "/workspace/masked.env" in mounts
 
 
-def test_exec_is_dev_and_never_root(claude: Project) -> None:
+def test_exec_runs_as_uid_1000(claude: Project) -> None:
     assert claude.exec("id", "-u").stdout == "1000\n"
 
 
@@ -43,7 +43,7 @@ def test_exec_has_no_capability_and_cannot_gain_one(claude: Project, user: str |
     assert status["Seccomp"] == "2"
 
 
-def test_the_image_holds_no_setuid_setgid_or_capability_binary(claude: Project) -> None:
+def test_the_image_contains_no_setuid_setgid_or_capability_binary(claude: Project) -> None:
     found = claude.exec(
         "find", "/", "-xdev", "(", "-perm", "-4000", "-o", "-perm", "-2000", ")", "-type", "f", user="root"
     )
@@ -55,12 +55,12 @@ def test_the_image_holds_no_setuid_setgid_or_capability_binary(claude: Project) 
     assert claude.exec("python3", "-c", scan, user="root").stdout == ""
 
 
-# What the firewall's first process starts with; the one that sleeps for the agent has given up all of it.
+# Allowed capabilities. The firewall's first process has these; the process that then sleeps has none.
 NEEDED = {"proxy": 0, "firewall": sum(1 << bit for bit in (6, 7, 12)), "agent": 0}
 
 
 @pytest.mark.parametrize("service", NEEDED)
-def test_no_process_of_a_container_has_more_than_it_needs(claude: Project, service: str) -> None:
+def test_no_process_has_more_capabilities_than_its_container_needs(claude: Project, service: str) -> None:
     script = "for f in /proc/[0-9]*/status; do grep -E '^(Cap|NoNew|Seccomp:)' $f && echo; done"
     said = run("docker", "exec", claude.containers()[service]["Id"], "sh", "-c", script).stdout
     found = [dict(line.split(":\t") for line in one.splitlines()) for one in said.strip().split("\n\n")]
@@ -72,26 +72,26 @@ def test_no_process_of_a_container_has_more_than_it_needs(claude: Project, servi
 
 
 def rights(project: Project, program: str, *, user: str | None) -> list[tuple[str, str]]:
-    """Return the users and capabilities of a process, as a program that prints files finds them for itself."""
+    """Return the users, groups and capabilities of a process that runs `program`, which must print a file."""
     said = project.exec(program, "/proc/self/status", user=user, check=False).stdout
     return re.findall(r"^(Uid|Gid|Cap\w+):\t(.*)$", said, re.MULTILINE)
 
 
 @pytest.mark.parametrize("user", [None, "root"])
-def test_a_file_that_lends_its_owners_rights_lends_none_inside(claude: Project, user: str | None) -> None:
+def test_setuid_bits_and_file_capabilities_give_no_rights(claude: Project, user: str | None) -> None:
     claude.exec("cp", "/usr/bin/cat", "lent")
     lent = claude.path / "lent"
     os.chown(lent, 0, 0)
     lent.chmod(0o6755)
     own = rights(claude, "cat", user=user)
     assert (len(own), rights(claude, "./lent", user=user)) == (7, own)
-    # As `setcap cap_net_admin+ep` writes it; the kernel may also refuse to start such a file.
+    # As `setcap cap_net_admin+ep` writes it. The kernel can also refuse to run such a file.
     os.setxattr(lent, "security.capability", struct.pack("<5I", 0x0200_0001, 1 << 12, 0, 0, 0))
     assert rights(claude, "./lent", user=user) in ([], own)
     lent.unlink()
 
 
-# Each changes the network or the kernel where it may; what the kernel says to it is printed.
+# Try each change to the network or the kernel. Print those that succeed, and errors other than a refusal.
 TRIES = """
 import ctypes, fcntl, os, socket, struct, subprocess
 libc, inet = ctypes.CDLL(None, use_errno=True), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -132,11 +132,11 @@ print(len(TRIES), "tried")
 
 
 @pytest.mark.parametrize("user", [None, "root"])
-def test_neither_the_network_nor_the_kernel_can_be_changed(claude: Project, user: str | None) -> None:
+def test_dev_and_root_cannot_change_the_network_or_the_kernel(claude: Project, user: str | None) -> None:
     assert claude.exec("python3", "-c", TRIES, user=user).stdout == "14 tried\n"
 
 
-def test_all_but_the_proxy_is_refused_at_once(claude: Project) -> None:
+def test_refuses_direct_connections_at_once(claude: Project) -> None:
     for url in (
         f"http://{STANDIN_ADDRESS}/",
         f"https://{STANDIN_ADDRESS}:22/",
@@ -160,13 +160,13 @@ def test_all_but_the_proxy_is_refused_at_once(claude: Project) -> None:
         assert (7, True) == (done.returncode, float(done.stdout) < 2), url
 
 
-def test_no_name_resolves_inside(claude: Project) -> None:
+def test_a_name_that_the_policy_does_not_allow_does_not_resolve(claude: Project) -> None:
     done = claude.exec("getent", "hosts", "allowed.test", check=False)
     assert done.returncode != 0
     assert done.stdout == ""
 
 
-def test_with_every_rule_flushed_by_root_still_nothing_gets_out_but_through_the_proxy(claude: Project) -> None:
+def test_only_the_proxy_leads_out_even_with_all_firewall_rules_flushed(claude: Project) -> None:
     before = len(claude.internet.events())
     flush = "iptables -P INPUT ACCEPT; iptables -P OUTPUT ACCEPT; iptables -F; ip6tables -P OUTPUT ACCEPT; ip6tables -F"
     claude.compose("exec", "-T", "--user", "root", "firewall", "sh", "-c", flush)
@@ -180,7 +180,7 @@ def test_with_every_rule_flushed_by_root_still_nothing_gets_out_but_through_the_
     assert [event.get("path") for event in claude.internet.events()[before:]] == ["/still-here"]
 
 
-def test_the_rules_hold_alone_when_the_network_is_ordinary(claude: Project) -> None:
+def test_firewall_rules_alone_refuse_direct_connections_on_an_ordinary_network(claude: Project) -> None:
     firewall = claude.containers()["firewall"]["Id"]
     run("docker", "network", "connect", claude.internet.name, firewall)
     before = len(claude.internet.events())
@@ -194,7 +194,7 @@ def test_the_rules_hold_alone_when_the_network_is_ordinary(claude: Project) -> N
     assert claude.internet.events()[before:] == []
 
 
-def test_no_private_key_is_in_the_agents_container(claude: Project) -> None:
+def test_no_private_key_is_in_the_agent_container(claude: Project) -> None:
     places = ("/", "(", "-path", "/proc", "-o", "-path", "/sys", ")", "-prune", "-o", "-type", "f", "-size", "-64k")
     keys = ("-exec", "grep", "-lE", "^-----BEGIN .*PRIVATE KEY", "{}", "+")
     assert claude.exec("find", *places, *keys, user="root", check=False).stdout == ""
@@ -205,7 +205,7 @@ def test_no_private_key_is_in_the_agents_container(claude: Project) -> None:
 
 
 @pytest.mark.parametrize("user", [None, "root"])
-def test_what_is_trusted_cannot_be_changed(claude: Project, user: str | None) -> None:
+def test_the_ca_and_the_trust_store_are_read_only(claude: Project, user: str | None) -> None:
     for path in (
         "/usr/local/share/agent-sandbox/ca/ca.crt",
         "/etc/ssl/certs/ca-certificates.crt",
@@ -221,7 +221,7 @@ def test_what_is_trusted_cannot_be_changed(claude: Project, user: str | None) ->
 @pytest.mark.parametrize(
     "path", [".devcontainer/policy.yaml", ".devcontainer/docker-compose.yml", ".devcontainer/devcontainer.json", ".env"]
 )
-def test_the_agent_cannot_change_its_walls(claude: Project, path: str) -> None:
+def test_the_agent_cannot_change_the_files_that_configure_the_sandbox(claude: Project, path: str) -> None:
     before = (claude.path / path).read_bytes()
     for command in (f"echo x >> {path}", f"rm -f {path}", f"mv {path} elsewhere"):
         assert claude.exec("sh", "-c", command, check=False).returncode != 0

@@ -1,4 +1,4 @@
-"""The commands of docs/working-day.md in one go, with real Claude Code and a model that is a script."""
+"""All commands of docs/working-day.md in order, with the real Claude Code and a scripted model."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     from real_stacks import Internet
 
-# The first test builds an image with Chromium, which takes minutes where nothing is cached.
+# The first test builds an image with Chromium, which takes minutes without a cache.
 pytestmark = pytest.mark.timeout(1200)
 PAGE = (ROOT / "docs" / "working-day.md").read_text()
-# A line that the reader types, on the host machine or inside, without its comment.
+# A line that the reader types, on the host machine or in the sandbox, without its comment.
 TYPED = re.compile(r"^(?:\$|dev@agent:/workspace%) (.*?)(?: {2,}#.*)?$", re.MULTILINE)
 QUESTION, PROMPT = r"\[y/N\]:? ?\Z", r"(?:HOST\$ |dev@agent:\S+% ?(?:\x1b\[[^\n]*)?)\Z"
 PLAYWRIGHT = CONTROLLERS["playwright"]
-# What is added to the page's sandbox.yaml: Vite, which `npm install` would bring from a registry, a Django project with
+# Added to the page's sandbox.yaml: Vite, which `npm install` would fetch from a registry, a Django project with
 # migrations and tests, and the other browser tools.
 MORE = {
     "tools": {"npm": ["vite@7", f"{PLAYWRIGHT.package}@{PLAYWRIGHT.version}"]},
@@ -74,12 +74,12 @@ def block(page: str, kind: str) -> str:
 
 
 def commands() -> list[str]:
-    """Return all that the reader of the page types, in order."""
+    """Return all commands that the reader of the page types, in order."""
     return TYPED.findall("\n".join(re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)))
 
 
 class Day:
-    """A project on the reader's machine, a terminal in its directory, and the commands that are left of the page."""
+    """A project on the host machine, a terminal in its directory, and the page's commands that are still to run."""
 
     def __init__(self, path: Path, internet: Internet) -> None:
         self.path, self.internet, self.left = path, internet, commands()
@@ -88,12 +88,12 @@ class Day:
         self.terminal.read("", until=re.compile(PROMPT))
 
     def take(self, *commands: str) -> None:
-        """Cross the next commands off the page."""
+        """Remove the next commands from the list."""
         assert self.left[: len(commands)] == [*commands]
         del self.left[: len(commands)]
 
     def type(self, command: str, *, until: str = PROMPT, seconds: float = 60) -> str:
-        """Type the page's next command at the terminal, and `y` after each question; return what it prints."""
+        """Type the page's next command at the terminal, and `y` after each question; return the output."""
         self.take(command)
         end = re.compile(f"{QUESTION}|{until}")
         said, found = self.terminal.read(f"{command}\n", until=end, seconds=seconds)
@@ -108,20 +108,20 @@ class Day:
         return self.also(command, *more, check=check, piped=piped)
 
     def also(self, command: str, *more: str, check: bool = True, piped: str = "") -> subprocess.CompletedProcess[str]:
-        """Run a command that no block of the page has."""
+        """Run a command that is not on the page."""
         return run("sh", "-c", f"{command} {shlex.join(more)}", cwd=self.path, check=check, piped=piped)
 
     def inside(self, script: str) -> str:
-        """Run a script in the sandbox; return what it prints."""
+        """Run a script in the sandbox; return its output."""
         return self.also("agent-sandbox exec", "--", "sh", "-ec", script).stdout
 
     def call(self, server: str, *calls: list[object]) -> list[list[str]]:
-        """Call the tools of an MCP server inside, as an agent's settings name it; return the texts of each answer."""
+        """Call tools of an MCP server that the agent's settings name; return the texts of each answer."""
         argv = ("--", "python3", "-I", "-c", MCP_CLIENT, SETTINGS, server, *map(json.dumps, calls))
         return [json.loads(line) for line in self.also("agent-sandbox exec", *argv).stdout.splitlines()]
 
     def stacks(self) -> dict[str, str]:
-        """Return the names of the running stacks of the project and its clones, by the clone's name or ""."""
+        """Return the stack name of each running clone by the clone's name, and the project's own as ""."""
         listed = json.loads(self.also("agent-sandbox ls", "--json").stdout)["stacks"]
         own = json.loads(self.also("agent-sandbox status", "--json").stdout)["project"]
         here = os.path.realpath(self.path)
@@ -137,13 +137,13 @@ class Day:
             run("docker", "network", "connect", self.internet.name, f"{stacks[clone]}-proxy-1")
 
     def commit(self, message: str) -> None:
-        """Commit everything, and have all files belong to the project's owner again."""
+        """Commit everything, and give all files back to the project's owner."""
         run("git", "add", ".", cwd=self.path)
         run("git", "commit", "--quiet", "--message", message, cwd=self.path)
         own(self.path)
 
     def end(self) -> None:
-        """Remove all that is left on the engine, and the images that nothing else uses."""
+        """Remove the stacks, and the images that nothing else uses."""
         self.terminal.close()
         status = agent_sandbox("status", "--json", cwd=self.path, check=False).stdout
         images = {one["image"] for one in json.loads(status or '{"services": []}')["services"]}
@@ -159,7 +159,7 @@ def own(folder: Path) -> None:
 
 
 def settle_in(folder: Path, internet: Internet, patch: pytest.MonkeyPatch) -> None:
-    """Write the settings of the reader's machine: the company's CA, git's, a sign-in, and the command on PATH."""
+    """Set up the host machine: a company CA, git settings, a login, and the command on PATH."""
     policies, program = folder / "config" / "agent-sandbox", folder / "bin" / "agent-sandbox"
     for place in (policies, program.parent):
         place.mkdir(parents=True)
@@ -177,7 +177,7 @@ def settle_in(folder: Path, internet: Internet, patch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture(scope="module")
 def day(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
-    """The part `Set up`, and the stack."""
+    """The project after the page's section `Set up`, with a running stack."""
     folder = tmp_path_factory.mktemp("day")
     for parent in (folder, folder.parent):
         parent.chmod(0o755)  # the stack's users are not the user who runs the tests
@@ -208,7 +208,7 @@ def day(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def address(day: Day) -> str:
-    """A shell in the sandbox in which the development server runs; the server's address on this machine."""
+    """Start the development server in a shell in the sandbox; return its address on the host machine."""
     opened = re.search(r"http://127\.0\.0\.1:\d+(?=  port 5173 of the sandbox)", day.type("agent-sandbox shell"))
     assert opened
     day.type("npm install")
@@ -217,7 +217,7 @@ def address(day: Day) -> str:
     return opened[0]
 
 
-def test_every_request_to_a_server_inside_is_answered(day: Day, address: str) -> None:
+def test_every_request_to_a_server_in_the_sandbox_is_answered(day: Day, address: str) -> None:
     listed = day.also("agent-sandbox ports").stdout.splitlines()
     assert [line for line in listed if line.startswith("5173 ") and "vite" in line]
     with ThreadPoolExecutor(CONNECTIONS) as pool:
@@ -226,7 +226,7 @@ def test_every_request_to_a_server_inside_is_answered(day: Day, address: str) ->
 
 
 def asked(address: str, times: int) -> set[tuple[int, bool]]:
-    """Ask for a file on one connection; return each status, with whether the file came."""
+    """Request a file many times on one connection; return the statuses, each with whether the file came."""
     host, _, port = address.removeprefix("http://").partition(":")
     found = set()
     with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=20)) as connection:
@@ -238,7 +238,7 @@ def asked(address: str, times: int) -> set[tuple[int, bool]]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_an_edit_reaches_a_browser_on_this_machine_without_a_reload(
+def test_an_edit_reaches_a_browser_on_the_host_machine_without_a_reload(
     day: Day, address: str, program: str, tmp_path: Path
 ) -> None:
     with Chromium(program, tmp_path) as tab:
@@ -267,7 +267,7 @@ call>>mcp__browser__take_screenshot {"pageId": 2, "filePath": "claude.png"}<<"""
 
 
 @pytest.mark.usefixtures("address")
-def test_claude_edits_a_file_and_takes_a_screenshot_of_the_server_with_the_login_of_this_machine(day: Day) -> None:
+def test_claude_edits_a_file_and_takes_a_screenshot_with_the_host_machines_login(day: Day) -> None:
     answer = day.also("agent-sandbox run", "--", "-p", piped=TALK).stdout
     assert "2: t (http://localhost:5173/)" in answer
     assert "/workspace/claude.png" in answer
@@ -290,7 +290,7 @@ def test_a_browser_records_a_trace_and_shows_why_a_page_is_denied(day: Day) -> N
     assert "/workspace/trace.json" in traced
     assert json.loads((day.path / "trace.json").read_text())["traceEvents"] != []
     assert "Blocked by agent-sandbox: GET denied.test/page" in denied
-    # Nothing was asked of its maker.
+    # The browser sent no request to Google.
     logged = day.also("agent-sandbox proxy logs --json").stdout.splitlines()
     hosts = {str(json.loads(line).get("host")) for line in logged}
     assert {host for host in hosts if host.endswith(("google.com", "googleapis.com", "gvt1.com"))} == set()
@@ -355,7 +355,7 @@ def test_the_work_of_a_branch_is_fetched_reviewed_and_committed(day: Day) -> Non
     assert log == "Ann: By Claude\nAnn: By fix-1\nAnn: Start\n"
 
 
-def test_in_the_evening_nothing_gets_out_and_what_is_kept_is_there_in_the_morning(day: Day) -> None:
+def test_verify_finds_no_leak_and_the_database_keeps_its_data_after_down_and_up(day: Day) -> None:
     before = day.internet.events()
     tried = day.run("agent-sandbox verify --full", f"--capture={STANDIN_ADDRESS}:22").stdout.splitlines()[-1]
     assert tried.endswith(" tried, none got out")
@@ -370,7 +370,7 @@ def test_in_the_evening_nothing_gets_out_and_what_is_kept_is_there_in_the_mornin
     assert day.inside('psql "$DATABASE_URL" -tAc "TABLE items"') == "Tea\n"
 
 
-def test_a_clone_that_is_destroyed_first_says_what_was_not_fetched_and_leaves_nothing(day: Day) -> None:
+def test_destroy_lists_unfetched_commits_of_a_clone_and_leaves_no_volume(day: Day) -> None:
     stacks = day.stacks()
     day.also("agent-sandbox down --path fix-2")
     asked_first = day.also("agent-sandbox destroy --path fix-2", check=False).stderr

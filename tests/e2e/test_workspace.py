@@ -1,4 +1,4 @@
-"""What the host runs from a project, on a real engine: read-only inside, also after the host has replaced it."""
+"""Protected paths on a real Docker engine: read-only in the sandbox, also after the host machine replaced them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from real_stacks import Project, Projects
 
 HOST_GIT = ("git", "-c", "safe.directory=*", "-c", "user.name=me", "-c", "user.email=me@example.com")
-# What patterns match, and names that a mount table writes in another way.
+# Files that match patterns, and names that a mount table escapes.
 MATCHED = (".config/mise/config.toml", "Lefthook.yml", "a 1.code-workspace", r"a\b.code-workspace")
 REPLACED = "replaced on the host machine, so the agent can write it now"
 
 
 def git(folder: Path, *argv: str) -> None:
-    """Run git as the user does, on the host."""
+    """Run git on the host machine, as the user."""
     run(*HOST_GIT, "-c", "protocol.file.allow=always", *argv, cwd=folder)
 
 
 def fill(project: Path) -> None:
-    """Make a repository with a submodule, a worktree, hooks in a directory of its own, and others' settings."""
+    """Make a repository with submodules, a worktree, a separate hooks directory, and settings of other tools."""
     library = project.parent / "library"
     for folder in (library, project):
         folder.mkdir(exist_ok=True)
         git(folder, "init", "--quiet")
         git(folder, "commit", "--quiet", "--allow-empty", "--message=first")
-    for path in ("libs/one", "fe"):  # one with two hex digits for a name, as git's own directories of objects have
+    for path in ("libs/one", "fe"):  # `fe` looks like one of git's object directories
         git(project, "submodule", "--quiet", "add", str(library), path)
     git(project, "init", "--quiet", "vendor/stray")
     git(project, "worktree", "add", "--quiet", str(project.parent / "feature"))
@@ -50,14 +50,14 @@ def fill(project: Path) -> None:
 
 @pytest.fixture(scope="module")
 def project(projects: Projects) -> Project:
-    """A running stack in a repository that has a bit of everything."""
+    """A running stack in that repository."""
     made = projects.make("repository", "claude", fill=fill)
     use_own_image(made)
     made.sandbox("up")
     return made
 
 
-def test_the_agent_works_with_git(project: Project) -> None:
+def test_the_agent_can_commit_and_create_a_branch(project: Project) -> None:
     project.exec("git", "config", "--global", "user.email", "dev@example.com")
     project.exec("git", "config", "--global", "user.name", "dev")
     project.exec("sh", "-ec", "echo new >file; git add file; git commit --quiet --message=inside; git branch other")
@@ -89,7 +89,7 @@ def test_the_agent_works_with_git(project: Project) -> None:
         ".devcontainer/policy.yaml",
     ],
 )
-def test_what_the_host_acts_on_cannot_be_written_replaced_or_linked(project: Project, path: str) -> None:
+def test_the_agent_cannot_write_replace_or_link_a_protected_path(project: Project, path: str) -> None:
     place = project.path / path
     before = place.read_bytes() if place.exists() else None
     for command in (
@@ -105,12 +105,12 @@ def test_what_the_host_acts_on_cannot_be_written_replaced_or_linked(project: Pro
 
 
 @pytest.mark.parametrize("path", [".git", ".git/modules", ".git/modules/libs/one", ".git/worktrees/feature", ".claude"])
-def test_no_parent_can_be_moved_away(project: Project, path: str) -> None:
+def test_the_agent_cannot_move_a_parent_of_a_protected_path(project: Project, path: str) -> None:
     done = project.exec("mv", path, f"{path}-away", check=False)
     assert "Device or resource busy" in done.stderr
 
 
-def test_nothing_is_left_on_the_host_for_what_was_not_there(project: Project) -> None:
+def test_protecting_a_missing_path_leaves_no_file_on_the_host_machine(project: Project) -> None:
     assert list((project.path / ".git" / "hooks").iterdir()) == []
     assert {path.name for path in project.path.iterdir() if path.name.startswith(".")} == {
         ".claude", ".config", ".devcontainer", ".env", ".envrc", ".git", ".gitmodules", ".mcp.json", ".vscode",
@@ -118,12 +118,12 @@ def test_nothing_is_left_on_the_host_for_what_was_not_there(project: Project) ->
 
 
 def status(project: Project) -> dict[str, list[str]]:
-    """Return what the agent could write: mounts that are lost, and paths without one."""
+    """Return what the agent could write: lost mounts, and unprotected paths."""
     found = json.loads(project.sandbox("status", "--json").stdout)["workspace"]
     return {"lost": found["lost"], "unprotected": [one["path"] for one in found["unprotected"]]}
 
 
-def test_what_the_agent_makes_and_the_host_would_act_on_is_told(project: Project) -> None:
+def test_status_lists_new_files_that_programs_on_the_host_machine_act_on(project: Project) -> None:
     assert status(project) == {"lost": [], "unprotected": []}
     files = "mise.toml .lefthook.toml .git/commondir"
     project.exec("sh", "-ec", f"touch {files}; git init --quiet nested; ln -s nested .idea")
@@ -136,7 +136,7 @@ def test_what_the_agent_makes_and_the_host_would_act_on_is_told(project: Project
         project.exec("rm", "-rf", "mise.toml", ".lefthook.toml", ".git/commondir", "nested", ".idea")
 
 
-def test_no_protection_is_dropped_where_the_agent_makes_more_than_the_next_init_searches(project: Project) -> None:
+def test_init_keeps_protected_paths_when_the_agent_makes_too_many_directories(project: Project) -> None:
     before = (project.path / ".devcontainer" / "docker-compose.yml").read_text()
     project.exec("sh", "-ec", "seq -f 0%.0f 20500 | xargs mkdir; touch .nvimrc")
     try:
@@ -172,17 +172,19 @@ def replace_folder(project: Path) -> None:
 
 
 @pytest.mark.parametrize(("replace", "path"), [(replace_env, ".env"), (replace_folder, ".vscode")])
-def test_what_the_host_has_replaced_is_seen_refused_and_mended(project: Project, replace: object, path: str) -> None:
+def test_a_lost_mount_is_reported_stops_exec_and_is_repaired_by_up(
+    project: Project, replace: object, path: str
+) -> None:
     assert callable(replace)
     replace(project.path)
-    os.chown(project.path / path, 1000, 1000)  # as it is where the user runs git
-    assert project.exec("test", "-w", path, check=False).returncode == 0  # that is why it matters
+    os.chown(project.path / path, 1000, 1000)  # files of the user's git belong to the user
+    assert project.exec("test", "-w", path, check=False).returncode == 0  # the agent can write it now
     assert status(project)["lost"] == [path]
     assert path in project.exec("zsh", "-ic", "exit").stderr
     assert f"fail  mounts      {path}: {REPLACED}" in project.sandbox("doctor", check=False).stdout
     refused = project.sandbox("exec", "echo", "ran", check=False)
     assert (refused.returncode, refused.stdout) == (1, "")
-    # By the container itself, or, once the engine has looked, by the command.
+    # The container refuses, or the command does if the health check has failed already.
     assert path in refused.stderr
     assert "was replaced on the host machine, so the agent can write it now\n" in refused.stderr
     said = project.sandbox("up").stderr
@@ -193,13 +195,13 @@ def test_what_the_host_has_replaced_is_seen_refused_and_mended(project: Project,
 
 
 def host_git(project: Project, *argv: str) -> None:
-    """Change the repository as the user's git does, whose files belong to the user."""
+    """Run git on the host machine, and give the repository's files to the user."""
     address = f"url.{project.path.parent / 'origin.git'}.insteadOf=https://example.com/x.git"
     git(project.path, "-c", address, *argv)
     run("chown", "-R", "1000:1000", str(project.path / ".git"))
 
 
-# Each changes the settings.
+# Each of these commands changes .git/config.
 DAILY = (
     ("remote", "add", "-f", "origin", "https://example.com/x.git"),
     ("push", "--quiet", "-u", "origin", "HEAD"),
@@ -211,8 +213,8 @@ DAILY = (
 )
 
 
-def test_the_agent_works_on_while_git_on_the_host_changes_harmless_settings(project: Project) -> None:
-    """And cannot write the settings, even if it opened the file before it was protected again."""
+def test_the_agent_works_on_when_git_on_the_host_machine_changes_harmless_settings(project: Project) -> None:
+    """It cannot write the settings, even if it opened the file before it was protected again."""
     git(project.path.parent, "init", "--quiet", "--bare", "origin.git")
     git(project.path, "push", "--quiet", "../origin.git", "HEAD:refs/heads/x", "HEAD:refs/heads/y")
     agent = project.containers()["agent"]["Id"]
@@ -237,7 +239,7 @@ def test_the_agent_works_on_while_git_on_the_host_changes_harmless_settings(proj
 
 
 @pytest.mark.parametrize("by_the_agent", [True, False])
-def test_a_setting_that_may_run_something_is_not_accepted(project: Project, *, by_the_agent: bool) -> None:
+def test_up_refuses_a_new_git_setting_that_can_run_a_program(project: Project, *, by_the_agent: bool) -> None:
     host_git(project, "config", "user.name", "Bea" if by_the_agent else "Cleo")
     if by_the_agent:
         project.exec("git", "config", "--file", "/workspace/.git/config", "core.fsmonitor", "./x")
@@ -253,7 +255,7 @@ def test_a_setting_that_may_run_something_is_not_accepted(project: Project, *, b
     assert status(project)["lost"] == []
 
 
-def test_what_the_agent_put_into_a_file_that_the_host_replaced_is_shown_before_it_is_protected(
+def test_up_shows_what_the_agent_wrote_to_a_replaced_file_before_protecting_it(
     project: Project,
 ) -> None:
     git(project.path, "config", "user.name", "Ann")
@@ -263,15 +265,15 @@ def test_what_the_agent_put_into_a_file_that_the_host_replaced_is_shown_before_i
     assert refused.returncode == 1
     assert "+\tfsmonitor = ./x" in refused.stderr
     assert "this may run on your machine: .git/config: core.fsmonitor; the agent was stopped" in refused.stderr
-    assert project.sandbox("up", check=False).returncode == 1  # a second one is no yes
+    assert project.sandbox("up", check=False).returncode == 1  # a second `up` does not accept it
     git(project.path, "config", "--unset", "core.fsmonitor")
     project.sandbox("up")
     assert status(project)["lost"] == []
 
 
-def test_a_policy_of_the_agents_is_not_taken_up_by_a_proxy_that_comes_back_by_itself(project: Project) -> None:
+def test_a_restarted_proxy_does_not_load_a_policy_that_the_agent_wrote(project: Project) -> None:
     folder = project.path / ".devcontainer"
-    shutil.copytree(folder, project.path.parent / "checkout")  # as a branch without it, and back
+    shutil.copytree(folder, project.path.parent / "checkout")  # like a checkout of a branch without it, and back
     folder.rename(project.path.parent / "gone")
     (project.path.parent / "checkout").rename(folder)
     for place in (folder, *folder.iterdir()):
@@ -279,7 +281,7 @@ def test_a_policy_of_the_agents_is_not_taken_up_by_a_proxy_that_comes_back_by_it
     good = project.policy.read_text()
     project.exec("sh", "-c", "printf 'version: 1\ndomains: [denied.test]\n' >/workspace/.devcontainer/policy.yaml")
     proxy = project.containers()["proxy"]["Id"]
-    run("docker", "restart", "--time", "1", proxy)  # as the engine does where the agent has used it up
+    run("docker", "restart", "--time", "1", proxy)  # as the engine does when the proxy runs out of memory
     said = project.wait_until_it_answers("http://denied.test/", 403)
     assert "its directory was replaced on the host after the proxy was created, and now has a different policy" in said
     assert project.curl("https://api.anthropic.com/")[0] == 403
@@ -293,9 +295,7 @@ def test_a_policy_of_the_agents_is_not_taken_up_by_a_proxy_that_comes_back_by_it
 
 
 @pytest.mark.parametrize("ended", [True, False])
-def test_an_agent_that_ends_its_container_or_whose_stack_is_taken_down_hides_nothing(
-    project: Project, *, ended: bool
-) -> None:
+def test_up_detects_what_the_agent_wrote_before_its_container_ended(project: Project, *, ended: bool) -> None:
     git(project.path, "config", "user.name", "Ann" if ended else "Bea")
     os.chown(project.path / ".git/config", 1000, 1000)
     project.exec("git", "config", "--file", "/workspace/.git/config", "core.fsmonitor", "./x")
@@ -314,7 +314,7 @@ def test_an_agent_that_ends_its_container_or_whose_stack_is_taken_down_hides_not
     assert status(project)["lost"] == []
 
 
-def test_the_engine_sees_it_too(project: Project) -> None:
+def test_a_lost_mount_fails_the_health_check(project: Project) -> None:
     override = json.loads(project.override.read_text())
     override["services"]["agent"] = {"healthcheck": {"interval": "2s"}}  # instead of 30
     project.override.write_text(json.dumps(override))
@@ -340,7 +340,7 @@ def test_the_engine_sees_it_too(project: Project) -> None:
         ("git branch --set-upstream-to=origin/x && git rev-parse @{upstream}", True),
     ],
 )
-def test_where_git_inside_cannot_save_a_setting_it_says_so_in_one_line(
+def test_git_explains_in_one_line_that_it_cannot_save_a_setting(
     project: Project, command: str, *, is_offered: bool
 ) -> None:
     project.exec("git", "init", "--quiet", "--bare", "/home/dev/origin.git")
@@ -355,7 +355,7 @@ def test_where_git_inside_cannot_save_a_setting_it_says_so_in_one_line(
     assert "busy" not in done.stderr
 
 
-def test_the_user_saves_what_the_agent_could_not_while_it_works(project: Project) -> None:
+def test_review_accept_saves_harmless_settings_that_the_agent_could_not_save(project: Project) -> None:
     project.exec("git", "config", "--file", "/workspace/.git/agent-sandbox.settings", "core.fsmonitor", "./x")
     said = project.sandbox("review", "--accept", ".git/config").stderr
     assert said.startswith("saved in .git/config: remote.other.fetch, remote.other.url, branch.mine.")
@@ -370,7 +370,7 @@ def test_the_user_saves_what_the_agent_could_not_while_it_works(project: Project
     project.exec("rm", ".git/agent-sandbox.settings")
 
 
-def test_git_inside_works_without_an_upstream(project: Project) -> None:
+def test_git_checks_out_and_pushes_a_branch_without_a_saved_upstream(project: Project) -> None:
     done = project.exec("git", "checkout", "--quiet", "-b", "z", "origin/x")
     assert (done.stdout, done.stderr) == ("", "")
     address = "url./home/dev/origin.git.insteadOf=https://example.com/x.git"
@@ -378,7 +378,7 @@ def test_git_inside_works_without_an_upstream(project: Project) -> None:
     assert project.exec("git", "-C", "/home/dev/origin.git", "rev-parse", "z").stdout
 
 
-def test_a_key_that_is_not_inside_stops_no_commit(project: Project) -> None:
+def test_git_commits_and_tags_without_the_signing_key(project: Project) -> None:
     for key in ("commit.gpgSign", "tag.gpgSign"):
         project.exec("git", "config", "--global", key, "true")
     project.exec("git", "commit", "--quiet", "--allow-empty", "--message=unsigned")

@@ -1,4 +1,4 @@
-"""Worktrees of one repository, each in a sandbox: git works, and what the host runs is read-only in all of them."""
+"""Worktrees of one repository, each in a sandbox: git works, and protected paths are read-only in all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMIT = "git -c user.name=dev -c user.email=dev@example.com commit --quiet"
 
 
 def host_git(folder: Path, *argv: str) -> str:
-    """Run git as the user does, on the host, whose files belong to the user."""
+    """Run git on the host machine, and give the files to the user."""
     said = run(*HOST_GIT, *argv, cwd=folder).stdout
     run("chown", "-R", "1000:1000", str(folder))
     return said
@@ -27,7 +27,7 @@ def host_git(folder: Path, *argv: str) -> str:
 
 @pytest.fixture(scope="module")
 def origin(projects: Projects) -> Project:
-    """The main worktree, with a running stack as well."""
+    """The main worktree, with a running stack."""
 
     def fill(folder: Path) -> None:
         for argv in (("init",), ("commit", "--allow-empty", "--message=first"), ("pack-refs", "--all")):
@@ -46,7 +46,7 @@ def main(origin: Project) -> Path:
 
 
 def worktree(projects: Projects, main: Path, name: str) -> Project:
-    """Run a stack in a new worktree."""
+    """Create a worktree and start a stack in it."""
 
     def fill(path: Path) -> None:
         host_git(main, "worktree", "add", "--quiet", str(path))
@@ -64,7 +64,7 @@ def one(projects: Projects, main: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def two(projects: Projects, main: Path) -> Project:
-    """Another one of the same repository."""
+    """Another worktree of the same repository, with a running stack."""
     return worktree(projects, main, "two")
 
 
@@ -72,10 +72,10 @@ def lost(project: Project) -> list[str]:
     return list(json.loads(project.sandbox("status", "--json").stdout)["workspace"]["lost"])
 
 
-def test_only_a_sandbox_older_than_a_worktree_leaves_the_worktrees_entry_writable(
+def test_status_lists_later_worktrees_as_unprotected_in_the_main_worktree_only(
     origin: Project, one: Project, two: Project
 ) -> None:
-    """As status says, until the next init and up there."""
+    """The next `init` and `up` in the main worktree would protect them."""
     told = {}
     for project in (origin, one, two):
         found = json.loads(project.sandbox("status", "--json").stdout)["workspace"]["unprotected"]
@@ -110,7 +110,9 @@ def test_agents_in_two_worktrees_of_a_repository_work_side_by_side(one: Project,
              "rebase-merge/git-rebase-todo", "modules/x/config", "remotes/origin", "gc.log", "info/attributes"]
 )  # fmt: skip
 @pytest.mark.usefixtures("two")
-def test_what_the_host_acts_on_can_neither_be_written_nor_replaced(one: Project, main: Path, path: str) -> None:
+def test_the_agent_cannot_write_or_replace_git_files_that_the_host_machine_acts_on(
+    one: Project, main: Path, path: str
+) -> None:
     place = main / ".git" / path
     before = place.read_bytes() if place.exists() else None
     for command in (f"echo evil >>{place}", f"rm {place}", f"echo evil >/tmp/evil; mv /tmp/evil {place}"):
@@ -120,20 +122,20 @@ def test_what_the_host_acts_on_can_neither_be_written_nor_replaced(one: Project,
 
 
 @pytest.mark.parametrize("path", ["", "worktrees", "worktrees/one"])
-def test_no_directory_of_the_repository_can_be_moved_away(one: Project, main: Path, path: str) -> None:
+def test_the_agent_cannot_move_the_git_directories(one: Project, main: Path, path: str) -> None:
     place = main / ".git" / path
     done = one.exec("mv", str(place), f"{place}-away", check=False)
     assert done.returncode != 0
     assert place.is_dir()
 
 
-def test_a_worktree_is_not_pruned_inside(one: Project, main: Path) -> None:
+def test_git_worktree_prune_in_the_sandbox_keeps_the_worktree(one: Project, main: Path) -> None:
     one.exec("git", "worktree", "prune", check=False)
     assert run(*HOST_GIT, "status", "--short", cwd=one.path).stdout == "?? .devcontainer/\n"
     assert str(one.path) in host_git(main, "worktree", "list")
 
 
-def test_what_git_cannot_do_in_a_worktree_is_said_in_one_line(one: Project) -> None:
+def test_git_explains_in_one_line_that_it_cannot_delete_a_branch_in_a_worktree(one: Project) -> None:
     one.exec("git", "branch", "gone")
     said = one.exec("git", "branch", "-d", "gone", check=False)
     assert said.returncode != 0
@@ -141,10 +143,10 @@ def test_what_git_cannot_do_in_a_worktree_is_said_in_one_line(one: Project) -> N
     assert said.stderr == f"error: could not delete reference refs/heads/gone: {why}\n"
 
 
-def test_settings_that_the_host_changes_stay_read_only_in_all_worktrees(
+def test_git_settings_changed_on_the_host_machine_stay_read_only_in_all_worktrees(
     one: Project, two: Project, origin: Project
 ) -> None:
-    """The main worktree's own agent cannot write them either, once a command has checked."""
+    """In the main worktree, the next command makes them read-only again."""
     config = origin.path / ".git" / "config"
     agents = [project.containers()["agent"]["Id"] for project in (one, two, origin)]
     host_git(origin.path, "remote", "add", "origin", "https://example.com/x.git")

@@ -1,4 +1,4 @@
-"""What is rendered is what Docker Compose itself reads, whatever the names and paths."""
+"""Docker Compose reads the rendered files as intended, for unusual names and paths too."""
 
 import json
 import os
@@ -15,7 +15,7 @@ NAMES = ["plain", "with space", "-dash", "it's", 'say "x"', "日本 ü", "$HOME"
 
 
 def config(project: Path) -> dict[str, Any]:
-    """Return what plain `docker compose` makes of a project, run in its directory."""
+    """Return the configuration that plain `docker compose` reads in a project's directory."""
     done = subprocess.run(
         ["docker", "compose", "config", "--format=json"], cwd=project, capture_output=True, text=True, check=False
     )
@@ -25,7 +25,7 @@ def config(project: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_compose_reads_the_paths_that_were_meant(name: str, tmp_path: Path) -> None:
+def test_compose_reads_the_rendered_paths_unchanged(name: str, tmp_path: Path) -> None:
     project, home = tmp_path / "projects" / name, tmp_path / "home" / name
     project.mkdir(parents=True)
     dotfiles = home / ".config" / "agent-sandbox" / "dotfiles"
@@ -37,7 +37,7 @@ def test_compose_reads_the_paths_that_were_meant(name: str, tmp_path: Path) -> N
         env={**os.environ, "HOME": str(home)},
     )
     mounts = config(project)["services"]["agent"]["volumes"]
-    # Compose prints a dollar doubled, as it would have to be written.
+    # Compose prints `$` as `$$`.
     assert {mount["target"]: mount["source"].replace("$$", "$") for mount in mounts if mount["type"] == "bind"} == {
         "/workspace": str(project),
         "/workspace/.devcontainer": str(project / ".devcontainer"),

@@ -1,4 +1,4 @@
-"""What every user's project gets, as files that a reviewer reads: `scripts/golden` writes them anew."""
+"""The files that `init` renders, kept for reviewers to read: `scripts/golden` writes them again."""
 
 import subprocess
 import sys
@@ -26,12 +26,12 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
-def test_the_golden_files_are_what_is_rendered(tmp_path: Path) -> None:
+def test_the_golden_files_match_the_rendered_files(tmp_path: Path) -> None:
     subprocess.run([sys.executable, SCRIPT, tmp_path], check=True)
     assert files(GOLDEN) == files(tmp_path), "run scripts/golden and read the difference"
 
 
-def test_the_golden_files_are_of_agents_that_there_are() -> None:
+def test_every_golden_directory_belongs_to_a_known_agent() -> None:
     assert sorted(path.name for path in GOLDEN.iterdir() if path.is_dir() and path.name != "__pycache__") == list(
         AGENTS
     )
@@ -39,7 +39,7 @@ def test_the_golden_files_are_of_agents_that_there_are() -> None:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_what_outlives_the_agents_home_is_in_volumes_that_no_other_container_or_project_mounts(agent: str) -> None:
+def test_only_the_agent_container_of_the_project_mounts_its_home_volumes(agent: str) -> None:
     stack = yaml.safe_load((GOLDEN / agent / "devcontainer" / "docker-compose.yml").read_text())
     mounts = {
         (service, mount["source"]): mount["target"]

@@ -1,4 +1,4 @@
-"""An image is built from the same files, and has the same digest, from a checkout and from a wheel."""
+"""Images have the same digests from a checkout and from a wheel."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ def digests(source: Path) -> tuple[str, list[str]]:
     return where, lines
 
 
-def test_a_wheel_builds_the_same_images(tmp_path: Path) -> None:
+def test_image_digests_are_the_same_from_a_wheel_and_a_checkout(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-P", "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
         cwd=ROOT,
