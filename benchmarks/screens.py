@@ -155,9 +155,7 @@ class Page(Screen):
     @override
     def allow(self, path: str) -> float:
         with self.changed:
-            news = next(
-                line for line in reversed(self.said.split(b"\n")) if path.encode() in line and b"groups" in line
-            )
+            news = next(line for line in reversed(self.said.split(b"\n")) if path.encode() in line)
         (stack,) = json.loads(news.removeprefix(b"data: "))["stacks"]
         questions = (one for group in stack["groups"] for one in group["questions"])
         asked = next(one for one in questions if one["request"].endswith(path))
@@ -177,7 +175,8 @@ class Page(Screen):
             client.request("GET", "/api/news?after=0", headers=self.headers)
             answer = client.getresponse()
             while line := answer.readline():
-                self.came(line)
+                if b'"groups"' in line:  # the questions; a flood of other news would push them out of what is kept
+                    self.came(line)
 
 
 def begun(address: str) -> dict[str, str]:
